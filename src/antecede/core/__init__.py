@@ -1,0 +1,33 @@
+"""The pure core: protocols as state machines, their frames and their registry.
+
+Nothing in here reads a clock, a socket or a random number, and nothing imports anything
+of antecede above it. Start with :mod:`antecede.core.contract`.
+"""
+
+from antecede.core.contract import Delivery, Process, ProcessId, Transmit
+from antecede.core.frames import Ack, Frame, Message, Permit, Request, decode, encode
+from antecede.core.hybrid import Hybrid
+from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.registry import Capabilities, ProtocolInfo, protocol, protocols
+from antecede.core.retransmission import RetransmissionPolicy
+
+__all__ = [
+    "Ack",
+    "Capabilities",
+    "Delivery",
+    "Frame",
+    "Hybrid",
+    "HybridBasic",
+    "Message",
+    "Permit",
+    "Process",
+    "ProcessId",
+    "ProtocolInfo",
+    "Request",
+    "RetransmissionPolicy",
+    "Transmit",
+    "decode",
+    "encode",
+    "protocol",
+    "protocols",
+]

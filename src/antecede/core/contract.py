@@ -1,0 +1,155 @@
+"""The contract between a process and whoever drives it.
+
+A *process* is one participant of a protocol: a pure state machine. It has three inputs,
+
+* ``send``: the application hands a message over,
+* ``receive``: the network hands over a frame of some peer,
+* ``handle_timer``: the time that ``next_timer`` asked for has come,
+
+and three outputs, which are data that the driver drains after *every* input:
+
+* ``frames_to_transmit``: what to put on the network,
+* ``messages_to_deliver``: what to hand to the application, in this order,
+* ``next_timer``: when to call ``handle_timer`` at the latest.
+
+Time is an argument, in seconds from any origin, and never runs backwards. A process reads
+no clock, draws no random number, opens nothing and logs nothing; the same inputs give the
+same outputs in the simulator, in the model checker and on a real socket.
+
+The words for what happens to a message are fixed: it is *sent* by the application,
+*released* onto the network, it *arrives* at the target's process, and it is *delivered* to
+the target's application (docs/glossary.md).
+"""
+
+from collections.abc import Sequence
+from typing import NewType, Protocol
+
+from antecede.core.frames import Frame
+from antecede.errors import LocalError
+
+__all__ = ["Delivery", "Process", "ProcessBase", "ProcessId", "Transmit"]
+
+ProcessId = NewType("ProcessId", int)
+"""Names a process; chosen by the driver, never on the wire, at least 0."""
+
+
+class Transmit:
+    """An output: put ``frame`` on the network, for ``target``."""
+
+    __slots__ = ("frame", "repeat", "target")
+
+    target: ProcessId
+    """Whom the frame is for."""
+    frame: Frame
+    """What to transmit."""
+    repeat: bool
+    """It was transmitted before; a message's first transmission is its release."""
+
+    def __init__(self, target: ProcessId, frame: Frame, repeat: bool = False) -> None:
+        """Make the output; the fields are documented on the class."""
+        self.target = target
+        self.frame = frame
+        self.repeat = repeat
+
+    def __repr__(self) -> str:
+        """Show the fields."""
+        return f"Transmit({self.target}, {self.frame}{', repeat' * self.repeat})"
+
+
+class Delivery:
+    """An output: hand this message to the application."""
+
+    __slots__ = ("number", "payload", "source")
+
+    source: ProcessId
+    """Who sent it."""
+    number: int
+    """Its number among all messages of its source, from 1, the same at every target."""
+    payload: bytes
+    """The bytes that the source's application sent."""
+
+    def __init__(self, source: ProcessId, number: int, payload: bytes) -> None:
+        """Make the output; the fields are documented on the class."""
+        self.source = source
+        self.number = number
+        self.payload = payload
+
+    def __repr__(self) -> str:
+        """Show the fields, with the payload by its length."""
+        return f"Delivery({self.source}:{self.number}, {len(self.payload)} B)"
+
+
+class Process(Protocol):
+    """What every protocol's process offers its driver."""
+
+    @property
+    def id(self) -> ProcessId:
+        """Which process this is."""
+
+    def send(self, targets: Sequence[ProcessId], payload: bytes, now: float) -> int:
+        """Accept a message for ``targets`` and return its number, from 1.
+
+        Drain the outputs afterwards. A message to the process itself is among the
+        deliveries already when this returns. Raise LocalError, and change nothing, if the
+        targets are empty or not process ids, or the payload is not bytes.
+        """
+
+    def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
+        """Take a frame that arrived from ``source``, and drain the outputs afterwards.
+
+        Raise PeerError, and change nothing, if the frame makes no sense: drop it then.
+        """
+
+    def handle_timer(self, now: float) -> None:
+        """Do what is due at ``now`` and drain the outputs; calling early is harmless."""
+
+    def next_timer(self) -> float | None:
+        """Tell when ``handle_timer`` wants to be called next, or None for never."""
+
+    def frames_to_transmit(self) -> list[Transmit]:
+        """Take the frames to transmit; they are the driver's now."""
+
+    def messages_to_deliver(self) -> list[Delivery]:
+        """Take the messages to deliver, in order; they are the driver's now."""
+
+
+class ProcessBase:
+    """What the protocols share: an identity, the two output queues, argument checks."""
+
+    __slots__ = ("_deliveries", "_id", "_transmits")
+
+    def __init__(self, id: ProcessId) -> None:
+        """Start a process with no history."""
+        self._id = id
+        self._transmits: list[Transmit] = []
+        self._deliveries: list[Delivery] = []
+
+    @property
+    def id(self) -> ProcessId:
+        """Which process this is."""
+        return self._id
+
+    def frames_to_transmit(self) -> list[Transmit]:
+        """Take the frames to transmit; they are the driver's now."""
+        frames = self._transmits
+        if frames:
+            self._transmits = []
+        return frames
+
+    def messages_to_deliver(self) -> list[Delivery]:
+        """Take the messages to deliver, in order; they are the driver's now."""
+        deliveries = self._deliveries
+        if deliveries:
+            self._deliveries = []
+        return deliveries
+
+
+def check_send(targets: Sequence[ProcessId], payload: bytes) -> None:
+    """Raise LocalError unless an application may send ``payload`` to ``targets``."""
+    if not isinstance(payload, bytes):
+        raise LocalError(f"payload must be bytes, not {type(payload).__name__}")
+    if not targets:
+        raise LocalError("a message needs at least one target")
+    for target in targets:
+        if not isinstance(target, int) or target < 0:
+            raise LocalError(f"a target is a process id of at least 0, not {target!r}")

@@ -1,0 +1,158 @@
+"""When to transmit again: one policy for every protocol and for the link layer.
+
+A :class:`RetransmissionTimer` waits for one kind of answer from one peer. Its time-out
+follows the round trips it has seen (RFC 6298: a smoothed mean plus four deviations),
+doubles each time it expires and returns to the estimate as soon as there is progress.
+An answer to something transmitted twice is never a sample, because nobody knows which of
+the two it answers (Karn). A :class:`TimerQueue` tells which of many timers is due.
+
+Time is an argument everywhere; nothing here reads a clock.
+"""
+
+from dataclasses import dataclass
+from heapq import heappop, heappush, heapreplace
+from math import inf
+from typing import Final
+
+from antecede.errors import ConfigError
+
+__all__ = ["RetransmissionPolicy", "RetransmissionTimer", "TimerQueue"]
+
+GAIN_MEAN: Final = 0.125
+"""How fast the smoothed round trip follows a sample: alpha of RFC 6298, section 2."""
+GAIN_DEVIATION: Final = 0.25
+"""How fast the deviation follows a sample: beta of RFC 6298, section 2."""
+DEVIATIONS: Final = 4.0
+"""How many deviations a time-out adds to the mean: K of RFC 6298, section 2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetransmissionPolicy:
+    """The limits of every retransmission time-out, in seconds."""
+
+    initial_s: float = 1.0
+    """The time-out before the first sample (RFC 6298, section 2.1)."""
+    minimum_s: float = 0.01
+    """The floor: above the timer resolution and the scheduling noise of one host."""
+    maximum_s: float = 60.0
+    """The ceiling that doubling ends at (RFC 6298, section 2.5)."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless 0 < minimum <= initial <= maximum < infinity."""
+        if not 0 < self.minimum_s <= self.initial_s <= self.maximum_s < inf:
+            raise ConfigError(
+                "retransmission needs 0 < minimum_s <= initial_s <= maximum_s, got"
+                f" {self.minimum_s}, {self.initial_s}, {self.maximum_s}"
+            )
+
+
+class RetransmissionTimer:
+    """A time-out that learns, for one kind of answer from one peer."""
+
+    __slots__ = (
+        "_deviation",
+        "_mean",
+        "_policy",
+        "_timeout",
+        "deadline",
+        "owner",
+        "queued",
+    )
+
+    owner: int
+    """What the timer is for; whoever made it knows what the number means."""
+    deadline: float
+    """When it expires; infinite while it is stopped."""
+    queued: float
+    """The earliest time under which a :class:`TimerQueue` has filed it."""
+
+    def __init__(self, policy: RetransmissionPolicy, owner: int) -> None:
+        """Make a stopped timer that has seen no round trip."""
+        self.owner = owner
+        self.deadline = inf
+        self.queued = inf
+        self._policy = policy
+        self._mean = -1.0
+        self._deviation = 0.0
+        self._timeout = policy.initial_s
+
+    @property
+    def timeout_s(self) -> float:
+        """The time-out in force, with the doublings since the last progress."""
+        return self._timeout
+
+    def sample(self, round_trip_s: float) -> None:
+        """Learn from an answer to something that was transmitted once."""
+        if self._mean < 0:
+            self._mean = round_trip_s
+            self._deviation = round_trip_s / 2
+            return
+        error = round_trip_s - self._mean
+        self._deviation += GAIN_DEVIATION * (abs(error) - self._deviation)
+        self._mean += GAIN_MEAN * error
+
+    def restart(self, now: float) -> None:
+        """Start counting anew, with no doubling: there was progress, or a first wait."""
+        if self._mean >= 0:
+            wanted = self._mean + DEVIATIONS * self._deviation
+            policy = self._policy
+            self._timeout = min(max(wanted, policy.minimum_s), policy.maximum_s)
+        else:
+            self._timeout = self._policy.initial_s
+        self.deadline = now + self._timeout
+
+    def stop(self) -> None:
+        """Wait for nothing."""
+        self.deadline = inf
+
+    def expire(self, now: float) -> None:
+        """Double the time-out and count anew: the answer did not come."""
+        self._timeout = min(2 * self._timeout, self._policy.maximum_s)
+        self.deadline = now + self._timeout
+
+
+class TimerQueue:
+    """The running timers of one process, earliest first.
+
+    A timer that is put off or stopped stays filed under its old time, and is looked at
+    again when that time comes; so a timer that progress keeps putting off costs one queue
+    operation per time-out, not one per message.
+    """
+
+    __slots__ = ("_heap", "_serial")
+
+    def __init__(self) -> None:
+        """Start with no timer."""
+        self._heap: list[tuple[float, int, RetransmissionTimer]] = []
+        self._serial = 0
+
+    def file(self, timer: RetransmissionTimer) -> None:
+        """See to it that ``timer`` is found by its deadline."""
+        if timer.deadline < timer.queued:
+            timer.queued = timer.deadline
+            self._serial += 1
+            heappush(self._heap, (timer.deadline, self._serial, timer))
+
+    def next_deadline(self) -> float | None:
+        """Tell the earliest deadline, or None if no timer runs."""
+        heap = self._heap
+        while heap:
+            filed, _, timer = heap[0]
+            if filed != timer.queued or timer.deadline == inf:
+                heappop(heap)  # Filed earlier elsewhere, or stopped.
+                if filed == timer.queued:
+                    timer.queued = inf
+            elif timer.deadline > filed:
+                timer.queued = timer.deadline
+                self._serial += 1
+                heapreplace(heap, (timer.deadline, self._serial, timer))
+            else:
+                return filed
+        return None
+
+    def due(self, now: float) -> RetransmissionTimer | None:
+        """Return a timer that has expired at ``now``, or None; restart or stop it."""
+        deadline = self.next_deadline()
+        if deadline is None or deadline > now:
+            return None
+        return self._heap[0][2]

@@ -1,0 +1,155 @@
+"""The sliding array, the sliding map and the indexed sliding map (Almeida §5.3).
+
+All three keep a window of consecutive indexes that only ever moves forward: elements are
+added at ``next`` and given up at ``first``. Every operation takes amortised constant time.
+
+The paper draws the sliding array as a short array of pointers to larger arrays. Here it is
+one list with a dead prefix that is cut off as soon as it outweighs the living part: an
+element is moved at most once for each element removed, and an access is one subtraction.
+The paper's sliding map marks presence by bits; here the slot holds the key or nothing,
+which costs CPython the same and is what the indexed variant needs anyway.
+"""
+
+from typing import Generic, TypeVar, cast
+
+__all__ = ["IndexedSlidingMap", "SlidingArray", "SlidingMap"]
+
+E = TypeVar("E")
+K = TypeVar("K")
+
+DEAD_PREFIX_MIN = 32
+"""Shorter dead prefixes are left alone: cutting them would cost more than they take."""
+
+
+class SlidingArray(Generic[E]):
+    """A window of elements, added at the end, removed at the start, read by index."""
+
+    __slots__ = ("_base", "_items", "first", "next")
+
+    first: int
+    """The index of the oldest element, or ``next`` when there is none."""
+    next: int
+    """The index that the next added element gets."""
+
+    def __init__(self, first: int = 0) -> None:
+        """Start an empty window at index ``first``."""
+        self.first = first
+        self.next = first
+        self._base = first
+        self._items: list[E] = []
+
+    def __len__(self) -> int:
+        """Count the elements in the window."""
+        return self.next - self.first
+
+    def add(self, element: E) -> int:
+        """Append ``element`` and return its index."""
+        index = self.next
+        self._items.append(element)
+        self.next = index + 1
+        return index
+
+    def remove(self) -> E:
+        """Remove and return the oldest element; raise IndexError if there is none."""
+        if self.first == self.next:
+            raise IndexError("remove from an empty sliding array")
+        items = self._items
+        dead = self.first - self._base
+        element = items[dead]
+        items[dead] = cast("E", None)  # The window must not keep it alive.
+        self.first += 1
+        dead += 1
+        if dead >= DEAD_PREFIX_MIN and dead * 2 >= len(items):
+            del items[:dead]
+            self._base = self.first
+        return element
+
+    def peek(self) -> E:
+        """Return the oldest element; raise IndexError if there is none."""
+        if self.first == self.next:
+            raise IndexError("peek into an empty sliding array")
+        return self._items[self.first - self._base]
+
+    def __getitem__(self, index: int) -> E:
+        """Return the element at ``index``; raise IndexError outside the window."""
+        if index < self.first:
+            raise IndexError(f"index {index} has left the window")
+        return self._items[index - self._base]
+
+    def __setitem__(self, index: int, element: E) -> None:
+        """Replace the element at ``index``; raise IndexError outside the window."""
+        if index < self.first:
+            raise IndexError(f"index {index} has left the window")
+        self._items[index - self._base] = element
+
+
+class SlidingMap(Generic[K]):
+    """A window of keys, added at the end and removed by key, from anywhere.
+
+    ``first`` is the index of the oldest key still present, so ``first >= index`` says in
+    constant time that everything added before ``index`` has been removed.
+    """
+
+    __slots__ = ("_indexes", "_slots")
+
+    def __init__(self) -> None:
+        """Start an empty map."""
+        self._slots: SlidingArray[K | None] = SlidingArray()
+        self._indexes: dict[K, int] = {}
+
+    @property
+    def first(self) -> int:
+        """The index of the oldest key present, or ``next`` when there is none."""
+        return self._slots.first
+
+    @property
+    def next(self) -> int:
+        """The index that the next added key gets."""
+        return self._slots.next
+
+    def __len__(self) -> int:
+        """Count the keys present."""
+        return len(self._indexes)
+
+    def __contains__(self, key: K) -> bool:
+        """Tell whether ``key`` is present."""
+        return key in self._indexes
+
+    def add(self, key: K) -> int:
+        """Add ``key`` and return its index; raise KeyError if it is present already."""
+        if key in self._indexes:
+            raise KeyError(key)
+        index = self._slots.add(key)
+        self._indexes[key] = index
+        return index
+
+    def remove(self, key: K) -> bool:
+        """Remove ``key`` and tell whether it was there."""
+        index = self._indexes.pop(key, -1)
+        if index < 0:
+            return False
+        slots = self._slots
+        slots[index] = None
+        while slots.first < slots.next and slots.peek() is None:
+            slots.remove()
+        return True
+
+
+class IndexedSlidingMap(SlidingMap[K]):
+    """A sliding map that can also be read by index, and asked for a key's index."""
+
+    __slots__ = ()
+
+    def peek(self) -> K:
+        """Return the oldest key present; raise IndexError if there is none."""
+        key = self._slots.peek()
+        assert key is not None  # The window never starts at an empty slot.
+        return key
+
+    def __getitem__(self, index: int) -> K | None:
+        """Return the key at ``index`` of the window, or None once it was removed."""
+        return self._slots[index]
+
+    def index(self, key: K) -> int | None:
+        """Return the index of ``key``, or None if it is not present."""
+        return self._indexes.get(key)

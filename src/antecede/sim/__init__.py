@@ -1,0 +1,1 @@
+"""The simulator: real protocol classes in virtual time."""

@@ -1,0 +1,183 @@
+"""A few processes joined in memory, with every step in the caller's hands."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from antecede.core.contract import Process, ProcessId
+from antecede.core.frames import Frame, Message
+from antecede.core.registry import protocol
+from antecede.core.retransmission import RetransmissionPolicy
+from antecede.errors import InternalError
+from antecede.trace import Event, Kind, Verdict, judge
+
+__all__ = ["Cluster", "Packet"]
+
+SETTLE_STEPS_MAX = 1_000_000
+"""A cluster that needs more steps than this to come to rest never will."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packet:
+    """A frame in flight."""
+
+    source: int
+    target: int
+    frame: Frame
+
+
+class Cluster:
+    """Processes, the frames in flight between them, and the history of the run.
+
+    Nothing happens by itself: call :meth:`send`, choose which packet of
+    :attr:`in_flight` arrives, is lost or is duplicated, and let time pass. Then call
+    :meth:`settle`, which lets everything come to rest on a perfect network, and
+    :meth:`verdict`, which judges the whole run.
+
+    Example:
+        >>> cluster = Cluster("hybrid", 3)
+        >>> cluster.send(0, [1, 2], b"hello")
+        1
+        >>> cluster.settle()
+        >>> cluster.verdict().held
+        True
+    """
+
+    in_flight: list[Packet]
+    """Frames that were transmitted and have neither arrived nor been lost, in order."""
+    history: list[Event]
+    """Everything that happened, in a linear extension of happened-before."""
+    now: float
+    """The time that every process is told, in seconds."""
+
+    def __init__(
+        self,
+        name: str,
+        processes: int,
+        *,
+        policy: RetransmissionPolicy | None = None,
+        make: Callable[[ProcessId], Process] | None = None,
+    ) -> None:
+        """Join ``processes`` processes of the protocol called ``name``.
+
+        Args:
+            name: A protocol of the registry.
+            processes: How many; their ids are 0 and up.
+            policy: The retransmission policy, None for the default.
+            make: Makes a process, for tests of a process outside the registry.
+        """
+        if make is None:
+            factory = protocol(name).factory
+            self.processes = [factory(ProcessId(i), policy) for i in range(processes)]
+        else:
+            self.processes = [make(ProcessId(i)) for i in range(processes)]
+        self.in_flight = []
+        self.history = []
+        self.now = 0.0
+
+    def send(self, source: int, targets: Sequence[int], payload: bytes = b"") -> int:
+        """Let ``source`` send a message, and return its number."""
+        process = self.processes[source]
+        number = process.send([ProcessId(t) for t in targets], payload, self.now)
+        self._record(source, Kind.SEND, source, number, targets=tuple(targets))
+        self._drain(source)
+        return number
+
+    def arrive(self, index: int = 0) -> None:
+        """Let the packet at ``index`` of :attr:`in_flight` arrive."""
+        packet = self.in_flight.pop(index)
+        if isinstance(packet.frame, Message):
+            self._record(
+                packet.target,
+                Kind.ARRIVE,
+                packet.source,
+                packet.frame.number,
+                target=packet.target,
+            )
+        process = self.processes[packet.target]
+        process.receive(ProcessId(packet.source), packet.frame, self.now)
+        self._drain(packet.target)
+
+    def lose(self, index: int = 0) -> None:
+        """Lose the packet at ``index`` of :attr:`in_flight`."""
+        self.in_flight.pop(index)
+
+    def duplicate(self, index: int = 0) -> None:
+        """Put another copy of the packet at ``index`` in flight."""
+        self.in_flight.append(self.in_flight[index])
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, and every timer that comes due meanwhile expire at its end."""
+        self.now += seconds
+        for index, process in enumerate(self.processes):
+            due = process.next_timer()
+            if due is not None and due <= self.now:
+                process.handle_timer(self.now)
+                self._drain(index)
+
+    def settle(self, random: Random | None = None) -> None:
+        """Let everything in flight arrive, and time pass, until nothing is left to do.
+
+        Packets arrive in the order they were transmitted, or in any order that
+        ``random`` draws. Time passes only while nothing is in flight. Raise InternalError
+        if there is no end to it.
+        """
+        for _ in range(SETTLE_STEPS_MAX):
+            if self.in_flight:
+                count = len(self.in_flight)
+                self.arrive(random.randrange(count) if random else 0)
+                continue
+            timers = [process.next_timer() for process in self.processes]
+            due = min((timer for timer in timers if timer is not None), default=None)
+            if due is None:
+                return
+            self.pass_time(max(due - self.now, 0.0))
+        raise InternalError(f"not at rest after {SETTLE_STEPS_MAX} steps")
+
+    def verdict(self, *, complete: bool = True) -> Verdict:
+        """Judge the run so far; ``complete`` if what is undelivered counts as lost."""
+        return judge(self.history, complete=complete)
+
+    def delivered(self, process: int) -> list[tuple[int, int]]:
+        """Return what ``process`` has delivered so far, as (source, number), in order."""
+        return [
+            (event.source, event.number)
+            for event in self.history
+            if event.kind is Kind.DELIVER
+            and event.process == process
+            and event.source is not None
+            and event.number is not None
+        ]
+
+    def _drain(self, id: int) -> None:
+        process = self.processes[id]
+        for delivery in process.messages_to_deliver():
+            self._record(id, Kind.DELIVER, delivery.source, delivery.number, target=id)
+        for transmit in process.frames_to_transmit():
+            frame = transmit.frame
+            self.in_flight.append(Packet(source=id, target=transmit.target, frame=frame))
+            if isinstance(frame, Message):
+                kind = Kind.TRANSMIT if transmit.repeat else Kind.RELEASE
+                self._record(id, kind, id, frame.number, target=transmit.target)
+
+    def _record(
+        self,
+        process: int,
+        kind: Kind,
+        source: int,
+        number: int,
+        *,
+        target: int | None = None,
+        targets: tuple[int, ...] | None = None,
+    ) -> None:
+        self.history.append(
+            Event(
+                process=process,
+                kind=kind,
+                time=self.now,
+                source=source,
+                number=number,
+                target=target,
+                targets=targets,
+            )
+        )
