@@ -27,7 +27,15 @@ from typing import NewType, Protocol
 from antecede.core.frames import Frame
 from antecede.errors import LocalError
 
-__all__ = ["Delivery", "Process", "ProcessBase", "ProcessId", "Transmit"]
+__all__ = [
+    "Delivery",
+    "Process",
+    "ProcessBase",
+    "ProcessId",
+    "Transmit",
+    "check_targets",
+    "checked_payload",
+]
 
 ProcessId = NewType("ProcessId", int)
 """Names a process; chosen by the driver, never on the wire, at least 0."""
@@ -144,12 +152,17 @@ class ProcessBase:
         return deliveries
 
 
-def check_send(targets: Sequence[ProcessId], payload: bytes) -> None:
-    """Raise LocalError unless an application may send ``payload`` to ``targets``."""
-    if not isinstance(payload, bytes):
-        raise LocalError(f"payload must be bytes, not {type(payload).__name__}")
+def check_targets(targets: Sequence[object]) -> None:
+    """Raise LocalError unless an application may send a message to ``targets``."""
     if not targets:
         raise LocalError("a message needs at least one target")
     for target in targets:
         if not isinstance(target, int) or target < 0:
             raise LocalError(f"a target is a process id of at least 0, not {target!r}")
+
+
+def checked_payload(payload: object) -> bytes:
+    """Return ``payload``, or raise LocalError unless it is bytes."""
+    if not isinstance(payload, bytes):
+        raise LocalError(f"payload must be bytes, not {type(payload).__name__}")
+    return payload

@@ -25,7 +25,14 @@ the same number. Where this module departs from the listings, docs/errata.md say
 
 from collections.abc import Sequence
 
-from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit, check_send
+from antecede.core.contract import (
+    Delivery,
+    ProcessBase,
+    ProcessId,
+    Transmit,
+    check_targets,
+    checked_payload,
+)
 from antecede.core.frames import Ack, Frame, Message, Permit, Request
 from antecede.core.pair import Copy, MissingPermit, Peer
 from antecede.core.retransmission import RetransmissionPolicy, TimerQueue
@@ -66,9 +73,14 @@ class HybridBasic(ProcessBase):
         self._unreleased = 0  # m1: the first unreleased copy.
         self._granting = 0  # Up to here, permits for the first one's target are out.
 
-    def send(self, targets: Sequence[ProcessId], payload: bytes, now: float) -> int:
-        """Accept a message for ``targets`` and return its number, from 1."""
-        check_send(targets, payload)
+    def send(self, targets: Sequence[ProcessId], payload: object, now: float) -> int:
+        """Accept a message for ``targets`` and return its number, from 1.
+
+        The payload must be bytes. Its type here is wider, so that compiled code leaves
+        the refusal to us: a LocalError, not a TypeError.
+        """
+        check_targets(targets)
+        data = checked_payload(payload)
         self._clock += 1
         number = self._clock
         depends = self._permits.next
@@ -78,10 +90,10 @@ class HybridBasic(ProcessBase):
             peer = self._peer(target)
             if peer.sent == number:
                 continue  # Named twice.
-            self._buffer.add(Copy(peer, number, peer.sent, depends, payload))
+            self._buffer.add(Copy(peer, number, peer.sent, depends, data))
             peer.sent = number
         if self._id in targets:
-            self._deliveries.append(Delivery(self._id, number, payload))
+            self._deliveries.append(Delivery(self._id, number, data))
         self._advance_unacked()
         self._release(now)
         return number
@@ -272,9 +284,10 @@ class HybridBasic(ProcessBase):
         self._granting = index
 
     def _permit(self, peer: Peer) -> None:
-        repeat = peer.granted == self._frontier(peer)
-        peer.granted = self._frontier(peer)
-        self._transmits.append(Transmit(peer.id, Permit(peer.granted), repeat))
+        frontier = self._frontier(peer)
+        repeat = frontier == peer.granted
+        peer.granted = frontier
+        self._transmits.append(Transmit(peer.id, Permit(frontier), repeat))
 
     def _receive_request(self, source: ProcessId, number: int) -> None:
         """Answer a request with all that can be granted, however late it comes.

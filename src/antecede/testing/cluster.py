@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from random import Random
 
 from antecede.core.contract import Process, ProcessId
-from antecede.core.frames import Frame, Message
+from antecede.core.frames import Frame
 from antecede.core.registry import protocol
 from antecede.core.retransmission import RetransmissionPolicy
 from antecede.errors import InternalError
-from antecede.trace import Event, Kind, Verdict, judge
+from antecede.trace import Event, Kind, Recorder, Verdict, judge
 
 __all__ = ["Cluster", "Packet"]
 
-SETTLE_STEPS_MAX = 1_000_000
+SETTLE_STEPS_MAX = 200_000
 """A cluster that needs more steps than this to come to rest never will."""
 
 
@@ -45,10 +45,10 @@ class Cluster:
 
     in_flight: list[Packet]
     """Frames that were transmitted and have neither arrived nor been lost, in order."""
-    history: list[Event]
-    """Everything that happened, in a linear extension of happened-before."""
     now: float
     """The time that every process is told, in seconds."""
+    paused: set[int]
+    """Processes that whose timers do not expire; :meth:`settle` ends the pause."""
 
     def __init__(
         self,
@@ -72,28 +72,27 @@ class Cluster:
         else:
             self.processes = [make(ProcessId(i)) for i in range(processes)]
         self.in_flight = []
-        self.history = []
+        self._recorder = Recorder()
         self.now = 0.0
+        self.paused = set()
+
+    @property
+    def history(self) -> list[Event]:
+        """Everything that happened, in a linear extension of happened-before."""
+        return self._recorder.events
 
     def send(self, source: int, targets: Sequence[int], payload: bytes = b"") -> int:
         """Let ``source`` send a message, and return its number."""
         process = self.processes[source]
         number = process.send([ProcessId(t) for t in targets], payload, self.now)
-        self._record(source, Kind.SEND, source, number, targets=tuple(targets))
+        self._recorder.sent(source, number, targets, self.now)
         self._drain(source)
         return number
 
     def arrive(self, index: int = 0) -> None:
         """Let the packet at ``index`` of :attr:`in_flight` arrive."""
         packet = self.in_flight.pop(index)
-        if isinstance(packet.frame, Message):
-            self._record(
-                packet.target,
-                Kind.ARRIVE,
-                packet.source,
-                packet.frame.number,
-                target=packet.target,
-            )
+        self._recorder.arrived(packet.target, packet.source, packet.frame, self.now)
         process = self.processes[packet.target]
         process.receive(ProcessId(packet.source), packet.frame, self.now)
         self._drain(packet.target)
@@ -111,17 +110,18 @@ class Cluster:
         self.now += seconds
         for index, process in enumerate(self.processes):
             due = process.next_timer()
-            if due is not None and due <= self.now:
+            if due is not None and due <= self.now and index not in self.paused:
                 process.handle_timer(self.now)
                 self._drain(index)
 
     def settle(self, random: Random | None = None) -> None:
         """Let everything in flight arrive, and time pass, until nothing is left to do.
 
-        Packets arrive in the order they were transmitted, or in any order that
-        ``random`` draws. Time passes only while nothing is in flight. Raise InternalError
-        if there is no end to it.
+        Paused processes go on first. Packets arrive in the order they were transmitted,
+        or in any order that ``random`` draws. Time passes only while nothing is in
+        flight. Raise InternalError if there is no end to it.
         """
+        self.paused.clear()
         for _ in range(SETTLE_STEPS_MAX):
             if self.in_flight:
                 count = len(self.in_flight)
@@ -149,35 +149,12 @@ class Cluster:
             and event.number is not None
         ]
 
-    def _drain(self, id: int) -> None:
-        process = self.processes[id]
+    def _drain(self, index: int) -> None:
+        process = self.processes[index]
         for delivery in process.messages_to_deliver():
-            self._record(id, Kind.DELIVER, delivery.source, delivery.number, target=id)
+            self._recorder.delivered(index, delivery, self.now)
         for transmit in process.frames_to_transmit():
-            frame = transmit.frame
-            self.in_flight.append(Packet(source=id, target=transmit.target, frame=frame))
-            if isinstance(frame, Message):
-                kind = Kind.TRANSMIT if transmit.repeat else Kind.RELEASE
-                self._record(id, kind, id, frame.number, target=transmit.target)
-
-    def _record(
-        self,
-        process: int,
-        kind: Kind,
-        source: int,
-        number: int,
-        *,
-        target: int | None = None,
-        targets: tuple[int, ...] | None = None,
-    ) -> None:
-        self.history.append(
-            Event(
-                process=process,
-                kind=kind,
-                time=self.now,
-                source=source,
-                number=number,
-                target=target,
-                targets=targets,
+            self._recorder.transmitted(index, transmit, self.now)
+            self.in_flight.append(
+                Packet(source=index, target=transmit.target, frame=transmit.frame)
             )
-        )

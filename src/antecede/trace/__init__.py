@@ -2,5 +2,15 @@
 
 from antecede.trace.event import Event, Kind
 from antecede.trace.oracle import MessageId, Property, Verdict, Violation, judge
+from antecede.trace.recorder import Recorder
 
-__all__ = ["Event", "Kind", "MessageId", "Property", "Verdict", "Violation", "judge"]
+__all__ = [
+    "Event",
+    "Kind",
+    "MessageId",
+    "Property",
+    "Recorder",
+    "Verdict",
+    "Violation",
+    "judge",
+]

@@ -1,0 +1,70 @@
+# `make run` and `make test` need python3 (3.11 or later) and make, and do the rest.
+# `make help` lists the targets.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICENSE
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-interpreted mutants check format lint types bench lock clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+# The tools, exactly as locked.
+$(VENV)/tools: requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "antecede needs Python 3.11 or later; set PYTHON=python3.x"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes --requirement requirements/dev.txt
+	@touch $@
+
+# antecede as a user gets it: built, and compiled where a C compiler is present.
+$(VENV)/installed: $(VENV)/tools $(SOURCES)
+	@rm -rf build
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --force-reinstall .
+	@rm -rf build
+	@$(BIN)/antecede --version
+	@touch $@
+
+run: $(VENV)/installed  ## the main job: a simulated run under faults, judged
+	$(BIN)/antecede simulate --protocol hybrid --processes 20 --messages 50 \
+	  --fan-out 2 --loss 0.05 --duplicate 0.05 --seed 1
+
+test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if possible)
+	$(PYTEST)
+
+test-interpreted: $(VENV)/tools  ## the tests on the same source interpreted, with coverage
+	PYTHONPATH=src $(PYTEST) --cov=antecede.core --cov-branch --cov-report=term-missing \
+	  --cov-fail-under=100
+
+mutants: $(VENV)/tools  ## list the mutants of the core and what catches each
+	PYTHONPATH=src $(BIN)/python -m tests.mutation
+
+check: format lint types test-interpreted  ## format check, lint, types, tests
+
+format: $(VENV)/tools
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/tools
+	$(BIN)/ruff check .
+
+types: $(VENV)/tools
+	$(BIN)/mypy
+
+bench: $(VENV)/installed  ## speed and size, as ratios in one run
+	$(BIN)/python -m bench
+
+lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m uv pip compile --quiet --upgrade --universal --generate-hashes \
+	  --no-annotate --no-emit-index-url --python-version 3.11 \
+	  --custom-compile-command 'make lock' requirements/dev.in -o requirements/dev.txt
+
+clean:  ## remove everything that make made
+	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	  .hypothesis .coverage

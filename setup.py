@@ -1,0 +1,56 @@
+"""Build step: compile the core with mypyc where a C compiler is present.
+
+The compiled modules stand beside the same files uncompiled, which Python falls back to.
+Set ``ANTECEDE_COMPILE`` to ``0`` to skip the compilation, or to ``1`` to fail where it is
+impossible; by default it is tried, and skipped with a notice where it cannot be done.
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from setuptools import setup
+from setuptools.command.build_ext import build_ext
+
+if TYPE_CHECKING:
+    from setuptools import Extension
+
+WANTED = os.environ.get("ANTECEDE_COMPILE", "")
+COMPILED = ("src/antecede/core/*.py", "src/antecede/errors.py")
+
+
+def sources() -> list[str]:
+    """List the modules to compile; packages stay uncompiled, they only re-export."""
+    paths = [path for pattern in COMPILED for path in sorted(Path().glob(pattern))]
+    return [str(path) for path in paths if path.name != "__init__.py"]
+
+
+class OptionalBuild(build_ext):
+    """Builds the extensions, or goes on without them unless they are demanded."""
+
+    def run(self) -> None:
+        """Build what was asked for, all or nothing."""
+        try:
+            super().run()
+        except Exception as error:
+            if WANTED == "1":
+                raise
+            print(f"antecede: not compiled, runs interpreted ({error})", file=sys.stderr)
+            self.extensions = []
+
+
+def extensions() -> "list[Extension]":
+    """Translate the core to C, or return nothing where that cannot or must not be."""
+    if WANTED == "0":
+        return []
+    try:
+        from mypyc.build import mypycify
+    except ImportError:
+        if WANTED == "1":
+            raise
+        return []
+    return mypycify(sources(), opt_level="3", debug_level="0", strip_asserts=False)
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})

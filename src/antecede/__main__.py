@@ -1,0 +1,7 @@
+"""``python -m antecede`` is the command ``antecede``."""
+
+import sys
+
+from antecede.cli import main
+
+sys.exit(main())

@@ -1,0 +1,41 @@
+"""What all tests share: profiles for Hypothesis, and the rule on skips."""
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+OPTIONAL = ("C compiler", "Chromium", "network namespaces", "shared data")
+"""What the README lists as optional; a skip's reason is `optional: ` and one of these."""
+
+settings.register_profile(
+    "antecede",
+    deadline=None,
+    derandomize=os.environ.get("CI") == "true",
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("antecede")
+
+_undue_skips: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note every skip whose reason is not on the list."""
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        if not any(f"optional: {what}" in reason for what in OPTIONAL):
+            _undue_skips.append(f"{report.nodeid}: {reason}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run on an undue skip, where that is asked for."""
+    if _undue_skips and os.environ.get("ANTECEDE_STRICT_SKIPS") == "1":
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the undue skips."""
+    for skip in _undue_skips:
+        terminalreporter.write_line(f"undue skip: {skip}")

@@ -1,0 +1,256 @@
+"""The SPS rule, written naively: what ``hybrid`` must do, without any of its indexes.
+
+It shares nothing with the protocol but the frames and the outputs. Everything is found by
+scanning everything, at every step:
+
+* **Release.** The copy of message m to j leaves as soon as every permit that is missing,
+  among messages delivered before m was sent, is j's own. A message's permit is there when
+  its source has permitted its number or a higher one.
+* **Frontier.** The frontier towards j is the highest number such that no message numbered
+  up to it has an unacked copy to a process other than j; a copy that has not left counts
+  as unacked. A copy to j above the frontier needs a permit, others say that they do not.
+* **Permit.** The permit up to the frontier goes out in the step in which the frontier
+  passes a released copy to j above all that j has been told.
+* **FIFO.** A copy is delivered once its predecessor, the message before it from the same
+  source to the same target, has been. A message to oneself is delivered at once.
+* **Ack.** Each message that arrives is answered by what has been delivered.
+* **Repetition.** When no ack has made progress for a time-out, the oldest unacked copy is
+  transmitted again, and so is every other that is overdue and not known to have arrived.
+* **Request.** When no permit has come for a time-out, the lowest missing one is requested;
+  the answer is a permit up to the frontier, if that covers it.
+
+The *conservative* rule (CSPS, ``hybrid-basic``) differs in two sentences. A message leaves
+only when no permit is missing at all; no frontier passes the first message that has an
+unacked copy to anybody.
+
+The small methods without underscore are the rule, and a test may break them one by one.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from antecede.core.contract import Delivery, ProcessId, Transmit
+from antecede.core.frames import Ack, Frame, Message, Permit, Request
+
+__all__ = ["Copy", "NaiveProcess", "Sent"]
+
+
+class Sent(NamedTuple):
+    """A message that was sent."""
+
+    number: int
+    targets: tuple[ProcessId, ...]
+    """The sender is not among them."""
+    payload: bytes
+    past: frozenset[tuple[ProcessId, int]]
+    """All (source, number) that had been delivered when it was sent."""
+
+
+class Copy(NamedTuple):
+    """The part of a message that goes to one of its targets."""
+
+    target: ProcessId
+    number: int
+
+
+class Timer(NamedTuple):
+    """A running timer."""
+
+    waits_for: int
+    """The oldest number without an answer; the timer starts anew when this changes."""
+    deadline: float
+
+
+class NaiveProcess:
+    """A process of the naive rule; see :class:`antecede.core.contract.Process`."""
+
+    def __init__(self, id: ProcessId, *, conservative: bool, timeout_s: float) -> None:
+        self._id = id
+        self.conservative = conservative
+        self.timeout_s = timeout_s
+        # As a sender.
+        self.sent: list[Sent] = []
+        self.transmitted_at: dict[Copy, float] = {}  # Of the copies that have left.
+        self.acked: set[Copy] = set()
+        self.reported: set[Copy] = set()  # Known to have arrived.
+        self.told: dict[ProcessId, int] = {}  # What each target knows to be permitted.
+        self.transmit_timers: dict[ProcessId, Timer] = {}
+        # As a target.
+        self.arrived: dict[ProcessId, dict[int, Message]] = {}
+        self.delivered: dict[ProcessId, int] = {}  # The last number of each source.
+        self.past: set[tuple[ProcessId, int]] = set()  # All that were ever delivered.
+        self.permits: dict[ProcessId, int] = {}  # The highest permit of each source.
+        self.request_timers: dict[ProcessId, Timer] = {}
+        self._transmits: list[Transmit] = []
+        self._deliveries: list[Delivery] = []
+
+    # The rule.
+
+    def missing(self, past: frozenset[tuple[ProcessId, int]]) -> set[tuple[ProcessId, int]]:
+        """Return those messages of ``past`` whose permit is missing."""
+        return {(s, number) for s, number in past if number > self.permits.get(s, 0)}
+
+    def may_release(self, message: Sent, target: ProcessId) -> bool:
+        missing = self.missing(message.past)
+        if self.conservative:
+            return not missing
+        return all(source == target for source, _ in missing)
+
+    def frontier(self, target: ProcessId) -> int:
+        for message in self.sent:
+            unacked = [t for t in message.targets if not self.is_acked(message, t)]
+            if any(other != target for other in unacked):
+                return message.number - 1
+            if unacked and self.conservative:
+                return message.number
+        return len(self.sent)
+
+    def is_acked(self, message: Sent, target: ProcessId) -> bool:
+        return Copy(target, message.number) in self.acked
+
+    def is_permitted(self, copy: Copy) -> bool:
+        """Tell whether ``copy``, transmitted now, needs no permit."""
+        return copy.number <= self.frontier(copy.target)
+
+    def permit_is_due(self, target: ProcessId) -> bool:
+        """Tell whether a copy that has left is permitted, and its target not told."""
+        told = self.told.get(target, 0)
+        frontier = self.frontier(target)
+        return any(told < copy.number <= frontier for copy in self.released(target))
+
+    def is_overdue(self, copy: Copy, now: float) -> bool:
+        """Tell whether ``copy``, which is not the oldest, is to be transmitted again."""
+        silent = now - self.transmitted_at[copy] >= self.timeout_s
+        return silent and copy not in self.reported
+
+    def hear_permit(self, source: ProcessId, number: int) -> None:
+        self.permits[source] = max(self.permits.get(source, 0), number)
+
+    # The inputs.
+
+    def send(self, targets: Sequence[ProcessId], payload: bytes, now: float) -> int:
+        number = len(self.sent) + 1
+        others = tuple(dict.fromkeys(t for t in targets if t != self._id))
+        self.sent.append(Sent(number, others, payload, frozenset(self.past)))
+        if self._id in targets:
+            self._deliveries.append(Delivery(self._id, number, payload))
+        self._obey(now)
+        return number
+
+    def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
+        if isinstance(frame, Message):
+            if frame.permitted:
+                self.hear_permit(source, frame.number)
+            self.arrived.setdefault(source, {})[frame.number] = frame
+            self._deliver(source)
+            self._transmit(source, Ack(self.delivered.get(source, 0), frame.number))
+        elif isinstance(frame, Ack):
+            self.reported.add(Copy(source, frame.arrived))
+            self.acked |= {c for c in self.released(source) if c.number <= frame.delivered}
+        elif isinstance(frame, Permit):
+            self.hear_permit(source, frame.number)
+        elif isinstance(frame, Request) and frame.number <= self.frontier(source):
+            self._permit(source)
+        self._obey(now)
+
+    def handle_timer(self, now: float) -> None:
+        deadline = now + self.timeout_s
+        for target, timer in self.transmit_timers.items():
+            if timer.deadline <= now:
+                for copy in self.outstanding(target):
+                    if copy.number == timer.waits_for or self.is_overdue(copy, now):
+                        self._transmit_copy(copy, now)
+                self.transmit_timers[target] = timer._replace(deadline=deadline)
+        for source, timer in self.request_timers.items():
+            if timer.deadline <= now:
+                self._transmit(source, Request(timer.waits_for))
+                self.request_timers[source] = timer._replace(deadline=deadline)
+
+    # The outputs.
+
+    @property
+    def id(self) -> ProcessId:
+        return self._id
+
+    def next_timer(self) -> float | None:
+        timers = [*self.transmit_timers.values(), *self.request_timers.values()]
+        return min((timer.deadline for timer in timers), default=None)
+
+    def frames_to_transmit(self) -> list[Transmit]:
+        frames, self._transmits = self._transmits, []
+        return frames
+
+    def messages_to_deliver(self) -> list[Delivery]:
+        deliveries, self._deliveries = self._deliveries, []
+        return deliveries
+
+    # The scans.
+
+    def released(self, target: ProcessId) -> list[Copy]:
+        """Return the copies that have left for ``target``, in order."""
+        return sorted(copy for copy in self.transmitted_at if copy.target == target)
+
+    def outstanding(self, target: ProcessId) -> list[Copy]:
+        """Return the unacked copies that have left for ``target``, in order."""
+        return [copy for copy in self.released(target) if copy not in self.acked]
+
+    def _obey(self, now: float) -> None:
+        """Do all that the rule asks for in the present state."""
+        for message in self.sent:
+            for target in message.targets:
+                copy = Copy(target, message.number)
+                if copy not in self.transmitted_at and self.may_release(message, target):
+                    self._transmit_copy(copy, now)
+        for target in {target for message in self.sent for target in message.targets}:
+            if self.permit_is_due(target):
+                self._permit(target)
+            numbers = [copy.number for copy in self.outstanding(target)]
+            self._wait(self.transmit_timers, target, numbers, now)
+        missing = self.missing(frozenset(self.past))
+        for source in self.delivered:
+            numbers = [number for s, number in missing if s == source]
+            self._wait(self.request_timers, source, numbers, now)
+
+    def _wait(
+        self,
+        timers: dict[ProcessId, Timer],
+        peer: ProcessId,
+        numbers: list[int],
+        now: float,
+    ) -> None:
+        """Let a timer run while there are ``numbers`` without an answer.
+
+        Answers are cumulative, so there was progress whenever the lowest has changed.
+        """
+        if not numbers:
+            timers.pop(peer, None)
+        elif peer not in timers or timers[peer].waits_for != min(numbers):
+            timers[peer] = Timer(min(numbers), now + self.timeout_s)
+
+    def _deliver(self, source: ProcessId) -> None:
+        """Deliver what has arrived from ``source`` and whose predecessor was delivered."""
+        last = self.delivered.get(source, 0)
+        for number, message in sorted(self.arrived[source].items()):
+            if number > last and message.predecessor == last:
+                self._deliveries.append(Delivery(source, number, message.payload))
+                self.past.add((source, number))
+                self.delivered[source] = last = number
+
+    def _transmit_copy(self, copy: Copy, now: float) -> None:
+        message = self.sent[copy.number - 1]
+        earlier = [
+            m.number for m in self.sent[: copy.number - 1] if copy.target in m.targets
+        ]
+        permitted = self.is_permitted(copy)
+        if permitted:
+            self.told[copy.target] = max(self.told.get(copy.target, 0), copy.number)
+        frame = Message(copy.number, max(earlier, default=0), permitted, message.payload)
+        self._transmit(copy.target, frame, repeat=copy in self.transmitted_at)
+        self.transmitted_at[copy] = now
+
+    def _permit(self, target: ProcessId) -> None:
+        self.told[target] = self.frontier(target)
+        self._transmit(target, Permit(self.told[target]))
+
+    def _transmit(self, target: ProcessId, frame: Frame, repeat: bool = False) -> None:
+        self._transmits.append(Transmit(target, frame, repeat))

@@ -1,0 +1,318 @@
+"""Time-outs, with the arithmetic of RFC 6298 done by hand, and the queue of timers."""
+
+from math import inf, nan
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    rule,
+    run_state_machine_as_test,
+)
+
+from antecede.core.retransmission import (
+    RetransmissionPolicy,
+    RetransmissionTimer,
+    TimerQueue,
+)
+from antecede.errors import ConfigError
+
+
+def timer_with(*round_trips: float, policy: RetransmissionPolicy) -> RetransmissionTimer:
+    timer = RetransmissionTimer(policy, 1)
+    for round_trip in round_trips:
+        timer.sample(round_trip)
+    timer.restart(0.0)
+    return timer
+
+
+WIDE = RetransmissionPolicy(minimum_s=1e-6, initial_s=1.0, maximum_s=1e6)
+"""Limits that are not in the way."""
+
+
+@pytest.mark.parametrize(
+    ("minimum_s", "initial_s", "maximum_s"),
+    [
+        (0.0, 1.0, 60.0),
+        (-1.0, 1.0, 60.0),
+        (2.0, 1.0, 60.0),
+        (0.01, 61.0, 60.0),
+        (0.01, 1.0, 0.5),
+        (0.01, 1.0, inf),
+        (inf, inf, inf),
+        (nan, 1.0, 60.0),
+        (0.01, nan, 60.0),
+        (0.01, 1.0, nan),
+    ],
+)
+def test_a_policy_without_ordered_finite_limits_is_refused(
+    minimum_s: float, initial_s: float, maximum_s: float
+) -> None:
+    with pytest.raises(ConfigError):
+        RetransmissionPolicy(minimum_s=minimum_s, initial_s=initial_s, maximum_s=maximum_s)
+
+
+def test_a_policy_may_have_all_limits_equal() -> None:
+    policy = RetransmissionPolicy(minimum_s=0.5, initial_s=0.5, maximum_s=0.5)
+    timer = timer_with(7.0, policy=policy)
+    timer.expire(0.5)
+    assert timer.timeout_s == 0.5
+
+
+def test_the_default_first_time_out_is_a_second() -> None:
+    timer = RetransmissionTimer(RetransmissionPolicy(), 4)
+    assert (timer.owner, timer.deadline, timer.timeout_s) == (4, inf, 1.0)
+    timer.restart(10.0)
+    assert (timer.deadline, timer.timeout_s) == (11.0, 1.0)
+
+
+def test_the_first_sample_gives_three_times_itself() -> None:
+    # Mean R and deviation R / 2, so R + 4 · R / 2 (RFC 6298, 2.2).
+    assert timer_with(0.5, policy=WIDE).timeout_s == 1.5
+    assert timer_with(0.5, policy=WIDE).deadline == 1.5
+
+
+@pytest.mark.parametrize(
+    ("round_trips", "timeout_s"),
+    [
+        # mean 1/2, deviation 1/4. Then 1 is off by 1/2: the deviation becomes
+        # 3/4 · 1/4 + 1/4 · 1/2 = 5/16, the mean 7/8 · 1/2 + 1/8 · 1 = 9/16.
+        ((0.5, 1.0), 9 / 16 + 4 * 5 / 16),
+        # A sample on the mean: the deviation shrinks to 15/64, the mean stays.
+        ((0.5, 1.0, 9 / 16), 9 / 16 + 4 * 15 / 64),
+        # 1/16 is off by -1/2: 3/4 · 5/16 + 1/4 · 1/2 = 23/64, mean 63/128 + 1/128 = 1/2.
+        ((0.5, 1.0, 1 / 16), 1 / 2 + 4 * 23 / 64),
+        # The deviation is taken from the mean before it moves (RFC 6298, 2.3).
+        ((8.0, 16.0), 9.0 + 4 * 5.0),
+        # A round trip of nothing is a sample too, and the next one is smoothed into it.
+        ((0.0, 1.0), 1 / 8 + 4 * 1 / 4),
+    ],
+)
+def test_later_samples_are_smoothed(
+    round_trips: tuple[float, ...], timeout_s: float
+) -> None:
+    assert timer_with(*round_trips, policy=WIDE).timeout_s == timeout_s
+
+
+def test_a_sample_counts_from_the_next_restart_on() -> None:
+    timer = RetransmissionTimer(WIDE, 1)
+    timer.restart(2.0)
+    timer.sample(0.5)
+    assert (timer.deadline, timer.timeout_s) == (3.0, 1.0)
+    timer.restart(4.0)
+    assert (timer.deadline, timer.timeout_s) == (5.5, 1.5)
+
+
+def test_each_expiry_doubles_up_to_the_ceiling() -> None:
+    policy = RetransmissionPolicy(minimum_s=0.5, initial_s=1.0, maximum_s=5.0)
+    timer = RetransmissionTimer(policy, 1)
+    timer.restart(0.0)
+    deadlines = [timer.deadline]
+    for _ in range(4):
+        timer.expire(timer.deadline)
+        deadlines.append(timer.deadline)
+    assert deadlines == [1.0, 1.0 + 2.0, 3.0 + 4.0, 7.0 + 5.0, 12.0 + 5.0]
+
+
+def test_a_late_expiry_counts_from_when_it_was_noticed() -> None:
+    timer = RetransmissionTimer(WIDE, 1)
+    timer.restart(0.0)
+    timer.expire(10.0)
+    assert timer.deadline == 12.0
+
+
+@pytest.mark.parametrize(("round_trips", "timeout_s"), [((), 1.0), ((0.5,), 1.5)])
+def test_progress_removes_every_doubling(
+    round_trips: tuple[float, ...], timeout_s: float
+) -> None:
+    timer = timer_with(*round_trips, policy=WIDE)
+    timer.expire(1.0)
+    timer.expire(2.0)
+    assert timer.timeout_s == 4 * timeout_s
+    timer.restart(100.0)
+    assert (timer.timeout_s, timer.deadline) == (timeout_s, 100.0 + timeout_s)
+
+
+def test_an_estimate_is_kept_within_the_limits() -> None:
+    policy = RetransmissionPolicy(minimum_s=0.25, initial_s=1.0, maximum_s=4.0)
+    assert timer_with(1 / 16, policy=policy).timeout_s == 0.25  # Not 3/16.
+    assert timer_with(1 / 8, policy=policy).timeout_s == 0.375
+    assert timer_with(2.0, policy=policy).timeout_s == 4.0  # Not 6.
+    low = timer_with(1 / 16, policy=policy)
+    low.expire(0.25)
+    assert low.timeout_s == 0.5
+
+
+def test_a_stopped_timer_waits_for_nothing_and_can_start_again() -> None:
+    timer = timer_with(policy=WIDE)
+    timer.stop()
+    assert timer.deadline == inf
+    timer.restart(3.0)
+    assert timer.deadline == 4.0
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["sample", "restart", "expire"]), st.floats(0, 1e4)))
+)
+def test_the_time_out_never_leaves_the_limits(actions: list[tuple[str, float]]) -> None:
+    policy = RetransmissionPolicy(minimum_s=0.125, initial_s=1.0, maximum_s=8.0)
+    timer = RetransmissionTimer(policy, 1)
+    for action, value in actions:
+        if action == "sample":
+            timer.sample(value)
+            continue
+        if action == "restart":
+            timer.restart(value)
+        else:
+            timer.expire(value)
+        assert 0.125 <= timer.timeout_s <= 8.0
+        assert timer.deadline == value + timer.timeout_s
+
+
+def filed(queue: TimerQueue, owner: int, initial_s: float) -> RetransmissionTimer:
+    """Start a timer at time 0 and file it."""
+    policy = RetransmissionPolicy(minimum_s=0.25, initial_s=initial_s, maximum_s=64.0)
+    timer = RetransmissionTimer(policy, owner)
+    timer.restart(0.0)
+    queue.file(timer)
+    return timer
+
+
+def test_an_empty_queue_has_nothing_due() -> None:
+    queue = TimerQueue()
+    assert queue.next_deadline() is None
+    assert queue.due(1e9) is None
+
+
+def test_a_stopped_timer_is_not_found_even_if_filed() -> None:
+    queue = TimerQueue()
+    timer = RetransmissionTimer(WIDE, 1)
+    queue.file(timer)
+    assert queue.next_deadline() is None
+
+
+def test_the_earliest_timer_comes_first_and_not_before_its_time() -> None:
+    queue = TimerQueue()
+    late, early = filed(queue, 1, 5.0), filed(queue, 2, 3.0)
+    assert queue.next_deadline() == 3.0
+    assert queue.due(2.999) is None
+    assert queue.due(3.0) is early
+    early.stop()
+    assert queue.due(4.0) is None
+    assert queue.next_deadline() == 5.0
+    assert queue.due(6.0) is late
+
+
+def test_all_timers_of_one_instant_come_due_one_after_the_other() -> None:
+    queue = TimerQueue()
+    timers = [filed(queue, owner, 1.0) for owner in range(5)]
+    seen = []
+    while (timer := queue.due(1.0)) is not None:
+        seen.append(timer.owner)
+        timer.expire(1.0)
+    assert sorted(seen) == [timer.owner for timer in timers]
+    assert queue.next_deadline() == 3.0
+
+
+def test_a_timer_put_off_is_found_at_its_new_time_only() -> None:
+    queue = TimerQueue()
+    timer = filed(queue, 1, 1.0)
+    timer.restart(0.5)
+    assert queue.due(1.0) is None
+    assert queue.next_deadline() == 1.5
+    assert queue.due(1.5) is timer
+
+
+def test_a_timer_brought_forward_and_put_off_again_to_the_same_time_is_found_once() -> None:
+    queue = TimerQueue()
+    timer = filed(queue, 1, 8.0)
+    timer.sample(1.0)
+    timer.restart(1.0)  # 3 seconds, so 4.
+    queue.file(timer)
+    assert queue.next_deadline() == 4.0
+    timer.restart(5.0)  # Back at 8, where it had been filed at first.
+    assert queue.next_deadline() == 8.0
+    assert queue.due(8.0) is timer
+    timer.stop()
+    assert queue.due(1e9) is None
+    timer.restart(5.0)
+    queue.file(timer)
+    assert queue.due(8.0) is timer
+
+
+class QueueMachine(RuleBasedStateMachine):
+    """Several timers in a queue, beside a look at every one of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = TimerQueue()
+        self.now = 0.0
+        self.timers = [
+            RetransmissionTimer(
+                RetransmissionPolicy(minimum_s=0.5, initial_s=initial, maximum_s=16.0),
+                owner,
+            )
+            for owner, initial in enumerate([1.0, 1.0, 4.0, 16.0])
+        ]
+
+    owners = st.integers(min_value=0, max_value=3)
+    # Multiples of a half, so that deadlines of different timers often coincide.
+    halves = st.integers(min_value=0, max_value=12).map(lambda count: count / 2)
+
+    @rule(seconds=halves)
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(owner=owners)
+    def restart(self, owner: int) -> None:
+        self.timers[owner].restart(self.now)
+        self.queue.file(self.timers[owner])
+
+    @rule(owner=owners)
+    def put_off_without_filing(self, owner: int) -> None:
+        timer = self.timers[owner]
+        if timer.deadline <= self.now:
+            timer.restart(self.now)
+
+    @rule(owner=owners, round_trip=halves)
+    def sample(self, owner: int, round_trip: float) -> None:
+        self.timers[owner].sample(round_trip)
+
+    @rule(owner=owners)
+    def stop(self, owner: int) -> None:
+        self.timers[owner].stop()
+
+    @rule()
+    def next_deadline_is_the_earliest(self) -> None:
+        earliest = min(timer.deadline for timer in self.timers)
+        assert self.queue.next_deadline() == (None if earliest == inf else earliest)
+
+    @rule()
+    def due_is_one_of_the_expired(self) -> None:
+        due = self.queue.due(self.now)
+        expired = [timer for timer in self.timers if timer.deadline <= self.now]
+        assert due in expired if expired else due is None
+
+    @rule()
+    def handle_all_due(self) -> None:
+        expected = {t.owner for t in self.timers if t.deadline <= self.now}
+        handled = []
+        while (timer := self.queue.due(self.now)) is not None:
+            assert timer.deadline <= self.now
+            handled.append(timer.owner)
+            timer.expire(self.now)
+        assert sorted(handled) == sorted(expected)
+
+    def teardown(self) -> None:
+        self.next_deadline_is_the_earliest()
+        for timer in self.timers:
+            timer.stop()
+        assert self.queue.next_deadline() is None
+
+
+def test_the_queue_agrees_with_looking_at_every_timer() -> None:
+    run_state_machine_as_test(
+        QueueMachine,
+        settings=settings(max_examples=150, stateful_step_count=40),
+    )

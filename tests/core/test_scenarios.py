@@ -1,0 +1,281 @@
+"""The runs that the paper draws or describes, step by step."""
+
+import pytest
+
+from antecede.core import Ack, Frame, Message, Permit
+from antecede.testing import Cluster
+from antecede.trace import Kind
+
+PROTOCOLS = ("hybrid", "hybrid-basic")
+
+
+def arrive(cluster: Cluster, kind: type[Frame], *, source: int, target: int) -> Frame:
+    """Let the oldest frame of that kind between the two processes arrive."""
+    for index, packet in enumerate(cluster.in_flight):
+        if (packet.source, packet.target) == (source, target) and isinstance(
+            packet.frame, kind
+        ):
+            cluster.arrive(index)
+            return packet.frame
+    raise AssertionError(f"no {kind.__name__} from {source} to {target} in flight")
+
+
+def in_flight(cluster: Cluster, kind: type[Frame], *, source: int, target: int) -> int:
+    """Count the frames of that kind in flight between the two processes."""
+    return sum(
+        (packet.source, packet.target) == (source, target) and isinstance(packet.frame, kind)
+        for packet in cluster.in_flight
+    )
+
+
+def permitted(cluster: Cluster, *, source: int, target: int) -> list[bool]:
+    """Of the messages in flight between the two processes: which need no permit."""
+    return [
+        packet.frame.permitted
+        for packet in cluster.in_flight
+        if (packet.source, packet.target) == (source, target)
+        and isinstance(packet.frame, Message)
+    ]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_figure_1_a_delivery_after_the_send_does_not_hold_the_message_back(
+    name: str,
+) -> None:
+    """a hb c, but b not hb c: it matters what was delivered before c was *sent*."""
+    i, j, k, other = range(4)
+    cluster = Cluster(name, 4)
+    cluster.send(j, [other])
+    cluster.send(j, [i], b"a")
+    cluster.send(k, [other])
+    cluster.send(k, [i], b"before b")
+    cluster.send(k, [i], b"b")
+    arrive(cluster, Message, source=j, target=i)  # a: received and delivered
+    index = [p.frame.payload for p in cluster.in_flight if isinstance(p.frame, Message)]
+    cluster.arrive(index.index(b"b"))  # b: received, held back by FIFO
+    cluster.send(i, [other], b"c")
+    assert in_flight(cluster, Message, source=i, target=other) == 0
+    arrive(cluster, Message, source=k, target=i)  # now b is delivered, c still waits
+    assert cluster.delivered(i) == [(j, 2), (k, 2), (k, 3)]
+    assert in_flight(cluster, Message, source=i, target=other) == 0
+    arrive(cluster, Message, source=j, target=other)
+    arrive(cluster, Ack, source=other, target=j)
+    arrive(cluster, Permit, source=j, target=i)  # a's permit suffices, b's is missing
+    assert in_flight(cluster, Message, source=i, target=other) == 1
+    cluster.settle()
+    assert cluster.verdict().held
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_figure_2_a_message_leaves_with_the_last_permit_it_depends_on(name: str) -> None:
+    """m waits for the permits of a and b; c, delivered after its send, is no matter."""
+    i, j, k, x, y, z = range(6)
+    cluster = Cluster(name, 6)
+    cluster.send(k, [y])
+    cluster.send(k, [i], b"b")
+    cluster.send(j, [x])
+    cluster.send(j, [i], b"a")
+    arrive(cluster, Message, source=k, target=i)
+    arrive(cluster, Message, source=j, target=i)
+    cluster.send(i, [z], b"m")
+    arrive(cluster, Message, source=k, target=y)
+    arrive(cluster, Ack, source=y, target=k)  # S^b
+    arrive(cluster, Permit, source=k, target=i)  # R^b
+    assert in_flight(cluster, Message, source=i, target=z) == 0
+    cluster.send(k, [z])
+    cluster.send(k, [i], b"c")
+    arrive(cluster, Message, source=j, target=x)  # O^a
+    arrive(cluster, Ack, source=x, target=j)  # S^a
+    arrive(cluster, Message, source=k, target=i)  # c needs a permit, which is missing
+    assert cluster.delivered(i) == [(k, 2), (j, 2), (k, 4)]
+    assert in_flight(cluster, Message, source=i, target=z) == 0
+    arrive(cluster, Permit, source=j, target=i)  # R^a
+    assert in_flight(cluster, Message, source=i, target=z) == 1
+    cluster.settle()
+    assert cluster.verdict().held
+
+
+@pytest.mark.parametrize(("name", "flags"), [("hybrid", [1, 1]), ("hybrid-basic", [1, 0])])
+def test_point_1_unacked_messages_to_the_same_target_ask_for_no_permit(
+    name: str, flags: list[bool]
+) -> None:
+    cluster = Cluster(name, 2)
+    cluster.send(0, [1])
+    cluster.send(0, [1])
+    assert permitted(cluster, source=0, target=1) == [bool(flag) for flag in flags]
+
+
+@pytest.mark.parametrize(("name", "permits"), [("hybrid", 1), ("hybrid-basic", 0)])
+def test_point_2_a_permit_waits_only_for_acks_of_others(name: str, permits: int) -> None:
+    j, k = 1, 2
+    cluster = Cluster(name, 3)
+    cluster.send(0, [j])
+    cluster.send(0, [k])
+    cluster.send(0, [j])
+    assert permitted(cluster, source=0, target=j)[1] is False
+    arrive(cluster, Message, source=0, target=k)
+    arrive(cluster, Ack, source=k, target=0)
+    assert in_flight(cluster, Permit, source=0, target=j) == permits
+    arrive(cluster, Message, source=0, target=j)
+    arrive(cluster, Ack, source=j, target=0)
+    assert in_flight(cluster, Permit, source=0, target=j) == 1  # now in any case
+    cluster.settle()
+    assert cluster.verdict().held
+
+
+@pytest.mark.parametrize(("name", "released"), [("hybrid", 1), ("hybrid-basic", 0)])
+def test_point_3_a_message_to_j_does_not_wait_for_permits_of_j(
+    name: str, released: int
+) -> None:
+    i, j, k = range(3)
+    cluster = Cluster(name, 3)
+    cluster.send(j, [k])
+    cluster.send(j, [i])
+    arrive(cluster, Message, source=j, target=i)
+    cluster.send(i, [k])
+    cluster.send(i, [j])
+    assert in_flight(cluster, Message, source=i, target=k) == 0
+    assert in_flight(cluster, Message, source=i, target=j) == released
+    cluster.settle()
+    assert cluster.verdict().held
+
+
+def test_messages_to_different_targets_may_leave_in_another_order_than_sent() -> None:
+    """§5.6: m2 leaves before m1, is numbered after it, and asks for a permit."""
+    i, j, k = range(3)
+    cluster = Cluster("hybrid", 3)
+    cluster.send(j, [k])
+    cluster.send(j, [i])
+    arrive(cluster, Message, source=j, target=i)
+    assert cluster.send(i, [k]) == 1
+    assert cluster.send(i, [j]) == 2
+    frame = arrive(cluster, Message, source=i, target=j)
+    assert isinstance(frame, Message)
+    assert (frame.number, frame.permitted) == (2, False)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_multicast_is_not_a_series_of_unicasts(name: str) -> None:
+    """§5.7: the answer to a multicast follows it at a common target, always."""
+    i, j, k = range(3)
+    series = Cluster(name, 3)
+    series.send(i, [j])
+    series.send(i, [k])
+    arrive(series, Message, source=i, target=j)
+    series.send(j, [k], b"answer")
+    arrive(series, Message, source=j, target=k)
+    assert series.delivered(k) == [(j, 1)]  # before i's second message: it may
+
+    multicast = Cluster(name, 3)
+    multicast.send(i, [j, k])
+    arrive(multicast, Message, source=i, target=j)
+    multicast.send(j, [k], b"answer")
+    assert in_flight(multicast, Message, source=j, target=k) == 0  # it must wait
+    multicast.settle()
+    assert multicast.delivered(k) == [(i, 1), (j, 1)]
+    assert multicast.verdict().held
+
+
+def test_a_multicast_leaves_for_one_target_before_another() -> None:
+    """docs/multicast.md: the copy to the source of the missing permit need not wait."""
+    i, j, k = range(3)
+    cluster = Cluster("hybrid", 3)
+    cluster.send(j, [i, k])
+    arrive(cluster, Message, source=j, target=i)
+    cluster.send(i, [j, k])
+    assert in_flight(cluster, Message, source=i, target=j) == 1
+    assert in_flight(cluster, Message, source=i, target=k) == 0
+    frame = arrive(cluster, Message, source=i, target=j)
+    assert isinstance(frame, Message)
+    assert not frame.permitted  # the copy to k is not even released
+    cluster.send(j, [k])  # depends on i's message, whose permit is missing
+    assert in_flight(cluster, Message, source=j, target=k) == 1  # only the first
+    cluster.settle()
+    assert cluster.delivered(k) == [(j, 1), (i, 1), (j, 2)]
+    assert cluster.verdict().held
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_last_target_to_ack_a_multicast_gets_its_permit_early(name: str) -> None:
+    """The optimisation that §5.7 names: nobody else's ack is missing."""
+    cluster = Cluster(name, 3)
+    cluster.send(0, [1, 2])
+    arrive(cluster, Message, source=0, target=1)
+    arrive(cluster, Ack, source=1, target=0)
+    assert in_flight(cluster, Permit, source=0, target=2) == 1
+    assert in_flight(cluster, Permit, source=0, target=1) == 0
+    cluster.settle()
+    assert cluster.verdict().held
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_message_to_oneself_is_delivered_inside_send(name: str) -> None:
+    cluster = Cluster(name, 2)
+    assert cluster.send(0, [0], b"note") == 1
+    assert cluster.delivered(0) == [(0, 1)]
+    assert not cluster.in_flight
+    assert cluster.send(0, [1, 0]) == 2
+    assert cluster.delivered(0) == [(0, 1), (0, 2)]
+    assert permitted(cluster, source=0, target=1) == [True]
+    cluster.settle()
+    assert cluster.verdict().held
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_target_named_twice_gets_the_message_once(name: str) -> None:
+    cluster = Cluster(name, 3)
+    cluster.send(0, [1, 2, 1])
+    cluster.settle()
+    assert cluster.delivered(1) == [(0, 1)]
+    assert cluster.verdict().held
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_permit_that_overtakes_its_message_is_remembered(name: str) -> None:
+    i, j, k = range(3)
+    cluster = Cluster(name, 3)
+    cluster.send(j, [k])
+    cluster.send(j, [i])
+    arrive(cluster, Message, source=j, target=k)
+    arrive(cluster, Ack, source=k, target=j)
+    arrive(cluster, Permit, source=j, target=i)  # from a peer never heard of
+    arrive(cluster, Message, source=j, target=i)
+    cluster.send(i, [k])
+    assert in_flight(cluster, Message, source=i, target=k) == 1
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_what_is_transmitted_again_says_truly_whether_it_needs_a_permit(name: str) -> None:
+    """A copy that asked for a permit when released may carry it when repeated."""
+    cluster = Cluster(name, 3)
+    cluster.send(0, [1])
+    cluster.send(0, [2])
+    assert permitted(cluster, source=0, target=2) == [False]
+    arrive(cluster, Message, source=0, target=1)
+    arrive(cluster, Ack, source=1, target=0)
+    cluster.in_flight.clear()  # the message to 2 and its permit are lost
+    cluster.pass_time(1.0)
+    assert permitted(cluster, source=0, target=2) == [True]
+    arrive(cluster, Message, source=0, target=2)
+    cluster.send(2, [1])
+    assert in_flight(cluster, Message, source=2, target=1) == 1
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_what_has_arrived_is_not_transmitted_again(name: str) -> None:
+    """An ack tells of the arrival of a message that FIFO holds back."""
+    cluster = Cluster(name, 2)
+    for _ in range(4):
+        cluster.send(0, [1])
+    cluster.lose(0)
+    for _ in range(3):
+        arrive(cluster, Message, source=0, target=1)
+    for _ in range(3):
+        arrive(cluster, Ack, source=1, target=0)
+    cluster.pass_time(1.0)
+    numbers = [p.frame.number for p in cluster.in_flight if isinstance(p.frame, Message)]
+    assert numbers == [1]
+    cluster.settle()
+    repeats = [event for event in cluster.history if event.kind is Kind.TRANSMIT]
+    assert len(repeats) == 1
+    assert cluster.verdict().held

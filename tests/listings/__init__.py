@@ -1,0 +1,219 @@
+"""Published pseudo-code as printed, and what it runs on.
+
+The tests of docs/errata.md run it to show what is wrong with it. Here are the data
+structures of Almeida §5.3 and a network in memory; `tests.listings.almeida` has the
+algorithms.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from antecede.trace import Event, Kind, Verdict, judge
+
+__all__ = ["Listing", "Network", "Packet", "Per", "SlidingArray", "SlidingMap"]
+
+E = TypeVar("E")
+
+REST_STEPS_MAX = 100_000
+"""A network that has more packets to carry than this never comes to rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Per:
+    """A message of a sender: the key of its permit."""
+
+    snd: int
+    mid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """Something in flight; ``pid`` and ``per`` are for MSG alone."""
+
+    kind: str
+    source: int
+    target: int
+    number: int
+    pid: int = 0
+    per: bool = False
+
+
+class SlidingArray(Generic[E]):
+    """A window of elements; reading outside it is an error."""
+
+    def __init__(self, first: int) -> None:
+        self.first = self.next = first
+        self.cells: dict[int, E] = {}
+
+    def __iter__(self) -> Iterator[E]:
+        return iter(list(self.cells.values()))
+
+    def __getitem__(self, index: int) -> E:
+        if index not in self.cells:
+            raise IndexError(f"{index} is not in [{self.first}, {self.next})")
+        return self.cells[index]
+
+    @property
+    def size(self) -> int:
+        return len(self.cells)
+
+    @property
+    def peek(self) -> E:
+        return self[self.first]
+
+    def add(self, element: E) -> None:
+        self.cells[self.next] = element
+        self.next += 1
+
+    def remove(self) -> None:
+        del self.cells[self.first]
+        self.first += 1
+
+
+class SlidingMap:
+    """The sliding map of permits, with the operations of the indexable variant."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.cells: dict[int, Per] = {}
+
+    def __iter__(self) -> Iterator[Per]:
+        return iter(list(self.cells.values()))
+
+    def __getitem__(self, index: int) -> Per | None:
+        return self.cells.get(index)
+
+    @property
+    def first(self) -> int:
+        return min(self.cells, default=self.next)
+
+    def add(self, per: Per) -> None:
+        self.cells[self.next] = per
+        self.next += 1
+
+    def index(self, per: Per) -> int | None:
+        return next((index for index, each in self.cells.items() if each == per), None)
+
+    def remove(self, per: Per) -> None:
+        index = self.index(per)
+        if index is not None:
+            del self.cells[index]
+
+
+class Listing(Protocol):
+    """One process of an algorithm: its events, and what they leave to be carried out."""
+
+    base: int
+    """The id of its first message."""
+    outbox: list[Packet]
+    delivered: list[Per]
+
+    def causal_send(self, receivers: frozenset[int]) -> None: ...
+    def receive_msg(self, j: int, m: Packet) -> None: ...
+    def receive_ack(self, j: int, n: int) -> None: ...
+    def receive_permit(self, j: int, n: int) -> None: ...
+    def receive_request(self, j: int, n: int) -> None: ...
+    def periodically(self) -> None: ...
+
+
+class Network:
+    """Processes of one listing, the packets between them, and the history of the run.
+
+    Nothing happens by itself: the test says what is sent, which packet arrives, is lost
+    or is duplicated, and when the ``periodically`` blocks run. A packet is named by its
+    kind, source and target; of several, the oldest is meant.
+    """
+
+    def __init__(self, processes: Sequence[Listing]) -> None:
+        self.processes = processes
+        self.in_flight: list[Packet] = []
+        self.history: list[Event] = []
+        self._sent = [0] * len(processes)
+
+    def send(self, source: int, *targets: int) -> None:
+        self.processes[source].causal_send(frozenset(targets))
+        self._sent[source] += 1
+        self._record(source, Kind.SEND, source, self._sent[source], targets)
+        self._drain(source)
+
+    def arrive(self, kind: str, source: int, target: int) -> None:
+        self._hand_over(self._take(kind, source, target))
+
+    def lose(self, kind: str, source: int, target: int) -> None:
+        self._take(kind, source, target)
+
+    def duplicate(self, kind: str, source: int, target: int) -> None:
+        packet = self._take(kind, source, target)
+        self.in_flight += [packet, packet]
+
+    def tick(self) -> None:
+        for index, process in enumerate(self.processes):
+            process.periodically()
+            self._drain(index)
+
+    def rest(self) -> None:
+        """Let everything arrive, in the order sent, without any tick."""
+        for _ in range(REST_STEPS_MAX):
+            if not self.in_flight:
+                return
+            self._hand_over(self.in_flight.pop(0))
+        raise AssertionError("the network does not come to rest")
+
+    def count(self, kind: str, source: int, target: int) -> int:
+        """Count the packets of a kind between two processes that are in flight."""
+        return sum(self._is(packet, kind, source, target) for packet in self.in_flight)
+
+    def delivered(self, process: int) -> list[tuple[int, int]]:
+        """Return what ``process`` has delivered, as (source, number from 1)."""
+        base = self.processes[process].base
+        return [
+            (each.snd, each.mid - base + 1) for each in self.processes[process].delivered
+        ]
+
+    def verdict(self) -> Verdict:
+        return judge(self.history)
+
+    @staticmethod
+    def _is(packet: Packet, kind: str, source: int, target: int) -> bool:
+        return (packet.kind, packet.source, packet.target) == (kind, source, target)
+
+    def _take(self, kind: str, source: int, target: int) -> Packet:
+        for index, packet in enumerate(self.in_flight):
+            if self._is(packet, kind, source, target):
+                return self.in_flight.pop(index)
+        raise AssertionError(f"no {kind} {source}>{target} in {self.in_flight}")
+
+    def _hand_over(self, packet: Packet) -> None:
+        process = self.processes[packet.target]
+        if packet.kind == "MSG":
+            process.receive_msg(packet.source, packet)
+        elif packet.kind == "ACK":
+            process.receive_ack(packet.source, packet.number)
+        elif packet.kind == "PERMIT":
+            process.receive_permit(packet.source, packet.number)
+        else:
+            process.receive_request(packet.source, packet.number)
+        self._drain(packet.target)
+
+    def _drain(self, id: int) -> None:
+        process = self.processes[id]
+        known = sum(
+            event.kind is Kind.DELIVER and event.process == id for event in self.history
+        )
+        for each in process.delivered[known:]:
+            self._record(id, Kind.DELIVER, each.snd, each.mid - process.base + 1, None)
+        self.in_flight += process.outbox
+        process.outbox.clear()
+
+    def _record(
+        self,
+        process: int,
+        kind: Kind,
+        source: int,
+        number: int,
+        targets: tuple[int, ...] | None,
+    ) -> None:
+        self.history.append(
+            Event(process=process, kind=kind, source=source, number=number, targets=targets)
+        )

@@ -1,0 +1,224 @@
+"""The rules of the house that a machine can check."""
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import antecede
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "antecede"
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+CORE_MAY_IMPORT = {
+    "antecede.core",
+    "antecede.errors",
+    "collections.abc",
+    "dataclasses",
+    "heapq",
+    "math",
+    "typing",
+}
+"""All that the core may import; none of it reads the world."""
+
+DRIVERS = {"sim", "check", "net", "pipeline"}
+"""What drives the core; drivers never import each other."""
+
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 600
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Name every module that a file imports, wherever in the file it does."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def within(module: str, packages: set[str]) -> bool:
+    return any(
+        module == package or module.startswith(f"{package}.") for package in packages
+    )
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.glob("core/*.py")), ids=lambda p: p.name)
+def test_core_imports_only_what_is_pure(path: Path) -> None:
+    assert [name for name in imports(path) if not within(name, CORE_MAY_IMPORT)] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_layers_look_down_only(path: Path) -> None:
+    layer = path.relative_to(SOURCE).parts[0]
+    forbidden = {f"antecede.{driver}" for driver in DRIVERS - {layer}}
+    if layer == "trace":
+        forbidden |= {f"antecede.{driver}" for driver in DRIVERS} | {"antecede.testing"}
+    if layer in DRIVERS | {"trace"}:
+        assert [name for name in imports(path) if within(name, forbidden)] == []
+
+
+WATCHED_RUN = """
+import builtins, json, sys
+
+def loaded():
+    return {name for name in sys.modules}
+
+import antecede.core                      # whatever importing needs may be read now
+from antecede.core import Hybrid, HybridBasic, decode, encode
+
+touched = []
+armed = False
+
+def watch(event, arguments):
+    if armed:
+        touched.append(event)
+
+sys.addaudithook(watch)
+
+def fail(*arguments, **options):
+    touched.append("the world")
+    raise AssertionError("the core looked at the world")
+
+import io, os, random, socket, threading, time
+for module, names in (
+    (time, ("time", "monotonic", "perf_counter", "sleep", "time_ns", "monotonic_ns")),
+    (random, ("random", "randrange", "choice", "getrandbits", "Random")),
+    (os, ("urandom", "getpid", "open")),
+    (socket, ("socket",)),
+    (threading, ("Thread",)),
+    (builtins, ("open", "print", "input")),
+):
+    for name in names:
+        setattr(module, name, fail)
+
+armed = True
+for make in (Hybrid, HybridBasic):
+    a, b, c = make(0), make(1), make(2)
+    everyone = (a, b, c)
+    now = 0.0
+    for turn in range(40):
+        everyone[turn % 3].send([(turn + 1) % 3, (turn + turn // 3) % 3], b"x", now)
+        for process in everyone:
+            for out in process.frames_to_transmit():
+                if turn % 4:                # some frames are lost, so that timers run
+                    for frame in decode(encode([out.frame])):
+                        everyone[out.target].receive(process.id, frame, now)
+            process.messages_to_deliver()
+        now += 0.5
+        for process in everyone:
+            process.next_timer()
+            process.handle_timer(now)
+armed = False
+sys.stdout.write(json.dumps(touched))
+"""
+
+
+def test_a_running_core_touches_nothing_of_the_world() -> None:
+    """Audited in a process of its own: no clock, random, file, socket, thread or output."""
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED_RUN], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
+
+
+def test_importing_the_core_loads_nothing_but_the_core() -> None:
+    """In a process of its own, since this one has loaded everything already."""
+    program = (
+        "import sys; before = set(sys.modules); import antecede.core;"
+        "print('\\n'.join(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    banned = {
+        "asyncio", "socket", "logging", "random", "threading", "subprocess", "selectors",
+        "pyspark", "pandas", "pyarrow", "hypothesis",
+    }  # fmt: skip
+    assert loaded & banned == set()
+    ours = {name for name in loaded if name.startswith("antecede")}
+    assert {name for name in ours if not within(name, {"antecede.core"})} <= {
+        "antecede",
+        "antecede.errors",
+    }
+
+
+def test_no_function_is_longer_than_70_lines_and_no_module_longer_than_600() -> None:
+    long = []
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > MODULE_LINES_MAX:
+            long.append(str(path))
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES_MAX:
+                    long.append(f"{path}:{node.lineno} {node.name} {lines}")
+    assert long == []
+
+
+@pytest.mark.parametrize(
+    "package",
+    ["antecede", "antecede.core", "antecede.sim", "antecede.testing", "antecede.trace"],
+)
+def test_a_package_exports_just_what_it_imports(package: str) -> None:
+    module = importlib.import_module(package)
+    tree = ast.parse(
+        (SOURCE.parent / package.replace(".", "/") / "__init__.py").read_text()
+    )
+    names = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    public = {name for name in names if not name.startswith("_")}
+    assert public <= set(module.__all__)
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert list(module.__all__) == sorted(module.__all__)
+
+
+def test_every_public_name_of_a_module_is_in_its_all() -> None:
+    for path in MODULES:
+        if path.name in ("__init__.py", "__main__.py"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        defined = {
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            and not node.name.startswith("_")
+        }
+        exported = {
+            element.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Name)
+            and node.targets[0].id == "__all__"
+            and isinstance(node.value, ast.List)
+            for element in node.value.elts
+            if isinstance(element, ast.Constant)
+        }
+        assert defined <= exported, f"{path.name}: {defined - exported}"
+
+
+def test_version_says_how_it_runs() -> None:
+    how = "compiled" if antecede.compiled else "interpreted"
+    done = subprocess.run(
+        [sys.executable, "-m", "antecede", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == f"antecede {antecede.__version__} ({how})"
+    core = importlib.import_module("antecede.core.hybrid")
+    assert (Path(str(core.__file__)).suffix == ".py") is not antecede.compiled

@@ -1,0 +1,423 @@
+"""The in-memory cluster: every step does what it says, and nothing more."""
+
+import doctest
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antecede.core.contract import Delivery, ProcessId, Transmit
+from antecede.core.frames import Ack, Frame, Message, Permit
+from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.retransmission import RetransmissionPolicy
+from antecede.errors import ConfigError, InternalError, LocalError
+from antecede.testing import Cluster, Packet, cluster
+from antecede.trace import Event, Kind, Property, judge
+
+
+def happened(history: list[Event]) -> list[tuple[int, str, str]]:
+    """Show what concerns messages in a history, as (process, kind, message)."""
+    return [
+        (e.process, e.kind.value, f"{e.source}:{e.number}")
+        for e in history
+        if e.source is not None
+    ]
+
+
+def flights(joined: Cluster) -> list[tuple[int, int, type[Frame]]]:
+    return [(p.source, p.target, type(p.frame)) for p in joined.in_flight]
+
+
+def message_in(packet: Packet) -> Message:
+    assert isinstance(packet.frame, Message)
+    return packet.frame
+
+
+class Counts:
+    """How many events of a kind there were at each process."""
+
+    def __init__(self, joined: Cluster, kind: Kind) -> None:
+        self.places = [e.process for e in joined.history if e.kind is kind]
+
+    def at(self, process: int) -> int:
+        return self.places.count(process)
+
+
+def test_the_example_in_the_documentation_runs() -> None:
+    result = doctest.testmod(cluster)
+    assert result.attempted >= 4
+    assert result.failed == 0
+
+
+def test_a_new_cluster_is_at_rest_at_time_zero() -> None:
+    joined = Cluster("hybrid", 3)
+    assert [process.id for process in joined.processes] == [0, 1, 2]
+    assert (joined.in_flight, joined.history, joined.now) == ([], [], 0.0)
+    joined.settle()
+    assert (joined.history, joined.now) == ([], 0.0)
+    assert joined.verdict().held
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        Cluster("no such protocol", 3)
+
+
+def test_send_numbers_messages_per_source_and_puts_a_copy_per_target_in_flight() -> None:
+    joined = Cluster("hybrid", 3)
+    assert joined.send(0, [1, 2], b"a") == 1
+    assert joined.send(0, [2], b"b") == 2
+    assert joined.send(1, [0], b"c") == 1
+    carried = [(p.source, p.target, message_in(p).payload) for p in joined.in_flight]
+    assert carried == [(0, 1, b"a"), (0, 2, b"a"), (0, 2, b"b"), (1, 0, b"c")]
+    assert happened(joined.history) == [
+        (0, "send", "0:1"),
+        (0, "release", "0:1"),
+        (0, "release", "0:1"),
+        (0, "send", "0:2"),
+        (0, "release", "0:2"),
+        (1, "send", "1:1"),
+        (1, "release", "1:1"),
+    ]
+    assert joined.history[0].targets == (1, 2)
+    assert [event.target for event in joined.history[1:3]] == [1, 2]
+
+
+def test_a_message_to_oneself_is_delivered_before_send_returns() -> None:
+    joined = Cluster("hybrid", 2)
+    joined.send(0, [0])
+    assert joined.delivered(0) == [(0, 1)]
+    assert joined.in_flight == []
+    assert joined.verdict().held
+
+
+def test_a_refused_send_leaves_no_trace() -> None:
+    joined = Cluster("hybrid", 2)
+    with pytest.raises(LocalError):
+        joined.send(0, [])
+    assert (joined.in_flight, joined.history) == ([], [])
+    assert joined.send(0, [1]) == 1
+
+
+def test_arrive_takes_the_oldest_packet_and_lets_its_target_answer() -> None:
+    joined = Cluster("hybrid", 3)
+    joined.send(0, [1, 2])
+    joined.arrive()
+    assert flights(joined) == [(0, 2, Message), (1, 0, Ack)]
+    assert happened(joined.history[3:]) == [(1, "arrive", "0:1"), (1, "deliver", "0:1")]
+    assert (joined.delivered(0), joined.delivered(1), joined.delivered(2)) == (
+        [],
+        [(0, 1)],
+        [],
+    )
+
+
+def test_arrive_takes_the_packet_it_is_told_to() -> None:
+    joined = Cluster("hybrid", 2)
+    joined.send(0, [1])
+    joined.send(0, [1])
+    joined.arrive(1)
+    assert joined.delivered(1) == []  # Its predecessor is not there.
+    joined.arrive(0)
+    assert joined.delivered(1) == [(0, 1), (0, 2)]
+    arrivals = [e.number for e in joined.history if e.kind is Kind.ARRIVE]
+    assert arrivals == [2, 1]
+
+
+def test_the_history_counts_the_bytes_of_every_frame_on_the_wire() -> None:
+    joined = Cluster("hybrid", 2)
+    joined.send(0, [1], b"hello")
+    joined.settle()
+    wire = [
+        (e.process, e.kind, e.target, e.payload_bytes, e.metadata_bytes)
+        for e in joined.history
+        if e.metadata_bytes is not None
+    ]
+    # Head, number, predecessor and length around five bytes; head and number of the ack.
+    assert wire == [(0, Kind.RELEASE, 1, 5, 4), (1, Kind.CONTROL, 0, 0, 2)]
+
+
+def test_an_arriving_control_frame_is_no_event() -> None:
+    joined = Cluster("hybrid", 2)
+    joined.send(0, [1])
+    joined.arrive()
+    before = len(joined.history)
+    joined.arrive()  # The ack, after which there is nothing left to do.
+    assert len(joined.history) == before
+    assert joined.in_flight == []
+    assert joined.processes[0].next_timer() is None
+
+
+def test_lose_removes_one_packet_and_does_nothing_else() -> None:
+    joined = Cluster("hybrid", 3)
+    joined.send(0, [1, 2])
+    history = list(joined.history)
+    joined.lose(1)
+    assert flights(joined) == [(0, 1, Message)]
+    joined.lose()
+    assert joined.in_flight == []
+    assert joined.history == history
+
+
+def test_a_lost_message_is_transmitted_again_when_its_time_out_has_passed() -> None:
+    joined = Cluster("hybrid", 2)
+    joined.send(0, [1], b"again")
+    joined.lose()
+    joined.pass_time(0.75)
+    assert (joined.now, joined.in_flight) == (0.75, [])
+    joined.pass_time(0.25)  # The time-out before any round trip is one second.
+    assert joined.now == 1.0
+    (packet,) = joined.in_flight
+    assert message_in(packet).payload == b"again"
+    assert happened(joined.history) == [
+        (0, "send", "0:1"),
+        (0, "release", "0:1"),
+        (0, "transmit", "0:1"),
+    ]
+    assert [event.time for event in joined.history] == [0.0, 0.0, 1.0]
+
+
+def test_a_timer_that_comes_due_meanwhile_expires_at_the_end() -> None:
+    joined = Cluster("hybrid", 2)
+    joined.send(0, [1])
+    joined.pass_time(10.0)
+    repeats = [event.time for event in joined.history if event.kind is Kind.TRANSMIT]
+    assert repeats == [10.0]
+    assert joined.processes[0].next_timer() == 12.0  # Doubled once, counted from then.
+
+
+def test_the_timers_of_a_paused_process_do_not_expire_until_settle() -> None:
+    joined = Cluster("hybrid", 3)
+    joined.send(0, [2])
+    joined.send(1, [2])
+    joined.lose()
+    joined.lose()
+    joined.paused.add(0)
+    joined.pass_time(5.0)
+    assert flights(joined) == [(1, 2, Message)]
+    joined.settle()
+    assert joined.paused == set()
+    assert sorted(joined.delivered(2)) == [(0, 1), (1, 1)]
+
+
+def test_the_policy_reaches_every_process() -> None:
+    policy = RetransmissionPolicy(initial_s=0.25)
+    joined = Cluster("hybrid", 2, policy=policy)
+    for source in (0, 1):
+        joined.send(source, [1 - source])
+    assert [process.next_timer() for process in joined.processes] == [0.25, 0.25]
+
+
+def test_a_duplicate_arrives_too_but_is_delivered_once() -> None:
+    joined = Cluster("hybrid", 3)
+    joined.send(0, [1, 2])
+    joined.duplicate()
+    assert flights(joined) == [(0, 1, Message), (0, 2, Message), (0, 1, Message)]
+    joined.duplicate(1)
+    assert flights(joined)[-1] == (0, 2, Message)
+    joined.settle()
+    arrivals = Counts(joined, Kind.ARRIVE)
+    assert (arrivals.at(1), arrivals.at(2)) == (2, 2)
+    assert joined.delivered(1) == joined.delivered(2) == [(0, 1)]
+    assert joined.verdict().held
+
+
+def test_settle_delivers_everything_and_leaves_nothing_to_do() -> None:
+    joined = Cluster("hybrid", 3)
+    for source in range(3):
+        joined.send(source, [0, 1, 2])
+    while joined.in_flight:
+        joined.lose()
+    joined.settle()
+    assert joined.in_flight == []
+    assert [process.next_timer() for process in joined.processes] == [None] * 3
+    for process in range(3):
+        assert sorted(joined.delivered(process)) == [(0, 1), (1, 1), (2, 1)]
+    assert joined.now == 1.0  # Everything was transmitted again after a second.
+
+
+def test_settle_lets_no_time_pass_while_anything_is_in_flight() -> None:
+    joined = Cluster("hybrid", 3)
+    joined.send(0, [1, 2])
+    joined.send(1, [0, 2])
+    joined.settle()
+    assert joined.now == 0.0
+
+
+def test_settle_keeps_the_order_of_transmission() -> None:
+    joined = Cluster("hybrid", 3)
+    joined.send(0, [1])
+    joined.send(2, [1])
+    joined.send(0, [1])
+    joined.settle()
+    arrivals = [(e.source, e.number) for e in joined.history if e.kind is Kind.ARRIVE]
+    assert arrivals == [(0, 1), (2, 1), (0, 2)]
+
+
+def settled_at_random(seed: int) -> Cluster:
+    joined = Cluster("hybrid", 3)
+    for step in range(12):
+        joined.send(step % 3, [(step + 1) % 3, (step + 2) % 3])
+    joined.settle(Random(seed))
+    return joined
+
+
+def test_settle_draws_the_order_from_what_it_is_given() -> None:
+    first, again = settled_at_random(1), settled_at_random(1)
+    assert first.history == again.history
+    orders = {tuple(happened(settled_at_random(seed).history)) for seed in (1, 2, 3)}
+    assert len(orders) == 3
+    assert first.verdict().held
+    assert first.verdict().deliveries == 24
+
+
+class Restless:
+    """A process that always has something to do at once."""
+
+    def __init__(self, id: ProcessId) -> None:
+        self.id = id
+
+    def send(self, targets: Sequence[ProcessId], payload: bytes, now: float) -> int:
+        return 1
+
+    def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
+        pass
+
+    def handle_timer(self, now: float) -> None:
+        pass
+
+    def next_timer(self) -> float | None:
+        return 0.0
+
+    def frames_to_transmit(self) -> list[Transmit]:
+        return []
+
+    def messages_to_deliver(self) -> list[Delivery]:
+        return []
+
+
+def test_settle_gives_up_on_a_process_that_never_rests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "SETTLE_STEPS_MAX", 100)
+    joined = Cluster("restless", 2, make=Restless)
+    with pytest.raises(InternalError):
+        joined.settle()
+
+
+def test_processes_outside_the_registry_can_be_joined() -> None:
+    joined = Cluster("mine", 2, make=HybridBasic)
+    assert all(isinstance(process, HybridBasic) for process in joined.processes)
+    joined.send(0, [1])
+    joined.settle()
+    assert joined.delivered(1) == [(0, 1)]
+
+
+def test_the_verdict_counts_what_is_undelivered_only_in_a_complete_run() -> None:
+    joined = Cluster("hybrid", 3)
+    joined.send(0, [1, 2])
+    joined.arrive()
+    assert joined.verdict(complete=False).held
+    verdict = joined.verdict()
+    assert verdict.broken() == {Property.LIVE}
+    assert [violation.process for violation in verdict.violations] == [2]
+    joined.settle()
+    assert joined.verdict().held
+
+
+def test_a_message_sent_after_a_delivery_waits_for_its_permit() -> None:
+    # 0 sends x to 2 and then a to 1; 1 delivers a and sends c to 2. c must not overtake x,
+    # so it is released only after 2's ack of x has let 0 give 1 the permit. Meanwhile 1
+    # delivers b of 3, which is not in the past of c (Figure 1 of the paper).
+    joined = Cluster("hybrid", 4)
+    joined.send(0, [2])  # x
+    joined.send(0, [1])  # a
+    joined.arrive(1)
+    joined.send(1, [2])  # c
+    assert flights(joined) == [(0, 2, Message), (1, 0, Ack)]
+    joined.send(3, [1])  # b
+    joined.arrive(2)
+    assert joined.delivered(1) == [(0, 2), (3, 1)]
+    assert Counts(joined, Kind.RELEASE).at(1) == 0
+    joined.arrive(0)  # x, whose ack goes out last.
+    joined.arrive(len(joined.in_flight) - 1)
+    assert flights(joined)[-1] == (0, 1, Permit)
+    assert Counts(joined, Kind.RELEASE).at(1) == 0
+    joined.arrive(len(joined.in_flight) - 1)
+    assert Counts(joined, Kind.RELEASE).at(1) == 1
+    joined.settle()
+    assert joined.delivered(2) == [(0, 1), (1, 1)]
+    assert joined.verdict().held
+
+
+def test_the_verdict_catches_a_history_with_two_deliveries_swapped() -> None:
+    joined = Cluster("hybrid", 2)
+    joined.send(0, [1])
+    joined.send(0, [1])
+    joined.settle()
+    assert joined.verdict().held
+    first, second = (
+        place for place, e in enumerate(joined.history) if e.kind is Kind.DELIVER
+    )
+    history = joined.history
+    history[first], history[second] = history[second], history[first]
+    assert joined.delivered(1) == [(0, 2), (0, 1)]
+    assert joined.verdict().broken() == {Property.CAUSAL, Property.FIFO}
+    assert joined.verdict() == judge(history)
+
+
+Action = tuple[str, int, int]
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(["send", "send", "arrive", "arrive", "lose", "duplicate", "time"]),
+        st.integers(0, 99),
+        st.integers(1, 15),
+    ),
+    max_size=60,
+)
+
+
+def act(joined: Cluster, action: Action) -> None:
+    what, choice, bits = action
+    if what == "send":
+        joined.send(choice % 4, [target for target in range(4) if bits >> target & 1])
+    elif what == "time":
+        joined.pass_time(bits / 4)
+    elif joined.in_flight:
+        index = choice % len(joined.in_flight)
+        if what == "arrive":
+            joined.arrive(index)
+        elif what == "lose":
+            joined.lose(index)
+        else:
+            joined.duplicate(index)
+
+
+@settings(max_examples=100)
+@given(actions, st.integers(0, 9))
+def test_whatever_the_network_does_the_history_is_a_linear_extension(
+    steps: list[Action], seed: int
+) -> None:
+    joined = Cluster("hybrid", 4)
+    for step in steps:
+        act(joined, step)
+    assert joined.verdict(complete=False).held
+    joined.settle(Random(seed))
+    assert joined.verdict().held
+    times = [event.time for event in joined.history]
+    assert times == sorted(times)
+    sent: set[tuple[int | None, int | None]] = set()
+    released: set[tuple[int | None, int | None, int | None]] = set()
+    for event in joined.history:
+        if event.kind is Kind.SEND:
+            sent.add((event.source, event.number))
+        assert event.kind is Kind.CONTROL or (event.source, event.number) in sent
+        copy = (event.source, event.number, event.target)
+        if event.kind is Kind.RELEASE:
+            assert copy not in released
+            released.add(copy)
+        elif event.kind in (Kind.ARRIVE, Kind.TRANSMIT):
+            assert copy in released
