@@ -8,13 +8,10 @@ impossible; by default it is tried, and skipped with a notice where it cannot be
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
-
-if TYPE_CHECKING:
-    from setuptools import Extension
 
 WANTED = os.environ.get("ANTECEDE_COMPILE", "")
 COMPILED = ("src/antecede/core/*.py", "src/antecede/errors.py")
@@ -40,7 +37,7 @@ class OptionalBuild(build_ext):
             self.extensions = []
 
 
-def extensions() -> "list[Extension]":
+def extensions() -> list[Any]:
     """Translate the core to C, or return nothing where that cannot or must not be."""
     if WANTED == "0":
         return []
@@ -50,7 +47,7 @@ def extensions() -> "list[Extension]":
         if WANTED == "1":
             raise
         return []
-    return mypycify(sources(), opt_level="3", debug_level="0", strip_asserts=False)
+    return mypycify(sources(), opt_level="3", debug_level="0", group_name="antecede")
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})

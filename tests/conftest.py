@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 OPTIONAL = ("C compiler", "Chromium", "network namespaces", "shared data")
 """What the README lists as optional; a skip's reason is `optional: ` and one of these."""
@@ -15,7 +15,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
-settings.load_profile("antecede")
+settings.register_profile(
+    "mutant",
+    settings.get_profile("antecede"),
+    derandomize=True,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),  # A failure is enough, it need not be short.
+)
+settings.load_profile("mutant" if "ANTECEDE_MUTANT" in os.environ else "antecede")
 
 _undue_skips: list[str] = []
 

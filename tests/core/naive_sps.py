@@ -115,8 +115,8 @@ class NaiveProcess:
     def permit_is_due(self, target: ProcessId) -> bool:
         """Tell whether a copy that has left is permitted, and its target not told."""
         told = self.told.get(target, 0)
-        frontier = self.frontier(target)
-        return any(told < copy.number <= frontier for copy in self.released(target))
+        untold = [copy.number for copy in self.released(target) if copy.number > told]
+        return bool(untold) and min(untold) <= self.frontier(target)
 
     def is_overdue(self, copy: Copy, now: float) -> bool:
         """Tell whether ``copy``, which is not the oldest, is to be transmitted again."""

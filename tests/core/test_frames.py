@@ -263,7 +263,9 @@ def test_a_last_number_above_the_maximum_is_refused(head: str, number: str) -> N
     ],
 )
 def test_a_payload_length_that_cannot_be_is_refused(length: str) -> None:
-    assert len(decode(datagram("11 01 00 01 61"))) == 1
+    for fine in ("01", "81 80 80 80 00"):  # The second is padded to five bytes.
+        (decoded,) = decode(datagram(f"11 01 00 {fine} 61"))
+        assert fields(decoded) == ("message", [1, 0, True, b"a"])
     with pytest.raises(PeerError):
         decode(datagram(f"11 01 00 {length} {'61' if length != '80' else ''}"))
 

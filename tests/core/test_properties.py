@@ -10,6 +10,7 @@ from antecede.core import RetransmissionPolicy
 from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.testing.strategies import schedules
 from antecede.trace import Kind, Property
+from tests.snapshot import snapshot
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
@@ -89,15 +90,39 @@ def test_nothing_but_lost_frames_needs_a_timer(name: str) -> None:
         cluster = Cluster(name, 4)
         play(
             cluster,
-            random_schedule(
-                random, processes=4, steps=100, fan_out_max=3, duplicate=0.1
-            ),
+            random_schedule(random, processes=4, steps=100, fan_out_max=3, duplicate=0.1),
         )
         while cluster.in_flight:
             cluster.arrive(random.randrange(len(cluster.in_flight)))
         assert cluster.now == 0.0
         assert cluster.verdict().held, f"seed {seed}"
         assert all(process.next_timer() is None for process in cluster.processes)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_at_rest_nothing_is_buffered(name: str) -> None:
+    """Payloads, copies, held frames and missing permits are all given up in the end."""
+    for seed in range(50):
+        random = Random(seed)
+        cluster = Cluster(name, 4, policy=POLICY)
+        play(
+            cluster,
+            random_schedule(
+                random,
+                processes=4,
+                steps=100,
+                fan_out_max=3,
+                loss=0.1,
+                duplicate=0.2,
+                seconds=(1.0,),
+            ),
+        )
+        cluster.settle(random)
+        state = str([snapshot(process) for process in cluster.processes])
+        kept = [
+            kind for kind in ("Copy", "Message", "MissingPermit") if f"'{kind}'" in state
+        ]
+        assert kept == [], f"seed {seed}"
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -121,15 +146,15 @@ def test_hybrid_releases_earlier_than_hybrid_basic_on_the_whole() -> None:
         for seed in range(50):
             cluster = Cluster(name, 4)
             random = Random(seed)
-            for round in range(60):
+            for turn in range(60):
                 before = len(cluster.history)
-                for _ in range(2 if round < 20 else 0):
+                for _ in range(2 if turn < 20 else 0):
                     cluster.send(random.randrange(4), [random.randrange(4)])
                 for _ in range(len(cluster.in_flight)):
                     cluster.arrive()
                 for event in cluster.history[before:]:
-                    waits[name] += round * (event.kind is Kind.RELEASE)
-                    waits[name] -= round * (event.kind is Kind.SEND)
+                    waits[name] += turn * (event.kind is Kind.RELEASE)
+                    waits[name] -= turn * (event.kind is Kind.SEND)
             assert not cluster.in_flight
             assert cluster.verdict().held
     assert waits["hybrid"] < waits["hybrid-basic"]
@@ -145,7 +170,9 @@ def test_a_silent_peer_stalls_permits_but_breaks_nothing(name: str) -> None:
     cluster.arrive(0)
     cluster.send(1, [2])
     for _ in range(50):
-        cluster.in_flight[:] = [p for p in cluster.in_flight if 3 not in (p.target, p.source)]
+        cluster.in_flight[:] = [
+            p for p in cluster.in_flight if 3 not in (p.target, p.source)
+        ]
         if cluster.in_flight:
             cluster.arrive()
         else:

@@ -1,5 +1,6 @@
 """Time-outs, with the arithmetic of RFC 6298 done by hand, and the queue of timers."""
 
+import tracemalloc
 from math import inf, nan
 
 import pytest
@@ -139,6 +140,7 @@ def test_an_estimate_is_kept_within_the_limits() -> None:
     assert timer_with(1 / 16, policy=policy).timeout_s == 0.25  # Not 3/16.
     assert timer_with(1 / 8, policy=policy).timeout_s == 0.375
     assert timer_with(2.0, policy=policy).timeout_s == 4.0  # Not 6.
+    assert timer_with(0.0, policy=policy).timeout_s == 0.25  # Not the initial second.
     low = timer_with(1 / 16, policy=policy)
     low.expire(0.25)
     assert low.timeout_s == 0.5
@@ -239,6 +241,26 @@ def test_a_timer_brought_forward_and_put_off_again_to_the_same_time_is_found_onc
     timer.restart(5.0)
     queue.file(timer)
     assert queue.due(8.0) is timer
+
+
+def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
+    # Each round files it under an earlier time than before, and then puts it off. A trail
+    # of 5000 entries, each a tuple with a float of its own, would be 400 000 bytes.
+    queue = TimerQueue()
+    timer = RetransmissionTimer(WIDE, 1)
+    tracemalloc.start()
+    try:
+        for now in range(5000):
+            timer.restart(float(now))
+            queue.file(timer)
+            assert queue.next_deadline() == now + 1.0
+            timer.expire(float(now))
+            timer.expire(float(now))
+            assert queue.next_deadline() == now + 4.0
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 64_000
 
 
 class QueueMachine(RuleBasedStateMachine):

@@ -22,10 +22,8 @@ def arrive(cluster: Cluster, kind: type[Frame], *, source: int, target: int) -> 
 
 def in_flight(cluster: Cluster, kind: type[Frame], *, source: int, target: int) -> int:
     """Count the frames of that kind in flight between the two processes."""
-    return sum(
-        (packet.source, packet.target) == (source, target) and isinstance(packet.frame, kind)
-        for packet in cluster.in_flight
-    )
+    between = [p for p in cluster.in_flight if (p.source, p.target) == (source, target)]
+    return sum(isinstance(packet.frame, kind) for packet in between)
 
 
 def permitted(cluster: Cluster, *, source: int, target: int) -> list[bool]:

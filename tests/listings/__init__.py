@@ -2,16 +2,28 @@
 
 The tests of docs/errata.md run it to show what is wrong with it. Here are the data
 structures of Almeida §5.3 and a network in memory; `tests.listings.almeida` has the
-algorithms.
+algorithms. `play` runs a schedule on them and, to compare, on antecede.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from antecede.core.frames import Ack, Frame, Message, Permit, Request
+from antecede.testing import Cluster
 from antecede.trace import Event, Kind, Verdict, judge
 
-__all__ = ["Listing", "Network", "Packet", "Per", "SlidingArray", "SlidingMap"]
+__all__ = [
+    "Listing",
+    "Network",
+    "Ours",
+    "Packet",
+    "Per",
+    "Run",
+    "SlidingArray",
+    "SlidingMap",
+    "play",
+]
 
 E = TypeVar("E")
 
@@ -125,10 +137,13 @@ class Network:
     kind, source and target; of several, the oldest is meant.
     """
 
+    in_flight: list[Packet]
+    history: list[Event]
+
     def __init__(self, processes: Sequence[Listing]) -> None:
         self.processes = processes
-        self.in_flight: list[Packet] = []
-        self.history: list[Event] = []
+        self.in_flight = []
+        self.history = []
         self._sent = [0] * len(processes)
 
     def send(self, source: int, *targets: int) -> None:
@@ -163,6 +178,14 @@ class Network:
     def count(self, kind: str, source: int, target: int) -> int:
         """Count the packets of a kind between two processes that are in flight."""
         return sum(self._is(packet, kind, source, target) for packet in self.in_flight)
+
+    def needs_permit(self, source: int, target: int) -> list[bool]:
+        """Tell which messages in flight between two processes are flagged."""
+        return [
+            packet.per
+            for packet in self.in_flight
+            if self._is(packet, "MSG", source, target)
+        ]
 
     def delivered(self, process: int) -> list[tuple[int, int]]:
         """Return what ``process`` has delivered, as (source, number from 1)."""
@@ -217,3 +240,90 @@ class Network:
         self.history.append(
             Event(process=process, kind=kind, source=source, number=number, targets=targets)
         )
+
+
+class Ours:
+    """A cluster of antecede with the words of `Network`."""
+
+    FRAMES: Mapping[str, type[Frame]] = {
+        "MSG": Message,
+        "ACK": Ack,
+        "PERMIT": Permit,
+        "REQUEST": Request,
+    }
+    TICK_S = 60.0
+    """Longer than any time-out, so that whatever waits is transmitted again."""
+
+    def __init__(self, name: str, processes: int = 3) -> None:
+        self.cluster = Cluster(name, processes)
+
+    def send(self, source: int, *targets: int) -> None:
+        self.cluster.send(source, targets)
+
+    def arrive(self, kind: str, source: int, target: int) -> None:
+        self.cluster.arrive(self._find(kind, source, target)[0])
+
+    def lose(self, kind: str, source: int, target: int) -> None:
+        self.cluster.lose(self._find(kind, source, target)[0])
+
+    def duplicate(self, kind: str, source: int, target: int) -> None:
+        self.cluster.duplicate(self._find(kind, source, target)[0])
+
+    def tick(self) -> None:
+        self.cluster.pass_time(self.TICK_S)
+
+    def rest(self) -> None:
+        for _ in range(REST_STEPS_MAX):
+            if not self.cluster.in_flight:
+                return
+            self.cluster.arrive()
+        raise AssertionError("the cluster does not come to rest")
+
+    def count(self, kind: str, source: int, target: int) -> int:
+        return len(self._find(kind, source, target))
+
+    def needs_permit(self, source: int, target: int) -> list[bool]:
+        frames = [packet.frame for packet in self.cluster.in_flight]
+        found = [frames[index] for index in self._find("MSG", source, target)]
+        return [not frame.permitted for frame in found if isinstance(frame, Message)]
+
+    def delivered(self, process: int) -> list[tuple[int, int]]:
+        return self.cluster.delivered(process)
+
+    def verdict(self) -> Verdict:
+        return self.cluster.verdict()
+
+    def _find(self, kind: str, source: int, target: int) -> list[int]:
+        return [
+            index
+            for index, packet in enumerate(self.cluster.in_flight)
+            if (packet.source, packet.target) == (source, target)
+            and isinstance(packet.frame, self.FRAMES[kind])
+        ]
+
+
+Run = Network | Ours
+
+
+def play(run: Run, schedule: str) -> None:
+    """Let a run follow a schedule, whose steps are separated by commas.
+
+    ``send 0 1 2`` (by 0, to 1 and 2), ``MSG 0 1`` (arrives at 1, likewise ACK, PERMIT and
+    REQUEST), ``lose MSG 0 1``, ``duplicate MSG 0 1``, ``tick``, ``rest``.
+    """
+    for step in schedule.split(","):
+        match step.split():
+            case ["tick"]:
+                run.tick()
+            case ["rest"]:
+                run.rest()
+            case ["send", *ids]:
+                run.send(*map(int, ids))
+            case ["lose", kind, source, target]:
+                run.lose(kind, int(source), int(target))
+            case ["duplicate", kind, source, target]:
+                run.duplicate(kind, int(source), int(target))
+            case [kind, source, target]:
+                run.arrive(kind, int(source), int(target))
+            case _:
+                raise AssertionError(f"no such step: {step}")

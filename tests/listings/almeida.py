@@ -2,40 +2,42 @@
 
 The names and the numbers at the ends of lines are the paper's (arXiv:2601.11487). A
 listing runs as printed unless a `Mend` is switched on; each repairs one erratum of
-docs/errata.md. Nothing here is shared with antecede.core, nor meant to be fast. Where the
-indentation of a block can be read in two ways, §5.4, §5.6 or §5.7 decides.
+docs/errata.md. Nothing is shared with antecede.core. Where the indentation of a listing
+and its description in §5.4, §5.6 or §5.7 disagree, the description counts.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Literal
 
 from antecede.errors import LocalError
 from tests.listings import Packet, Per, SlidingArray, SlidingMap
 
 
 class Mend(Enum):
-    """The repairs, in the order of docs/errata.md (9 has two)."""
+    """The repairs, in the order and with the numbers of docs/errata.md."""
 
-    NUMBER_FROM_ONE = 1
-    ACK_THE_DUPLICATE = 2
-    REMEMBER_EARLY_PERMITS = 3
-    SEPARATE_FLAG = 4
-    ADVANCE_U2 = 5
-    CLAMP_M2 = 6
-    PERMIT_ONCE = 7
-    SEPARATE_REQUEST = 8
-    PREDECESSOR_PER_RECEIVER = 9
-    PERMIT_THE_LAST_UNACKED = 10
-    FRESH_FLAG = 11
-    MOVE_M2_WHEN_EMPTY = 12
-    REFUSE_NOBODY = 13
+    NUMBER_FROM_ONE = "1"
+    ACK_THE_DUPLICATE = "2"
+    REMEMBER_EARLY_PERMITS = "3"
+    SEPARATE_FLAG = "4"
+    ADVANCE_U2 = "5"
+    CLAMP_M2 = "6"
+    PERMIT_ONCE = "7"
+    SEPARATE_REQUEST = "8"
+    PREDECESSOR_PER_RECEIVER = "9, first part"
+    PERMIT_THE_LAST_UNACKED = "9, second part"
+    FRESH_FLAG = "10"
+    MOVE_M2_WHEN_EMPTY = "11"
+    REFUSE_NOBODY = "12"
 
 
 def before(mend: Mend) -> frozenset[Mend]:
     """Return the repairs of all earlier errata."""
-    return frozenset(other for other in Mend if other.value < mend.value)
+    mends = list(Mend)
+    return frozenset(mends[: mends.index(mend)])
 
 
 class Flag(Enum):
@@ -49,16 +51,13 @@ class Flag(Enum):
 class Msg:
     rcv: frozenset[int]
     mid: int
-    pids: dict[int, int]
-    """``pid``, as sent to each receiver."""
+    pids: dict[int, int]  # pid, as sent to each receiver.
     per: int | Flag
     pl: str | None = "payload"
     unack: set[int] = field(default_factory=set)
     sent: bool = False
-    flag: Flag = Flag.NO
-    """What ``per`` means once the message is sent, with SEPARATE_FLAG."""
-    granted: set[int] = field(default_factory=set)
-    """Whom the permit was sent to; read only by PERMIT_ONCE and the like."""
+    flag: Flag = Flag.NO  # What per means once the message is sent, with mend 4.
+    granted: set[int] = field(default_factory=set)  # Who got a permit, with 7 and 9.
 
     @property
     def to(self) -> int:
@@ -115,10 +114,9 @@ class Algorithm1:
 
     def receive_msg(self, j: int, m: Packet) -> None:
         if m.number <= self.ld[j]:  # 45
-            if Mend.ACK_THE_DUPLICATE in self.mends:
-                self.send(j, "ACK", m.number)
-            else:
-                self.send(j, "ACK", b.number)  # type: ignore[has-type]  # noqa: F821  # 46
+            mended = Mend.ACK_THE_DUPLICATE in self.mends
+            n = m.number if mended else b.number  # type: ignore[has-type]  # noqa: F821
+            self.send(j, "ACK", n)  # 46
             return  # 47
         e = self.rb[j]  # 48
         e[m.pid] = m  # 49
@@ -167,11 +165,14 @@ class Algorithm1:
         self.ask()
 
     def ask(self) -> None:
-        if Mend.SEPARATE_REQUEST in self.mends:
-            for snd in sorted({per.snd for per in self.p}):
-                lowest = min(per.mid for per in self.p if per.snd == snd)
-                self.send(snd, "REQUEST", lowest)
+        if Mend.SEPARATE_REQUEST not in self.mends:
+            self.ask_by_ack()
             return
+        lowest = {per.snd: per.mid for per in reversed(list(self.p))}
+        for snd, mid in lowest.items():
+            self.send(snd, "REQUEST", mid)
+
+    def ask_by_ack(self) -> None:
         for p in self.p:  # 78
             self.send(p.snd, "ACK", p.mid)  # 79
 
@@ -181,21 +182,9 @@ class Algorithm1:
 
     def frontier(self, j: int) -> int:
         """Return the highest id whose permit can be sent to j (mends 8 and 10)."""
-        unacked = [m for m in self.u if m.pl is not None]
-        if not unacked:
+        if self.u.size == 0:
             return self.u.next - 1
-        return unacked[0].mid - (unacked[0].to != j)
-
-
-class Algorithm1CumulativeAcks(Algorithm1):
-    """Algorithm 1 with the tempting saving that erratum 8 warns of: one ack per sender."""
-
-    def ask(self) -> None:
-        if Mend.SEPARATE_REQUEST in self.mends:
-            return super().ask()
-        for snd in sorted({per.snd for per in self.p}):
-            self.send(snd, "ACK", self.ld[snd])
-        return None
+        return self.u.peek.mid - (self.u.peek.to != j)
 
 
 class Algorithm2(Algorithm1):
@@ -205,8 +194,7 @@ class Algorithm2(Algorithm1):
         super().__init__(i, mends)
         self.p2 = 0  # 8
         self.m1 = self.m2 = self.u2 = self.base  # 9, 10, 11
-        self.visits = 0
-        """How many messages send_interval has looked at."""
+        self.visits = 0  # How many messages send_interval has looked at.
 
     def flag_of(self, m: Msg) -> int | Flag:
         return m.flag if Mend.SEPARATE_FLAG in self.mends else m.per
@@ -223,10 +211,9 @@ class Algorithm2(Algorithm1):
         self.ls[j] = self.ck  # 15
         self.ck += 1  # 16
         self.u.add(m)  # 17
-        if Mend.ADVANCE_U2 in self.mends and (
-            self.u2 == self.u.next - 1 and self.u.peek.rcv == m.rcv
-        ):
-            self.u2 = self.u.next
+        if Mend.ADVANCE_U2 in self.mends:
+            at_end = self.u2 == self.u.next - 1
+            self.u2 += at_end and self.u.peek.rcv == m.rcv
         self.send_interval(self.u.next - 1, self.p2)  # 18
 
     def periodically(self) -> None:
@@ -273,9 +260,9 @@ class Algorithm2(Algorithm1):
             self.p2 += 1  # 45
         if Mend.CLAMP_M2 in self.mends:
             self.m2 = max(self.m2, self.u.first)
-        while (
-            self.m2 < self.u.next and self.u[self.m2].per <= self.p2  # type: ignore[operator]
-        ):  # 46, where it says "perm"
+        while self.m2 < self.u.next:  # 46, where "per" is "perm"
+            if self.u[self.m2].per > self.p2:  # type: ignore[operator]
+                break
             self.m2 += 1  # 47
 
     def permit(self, m: Msg) -> None:
@@ -310,10 +297,9 @@ class Algorithm2(Algorithm1):
 
     def receive_msg(self, j: int, m: Packet) -> None:
         if m.number <= self.ld[j]:  # 73
-            if Mend.ACK_THE_DUPLICATE in self.mends:
-                self.send(j, "ACK", m.number)
-            else:
-                self.send(j, "ACK", b.number)  # type: ignore[name-defined]  # noqa: F821  # 74
+            mended = Mend.ACK_THE_DUPLICATE in self.mends
+            n = m.number if mended else b.number  # type: ignore[name-defined]  # noqa: F821
+            self.send(j, "ACK", n)  # 74
             return  # 75
         e = self.rb[j]  # 76
         e[m.pid] = m  # 77
@@ -348,7 +334,7 @@ class Algorithm2(Algorithm1):
 class Algorithm3(Algorithm1):
     """The multicast variant of Algorithm 1 (lines 7 to 45)."""
 
-    one_pid: Callable[[Iterable[int]], int] = max
+    pick_pid: Literal["highest", "lowest"] = "highest"
     """Which of the receivers' predecessors line 18 means, for it names none."""
 
     def try_send(self) -> None:
@@ -368,7 +354,8 @@ class Algorithm3(Algorithm1):
             raise LocalError("a message needs at least one receiver")
         pids = {j: self.ls[j] for j in receivers}
         if Mend.PREDECESSOR_PER_RECEIVER not in self.mends and receivers:
-            pids = dict.fromkeys(receivers, type(self).one_pid(pids.values()))
+            pid = (max if self.pick_pid == "highest" else min)(pids.values())
+            pids = dict.fromkeys(receivers, pid)
         m = Msg(receivers, self.ck, pids, self.p.next, unack=set(receivers))  # 18
         for j in receivers:  # 19
             self.ls[j] = self.ck  # 20
@@ -395,10 +382,9 @@ class Algorithm3(Algorithm1):
                 self.u.remove()  # 39
 
     def frontier(self, j: int) -> int:
-        unacked = [m for m in self.u if m.pl is not None]
-        if not unacked:
+        if self.u.size == 0:
             return self.u.next - 1
-        return unacked[0].mid - (unacked[0].unack != {j})
+        return self.u.peek.mid - (self.u.peek.unack != {j})
 
     def permit(self, m: Msg, receivers: Iterable[int]) -> None:
         for j in sorted(set(receivers) - m.granted):

@@ -150,7 +150,7 @@ def test_an_arriving_control_frame_is_no_event() -> None:
     assert joined.processes[0].next_timer() is None
 
 
-def test_lose_removes_one_packet_and_does_nothing_else() -> None:
+def test_lose_removes_one_packet_and_leaves_a_trace_of_it() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     history = list(joined.history)
@@ -158,7 +158,9 @@ def test_lose_removes_one_packet_and_does_nothing_else() -> None:
     assert flights(joined) == [(0, 1, Message)]
     joined.lose()
     assert joined.in_flight == []
-    assert joined.history == history
+    assert joined.history[:-2] == history
+    lost = [(event.kind, event.process, event.target) for event in joined.history[-2:]]
+    assert lost == [(Kind.DROP, 0, 2), (Kind.DROP, 0, 1)]
 
 
 def test_a_lost_message_is_transmitted_again_when_its_time_out_has_passed() -> None:
@@ -174,9 +176,10 @@ def test_a_lost_message_is_transmitted_again_when_its_time_out_has_passed() -> N
     assert happened(joined.history) == [
         (0, "send", "0:1"),
         (0, "release", "0:1"),
+        (0, "drop", "0:1"),
         (0, "transmit", "0:1"),
     ]
-    assert [event.time for event in joined.history] == [0.0, 0.0, 1.0]
+    assert [event.time for event in joined.history] == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_a_timer_that_comes_due_meanwhile_expires_at_the_end() -> None:
@@ -414,10 +417,18 @@ def test_whatever_the_network_does_the_history_is_a_linear_extension(
     for event in joined.history:
         if event.kind is Kind.SEND:
             sent.add((event.source, event.number))
-        assert event.kind is Kind.CONTROL or (event.source, event.number) in sent
+        assert event.source is None or (event.source, event.number) in sent
         copy = (event.source, event.number, event.target)
         if event.kind is Kind.RELEASE:
             assert copy not in released
             released.add(copy)
         elif event.kind in (Kind.ARRIVE, Kind.TRANSMIT):
             assert copy in released
+
+
+def test_a_target_outside_the_cluster_is_refused_and_nothing_is_sent() -> None:
+    joined = Cluster("hybrid", 2)
+    with pytest.raises(LocalError, match="no process 2 among 2"):
+        joined.send(0, [1, 2])
+    assert (joined.history, joined.in_flight) == ([], [])
+    assert joined.send(0, [1]) == 1

@@ -4,7 +4,8 @@ A frame names neither its sender nor its receiver: whoever carries it knows both
 no field grows with the number of processes. Every number is written in as many bytes as
 the frame's *largest* number needs, a width that the first byte states. The predecessor of
 a message is smaller than the message's own number, hence the metadata of a message
-depends on how many messages its sender has sent and on nothing else.
+depends on how many messages its sender has sent (and, for the length of the payload, on
+that), never on how many processes there are or to whom the sender has spoken before.
 
 ::
 

@@ -145,7 +145,10 @@ class _Loop:
             self.recorder.delivered(index, delivery, now)
         for transmit in process.frames_to_transmit():
             self.recorder.transmitted(index, transmit, now)
-            for delay in self._network.carry(self._random):
+            delays = self._network.carry(self._random)
+            if not delays:
+                self.recorder.dropped(index, transmit.target, transmit.frame, now)
+            for delay in delays:
                 self.schedule(now + delay, _Arrival(transmit.target, index, transmit.frame))
         due = process.next_timer()
         if due is not None and due < self._wakes.get(index, inf):

@@ -8,7 +8,7 @@ from antecede.core.contract import Process, ProcessId
 from antecede.core.frames import Frame
 from antecede.core.registry import protocol
 from antecede.core.retransmission import RetransmissionPolicy
-from antecede.errors import InternalError
+from antecede.errors import InternalError, LocalError
 from antecede.trace import Event, Kind, Recorder, Verdict, judge
 
 __all__ = ["Cluster", "Packet"]
@@ -48,7 +48,7 @@ class Cluster:
     now: float
     """The time that every process is told, in seconds."""
     paused: set[int]
-    """Processes that whose timers do not expire; :meth:`settle` ends the pause."""
+    """Processes whose timers do not expire; :meth:`settle` ends the pause."""
 
     def __init__(
         self,
@@ -82,7 +82,13 @@ class Cluster:
         return self._recorder.events
 
     def send(self, source: int, targets: Sequence[int], payload: bytes = b"") -> int:
-        """Let ``source`` send a message, and return its number."""
+        """Let ``source`` send a message, and return its number.
+
+        Raise LocalError, and change nothing, if a target is not in the cluster.
+        """
+        for target in targets:
+            if target not in range(len(self.processes)):
+                raise LocalError(f"no process {target!r} among {len(self.processes)}")
         process = self.processes[source]
         number = process.send([ProcessId(t) for t in targets], payload, self.now)
         self._recorder.sent(source, number, targets, self.now)
@@ -99,7 +105,8 @@ class Cluster:
 
     def lose(self, index: int = 0) -> None:
         """Lose the packet at ``index`` of :attr:`in_flight`."""
-        self.in_flight.pop(index)
+        packet = self.in_flight.pop(index)
+        self._recorder.dropped(packet.source, packet.target, packet.frame, self.now)
 
     def duplicate(self, index: int = 0) -> None:
         """Put another copy of the packet at ``index`` in flight."""

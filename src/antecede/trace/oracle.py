@@ -122,8 +122,8 @@ def judge(events: Iterable[Event], *, complete: bool = True) -> Verdict:
             was not delivered by then never will be.
 
     Raises:
-        ConfigError: The events are no run: a message is sent twice, or messages were
-            delivered that cannot have been sent yet.
+        ConfigError: The events are no run: a message is sent twice, or by another, or to
+            nobody knows whom, or is delivered before it can have been sent.
     """
     run = _take_apart(events)
     _build_happened_before(run)
@@ -155,7 +155,9 @@ def _take_apart(events: Iterable[Event]) -> _Run:
         if event.kind is Kind.SEND:
             if message in run.targets or event.source != event.process:
                 raise ConfigError(f"message {message} is sent twice, or by another")
-            run.targets[message] = frozenset(event.targets or ())
+            if event.targets is None:
+                raise ConfigError(f"a send without its targets: {event}")
+            run.targets[message] = frozenset(event.targets)
             run.bits[message] = 1 << len(run.bits)
     return run
 
@@ -242,9 +244,12 @@ def _judge_liveness(run: _Run) -> list[Violation]:
         for kind, message in history
         if kind is Kind.DELIVER
     }
+    sent = {
+        (process, message)
+        for message, targets in run.targets.items()
+        for process in targets
+    }
     return [
         Violation(property=Property.LIVE, process=process, message=message)
-        for message, targets in run.targets.items()
-        for process in sorted(targets)
-        if (process, message) not in delivered
+        for process, message in sorted(sent - delivered)
     ]

@@ -46,6 +46,20 @@ class Recorder:
                 )
             )
 
+    def dropped(self, process: int, target: int, frame: Frame, now: float) -> None:
+        """Record that the network lost a frame of ``process`` to ``target``."""
+        number = frame.number if isinstance(frame, Message) else None
+        self.events.append(
+            Event(
+                process=process,
+                kind=Kind.DROP,
+                time=now,
+                source=None if number is None else process,
+                number=number,
+                target=target,
+            )
+        )
+
     def delivered(self, process: int, delivery: Delivery, now: float) -> None:
         """Record that a message was handed to the application at ``process``."""
         self.events.append(

@@ -1,0 +1,1 @@
+"""Speed and size, measured side by side in one run and printed as ratios."""

@@ -1,0 +1,1 @@
+"""Deliberate breakages of the core, each of which some test must catch."""

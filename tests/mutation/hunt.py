@@ -1,0 +1,84 @@
+"""Run the tests of the core against a mutated copy of it, and see what fails."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant
+
+__all__ = ["hunt", "hunt_all"]
+
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "src" / "antecede"
+HUNTERS = (
+    "tests/core/test_properties.py",
+    "tests/core/test_bad_input.py",
+    "tests/test_architecture.py",
+    "tests/core/test_lockstep.py",
+)
+"""What hunts: the properties, not the single scenarios; the slowest last."""
+TIMEOUT_S = 300
+"""A mutant under which the tests never end is caught, too; they take a minute at most."""
+
+
+def hunt(mutant: Mutant | None, directory: Path) -> str | None:
+    """Return the test that catches the mutant, or None if it survives.
+
+    Args:
+        mutant: The breakage, or None for the core as it is.
+        directory: An empty place for the mutated copy.
+    """
+    package = directory / "antecede"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    if mutant is not None:
+        path = package / "core" / f"{mutant.module}.py"
+        text = path.read_text(encoding="utf-8")
+        if text.count(mutant.old) != 1:
+            raise LookupError(f"{mutant.name}: not found exactly once: {mutant.old!r}")
+        path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    try:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-x",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                *HUNTERS,
+            ],
+            cwd=ROOT,
+            env=os.environ | {"PYTHONPATH": str(directory), "ANTECEDE_MUTANT": "1"},
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "no test ends"
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or failed is None:
+        raise RuntimeError(f"the hunt itself failed:\n{done.stdout}{done.stderr}")
+    return failed[1].removeprefix("tests/")
+
+
+def hunt_all(
+    mutants: Iterable[Mutant | None],
+) -> Iterator[tuple[Mutant | None, str | None]]:
+    """Hunt every mutant, as many at once as there are cores, and report in order."""
+
+    def one(mutant: Mutant | None) -> tuple[Mutant | None, str | None]:
+        with tempfile.TemporaryDirectory() as directory:
+            return mutant, hunt(mutant, Path(directory))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(one, mutants)

@@ -1,0 +1,212 @@
+"""The mutants: what is broken, where, and by which change of the source."""
+
+from dataclasses import dataclass
+
+__all__ = ["MUTANTS", "Mutant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One deliberate breakage."""
+
+    name: str
+    """What is wrong with it, as a claim."""
+    module: str
+    """Which module of the core is changed."""
+    old: str
+    """What stands there, exactly once."""
+    new: str
+    """What stands there instead."""
+
+
+MUTANTS = (
+    # Safety: SPS.
+    Mutant(
+        "no permit is ever needed",
+        "hybrid_basic",
+        "permitted = number <= self._frontier(peer)",
+        "permitted = True",
+    ),
+    Mutant(
+        "a permit goes out one message too early",
+        "hybrid",
+        "return buffer[index].number - 1",
+        "return buffer[index].number",
+    ),
+    Mutant(
+        "a permit goes out one message too early (basic)",
+        "hybrid_basic",
+        "        if first.peer is not peer:\n            return first.number - 1\n",
+        "        if first.peer is not peer:\n            return first.number\n",
+    ),
+    Mutant(
+        "a message's own other copies do not hold its permit back",
+        "hybrid_basic",
+        "if other < buffer.next and buffer[other].number == first.number:",
+        "if False and other < buffer.next and buffer[other].number == first.number:",
+    ),
+    Mutant(
+        "the frontier ignores copies that are not released",
+        "hybrid_basic",
+        "while first < buffer.next and buffer[first].acked:",
+        "while first < buffer.next and (\n"
+        "            buffer[first].acked or not buffer[first].released\n"
+        "        ):",
+    ),
+    Mutant(
+        "every process counts as the target of the first unacked message",
+        "hybrid",
+        "if index < buffer.next and buffer[index].peer is peer:",
+        "if index < buffer.next:",
+    ),
+    Mutant(
+        "no message is ever held at the sender",
+        "hybrid",
+        "buffer[index].released or buffer[index].depends <= permits_first",
+        "True",
+    ),
+    Mutant(
+        "no message is ever held at the sender (basic)",
+        "hybrid_basic",
+        "while index < buffer.next and buffer[index].depends <= permits_first:",
+        "while index < buffer.next:",
+    ),
+    Mutant(
+        "one missing permit is overlooked",
+        "hybrid",
+        "buffer[index].released or buffer[index].depends <= permits_first",
+        "buffer[index].released or buffer[index].depends <= permits_first + 1",
+    ),
+    Mutant(
+        "a copy to the source of the first missing permit ignores all others",
+        "hybrid",
+        "while index < buffer.next and buffer[index].depends <= permits_other:",
+        "while index < buffer.next:",
+    ),
+    Mutant(
+        "what is delivered is forgotten by the next send",
+        "hybrid_basic",
+        "depends = self._permits.next",
+        "depends = self._permits.first",
+    ),
+    Mutant(
+        "a permit covers a message beyond its number",
+        "hybrid_basic",
+        "if number > peer.permitted:\n            missing",
+        "if number > peer.permitted + 1:\n            missing",
+    ),
+    Mutant(
+        "an ack is sent on arrival, before delivery",
+        "hybrid_basic",
+        "self._transmits.append(Transmit(source, Ack(peer.delivered, number)))",
+        "self._transmits.append(Transmit(source, Ack(number, number)))",
+    ),
+    # Safety: FIFO and exactly once.
+    Mutant(
+        "FIFO is off: what arrives is delivered",
+        "hybrid_basic",
+        "if predecessor == peer.delivered:",
+        "if True:",
+    ),
+    Mutant(
+        "duplicates are delivered again",
+        "hybrid_basic",
+        "        if number > peer.delivered:\n            if predecessor ==",
+        "        if True:\n            if predecessor <=",
+    ),
+    Mutant(
+        "duplicates are kept",
+        "hybrid_basic",
+        "        if number > peer.delivered:\n            if predecessor ==",
+        "        if True:\n            if predecessor ==",
+    ),
+    Mutant(
+        "one predecessor for all copies of a message",
+        "hybrid_basic",
+        "Copy(peer, number, peer.sent, depends, data)",
+        "Copy(peer, number, number - 1, depends, data)",
+    ),
+    Mutant(
+        "messages are numbered from 0",
+        "hybrid_basic",
+        "        self._clock += 1\n        number = self._clock\n",
+        "        number = self._clock\n        self._clock += 1\n",
+    ),
+    # Liveness, and the right moment.
+    Mutant(
+        "a permit that overtakes its message is forgotten",
+        "hybrid_basic",
+        "        peer.permitted = number\n        missing = peer.missing\n"
+        "        if len(missing) == 0 or",
+        "        missing = peer.missing\n        if len(missing) == 0 or",
+    ),
+    Mutant(
+        "permits are never transmitted unasked",
+        "hybrid_basic",
+        "        self._advance_unacked()\n        self._grant()\n",
+        "        self._advance_unacked()\n",
+    ),
+    Mutant(
+        "u2 does not move when a message is appended",
+        "hybrid_basic",
+        "        self._advance_unacked()\n        self._release(now)\n",
+        "        self._release(now)\n",
+    ),
+    Mutant(
+        "p2 does not move",
+        "hybrid",
+        "            if missing is not None and missing.peer is not permits.peek().peer:\n",
+        "            if True:\n",
+    ),
+    Mutant(
+        "a lost message is not transmitted again",
+        "hybrid_basic",
+        "                self._retransmit(peer, now)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a lost permit is not requested",
+        "hybrid_basic",
+        "Request(peer.missing.peek().number)",
+        "Ack(peer.delivered, peer.delivered)",
+    ),
+    Mutant(
+        "a request is answered only when nothing is unacked",
+        "hybrid_basic",
+        "        if number <= self._frontier(peer):\n            self._permit(peer)\n",
+        "        if self._unacked == self._buffer.next:\n            self._permit(peer)\n",
+    ),
+    Mutant(
+        "what is transmitted again repeats its first flag",
+        "hybrid_basic",
+        "permitted = number <= self._frontier(peer)",
+        "permitted = not copy.repeated and number <= self._frontier(peer)",
+    ),
+    Mutant(
+        "all that is unacked is transmitted again, arrived or not",
+        "hybrid_basic",
+        "not copy.held and copy.transmitted_at <= overdue",
+        "copy.transmitted_at <= overdue",
+    ),
+    # Purity, and refusals that change nothing.
+    Mutant(
+        "the core reads the clock",
+        "retransmission",
+        "        self.deadline = inf\n\n    def expire",
+        "        import time\n\n        self.deadline = inf + time.time()\n\n"
+        "    def expire",
+    ),
+    Mutant(
+        "an ack of a message never sent is believed",
+        "hybrid_basic",
+        "            or (ack.delivered > peer.acked and delivered < 0)\n",
+        "",
+    ),
+    Mutant(
+        "a nonsensical message leaves a peer behind",
+        "hybrid_basic",
+        "        if number < 1 or not 0 <= predecessor < number:\n",
+        "        self._peer(source)\n"
+        "        if number < 1 or not 0 <= predecessor < number:\n",
+    ),
+)

@@ -1,0 +1,100 @@
+"""The command line: what it prints, and how it exits."""
+
+import json
+
+import pytest
+
+from antecede import cli
+from antecede.core import protocols
+from antecede.errors import InternalError
+from antecede.sim import Run
+from antecede.trace import MessageId, Property, Verdict, Violation
+
+
+def test_simulate_ends_in_a_verified_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.main(["simulate", "--processes", "4", "--messages", "5", "--loss", "0.1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert code == 0
+    assert lines[0] == "hybrid, seed 0: 20 messages,"
+    assert lines[-1] == "verdict: held (causal, fifo, once, genuine, live)"
+
+
+def test_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = "simulate --protocol hybrid-basic --processes 4 --messages 5 --fan-out 2"
+    assert cli.main([*arguments.split(), "--seed", "3", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["held"] is True
+    assert result["violations"] == []
+    assert (result["protocol"], result["seed"]) == ("hybrid-basic", 3)
+    assert (result["messages"], result["copies"]) == (20, 40)
+
+
+def test_a_violation_is_printed_and_exits_with_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = MessageId(0, 1), MessageId(0, 2)
+    violation = Violation(
+        property=Property.FIFO, process=1, message=second, chain=(first, second)
+    )
+    verdict = Verdict(messages=2, deliveries=2, violations=(violation,))
+    run = Run(protocol="hybrid", seed=0, history=(), verdict=verdict)
+    monkeypatch.setattr(cli, "simulate", lambda *_, **__: run)
+    assert cli.main(["simulate"]) == 1
+    out = capsys.readouterr().out
+    assert "process 1 delivered 0:2 before 0:1" in out
+    assert out.splitlines()[-1] == "verdict: VIOLATED (fifo), 1 violations"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--protocol nope", "unknown protocol 'nope'; choose one of: hybrid,"),
+        ("--processes 1", "at least 2 processes"),
+        ("--messages -1", "0 messages"),
+        ("--fan-out 0", "fan_out must be from 1"),
+        ("--processes 3 --fan-out 3", "fan_out must be from 1 to 2"),
+        ("--delay -1", "delay must be at least 0"),
+        ("--delay nan", "delay must be at least 0"),
+        ("--loss 1", "loss must be at least 0 and below 1"),
+        ("--loss -0.1", "loss must be"),
+        ("--duplicate 1.5", "duplicate must be from 0 to 1"),
+    ],
+)
+def test_bad_input_is_one_line_and_exits_with_2(
+    arguments: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["simulate", *arguments.split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("antecede: ")
+    assert words in captured.err
+
+
+def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        cli.main([])
+    assert exited.value.code == 2
+    assert "COMMAND" in capsys.readouterr().err
+
+
+def test_a_bug_of_ours_exits_with_3(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> Run:
+        raise InternalError("the floor is open")
+
+    monkeypatch.setattr(cli, "simulate", broken)
+    assert cli.main(["simulate"]) == 3
+    assert "please report it: the floor is open" in capsys.readouterr().err
+
+
+def test_protocols_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["protocols"]) == 0
+    text = capsys.readouterr().out
+    assert cli.main(["protocols", "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    names = [info.name for info in protocols()]
+    assert [row["name"] for row in table] == names
+    assert all(f"\n{name}" in f"\n{text}" for name in names)
+    assert all(row["loss"] and row["multicast"] for row in table)

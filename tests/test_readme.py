@@ -1,0 +1,55 @@
+"""What the README shows works as it stands there."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from antecede import cli
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+PROGRAMS = [text for language, text in BLOCKS if language == "python"]
+COMMANDS = [
+    line.split("#")[0].strip()
+    for language, text in BLOCKS
+    if not language
+    for line in text.splitlines()
+    if line.startswith(".venv/bin/antecede")
+]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_of_the_readme_does_what_its_comments_say(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exec(compile(program, "README.md", "exec"), {})
+    said = re.findall(r"print\(.*# (.*)", program)
+    assert capsys.readouterr().out.splitlines() == said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_readme_works(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code: object = cli.main(shlex.split(command)[1:])
+    except SystemExit as exited:  # --version
+        code = exited.code
+    assert code in (0, None)
+    assert capsys.readouterr().out
+
+
+def test_the_readme_shows_something() -> None:
+    assert len(PROGRAMS) == 2
+    assert len(COMMANDS) == 3
+
+
+def test_every_file_the_readme_links_to_is_there() -> None:
+    links = re.findall(r"\]\((?!http)([^)]+)\)", README)
+    assert links
+    missing = [
+        link for link in links if not (Path(__file__).parent.parent / link).is_file()
+    ]
+    assert missing == []
