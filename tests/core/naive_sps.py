@@ -19,11 +19,9 @@ scanning everything, at every step:
 * **Request.** When no permit has come for a time-out, the lowest missing one is requested;
   the answer is a permit up to the frontier, if that covers it.
 
-The *conservative* rule (CSPS, ``hybrid-basic``) differs in two sentences. A message leaves
-only when no permit is missing at all; no frontier passes the first message that has an
-unacked copy to anybody.
-
-The small methods without underscore are the rule, and a test may break them one by one.
+The *conservative* rule (CSPS, ``hybrid-basic``) differs in two sentences: a message leaves
+only when no such permit is missing at all, and no frontier passes the first message that
+has an unacked copy to anybody. A test may break each sentence by overriding a method.
 """
 
 from collections.abc import Sequence
@@ -54,8 +52,6 @@ class Copy(NamedTuple):
 
 
 class Timer(NamedTuple):
-    """A running timer."""
-
     waits_for: int
     """The oldest number without an answer; the timer starts anew when this changes."""
     deadline: float

@@ -2,9 +2,10 @@
 
 import pytest
 
-from antecede.core import Ack, Frame, Message, Permit
+from antecede.core import Ack, Frame, Message, Permit, ProcessId, Transmit
 from antecede.testing import Cluster
 from antecede.trace import Kind
+from tests.snapshot import snapshot
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 
@@ -277,3 +278,42 @@ def test_what_has_arrived_is_not_transmitted_again(name: str) -> None:
     repeats = [event for event in cluster.history if event.kind is Kind.TRANSMIT]
     assert len(repeats) == 1
     assert cluster.verdict().held
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_nothing_depends_on_the_number_of_processes(name: str) -> None:
+    """A process keeps nothing for processes that it has no business with."""
+    states = []
+    for processes in (3, 300):
+        cluster = Cluster(name, processes)
+        cluster.send(0, [1, 2])
+        cluster.send(1, [0])
+        cluster.arrive()
+        cluster.arrive(1)
+        states.append([snapshot(process) for process in cluster.processes[:3]])
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_peer_may_appear_at_any_time(name: str) -> None:
+    cluster = Cluster(name, 4)
+    for _ in range(5):
+        cluster.send(0, [1])
+        cluster.send(1, [2, 0])
+    cluster.settle()
+    cluster.send(3, [0, 2], b"here I am")
+    cluster.send(0, [3])
+    cluster.settle()
+    assert cluster.delivered(2)[-1] == (3, 1)
+    assert cluster.verdict().held
+
+
+def test_outputs_show_what_they_are() -> None:
+    cluster = Cluster("hybrid", 2)
+    cluster.send(0, [1], b"abc")
+    process = cluster.processes[1]
+    process.receive(ProcessId(0), cluster.in_flight[0].frame, 0.0)
+    assert repr(process.messages_to_deliver()) == "[Delivery(0:1, 3 B)]"
+    (ack,) = process.frames_to_transmit()
+    assert repr(ack) == "Transmit(0, Ack(1, arrived 1))"
+    assert repr(Transmit(ProcessId(1), Permit(4), True)) == "Transmit(1, Permit(4), repeat)"
