@@ -62,8 +62,8 @@ MUTANTS = (
     Mutant(
         "no message is ever held at the sender",
         "hybrid",
-        "buffer[index].released or buffer[index].depends <= permits_first",
-        "True",
+        "if copy.depends > permits_first:",
+        "if False:",
     ),
     Mutant(
         "no message is ever held at the sender (basic)",
@@ -74,14 +74,14 @@ MUTANTS = (
     Mutant(
         "one missing permit is overlooked",
         "hybrid",
-        "buffer[index].released or buffer[index].depends <= permits_first",
-        "buffer[index].released or buffer[index].depends <= permits_first + 1",
+        "if copy.depends > permits_first:",
+        "if copy.depends > permits_first + 1:",
     ),
     Mutant(
         "a copy to the source of the first missing permit ignores all others",
         "hybrid",
-        "while index < buffer.next and buffer[index].depends <= permits_other:",
-        "while index < buffer.next:",
+        "if copy.depends > permits_other:",
+        "if False:",
     ),
     Mutant(
         "what is delivered is forgotten by the next send",

@@ -66,18 +66,21 @@ class Hybrid(HybridBasic):
         permits_other = self._advance_permits_other()
         # What was released out of turn may have been acked and removed since.
         index = max(self._unreleased, buffer.first)
-        while index < buffer.next and (
-            buffer[index].released or buffer[index].depends <= permits_first
-        ):
-            if not buffer[index].released:
-                self._release_copy(buffer[index], now)
+        while index < buffer.next:
+            copy = buffer[index]
+            if not copy.released:
+                if copy.depends > permits_first:
+                    break
+                self._release_copy(copy, now)
             index += 1
         self._unreleased = index
         index = max(self._unreleased_other, index)
         if permits_first < permits.next:
             source = permits.peek().peer
-            while index < buffer.next and buffer[index].depends <= permits_other:
+            while index < buffer.next:
                 copy = buffer[index]
+                if copy.depends > permits_other:
+                    break
                 if copy.peer is source and not copy.released:
                     self._release_copy(copy, now)
                 index += 1

@@ -84,15 +84,16 @@ class HybridBasic(ProcessBase):
         self._clock += 1
         number = self._clock
         depends = self._permits.next
+        to_itself = False
         for target in targets:
             if target == self._id:
+                to_itself = True
                 continue
             peer = self._peer(target)
-            if peer.sent == number:
-                continue  # Named twice.
-            self._buffer.add(Copy(peer, number, peer.sent, depends, data))
-            peer.sent = number
-        if self._id in targets:
+            if peer.sent < number:  # Else it is named twice.
+                self._buffer.add(Copy(peer, number, peer.sent, depends, data))
+                peer.sent = number
+        if to_itself:
             self._deliveries.append(Delivery(self._id, number, data))
         self._advance_unacked()
         self._release(now)
@@ -251,9 +252,10 @@ class HybridBasic(ProcessBase):
             first += 1
         self._unacked = first
         other = max(self._unacked_other, first)
-        while other < buffer.next and (
-            buffer[other].acked or buffer[other].peer is buffer[first].peer
-        ):
+        while other < buffer.next:
+            copy = buffer[other]
+            if not copy.acked and copy.peer is not buffer[first].peer:
+                break
             other += 1
         self._unacked_other = other
 

@@ -117,11 +117,10 @@ class SlidingMap(Generic[K]):
 
     def add(self, key: K) -> int:
         """Add ``key`` and return its index; raise KeyError if it is present already."""
-        if key in self._indexes:
+        index = self._slots.next
+        if self._indexes.setdefault(key, index) != index:
             raise KeyError(key)
-        index = self._slots.add(key)
-        self._indexes[key] = index
-        return index
+        return self._slots.add(key)
 
     def remove(self, key: K) -> bool:
         """Remove ``key`` and tell whether it was there."""
