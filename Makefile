@@ -33,7 +33,7 @@ $(VENV)/installed: $(VENV)/tools $(SOURCES)
 
 run: $(VENV)/installed  ## the main job: a simulated run under faults, judged
 	$(BIN)/antecede simulate --protocol hybrid --processes 20 --messages 50 \
-	  --fan-out 2 --loss 0.05 --duplicate 0.05 --seed 1
+	  --workload uniform:fan_out=2 --loss 0.05 --duplicate 0.05 --seed 1
 
 test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if possible)
 	$(PYTEST)

@@ -14,7 +14,19 @@ from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
 WANTED = os.environ.get("ANTECEDE_COMPILE", "")
-COMPILED = ("src/antecede/core/*.py", "src/antecede/errors.py")
+COMPILED = (
+    "src/antecede/core/*.py",
+    "src/antecede/errors.py",
+    "src/antecede/sim/chance.py",
+    "src/antecede/sim/delay.py",
+    "src/antecede/sim/distribution.py",
+    "src/antecede/sim/loop.py",
+    "src/antecede/sim/network.py",
+    "src/antecede/sim/services.py",
+    "src/antecede/sim/workload.py",
+    "src/antecede/trace/recorder.py",
+)
+"""The core, and the loop that drives millions of events through it."""
 
 
 def sources() -> list[str]:
@@ -46,6 +58,7 @@ def extensions() -> list[Any]:
     except ImportError:
         if WANTED == "1":
             raise
+        print("antecede: not compiled, mypyc is not there", file=sys.stderr)
         return []
     return mypycify(sources(), opt_level="3", debug_level="0", group_name="antecede")
 

@@ -1,6 +1,6 @@
 """A customer pays and then orders; the shop asks the bank whether the money is there.
 
-    python examples/bank_and_shop.py
+    .venv/bin/python examples/bank_and_shop.py
 
 The payment is slow, the order and the shop's question are fast. Without causal order the
 bank would see the question first and deny it. With ``hybrid`` the shop's question waits

@@ -1,13 +1,14 @@
 """The command line: what it prints, and how it exits."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from antecede import cli
 from antecede.core import protocols
 from antecede.errors import InternalError
-from antecede.sim import Run
+from antecede.sim import Scenario, Simulation, simulate
 from antecede.trace import MessageId, Property, Verdict, Violation
 
 
@@ -15,18 +16,21 @@ def test_simulate_ends_in_a_verified_verdict(capsys: pytest.CaptureFixture[str])
     code = cli.main(["simulate", "--processes", "4", "--messages", "5", "--loss", "0.1"])
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
-    assert lines[0] == "hybrid, seed 0: 20 messages,"
+    assert lines[0].startswith("hybrid, seed 0: 20 messages, 20 copies, ")
     assert lines[-1] == "verdict: held (causal, fifo, once, genuine, live)"
 
 
 def test_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = "simulate --protocol hybrid-basic --processes 4 --messages 5 --fan-out 2"
-    assert cli.main([*arguments.split(), "--seed", "3", "--json"]) == 0
+    arguments = "simulate --protocol hybrid-basic --processes 4 --messages 5"
+    more = ["--workload", "uniform:fan_out=2", "--seed", "3", "--json"]
+    assert cli.main([*arguments.split(), *more]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["held"] is True
     assert result["violations"] == []
     assert (result["protocol"], result["seed"]) == ("hybrid-basic", 3)
     assert (result["messages"], result["copies"]) == (20, 40)
+    command = "antecede simulate --protocol hybrid-basic --processes 4 --messages 5"
+    assert result["command"] == f"{command} --workload uniform:fan_out=2 --seed 3"
 
 
 def test_a_violation_is_printed_and_exits_with_1(
@@ -37,8 +41,8 @@ def test_a_violation_is_printed_and_exits_with_1(
         property=Property.FIFO, process=1, message=second, chain=(first, second)
     )
     verdict = Verdict(messages=2, deliveries=2, violations=(violation,))
-    run = Run(protocol="hybrid", seed=0, history=(), verdict=verdict)
-    monkeypatch.setattr(cli, "simulate", lambda *_, **__: run)
+    run = replace(simulate(Scenario(processes=2, messages=1)), verdict=verdict)
+    monkeypatch.setattr(cli, "simulate", lambda _: run)
     assert cli.main(["simulate"]) == 1
     out = capsys.readouterr().out
     assert "process 1 delivered 0:2 before 0:1" in out
@@ -50,11 +54,20 @@ def test_a_violation_is_printed_and_exits_with_1(
     [
         ("--protocol nope", "unknown protocol 'nope'; choose one of: hybrid,"),
         ("--processes 1", "at least 2 processes"),
-        ("--messages -1", "0 messages"),
-        ("--fan-out 0", "fan_out must be from 1"),
-        ("--processes 3 --fan-out 3", "fan_out must be from 1 to 2"),
-        ("--delay -1", "delay must be at least 0"),
-        ("--delay nan", "delay must be at least 0"),
+        ("--messages -1", "messages must be at least 0"),
+        ("--workload nope", "unknown workload 'nope'; choose one of: uniform,"),
+        ("--workload uniform:fan_out=0", "fan_out must be from 1"),
+        ("--workload uniform:fan_out=10", "fan_out must be from 1 to 9"),
+        ("--workload hotspot:hat=1", "has no parameter 'hat'; it has: hot, share"),
+        ("--workload hotspot:hot=much", "hot of workload hotspot cannot be 'much'"),
+        ("--workload program:nowhere.json", "nowhere.json is not a program"),
+        ("--delay -1", "must be finite and at least 0, got -1"),
+        ("--delay nan", "must be finite and at least 0, got nan"),
+        ("--delay soon", "'soon' is none of NUMBER, constant:NUMBER"),
+        ("--gap uniform:2,1", "the width must be finite and at least 0"),
+        ("--job-share 2", "job_share must be from 0 to 1"),
+        ("--bandwidth 0", "bandwidth must be above 0"),
+        ("--reorder 2", "reorder must be from 0 to 1"),
         ("--loss 1", "loss must be at least 0 and below 1"),
         ("--loss -0.1", "loss must be"),
         ("--duplicate 1.5", "duplicate must be from 0 to 1"),
@@ -78,15 +91,22 @@ def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None
     assert "COMMAND" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [(InternalError("the floor is open"), "the floor"), (KeyError("a"), "KeyError('a')")],
+)
 def test_a_bug_of_ours_exits_with_3(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: Exception,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(*_: object, **__: object) -> Run:
-        raise InternalError("the floor is open")
+    def broken(_: Scenario) -> Simulation:
+        raise error
 
     monkeypatch.setattr(cli, "simulate", broken)
     assert cli.main(["simulate"]) == 3
-    assert "please report it: the floor is open" in capsys.readouterr().err
+    assert f"please report it: {words}" in capsys.readouterr().err
 
 
 def test_protocols_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,13 +6,15 @@ Exit codes: 0 held, 1 a property is violated, 2 usage or bad input, 3 a bug of o
 import argparse
 import json
 import sys
+import traceback
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 import antecede
-from antecede.core.registry import protocol, protocols
+from antecede.core.registry import protocols
 from antecede.errors import AntecedeError, InternalError
-from antecede.sim import Network, Run, Summary, simulate, summarise
+from antecede.sim import Scenario, Simulation, simulate
+from antecede.sim.catalogue import WORKLOADS
 
 __all__ = ["main"]
 
@@ -33,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AntecedeError as error:
         print(f"antecede: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except Exception as error:
+        traceback.print_exc()
+        print(f"antecede: internal error, please report it: {error!r}", file=sys.stderr)
+        return EXIT_INTERNAL
     return code
 
 
@@ -51,18 +57,37 @@ def _parser() -> argparse.ArgumentParser:
     listing.set_defaults(run=_run_protocols)
 
     simulation = commands.add_parser("simulate", help="one run in virtual time, judged")
-    add = simulation.add_argument
-    add("--protocol", default=protocols()[0].name, help="default: %(default)s")
-    add("--processes", type=int, default=10, help="default: %(default)s")
-    add("--messages", type=int, default=20, help="per process, default: %(default)s")
-    add("--fan-out", type=int, default=1, help="targets each, default: %(default)s")
-    add("--delay", type=float, default=0.05, help="mean seconds, default: %(default)s")
-    add("--loss", type=float, default=0.0, help="probability, default: %(default)s")
-    add("--duplicate", type=float, default=0.0, help="probability, default: %(default)s")
-    add("--seed", type=int, default=0, help="default: %(default)s")
-    add("--json", action="store_true", help="print JSON")
+    _add_scenario(simulation)
+    simulation.add_argument("--json", action="store_true", help="print JSON")
     simulation.set_defaults(run=_run_simulate)
     return parser
+
+
+def _add_scenario(parser: argparse.ArgumentParser) -> None:
+    default = Scenario()
+
+    def add(name: str, kind: type[int] | type[float] | type[str], what: str) -> None:
+        value = getattr(default, name)
+        flag = f"--{name.removesuffix('_s').replace('_', '-')}"
+        parser.add_argument(
+            flag, dest=name, type=kind, default=value, help=f"{what}; default: {value}"
+        )
+
+    add("protocol", str, "see `antecede protocols`")
+    add("processes", int, "how many processes")
+    add("messages", int, "how many messages each sends")
+    add("workload", str, f"{', '.join(WORKLOADS)}, program:FILE or replay:DIR")
+    add("gap", str, "seconds between sends, a distribution such as uniform:0.01,0.1")
+    add("size", str, "payload bytes, a distribution")
+    add("job", str, "seconds of work that a delivered message asks for, a distribution")
+    add("job_share", float, "share of messages that ask for work")
+    add("delay", str, "seconds on the wire, a distribution or geographic:ACROSS")
+    add("bandwidth", float, "bytes per second out of each process")
+    add("loss", float, "probability that a frame is lost")
+    add("duplicate", float, "probability that a frame arrives twice")
+    add("reorder", float, "probability that a frame is held back")
+    add("seed", int, "the same seed gives the same run")
+    add("until_s", float, "virtual second at which to stop")
 
 
 def _run_protocols(options: argparse.Namespace) -> int:
@@ -88,51 +113,49 @@ def _run_protocols(options: argparse.Namespace) -> int:
 
 
 def _run_simulate(options: argparse.Namespace) -> int:
-    protocol(options.protocol)
-    run = simulate(
-        options.protocol,
-        processes=options.processes,
-        messages=options.messages,
-        fan_out=options.fan_out,
-        network=Network(
-            delay_s=options.delay, loss=options.loss, duplicate=options.duplicate
-        ),
-        seed=options.seed,
-    )
-    summary = summarise(run.history)
+    names = [field.name for field in fields(Scenario)]
+    simulation = simulate(Scenario(**{name: getattr(options, name) for name in names}))
+    verdict = simulation.verdict
     if options.json:
-        violations = [str(violation) for violation in run.verdict.violations]
-        print(
-            json.dumps(
-                {
-                    "protocol": run.protocol,
-                    "seed": run.seed,
-                    "held": run.verdict.held,
-                    "violations": violations,
-                    **asdict(summary),
-                },
-                indent=2,
-            )
-        )
+        result = {
+            **asdict(simulation.outcome),
+            **simulation.costs(),
+            "messages": verdict.messages,
+            "deliveries": verdict.deliveries,
+            "held": verdict.held,
+            "violations": [str(violation) for violation in verdict.violations],
+            "command": simulation.scenario.command(),
+        }
+        print(json.dumps(result, indent=2))
     else:
-        _print_summary(run, summary)
-    return EXIT_HELD if run.verdict.held else EXIT_VIOLATED
+        _print_simulation(simulation)
+    return EXIT_HELD if verdict.held else EXIT_VIOLATED
 
 
-def _print_summary(run: Run, summary: Summary) -> None:
-    waits = (summary.sender_wait_s, summary.wire_s, summary.receiver_wait_s)
-    at_sender, on_wire, at_receiver = (f"{1000 * wait:.1f} ms" for wait in waits)
-    print(f"{run.protocol}, seed {run.seed}: {summary.messages} messages,")
-    print(f"  {summary.copies} copies in {summary.duration_s:.2f} s of virtual time")
-    print(f"  waited {at_sender} at the sender, {on_wire} on the wire,")
-    print(f"  {at_receiver} at the receiver (means)")
-    print(f"  {summary.control_frames} control frames,", end=" ")
-    print(f"{summary.retransmissions} retransmissions,", end=" ")
-    print(f"{summary.metadata_bytes_per_copy:.1f} bytes of metadata per copy, all told")
-    for violation in run.verdict.violations[:10]:
+def _print_simulation(simulation: Simulation) -> None:
+    outcome = simulation.outcome
+    verdict = simulation.verdict
+    costs = simulation.costs()
+    waits = (outcome.sender_wait_s, outcome.wire_s, outcome.receiver_wait_s)
+    sender, wire, receiver = (
+        "unknown" if wait is None else f"{1000 * wait:.1f} ms" for wait in waits
+    )
+    print(f"{outcome.protocol}, seed {outcome.seed}: {verdict.messages} messages,", end=" ")
+    print(f"{outcome.copies} copies, {outcome.duration_s:.2f} s of virtual time")
+    print(f"  waited at the sender    {sender} (mean)")
+    print(f"  on the wire             {wire}")
+    print(f"  waited at the receiver  {receiver}")
+    print(f"  control frames          {costs['control_frames']:.0f}")
+    print(f"  retransmissions         {costs['retransmissions']:.0f}")
+    print(
+        f"  metadata                {costs['metadata_bytes_per_copy']:.1f} bytes per copy"
+    )
+    for violation in verdict.violations[:10]:
         print(f"  {violation}")
-    if run.verdict.held:
+    if not verdict.held:
+        broken = ", ".join(sorted(p.value for p in verdict.broken()))
+        print(f"verdict: VIOLATED ({broken}), {len(verdict.violations)} violations")
+    elif outcome.complete:
         print("verdict: held (causal, fifo, once, genuine, live)")
     else:
-        broken = ", ".join(sorted(p.value for p in run.verdict.broken()))
-        print(f"verdict: VIOLATED ({broken}), {len(run.verdict.violations)} violations")
+        print("verdict: held (causal, fifo, once, genuine) as far as it went")

@@ -1,5 +1,6 @@
 """What makes no sense is refused, blamed on the right side, and changes nothing."""
 
+from math import inf, nan
 from typing import cast
 
 import pytest
@@ -48,6 +49,11 @@ def busy_process(name: str) -> Process:
         ([-1], b"", "process id"),
         ([1, "2"], b"", "process id"),
         ([1.0], b"", "process id"),
+        ([True], b"", "process id"),
+        (iter(()), b"", "at least one target"),
+        (b"\x01", b"", "collection of process ids"),
+        ("1", b"", "collection of process ids"),
+        (5, b"", "collection of process ids"),
         ([1], "text", "must be bytes, not str"),
         ([1], bytearray(b"x"), "must be bytes, not bytearray"),
         ([1], None, "must be bytes, not NoneType"),
@@ -61,6 +67,31 @@ def test_a_bad_send_is_the_callers_fault_and_changes_nothing(
     with pytest.raises(LocalError, match=words):
         process.send(cast("list[ProcessId]", targets), cast("bytes", payload), 1.0)
     assert snapshot(process) == before
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("now", [nan, inf, -inf])
+def test_a_time_that_is_none_is_the_drivers_fault_and_changes_nothing(
+    name: str, now: float
+) -> None:
+    process = busy_process(name)
+    before = snapshot(process)
+    with pytest.raises(LocalError, match="finite"):
+        process.send([ProcessId(1)], b"", now)
+    with pytest.raises(LocalError, match="finite"):
+        process.receive(ProcessId(1), Permit(9), now)
+    with pytest.raises(LocalError, match="finite"):
+        process.handle_timer(now)
+    assert snapshot(process) == before
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_targets_may_come_from_anything_that_yields_process_ids(name: str) -> None:
+    process = protocol(name).factory(ProcessId(0), None)
+    process.send((ProcessId(i) for i in (1, 2)), b"", 0.0)
+    process.send({ProcessId(1)}, b"", 0.0)
+    targets = [transmit.target for transmit in process.frames_to_transmit()]
+    assert targets == [1, 2, 1]
 
 
 NONSENSE = [

@@ -96,13 +96,13 @@ def test_later_samples_are_smoothed(
     assert timer_with(*round_trips, policy=WIDE).timeout_s == timeout_s
 
 
-def test_a_sample_counts_from_the_next_restart_on() -> None:
+def test_a_sample_moves_no_deadline_before_the_next_restart() -> None:
     timer = RetransmissionTimer(WIDE, 1)
     timer.restart(2.0)
     timer.sample(0.5)
-    assert (timer.deadline, timer.timeout_s) == (3.0, 1.0)
+    assert (timer.deadline, timer.timeout_s) == (3.0, 1.5)
     timer.restart(4.0)
-    assert (timer.deadline, timer.timeout_s) == (5.5, 1.5)
+    assert timer.deadline == 5.5
 
 
 def test_each_expiry_doubles_up_to_the_ceiling() -> None:
@@ -123,16 +123,27 @@ def test_a_late_expiry_counts_from_when_it_was_noticed() -> None:
     assert timer.deadline == 12.0
 
 
-@pytest.mark.parametrize(("round_trips", "timeout_s"), [((), 1.0), ((0.5,), 1.5)])
-def test_progress_removes_every_doubling(
-    round_trips: tuple[float, ...], timeout_s: float
-) -> None:
-    timer = timer_with(*round_trips, policy=WIDE)
+def test_a_doubled_time_out_stays_until_there_is_a_sample() -> None:
+    """Karn: else a path slower than the time-out would never yield a sample again."""
+    timer = timer_with(0.5, policy=WIDE)
+    assert timer.timeout_s == 1.5  # 0.5 + 4 * 0.25.
     timer.expire(1.0)
     timer.expire(2.0)
-    assert timer.timeout_s == 4 * timeout_s
+    assert timer.timeout_s == 6.0
     timer.restart(100.0)
-    assert (timer.timeout_s, timer.deadline) == (timeout_s, 100.0 + timeout_s)
+    assert (timer.timeout_s, timer.deadline) == (6.0, 106.0)
+    timer.sample(0.5)
+    assert timer.timeout_s == 1.25  # 0.5 + 4 * 0.1875.
+
+
+def test_a_deadline_is_later_than_now_even_where_adding_changes_nothing() -> None:
+    timer = RetransmissionTimer(RetransmissionPolicy(), 1)
+    now = 1.7e18
+    assert now + timer.timeout_s == now
+    timer.restart(now)
+    assert timer.deadline > now
+    timer.expire(now)
+    assert timer.deadline > now
 
 
 def test_an_estimate_is_kept_within_the_limits() -> None:
@@ -247,10 +258,12 @@ def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
     # Each round files it under an earlier time than before, and then puts it off. A trail
     # of 5000 entries, each a tuple with a float of its own, would be 400 000 bytes.
     queue = TimerQueue()
-    timer = RetransmissionTimer(WIDE, 1)
+    policy = RetransmissionPolicy(minimum_s=1.0, initial_s=1.0, maximum_s=64.0)
+    timer = RetransmissionTimer(policy, 1)
     tracemalloc.start()
     try:
         for now in range(5000):
+            timer.sample(0.0)
             timer.restart(float(now))
             queue.file(timer)
             assert queue.next_deadline() == now + 1.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antecede.core import Ack, Frame, Message, Permit, ProcessId, Transmit
+from antecede.core import Ack, Frame, Message, Permit, ProcessId, Transmit, protocol
 from antecede.testing import Cluster
 from antecede.trace import Kind
 from tests.snapshot import snapshot
@@ -317,3 +317,57 @@ def test_outputs_show_what_they_are() -> None:
     (ack,) = process.frames_to_transmit()
     assert repr(ack) == "Transmit(0, Ack(1, arrived 1))"
     assert repr(Transmit(ProcessId(1), Permit(4), True)) == "Transmit(1, Permit(4), repeat)"
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_lost_burst_is_transmitted_again_as_a_whole(name: str) -> None:
+    """Whatever the clock shows: 0.9 + 1.0 - 1.0 is less than 0.9 in binary."""
+    cluster = Cluster(name, 2)
+    cluster.pass_time(0.9)
+    for _ in range(5):
+        cluster.send(0, [1])
+    cluster.in_flight.clear()
+    due = cluster.processes[0].next_timer()
+    assert due is not None
+    cluster.processes[0].handle_timer(due)
+    frames = [transmit.frame for transmit in cluster.processes[0].frames_to_transmit()]
+    assert [frame.number for frame in frames if isinstance(frame, Message)] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_path_slower_than_the_first_time_out_is_learned(name: str) -> None:
+    """Without loss, every message is in the end transmitted just once."""
+    sender, receiver = (protocol(name).factory(ProcessId(i), None) for i in (0, 1))
+    repeats = []
+    for turn in range(8):
+        start = 10.0 * turn
+        sender.send([receiver.id], b"", start)
+        copies = sender.frames_to_transmit()
+        for tick in range(1, 13):  # The ack takes 3 seconds; the first time-out is one.
+            now = start + tick / 4
+            due = sender.next_timer()
+            if due is not None and due <= now:
+                sender.handle_timer(now)
+                copies += sender.frames_to_transmit()
+        repeats.append(len(copies) - 1)
+        for copy in copies:
+            receiver.receive(sender.id, copy.frame, start + 1.5)
+        for ack in receiver.frames_to_transmit():
+            sender.receive(receiver.id, ack.frame, start + 3.0)
+    assert repeats == [2, 0, 0, 0, 0, 0, 0, 0]  # After 1 and 3 seconds, then 4 suffice.
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_clock_of_huge_numbers_stops_nothing(name: str) -> None:
+    process = protocol(name).factory(ProcessId(0), None)
+    process.send([ProcessId(1)], b"", 1.7e18)
+    process.handle_timer(1.7e18)
+    due = process.next_timer()
+    assert due is not None
+    assert due > 1.7e18

@@ -185,8 +185,8 @@ MUTANTS = (
     Mutant(
         "all that is unacked is transmitted again, arrived or not",
         "hybrid_basic",
-        "not copy.held and copy.transmitted_at <= overdue",
-        "copy.transmitted_at <= overdue",
+        "not copy.held and copy.transmitted_at + timeout_s <= now",
+        "copy.transmitted_at + timeout_s <= now",
     ),
     # Purity, and refusals that change nothing.
     Mutant(

@@ -1,13 +1,13 @@
-"""Runs in virtual time."""
+"""Scenarios: from a handful of parameters to a judged run."""
 
-from itertools import pairwise
+from math import inf
 
 import pytest
 
 from antecede.core import RetransmissionPolicy
 from antecede.errors import ConfigError
-from antecede.sim import Network, simulate, summarise
-from antecede.trace import Event, Kind
+from antecede.sim import Network, Scenario, Simulation, simulate
+from antecede.trace import Kind
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 
@@ -18,101 +18,106 @@ def test_a_run_holds_on_a_network_that_loses_duplicates_and_reorders(
     name: str, fan_out: int
 ) -> None:
     run = simulate(
-        name,
-        processes=8,
-        messages=25,
-        fan_out=fan_out,
-        network=Network(delay_s=0.02, loss=0.1, duplicate=0.1),
-        seed=5,
+        Scenario(
+            protocol=name,
+            processes=8,
+            messages=25,
+            workload=f"uniform:fan_out={fan_out}",
+            delay="exponential:0.02",
+            loss=0.1,
+            duplicate=0.1,
+            reorder=0.1,
+            seed=5,
+        )
     )
     assert run.verdict.held
+    assert run.outcome.complete
     assert run.verdict.messages == 200
     assert run.verdict.deliveries == 200 * fan_out
-    kinds = {event.kind for event in run.history}
-    assert kinds == set(Kind)  # Faults and all were really there.
+    assert run.costs()["dropped_frames"] > 0
+    assert run.costs()["retransmissions"] > 0
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
-    network = Network(loss=0.1, duplicate=0.1)
-    runs = [
-        simulate("hybrid", processes=5, messages=10, network=network, seed=seed)
-        for seed in (1, 1, 2)
-    ]
+    runs = [simulate(Scenario(loss=0.1, duplicate=0.1, seed=seed)) for seed in (1, 1, 2)]
     assert runs[0] == runs[1]
     assert runs[0].history != runs[2].history
 
 
-def test_time_never_runs_backwards() -> None:
-    run = simulate("hybrid", processes=5, messages=20, network=Network(loss=0.2), seed=1)
-    assert all(a.time <= b.time for a, b in pairwise(run.history))
-
-
 def test_without_faults_nothing_is_lost_or_transmitted_again() -> None:
-    """The first time-out is far beyond any delay here, and learned ones follow it."""
     policy = RetransmissionPolicy(initial_s=10, minimum_s=10, maximum_s=10)
-    run = simulate(
-        "hybrid", processes=5, messages=20, network=Network(delay_s=0.01), policy=policy
-    )
-    summary = summarise(run.history)
+    run = simulate(Scenario(delay="exponential:0.01"), policy=policy)
     assert run.verdict.held
-    assert summary.retransmissions == 0
-    assert Kind.DROP not in {event.kind for event in run.history}
+    assert run.costs()["retransmissions"] == 0
+    assert run.costs()["dropped_frames"] == 0
 
 
 def test_on_a_network_without_delay_nothing_waits() -> None:
-    run = simulate("hybrid", processes=4, messages=10, network=Network(delay_s=0))
-    summary = summarise(run.history)
-    assert run.verdict.held
-    assert (summary.sender_wait_s, summary.wire_s, summary.receiver_wait_s) == (0, 0, 0)
+    outcome = simulate(Scenario(delay="0")).outcome
+    assert (outcome.sender_wait_s, outcome.wire_s, outcome.receiver_wait_s) == (0, 0, 0)
 
 
 def test_a_run_without_messages_is_empty_and_holds() -> None:
-    run = simulate("hybrid", processes=2, messages=0)
+    run = simulate(Scenario(messages=0))
     assert run.history == ()
     assert run.verdict.held
-    assert summarise(run.history).copies == 0
+    assert run.outcome.sender_wait_s is None
+    assert run.costs()["metadata_bytes_per_copy"] == 0
 
 
-def test_a_negative_gap_is_refused() -> None:
-    with pytest.raises(ConfigError, match="gap"):
-        simulate("hybrid", processes=2, messages=1, gap_s=-1)
+def first_times(run: Simulation, kind: Kind) -> dict[tuple[int | None, ...], float]:
+    """When something first happened to each copy, or to each message when sent."""
+    times: dict[tuple[int | None, ...], float] = {}
+    for event in run.history:
+        if event.kind is kind:
+            times.setdefault((event.source, event.number, event.target), event.time)
+    return times
 
 
-def test_with_no_gap_everything_is_sent_at_the_start() -> None:
-    run = simulate("hybrid", processes=3, messages=4, gap_s=0)
-    sends = [event.time for event in run.history if event.kind is Kind.SEND]
-    assert sends == [0.0] * 12
-
-
-def test_a_summary_tells_the_three_waits_apart() -> None:
-    def event(kind: Kind, process: int, time: float) -> Event:
-        return Event(
-            process=process,
-            kind=kind,
-            time=time,
-            source=0,
-            number=1,
-            target=None if kind is Kind.SEND else 1,
-            targets=(1,) if kind is Kind.SEND else None,
-            metadata_bytes=3 if kind in (Kind.RELEASE, Kind.TRANSMIT) else None,
-        )
-
-    control = Event(process=1, kind=Kind.CONTROL, time=9.0, target=0, metadata_bytes=2)
-    summary = summarise(
-        [
-            event(Kind.SEND, 0, 1.0),
-            event(Kind.RELEASE, 0, 1.5),
-            event(Kind.TRANSMIT, 0, 3.0),
-            event(Kind.ARRIVE, 1, 4.0),
-            event(Kind.ARRIVE, 1, 5.0),
-            event(Kind.DELIVER, 1, 8.0),
-            control,
-        ]
+def test_the_three_waits_add_up_to_what_the_events_say() -> None:
+    run = simulate(Scenario(loss=0.1, duplicate=0.2, seed=2))
+    sent = first_times(run, Kind.SEND)
+    released, arrived, delivered = (
+        first_times(run, kind) for kind in (Kind.RELEASE, Kind.ARRIVE, Kind.DELIVER)
     )
-    assert summary.sender_wait_s == 0.5
-    assert summary.wire_s == 2.5
-    assert summary.receiver_wait_s == 4.0
-    assert (summary.messages, summary.copies) == (1, 1)
-    assert (summary.retransmissions, summary.control_frames) == (1, 1)
-    assert summary.metadata_bytes_per_copy == 8
-    assert summary.duration_s == 9.0
+    copies = len(released)
+    assert run.outcome.copies == copies
+    waits = (
+        sum(released[copy] - sent[(*copy[:2], None)] for copy in released) / copies,
+        sum(arrived[copy] - released[copy] for copy in released) / copies,
+        sum(delivered[copy] - arrived[copy] for copy in released) / copies,
+    )
+    outcome = run.outcome
+    assert (
+        outcome.sender_wait_s,
+        outcome.wire_s,
+        outcome.receiver_wait_s,
+    ) == pytest.approx(waits)
+
+
+def test_a_run_that_is_cut_short_is_judged_as_far_as_it_went() -> None:
+    run = simulate(Scenario(until_s=0.2))
+    assert not run.outcome.complete
+    assert run.outcome.wire_s is None
+    assert run.verdict.held
+    assert max(event.time for event in run.history) <= 0.2
+
+
+def test_a_given_network_takes_the_place_of_the_scenarios() -> None:
+    run = simulate(Scenario(processes=3), network=Network(crashes=((2, 0.1),)))
+    assert not run.outcome.complete
+    assert [event.process for event in run.history if event.kind is Kind.CRASH] == [2]
+
+
+def test_the_command_of_a_scenario_names_what_is_not_the_default() -> None:
+    assert Scenario().command() == "antecede simulate"
+    scenario = Scenario(job_share=0.5, until_s=9.0, delay="geographic:0.1", bandwidth=inf)
+    assert (
+        scenario.command()
+        == "antecede simulate --job-share 0.5 --delay geographic:0.1 --until 9.0"
+    )
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown protocol"):
+        simulate(Scenario(protocol="nope"))

@@ -430,5 +430,7 @@ def test_a_target_outside_the_cluster_is_refused_and_nothing_is_sent() -> None:
     joined = Cluster("hybrid", 2)
     with pytest.raises(LocalError, match="no process 2 among 2"):
         joined.send(0, [1, 2])
+    with pytest.raises(LocalError, match="no process -1 among 2"):
+        joined.send(-1, [0])
     assert (joined.history, joined.in_flight) == ([], [])
     assert joined.send(0, [1]) == 1

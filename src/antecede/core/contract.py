@@ -12,16 +12,17 @@ and three outputs, which are data that the driver drains after *every* input:
 * ``messages_to_deliver``: what to hand to the application, in this order,
 * ``next_timer``: when to call ``handle_timer`` at the latest.
 
-Time is an argument, in seconds from any origin, and never runs backwards. A process reads
-no clock, draws no random number, opens nothing and logs nothing; the same inputs give the
-same outputs in the simulator, in the model checker and on a real socket.
+Time is an argument, in seconds from any origin, finite, and never runs backwards. A
+process reads no clock, draws no random number, opens nothing and logs nothing; the same
+inputs give the same outputs in the simulator, in the model checker and on a real socket.
 
 The words for what happens to a message are fixed: it is *sent* by the application,
 *released* onto the network, it *arrives* at the target's process, and it is *delivered* to
 the target's application (docs/glossary.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from math import inf
 from typing import NewType, Protocol
 
 from antecede.core.frames import Frame
@@ -33,8 +34,9 @@ __all__ = [
     "ProcessBase",
     "ProcessId",
     "Transmit",
-    "check_targets",
+    "check_now",
     "checked_payload",
+    "checked_targets",
 ]
 
 ProcessId = NewType("ProcessId", int)
@@ -94,7 +96,7 @@ class Process(Protocol):
     def id(self) -> ProcessId:
         """Which process this is."""
 
-    def send(self, targets: Sequence[ProcessId], payload: bytes, now: float) -> int:
+    def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
         """Accept a message for ``targets`` and return its number, from 1.
 
         Drain the outputs afterwards. A message to the process itself is among the
@@ -122,7 +124,11 @@ class Process(Protocol):
 
 
 class ProcessBase:
-    """What the protocols share: an identity, the two output queues, argument checks."""
+    """What the protocols share: an identity, and the two output queues.
+
+    A subclass implements the inputs and ``next_timer``, as :class:`Process` says. Drivers
+    that are compiled call a process through this class.
+    """
 
     __slots__ = ("_deliveries", "_id", "_transmits")
 
@@ -136,6 +142,22 @@ class ProcessBase:
     def id(self) -> ProcessId:
         """Which process this is."""
         return self._id
+
+    def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
+        """Accept a message for ``targets`` and return its number, from 1."""
+        raise TypeError("a bare ProcessBase has no protocol")
+
+    def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
+        """Take a frame that arrived from ``source``."""
+        raise TypeError("a bare ProcessBase has no protocol")
+
+    def handle_timer(self, now: float) -> None:
+        """Do what is due at ``now``."""
+        raise TypeError("a bare ProcessBase has no protocol")
+
+    def next_timer(self) -> float | None:
+        """Tell when ``handle_timer`` wants to be called next, or None for never."""
+        raise TypeError("a bare ProcessBase has no protocol")
 
     def frames_to_transmit(self) -> list[Transmit]:
         """Take the frames to transmit; they are the driver's now."""
@@ -152,13 +174,24 @@ class ProcessBase:
         return deliveries
 
 
-def check_targets(targets: Sequence[object]) -> None:
-    """Raise LocalError unless an application may send a message to ``targets``."""
-    if not targets:
-        raise LocalError("a message needs at least one target")
+def check_now(now: float) -> None:
+    """Raise LocalError unless ``now`` is a time: finite, and a number at all."""
+    if not -inf < now < inf:
+        raise LocalError(f"time must be finite, got {now}")
+
+
+def checked_targets(targets: object) -> list[ProcessId]:
+    """Return ``targets`` as a list, or raise LocalError unless they are process ids."""
+    if isinstance(targets, bytes | str) or not isinstance(targets, Iterable):
+        raise LocalError(f"targets are a collection of process ids, not {targets!r}")
+    checked: list[ProcessId] = []
     for target in targets:
-        if not isinstance(target, int) or target < 0:
+        if not isinstance(target, int) or isinstance(target, bool) or target < 0:
             raise LocalError(f"a target is a process id of at least 0, not {target!r}")
+        checked.append(ProcessId(target))
+    if not checked:
+        raise LocalError("a message needs at least one target")
+    return checked
 
 
 def checked_payload(payload: object) -> bytes:

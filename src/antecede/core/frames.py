@@ -19,6 +19,7 @@ that), never on how many processes there are or to whom the sender has spoken be
 A datagram is one version byte followed by frames, back to back (`encode`, `decode`).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from antecede.errors import PeerError
@@ -51,6 +52,10 @@ class Frame:
     """What one process hands the network for another."""
 
     __slots__ = ()
+
+    def kind(self) -> int:
+        """Return the number that the encoding gives this kind of frame."""
+        raise TypeError("a bare Frame has no encoding")
 
     def metadata_size(self) -> int:
         """Count the bytes this frame adds to the payload it carries, if any."""
@@ -95,6 +100,10 @@ class Message(Frame):
             f"Message({self.number} after {self.predecessor}{flag}, {len(self.payload)} B)"
         )
 
+    def kind(self) -> int:
+        """Return the number of this kind."""
+        return MESSAGE
+
     def metadata_size(self) -> int:
         """Count the bytes around the payload."""
         return 1 + 2 * _width(self.number) + _length_width(len(self.payload))
@@ -136,6 +145,10 @@ class Ack(Frame):
         """Show the fields."""
         return f"Ack({self.delivered}, arrived {self.arrived})"
 
+    def kind(self) -> int:
+        """Return the number of this kind."""
+        return ACK
+
     def metadata_size(self) -> int:
         """Count the bytes of this frame on the wire."""
         if self.arrived == self.delivered:
@@ -172,6 +185,10 @@ class Permit(Frame):
         """Show the field."""
         return f"Permit({self.number})"
 
+    def kind(self) -> int:
+        """Return the number of this kind."""
+        return PERMIT
+
     def metadata_size(self) -> int:
         """Count the bytes of this frame on the wire."""
         return 1 + _width(self.number)
@@ -197,6 +214,10 @@ class Request(Frame):
         """Show the field."""
         return f"Request({self.number})"
 
+    def kind(self) -> int:
+        """Return the number of this kind."""
+        return REQUEST
+
     def metadata_size(self) -> int:
         """Count the bytes of this frame on the wire."""
         return 1 + _width(self.number)
@@ -206,7 +227,7 @@ class Request(Frame):
         _write_number(buffer, REQUEST, self.number)
 
 
-def encode(frames: list[Frame]) -> bytes:
+def encode(frames: Iterable[Frame]) -> bytes:
     """Encode ``frames`` as one datagram."""
     buffer = bytearray()
     buffer.append(VERSION)
@@ -215,8 +236,9 @@ def encode(frames: list[Frame]) -> bytes:
     return bytes(buffer)
 
 
-def decode(datagram: bytes) -> list[Frame]:
+def decode(received: bytes | bytearray | memoryview) -> list[Frame]:
     """Decode a datagram, or raise PeerError, which says what is wrong with it."""
+    datagram = bytes(received)
     if not datagram:
         raise PeerError("empty datagram")
     if datagram[0] != VERSION:

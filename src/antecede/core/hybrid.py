@@ -11,7 +11,8 @@ other than j? It is the first element of all, unless that one is j's; then it is
 that belongs to another than j. Two indexes answer it for every j, and neither ever moves
 back: ``_unacked`` and ``_unacked_other`` over the copies (``u2`` in the paper), the first
 and ``_permits_other`` over the missing permits (``p2``). That makes every operation
-amortised constant time, however many processes and messages there are.
+amortised constant time, however many processes and messages there are (on the work that
+loss makes, see docs/multicast.md).
 
 The rule for multicast, which the paper leaves open, is the same sentence said of copies
 instead of messages: docs/multicast.md derives it and proves that it keeps causal order.

@@ -6,8 +6,8 @@ Rules, in the words of docs/glossary.md:
    number of the message before it to the same target; a target delivers each sender's
    messages in that order (FIFO), holding early ones back.
 2. A delivered message is acked. The *frontier* of a process towards a peer is the highest
-   number such that all its messages up to it have been acked by all their targets, the
-   peer itself aside where rule 2 of the protocol allows (`_frontier`).
+   number such that all its messages up to it have been acked by all their targets, save
+   that the peer's own ack of the last of them may be missing (`_frontier`).
 3. A copy numbered above the frontier needs a permit: the sender transmits one as soon as
    the frontier has passed it. A copy that needs none says so, and is itself a permit.
 4. A message leaves only when the permits for all messages delivered before its send are
@@ -23,15 +23,16 @@ Algorithm 2: what is not released yet is at its end. A multicast is a run of cop
 the same number. Where this module departs from the listings, docs/errata.md says why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from antecede.core.contract import (
     Delivery,
     ProcessBase,
     ProcessId,
     Transmit,
-    check_targets,
+    check_now,
     checked_payload,
+    checked_targets,
 )
 from antecede.core.frames import Ack, Frame, Message, Permit, Request
 from antecede.core.pair import Copy, MissingPermit, Peer
@@ -73,19 +74,20 @@ class HybridBasic(ProcessBase):
         self._unreleased = 0  # m1: the first unreleased copy.
         self._granting = 0  # Up to here, permits for the first one's target are out.
 
-    def send(self, targets: Sequence[ProcessId], payload: object, now: float) -> int:
+    def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
         """Accept a message for ``targets`` and return its number, from 1.
 
         The payload must be bytes. Its type here is wider, so that compiled code leaves
         the refusal to us: a LocalError, not a TypeError.
         """
-        check_targets(targets)
+        check_now(now)
+        members = checked_targets(targets)
         data = checked_payload(payload)
         self._clock += 1
         number = self._clock
         depends = self._permits.next
         to_itself = False
-        for target in targets:
+        for target in members:
             if target == self._id:
                 to_itself = True
                 continue
@@ -101,6 +103,7 @@ class HybridBasic(ProcessBase):
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Take a frame that arrived from ``source``."""
+        check_now(now)
         if source == self._id:
             raise LocalError("a process transmits nothing to itself")
         if isinstance(frame, Message):
@@ -118,6 +121,7 @@ class HybridBasic(ProcessBase):
 
     def handle_timer(self, now: float) -> None:
         """Transmit again what is overdue, and ask again for missing permits."""
+        check_now(now)
         timer = self._timers.due(now)
         while timer is not None:
             peer = self._peers[ProcessId(timer.owner)]
@@ -185,11 +189,11 @@ class HybridBasic(ProcessBase):
         lost, its repetition brings the ack of all that the peer has delivered.
         """
         outstanding = peer.outstanding
-        overdue = now - peer.transmit_timer.timeout_s
+        timeout_s = peer.transmit_timer.timeout_s
         for index in range(outstanding.first, outstanding.next):
             copy = outstanding[index]
             if index == outstanding.first or (
-                not copy.held and copy.transmitted_at <= overdue
+                not copy.held and copy.transmitted_at + timeout_s <= now
             ):
                 copy.repeated = True
                 self._transmit(copy, now)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from antecede.core.contract import Process, ProcessId
+from antecede.core.contract import ProcessBase, ProcessId
 from antecede.core.hybrid import Hybrid
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.retransmission import RetransmissionPolicy
@@ -17,7 +17,7 @@ from antecede.errors import ConfigError
 
 __all__ = ["Capabilities", "ProtocolInfo", "protocol", "protocols"]
 
-ProcessFactory = Callable[[ProcessId, RetransmissionPolicy | None], Process]
+ProcessFactory = Callable[[ProcessId, RetransmissionPolicy | None], ProcessBase]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,17 +1,18 @@
 """When to transmit again: one policy for every protocol and for the link layer.
 
 A :class:`RetransmissionTimer` waits for one kind of answer from one peer. Its time-out
-follows the round trips it has seen (RFC 6298: a smoothed mean plus four deviations),
-doubles each time it expires and returns to the estimate as soon as there is progress.
-An answer to something transmitted twice is never a sample, because nobody knows which of
-the two it answers (Karn). A :class:`TimerQueue` tells which of many timers is due.
+follows the round trips it has seen (RFC 6298: a smoothed mean plus four deviations) and
+doubles each time it expires. An answer to something transmitted twice is never a sample,
+because nobody knows which of the two it answers; so the doubled time-out stays until there
+is a sample again (Karn), or a path that has become slower would never be learned.
+A :class:`TimerQueue` tells which of many timers is due.
 
 Time is an argument everywhere; nothing here reads a clock.
 """
 
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
-from math import inf
+from math import inf, nextafter
 from typing import Final
 
 from antecede.errors import ConfigError
@@ -78,7 +79,7 @@ class RetransmissionTimer:
 
     @property
     def timeout_s(self) -> float:
-        """The time-out in force, with the doublings since the last progress."""
+        """The time-out in force, with the doublings since the last sample."""
         return self._timeout
 
     def sample(self, round_trip_s: float) -> None:
@@ -86,20 +87,18 @@ class RetransmissionTimer:
         if self._mean < 0:
             self._mean = round_trip_s
             self._deviation = round_trip_s / 2
-            return
-        error = round_trip_s - self._mean
-        self._deviation += GAIN_DEVIATION * (abs(error) - self._deviation)
-        self._mean += GAIN_MEAN * error
+        else:
+            error = round_trip_s - self._mean
+            self._deviation += GAIN_DEVIATION * (abs(error) - self._deviation)
+            self._mean += GAIN_MEAN * error
+        wanted = self._mean + DEVIATIONS * self._deviation
+        policy = self._policy
+        self._timeout = min(max(wanted, policy.minimum_s), policy.maximum_s)
 
     def restart(self, now: float) -> None:
-        """Start counting anew, with no doubling: there was progress, or a first wait."""
-        if self._mean >= 0:
-            wanted = self._mean + DEVIATIONS * self._deviation
-            policy = self._policy
-            self._timeout = min(max(wanted, policy.minimum_s), policy.maximum_s)
-        else:
-            self._timeout = self._policy.initial_s
-        self.deadline = now + self._timeout
+        """Count anew: there was progress, or there is something to wait for again."""
+        # Where the clock's numbers are so large that adding changes nothing, time passes.
+        self.deadline = max(now + self._timeout, nextafter(now, inf))
 
     def stop(self) -> None:
         """Wait for nothing."""
@@ -108,7 +107,7 @@ class RetransmissionTimer:
     def expire(self, now: float) -> None:
         """Double the time-out and count anew: the answer did not come."""
         self._timeout = min(2 * self._timeout, self._policy.maximum_s)
-        self.deadline = now + self._timeout
+        self.restart(now)
 
 
 class TimerQueue:

@@ -1,7 +1,17 @@
 """The simulator: real protocol classes in virtual time, on a hostile network."""
 
-from antecede.sim.network import Network
-from antecede.sim.runner import Run, simulate
-from antecede.sim.summary import Summary, summarise
+from antecede.sim.network import Network, Partition, Pause
+from antecede.sim.runner import Outcome, run
+from antecede.sim.simulate import Scenario, Simulation, simulate, simulate_to
 
-__all__ = ["Network", "Run", "Summary", "simulate", "summarise"]
+__all__ = [
+    "Network",
+    "Outcome",
+    "Partition",
+    "Pause",
+    "Scenario",
+    "Simulation",
+    "run",
+    "simulate",
+    "simulate_to",
+]

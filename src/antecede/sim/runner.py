@@ -1,156 +1,100 @@
-"""Run processes of a protocol in virtual time, and judge the run."""
+"""Run a protocol on a workload in virtual time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from math import inf
-from random import Random
 
-from antecede.core.contract import Process, ProcessId
-from antecede.core.frames import Frame
+from antecede.core.contract import ProcessId
 from antecede.core.registry import protocol
 from antecede.core.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
-from antecede.sim.network import Network
-from antecede.trace import Event, Recorder, Verdict, judge
+from antecede.sim.loop import Loop
+from antecede.sim.network import Network, check_processes
+from antecede.sim.workload import Workload
+from antecede.trace.recorder import Recorder
 
-__all__ = ["Run", "simulate"]
+__all__ = ["Outcome", "run"]
+
+EVENTS_PER_REPORT = 50_000
+"""How many events pass between two reports of progress."""
+AFTERMATH_S = 120.0
+"""How long a run goes on after its last crash, if nothing else ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A finished run: what happened, and whether it was right."""
+class Outcome:
+    """How a run went."""
 
     protocol: str
     seed: int
-    history: tuple[Event, ...]
-    """Every event, in the order of virtual time."""
-    verdict: Verdict
+    complete: bool
+    """It went on until nothing was left to do; else a bound, or a crash, cut it short."""
+    events: int
+    """How many happenings the loop went through."""
+    duration_s: float
+    """The virtual time at its end."""
+    copies: int
+    """Copies of messages sent to other processes."""
+    sender_wait_s: float | None
+    """The mean from send to release, over all copies; None if the run is not complete."""
+    wire_s: float | None
+    """The mean from release to the first arrival, retransmissions included."""
+    receiver_wait_s: float | None
+    """The mean from the first arrival to delivery."""
 
 
-def simulate(
+def run(
     name: str,
+    workload: Workload,
+    network: Network,
+    recorder: Recorder,
     *,
-    processes: int,
-    messages: int,
-    fan_out: int = 1,
-    gap_s: float = 0.05,
-    network: Network | None = None,
     seed: int = 0,
     policy: RetransmissionPolicy | None = None,
-) -> Run:
-    """Run a protocol on uniform random traffic until everything is at rest.
+    until_s: float = inf,
+    report: Callable[[Loop], None] | None = None,
+) -> Outcome:
+    """Run a protocol on a workload over a network, until everything is at rest.
 
     Args:
         name: The protocol, by its name in the registry.
-        processes: How many processes there are, at least two.
-        messages: How many messages each of them sends.
-        fan_out: How many other processes each message is for, drawn at random.
-        gap_s: The mean time between two sends of a process, exponentially distributed.
-        network: What happens to frames; by default they are delayed only.
-        seed: The same seed gives the same run.
+        workload: What the processes do; a workload serves one run.
+        network: What happens to frames and processes.
+        recorder: What gets to see every event.
+        seed: What the network's random numbers depend on.
         policy: The retransmission policy, None for the default.
+        until_s: The virtual time at which to stop at the latest.
+        report: Is called now and then, for a display of progress.
 
     Raises:
-        ConfigError: A parameter is out of range, or the protocol cannot serve it.
+        ConfigError: The protocol cannot serve the workload, or the network names a
+            process that there is not.
     """
     info = protocol(name)
-    if processes < 2 or messages < 0 or gap_s < 0:
-        raise ConfigError(
-            "a run needs at least 2 processes, 0 messages and a gap of 0 seconds, got"
-            f" {processes}, {messages}, {gap_s}"
-        )
-    if not 1 <= fan_out < processes:
-        raise ConfigError(f"fan_out must be from 1 to {processes - 1}, got {fan_out}")
-    if fan_out > 1 and not info.capabilities.multicast:
-        raise ConfigError(f"{name} has no multicast; use a fan-out of 1")
-    random = Random(seed)
-    loop = _Loop(
-        [info.factory(ProcessId(i), policy) for i in range(processes)],
-        network if network is not None else Network(),
-        random,
-    )
-    for process in range(processes):
-        moment = 0.0
-        for _ in range(messages):
-            moment += random.expovariate(1 / gap_s) if gap_s else 0.0
-            others = random.sample(range(processes - 1), fan_out)
-            targets = tuple(other + (other >= process) for other in others)
-            loop.schedule(moment, _Sending(process, targets))
-    loop.run()
-    return Run(
+    if workload.fan_out_max > 1 and not info.capabilities.multicast:
+        raise ConfigError(f"{name} has no multicast, which this workload needs")
+    check_processes(network, workload.processes)
+    if network.crashes:
+        until_s = min(until_s, max(when for _, when in network.crashes) + AFTERMATH_S)
+    members = [info.factory(ProcessId(i), policy) for i in range(workload.processes)]
+    loop = Loop(members, network, workload, recorder, seed)
+    while loop.run(until_s, EVENTS_PER_REPORT):
+        if report is not None:
+            report(loop)
+    copies = loop.copies
+
+    def mean(later_s: float, earlier_s: float) -> float | None:
+        """Sums tell a mean only if every copy went all the way."""
+        return None if loop.unfinished or not copies else (later_s - earlier_s) / copies
+
+    return Outcome(
         protocol=name,
         seed=seed,
-        history=tuple(loop.recorder.events),
-        verdict=judge(loop.recorder.events),
+        complete=not loop.unfinished,
+        events=loop.events,
+        duration_s=loop.now,
+        copies=copies,
+        sender_wait_s=mean(loop.released_s, loop.sent_s),
+        wire_s=mean(loop.arrived_s, loop.released_s),
+        receiver_wait_s=mean(loop.delivered_s, loop.arrived_s),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Sending:
-    process: int
-    targets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrival:
-    process: int
-    source: int
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
-class _Wake:
-    process: int
-
-
-_Happening = _Sending | _Arrival | _Wake
-
-
-class _Loop:
-    """Virtual time: what happens next happens first; ties in the order of scheduling."""
-
-    def __init__(self, processes: list[Process], network: Network, random: Random) -> None:
-        self.recorder = Recorder()
-        self._processes = processes
-        self._network = network
-        self._random = random
-        self._queue: list[tuple[float, int, _Happening]] = []
-        self._serial = 0
-        self._wakes: dict[int, float] = {}
-
-    def schedule(self, moment: float, happening: _Happening) -> None:
-        self._serial += 1
-        heappush(self._queue, (moment, self._serial, happening))
-
-    def run(self) -> None:
-        while self._queue:
-            now, _, happening = heappop(self._queue)
-            index = happening.process
-            process = self._processes[index]
-            if isinstance(happening, _Sending):
-                targets = [ProcessId(target) for target in happening.targets]
-                number = process.send(targets, b"", now)
-                self.recorder.sent(index, number, targets, now)
-            elif isinstance(happening, _Arrival):
-                self.recorder.arrived(index, happening.source, happening.frame, now)
-                process.receive(ProcessId(happening.source), happening.frame, now)
-            elif self._wakes.get(index) == now:
-                del self._wakes[index]
-                process.handle_timer(now)
-            self._drain(index, now)
-
-    def _drain(self, index: int, now: float) -> None:
-        process = self._processes[index]
-        for delivery in process.messages_to_deliver():
-            self.recorder.delivered(index, delivery, now)
-        for transmit in process.frames_to_transmit():
-            self.recorder.transmitted(index, transmit, now)
-            delays = self._network.carry(self._random)
-            if not delays:
-                self.recorder.dropped(index, transmit.target, transmit.frame, now)
-            for delay in delays:
-                self.schedule(now + delay, _Arrival(transmit.target, index, transmit.frame))
-        due = process.next_timer()
-        if due is not None and due < self._wakes.get(index, inf):
-            self._wakes[index] = due
-            self.schedule(due, _Wake(index))

@@ -66,6 +66,7 @@ class Cluster:
             policy: The retransmission policy, None for the default.
             make: Makes a process, for tests of a process outside the registry.
         """
+        self.processes: list[Process]
         if make is None:
             factory = protocol(name).factory
             self.processes = [factory(ProcessId(i), policy) for i in range(processes)]
@@ -84,11 +85,11 @@ class Cluster:
     def send(self, source: int, targets: Sequence[int], payload: bytes = b"") -> int:
         """Let ``source`` send a message, and return its number.
 
-        Raise LocalError, and change nothing, if a target is not in the cluster.
+        Raise LocalError, and change nothing, if one of them is not in the cluster.
         """
-        for target in targets:
-            if target not in range(len(self.processes)):
-                raise LocalError(f"no process {target!r} among {len(self.processes)}")
+        for member in (source, *targets):
+            if member not in range(len(self.processes)):
+                raise LocalError(f"no process {member!r} among {len(self.processes)}")
         process = self.processes[source]
         number = process.send([ProcessId(t) for t in targets], payload, self.now)
         self._recorder.sent(source, number, targets, self.now)

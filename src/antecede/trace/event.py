@@ -23,6 +23,20 @@ class Kind(Enum):
     """A copy that had been released before was transmitted again."""
     DROP = "drop"
     """The network lost a frame."""
+    FAULT = "fault"
+    """Something was done to the process: it was paused, or cut off from others."""
+    JOB_START = "job_start"
+    """The application began the job that a delivered message asked for."""
+    JOB_END = "job_end"
+    """The application ended that job and goes on."""
+    JOIN = "join"
+    """The process became a member."""
+    LEAVE = "leave"
+    """The process ceased to be a member."""
+    CRASH = "crash"
+    """The process stopped for good."""
+    LOCAL = "local"
+    """Something else, of the application's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,39 @@
 """Turn what a driver sees of its processes into events."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from struct import Struct
+from typing import Final
 
 from antecede.core.contract import Delivery, Transmit
 from antecede.core.frames import Frame, Message
 from antecede.trace.event import Event, Kind
 
-__all__ = ["Recorder"]
+__all__ = ["KINDS", "ROW", "PackedRecorder", "Recorder"]
+
+NONE: Final = -1
+"""Stands in a packed row for what is null in the schema."""
+
+KINDS: Final = tuple(Kind)
+"""A packed row holds a kind as an index into this."""
+SEND: Final = KINDS.index(Kind.SEND)
+RELEASE: Final = KINDS.index(Kind.RELEASE)
+ARRIVE: Final = KINDS.index(Kind.ARRIVE)
+DELIVER: Final = KINDS.index(Kind.DELIVER)
+CONTROL: Final = KINDS.index(Kind.CONTROL)
+TRANSMIT: Final = KINDS.index(Kind.TRANSMIT)
+DROP: Final = KINDS.index(Kind.DROP)
+
+ROW: Final = Struct("<iqdBiqiii")
+"""A packed row: process, seq, time, kind, source, number, target, payload, metadata."""
 
 
 class Recorder:
-    """Collects the events of a run; call it in the order in which things happen."""
+    """Collects the events of a run; call it in the order in which things happen.
+
+    Subclasses keep a row; this one keeps it as an :class:`Event`.
+    """
+
+    __slots__ = ("events",)
 
     events: list[Event]
     """What happened so far."""
@@ -21,76 +44,132 @@ class Recorder:
 
     def sent(self, process: int, number: int, targets: Sequence[int], now: float) -> None:
         """Record that the application at ``process`` sent its message ``number``."""
-        self.events.append(
-            Event(
-                process=process,
-                kind=Kind.SEND,
-                time=now,
-                source=process,
-                number=number,
-                targets=tuple(targets),
-            )
-        )
+        self.row(process, now, SEND, process, number, NONE, NONE, NONE, targets)
 
     def arrived(self, process: int, source: int, frame: Frame, now: float) -> None:
         """Record that a frame of ``source`` reached ``process``, if it is a message."""
         if isinstance(frame, Message):
-            self.events.append(
-                Event(
-                    process=process,
-                    kind=Kind.ARRIVE,
-                    time=now,
-                    source=source,
-                    number=frame.number,
-                    target=process,
-                )
-            )
+            self.row(process, now, ARRIVE, source, frame.number, process, NONE, NONE, None)
 
     def dropped(self, process: int, target: int, frame: Frame, now: float) -> None:
         """Record that the network lost a frame of ``process`` to ``target``."""
-        number = frame.number if isinstance(frame, Message) else None
-        self.events.append(
-            Event(
-                process=process,
-                kind=Kind.DROP,
-                time=now,
-                source=None if number is None else process,
-                number=number,
-                target=target,
-            )
-        )
+        if isinstance(frame, Message):
+            self.row(process, now, DROP, process, frame.number, target, NONE, NONE, None)
+        else:
+            self.row(process, now, DROP, NONE, NONE, target, NONE, NONE, None)
 
     def delivered(self, process: int, delivery: Delivery, now: float) -> None:
         """Record that a message was handed to the application at ``process``."""
-        self.events.append(
-            Event(
-                process=process,
-                kind=Kind.DELIVER,
-                time=now,
-                source=delivery.source,
-                number=delivery.number,
-                target=process,
-            )
-        )
+        source = delivery.source
+        self.row(process, now, DELIVER, source, delivery.number, process, NONE, NONE, None)
 
     def transmitted(self, process: int, transmit: Transmit, now: float) -> None:
         """Record that ``process`` put a frame on the network."""
         frame = transmit.frame
-        kind = Kind.CONTROL
-        number = None
-        if isinstance(frame, Message):
-            kind = Kind.TRANSMIT if transmit.repeat else Kind.RELEASE
-            number = frame.number
+        target = transmit.target
         metadata = frame.metadata_size()
+        if isinstance(frame, Message):
+            kind = TRANSMIT if transmit.repeat else RELEASE
+            number = frame.number
+            size = len(frame.payload)
+            self.row(process, now, kind, process, number, target, size, metadata, None)
+        else:
+            self.row(process, now, CONTROL, NONE, NONE, target, 0, metadata, None)
+
+    def happened(
+        self, process: int, kind: Kind, now: float, source: int = NONE, number: int = NONE
+    ) -> None:
+        """Record something else, perhaps about a message."""
+        self.row(process, now, KINDS.index(kind), source, number, NONE, NONE, NONE, None)
+
+    def row(
+        self,
+        process: int,
+        now: float,
+        kind: int,
+        source: int,
+        number: int,
+        target: int,
+        payload: int,
+        metadata: int,
+        targets: Sequence[int] | None,
+    ) -> None:
+        """Keep one row; -1 stands for null."""
         self.events.append(
             Event(
                 process=process,
-                kind=kind,
+                kind=KINDS[kind],
                 time=now,
-                source=None if number is None else process,
-                number=number,
-                target=transmit.target,
-                payload_bytes=frame.size() - metadata,
-                metadata_bytes=metadata,
+                source=None if source < 0 else source,
+                number=None if number < 0 else number,
+                target=None if target < 0 else target,
+                targets=None if targets is None else tuple(targets),
+                payload_bytes=None if payload < 0 else payload,
+                metadata_bytes=None if metadata < 0 else metadata,
             )
         )
+
+
+class PackedRecorder(Recorder):
+    """Keeps rows as bytes, and hands them over by the batch: memory stays bounded.
+
+    ``write`` gets the packed rows of a batch, how many there are, and the targets of each
+    send among them, in order. Call :meth:`flush` at the end.
+    """
+
+    __slots__ = ("_buffer", "_count", "_counts", "_rows_max", "_targets", "_write")
+
+    def __init__(
+        self,
+        write: Callable[[bytearray, int, list[Sequence[int]]], None],
+        rows_max: int = 1 << 17,
+    ) -> None:
+        """Hand over to ``write`` whenever there are ``rows_max`` rows."""
+        super().__init__()
+        self._write = write
+        self._rows_max = rows_max
+        self._buffer = bytearray(rows_max * ROW.size)
+        self._count = 0
+        self._targets: list[Sequence[int]] = []
+        self._counts: dict[int, int] = {}
+
+    def row(
+        self,
+        process: int,
+        now: float,
+        kind: int,
+        source: int,
+        number: int,
+        target: int,
+        payload: int,
+        metadata: int,
+        targets: Sequence[int] | None,
+    ) -> None:
+        """Pack one row; -1 stands for null."""
+        seq = self._counts.get(process, 0)
+        self._counts[process] = seq + 1
+        ROW.pack_into(
+            self._buffer,
+            self._count * ROW.size,
+            process,
+            seq,
+            now,
+            kind,
+            source,
+            number,
+            target,
+            payload,
+            metadata,
+        )
+        if targets is not None:
+            self._targets.append(targets)
+        self._count += 1
+        if self._count == self._rows_max:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over what there is."""
+        if self._count:
+            self._write(self._buffer, self._count, self._targets)
+            self._count = 0
+            self._targets = []

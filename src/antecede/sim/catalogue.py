@@ -1,0 +1,80 @@
+"""The workloads by name, as the command line and studies ask for them.
+
+``hotspot:hot=0.05,share=0.9`` is the workload ``hotspot`` with two of its parameters set;
+``program:FILE.json`` and ``replay:DIRECTORY`` take a path.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from antecede.errors import ConfigError
+from antecede.sim.program import load_program, replay
+from antecede.sim.services import Conversation, Microservices, Pipeline, RequestReply
+from antecede.sim.workload import (
+    Broadcast,
+    Groups,
+    Hotspot,
+    Pace,
+    Uniform,
+    Workload,
+)
+
+__all__ = ["WORKLOADS", "make_workload"]
+
+WORKLOADS: dict[str, tuple[Callable[..., Workload], dict[str, type[int] | type[float]]]] = {
+    "uniform": (Uniform, {"fan_out": int, "peers": int}),
+    "hotspot": (Hotspot, {"hot": float, "share": float}),
+    "groups": (Groups, {"group": int}),
+    "broadcast": (Broadcast, {}),
+    "pipeline": (Pipeline, {}),
+    "request-reply": (RequestReply, {"servers": float}),
+    "conversation": (Conversation, {"reply_share": float, "depth": int}),
+    "microservices": (Microservices, {"layers": int, "fan_out": int}),
+}
+"""What takes a number of processes, of messages each, a pace, and these parameters."""
+
+
+def make_workload(text: str, processes: int, messages: int, pace: Pace) -> Workload:
+    """Make the workload that ``text`` asks for, or raise ConfigError.
+
+    A program or a replay brings its own processes and messages.
+    """
+    name, _, rest = text.partition(":")
+    if name == "program":
+        return load_program(Path(rest))
+    if name == "replay":
+        return _make_replay(Path(rest))
+    if name not in WORKLOADS:
+        names = ", ".join((*WORKLOADS, "program:FILE", "replay:DIRECTORY"))
+        raise ConfigError(f"unknown workload {name!r}; choose one of: {names}")
+    factory, known = WORKLOADS[name]
+    return factory(processes, messages, pace, **_parameters(name, rest, known))
+
+
+def _parameters(
+    name: str, text: str, known: dict[str, type[int] | type[float]]
+) -> dict[str, int | float]:
+    values: dict[str, int | float] = {}
+    for part in text.split(",") if text else ():
+        key, _, value = part.partition("=")
+        if key not in known:
+            raise ConfigError(
+                f"workload {name} has no parameter {key!r}; it has:"
+                f" {', '.join(known) or 'none'}"
+            )
+        try:
+            values[key] = known[key](value)
+        except ValueError:
+            raise ConfigError(f"{key} of workload {name} cannot be {value!r}") from None
+    return values
+
+
+def _make_replay(path: Path) -> Workload:
+    from antecede.trace.reader import read_trace
+
+    trace = read_trace(path)
+    events = list(trace.events())
+    processes = trace.info.processes
+    if processes is None:
+        processes = 1 + max((event.process for event in events), default=1)
+    return replay(events, processes)

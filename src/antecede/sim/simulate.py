@@ -1,0 +1,180 @@
+"""One simulated run from a handful of parameters, judged, and written down if asked."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import inf
+from pathlib import Path
+
+from antecede.core.retransmission import RetransmissionPolicy
+from antecede.sim.catalogue import make_workload
+from antecede.sim.delay import parse_delay
+from antecede.sim.distribution import parse_distribution
+from antecede.sim.loop import Loop
+from antecede.sim.network import Network
+from antecede.sim.runner import Outcome, run
+from antecede.sim.workload import Pace, Workload
+from antecede.trace.event import Event, Kind
+from antecede.trace.oracle import Verdict, judge
+from antecede.trace.recorder import Recorder
+
+__all__ = ["Scenario", "Simulation", "simulate", "simulate_to"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """What is simulated, in the words of the command line."""
+
+    protocol: str = "hybrid"
+    """By its name in the registry."""
+    processes: int = 10
+    messages: int = 20
+    """How many messages each process sends of its own accord."""
+    workload: str = "uniform"
+    """A workload of :mod:`antecede.sim.catalogue`, perhaps with parameters."""
+    gap: str = "exponential:0.05"
+    """The seconds from a send to the next, a distribution."""
+    size: str = "0"
+    """The payload's bytes, a distribution."""
+    job: str = "0"
+    """The seconds of the job that a delivered message asks for, a distribution."""
+    job_share: float = 0.0
+    """The share of messages that ask for a job."""
+    delay: str = "exponential:0.05"
+    """The seconds that a frame takes, a distribution or ``geographic:ACROSS``."""
+    bandwidth: float = inf
+    """Bytes per second out of each process."""
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    seed: int = 0
+    until_s: float = inf
+    """The virtual time at which to stop at the latest."""
+
+    def make_workload(self) -> Workload:
+        """Make the workload, which serves one run; raise ConfigError if it cannot be."""
+        pace = Pace(
+            gap=parse_distribution(self.gap),
+            size=parse_distribution(self.size),
+            job=parse_distribution(self.job),
+            job_share=self.job_share,
+            seed=self.seed,
+        )
+        return make_workload(self.workload, self.processes, self.messages, pace)
+
+    def make_network(self) -> Network:
+        """Make the network; raise ConfigError if a value is out of range."""
+        return Network(
+            delay=parse_delay(self.delay),
+            bandwidth=self.bandwidth,
+            loss=self.loss,
+            duplicate=self.duplicate,
+            reorder=self.reorder,
+        )
+
+    def command(self) -> str:
+        """Return the command that runs this scenario again."""
+        words = ["antecede simulate"]
+        for key, value in asdict(self).items():
+            if value != getattr(Scenario(), key):
+                words.append(f"--{key.removesuffix('_s').replace('_', '-')} {value}")
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """A finished run."""
+
+    scenario: Scenario
+    outcome: Outcome
+    history: tuple[Event, ...]
+    """Every event, in the order of virtual time."""
+    verdict: Verdict
+    """What the oracle says."""
+
+    def costs(self) -> dict[str, float]:
+        """Return what the run cost beside waiting: frames and bytes."""
+        counts = Counter(event.kind for event in self.history)
+        metadata = sum(event.metadata_bytes or 0 for event in self.history)
+        copies = self.outcome.copies
+        return {
+            "control_frames": counts[Kind.CONTROL],
+            "retransmissions": counts[Kind.TRANSMIT],
+            "dropped_frames": counts[Kind.DROP],
+            "metadata_bytes": metadata,
+            "metadata_bytes_per_copy": metadata / copies if copies else 0.0,
+        }
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    network: Network | None = None,
+    workload: Workload | None = None,
+    policy: RetransmissionPolicy | None = None,
+    report: Callable[[Loop], None] | None = None,
+) -> Simulation:
+    """Run a scenario in memory and judge it by the oracle.
+
+    Args:
+        scenario: What to run.
+        network: In place of the scenario's, for faults that have no words there.
+        workload: In place of the scenario's.
+        policy: The retransmission policy, None for the default.
+        report: Is called now and then, for a display of progress.
+    """
+    recorder = Recorder()
+    outcome = run(
+        scenario.protocol,
+        workload if workload is not None else scenario.make_workload(),
+        network if network is not None else scenario.make_network(),
+        recorder,
+        seed=scenario.seed,
+        policy=policy,
+        until_s=scenario.until_s,
+        report=report,
+    )
+    return Simulation(
+        scenario=scenario,
+        outcome=outcome,
+        history=tuple(recorder.events),
+        verdict=judge(recorder.events, complete=outcome.complete),
+    )
+
+
+def simulate_to(
+    directory: Path, scenario: Scenario, report: Callable[[Loop], None] | None = None
+) -> Outcome:
+    """Run a scenario and stream its trace to ``directory``; memory stays bounded.
+
+    Verify it afterwards with :func:`antecede.trace.verify.verify`. Needs the extra
+    ``antecede[trace]``.
+    """
+    from antecede.trace.reader import RunInfo
+    from antecede.trace.writer import TraceWriter
+
+    workload = scenario.make_workload()
+    network = scenario.make_network()
+    name = f"{scenario.protocol}-{scenario.seed}"
+    with TraceWriter(directory, name) as writer:
+        outcome = run(
+            scenario.protocol,
+            workload,
+            network,
+            writer.recorder,
+            seed=scenario.seed,
+            until_s=scenario.until_s,
+            report=report,
+        )
+        writer.close(
+            RunInfo(
+                run=name,
+                protocol=scenario.protocol,
+                seed=scenario.seed,
+                complete=outcome.complete,
+                processes=workload.processes,
+                command=f"{scenario.command()} --out DIR",
+                parameters={k: str(v) for k, v in asdict(scenario).items()},
+            )
+        )
+    return outcome

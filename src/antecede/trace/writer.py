@@ -1,0 +1,131 @@
+"""Write the trace of a run to its directory, a batch at a time.
+
+Until :meth:`TraceWriter.close` the rows are in a file whose name ends in ``.partial``, and
+there is no ``run.json``; so half a trace is never taken for a whole one.
+
+This module needs the extra ``antecede[trace]``.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from antecede.errors import ConfigError
+from antecede.trace.reader import PARTIAL_SUFFIX, RunInfo
+from antecede.trace.recorder import KINDS, ROW, PackedRecorder
+from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
+
+__all__ = ["TraceWriter"]
+
+PACKED = np.dtype(
+    [
+        ("process", "<i4"),
+        ("seq", "<i8"),
+        ("time", "<f8"),
+        ("kind", "u1"),
+        ("source", "<i4"),
+        ("number", "<i8"),
+        ("target", "<i4"),
+        ("payload_bytes", "<i4"),
+        ("metadata_bytes", "<i4"),
+    ]
+)
+"""A row of :data:`antecede.trace.recorder.ROW`, as NumPy sees it."""
+assert PACKED.itemsize == ROW.size
+
+KIND_NAMES = pa.array([kind.value for kind in KINDS])
+
+
+class TraceWriter:
+    """A trace that is being written; record into :attr:`recorder`, then close it.
+
+    As a context manager it removes what it wrote if the block raises.
+    """
+
+    recorder: PackedRecorder
+    """Where the driver records what happens."""
+    rows: int
+    """How many rows have been written."""
+
+    def __init__(self, directory: Path, run: str) -> None:
+        """Make the directory, which must not hold a trace yet.
+
+        Raise ConfigError if it holds one, or cannot be written to.
+        """
+        self._directory = directory
+        self._run = run
+        self._partial = directory / f"{EVENTS_NAME}{PARTIAL_SUFFIX}"
+        if (directory / EVENTS_NAME).exists():
+            raise ConfigError(
+                f"{directory} holds a trace already; choose another directory"
+            )
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(self._partial, SCHEMA, compression="zstd")
+        except OSError as error:
+            raise ConfigError(f"cannot write to {directory}: {error.strerror}") from error
+        self.rows = 0
+        self.recorder = PackedRecorder(self._write)
+
+    def close(self, info: RunInfo) -> None:
+        """Write what is left and ``run.json``; the trace is whole from now on."""
+        self.recorder.flush()
+        self._writer.close()
+        (self._directory / INFO_NAME).write_text(info.to_json(), encoding="utf-8")
+        self._partial.rename(self._directory / EVENTS_NAME)
+
+    def abandon(self) -> None:
+        """Remove what was written so far."""
+        self._writer.close()
+        self._partial.unlink(missing_ok=True)
+
+    def __enter__(self) -> "TraceWriter":
+        """Return the writer; close it before the block ends."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Remove what was written if the block raised."""
+        if kind is not None:
+            self.abandon()
+
+    def _write(self, buffer: bytearray, count: int, targets: list[Sequence[int]]) -> None:
+        """Turn packed rows into a record batch and write it."""
+        rows = np.frombuffer(buffer, PACKED, count)
+        columns: dict[str, pa.Array] = {
+            "run": pa.repeat(pa.scalar(self._run), count),
+            "process": pa.array(rows["process"].copy()),
+            "seq": pa.array(rows["seq"].copy()),
+            "step": pa.array(np.arange(self.rows, self.rows + count)),
+            "time": pa.array(rows["time"].copy()),
+            "kind": KIND_NAMES.take(pa.array(rows["kind"].copy())),
+            "targets": _targets(rows["kind"] == 0, targets),
+        }
+        for name in ("source", "number", "target", "payload_bytes", "metadata_bytes"):
+            values = rows[name].copy()
+            columns[name] = pa.array(values, mask=values < 0)
+        batch = pa.record_batch([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+        self._writer.write_batch(batch)
+        self.rows += count
+
+
+def _targets(is_send: np.ndarray, targets: list[Sequence[int]]) -> pa.Array:
+    """Make the column of lists: one for each send, null elsewhere."""
+    lengths = np.zeros(len(is_send), np.int32)
+    lengths[is_send] = [len(each) for each in targets]
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets),
+        pa.array(list(chain.from_iterable(targets)), pa.int32()),
+        type=SCHEMA.field("targets").type,
+        mask=pa.array(~is_send),
+    )
