@@ -1,7 +1,7 @@
 """The in-memory cluster: every step does what it says, and nothing more."""
 
 import doctest
-from collections.abc import Sequence
+from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -282,7 +282,7 @@ class Restless:
     def __init__(self, id: ProcessId) -> None:
         self.id = id
 
-    def send(self, targets: Sequence[ProcessId], payload: bytes, now: float) -> int:
+    def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
         return 1
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:

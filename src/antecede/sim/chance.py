@@ -8,8 +8,8 @@ alike. That needs no generator with a state, but a hash that scrambles well::
     fate = stir(stir(stir(begin(seed), source), target), message)
     if uniform(stir(fate, LOSS)) < loss: ...
 
-The hash works on 31 bits, so that every product fits the machine's integers, which is
-where compiled code is fast. Two different things may get the same number by chance, as
+The hash works on 30 bits, since compiled code multiplies numbers below 2**30 without
+leaving the machine's integers. Two different things may get the same number by chance, as
 they may with any random numbers; a test checks that they are uniform and independent.
 """
 
@@ -18,30 +18,31 @@ from typing import Final
 
 __all__ = ["begin", "exponential", "lognormal", "normal", "stir", "uniform"]
 
-MASK: Final = 0x7FFFFFFF
+BITS: Final = 30
+MASK: Final = (1 << BITS) - 1
 SECOND: Final = 0x2545F491
 """Tells the second of two draws for one thing from the first."""
 
 
 def begin(seed: int) -> int:
     """Return the state that everything in a run with this seed is stirred into."""
-    return stir(stir(0x1F83D9AB, seed & MASK), seed >> 31 & MASK)
+    return stir(stir(0x1F83D9AB, seed & MASK), seed >> BITS & MASK)
 
 
 def stir(state: int, value: int) -> int:
     """Return a new state that depends on all of ``state`` and ``value``."""
     if value > MASK:
-        state = stir(state, value >> 31)
+        state = stir(state, value >> BITS)
     mixed = state ^ (value & MASK)
-    mixed = ((mixed ^ (mixed >> 16)) * 0x7FEB352D) & MASK
-    mixed = ((mixed ^ (mixed >> 15)) * 0x6CA68B35) & MASK
-    mixed = ((mixed ^ (mixed >> 14)) * 0x5851F42D) & MASK
-    return mixed ^ (mixed >> 16)
+    mixed = ((mixed ^ (mixed >> 15)) * 0x2C1B3C6D) & MASK
+    mixed = ((mixed ^ (mixed >> 14)) * 0x297A2D39) & MASK
+    mixed = ((mixed ^ (mixed >> 13)) * 0x3AC4F42D) & MASK
+    return mixed ^ (mixed >> 15)
 
 
 def uniform(state: int) -> float:
     """Turn a state into a number above 0 and below 1, all equally likely."""
-    return (state + 0.5) / 2147483648.0
+    return (state + 0.5) / 1073741824.0
 
 
 def exponential(state: int, mean: float) -> float:

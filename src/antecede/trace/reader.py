@@ -269,6 +269,8 @@ def _read_info(directory: Path) -> RunInfo:
 def _open(path: Path) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, read_dictionary=["run", "kind"])
+    except (PermissionError, FileNotFoundError) as error:
+        raise ConfigError(f"{path}: cannot be read") from error
     except (pa.ArrowException, OSError) as error:
         raise ConfigError(f"{path}: truncated or not a Parquet file") from error
 
@@ -278,7 +280,7 @@ def _read(group: _RowGroup, names: list[str]) -> list[pa.RecordBatch]:
         try:
             table = parquet.read_row_group(group.place, columns=names)
         except (pa.ArrowException, OSError) as error:
-            raise ConfigError(f"{group.path}: truncated or damaged: {error}") from error
+            raise ConfigError(f"{group.path}: damaged, its rows cannot be read") from error
     batches: list[pa.RecordBatch] = (
         table.select(names).combine_chunks().to_batches(max_chunksize=BATCH_ROWS_MAX)
     )
