@@ -22,6 +22,7 @@ COMPILED = (
     "src/antecede/sim/distribution.py",
     "src/antecede/sim/loop.py",
     "src/antecede/sim/network.py",
+    "src/antecede/sim/program.py",
     "src/antecede/sim/services.py",
     "src/antecede/sim/workload.py",
     "src/antecede/trace/recorder.py",

@@ -1,7 +1,10 @@
 """The command line: what it prints, and how it exits."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,7 @@ def test_simulate_ends_in_a_verified_verdict(capsys: pytest.CaptureFixture[str])
     code = cli.main(["simulate", "--processes", "4", "--messages", "5", "--loss", "0.1"])
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
-    assert lines[0].startswith("hybrid, seed 0: 20 messages, 20 copies, ")
+    assert lines[0].startswith("hybrid, seed 0: 20 copies in ")
     assert lines[-1] == "verdict: held (causal, fifo, once, genuine, live)"
 
 
@@ -28,7 +31,7 @@ def test_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["held"] is True
     assert result["violations"] == []
     assert (result["protocol"], result["seed"]) == ("hybrid-basic", 3)
-    assert (result["messages"], result["copies"]) == (20, 40)
+    assert result["copies"] == 40
     command = "antecede simulate --protocol hybrid-basic --processes 4 --messages 5"
     assert result["command"] == f"{command} --workload uniform:fan_out=2 --seed 3"
 
@@ -42,11 +45,11 @@ def test_a_violation_is_printed_and_exits_with_1(
     )
     verdict = Verdict(messages=2, deliveries=2, violations=(violation,))
     run = replace(simulate(Scenario(processes=2, messages=1)), verdict=verdict)
-    monkeypatch.setattr(cli, "simulate", lambda _: run)
+    monkeypatch.setattr(cli, "simulate", lambda *_, **__: run)
     assert cli.main(["simulate"]) == 1
     out = capsys.readouterr().out
     assert "process 1 delivered 0:2 before 0:1" in out
-    assert out.splitlines()[-1] == "verdict: VIOLATED (fifo), 1 violations"
+    assert out.splitlines()[-1] == "verdict: VIOLATED, 1 violations found"
 
 
 @pytest.mark.parametrize(
@@ -84,6 +87,21 @@ def test_bad_input_is_one_line_and_exits_with_2(
     assert words in captured.err
 
 
+def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path) -> None:
+    """In a process of its own, where pyarrow cannot be imported."""
+    program = (
+        "import sys; sys.modules['pyarrow'] = None; from antecede.cli import main;"
+        f"sys.exit(main(['verify', {str(tmp_path)!r}]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == (
+        "antecede: this needs more packages: pip install 'antecede[trace]' (no pyarrow)\n"
+    )
+
+
 def test_no_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exited:
         cli.main([])
@@ -101,7 +119,7 @@ def test_a_bug_of_ours_exits_with_3(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(_: Scenario) -> Simulation:
+    def broken(*_: object, **__: object) -> Simulation:
         raise error
 
     monkeypatch.setattr(cli, "simulate", broken)

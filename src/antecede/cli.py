@@ -1,6 +1,7 @@
 """The command ``antecede``.
 
-Exit codes: 0 held, 1 a property is violated, 2 usage or bad input, 3 a bug of ours.
+Exit codes: 0 held, 1 a property is violated, 2 usage or bad input, 3 a bug of ours,
+4 inconclusive. What is heavy is imported only by the commands that need it.
 """
 
 import argparse
@@ -9,19 +10,27 @@ import sys
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from pathlib import Path
+from time import monotonic
 
 import antecede
 from antecede.core.registry import protocols
-from antecede.errors import AntecedeError, InternalError
-from antecede.sim import Scenario, Simulation, simulate
+from antecede.errors import AntecedeError, ConfigError, InternalError
+from antecede.sim import Outcome, Scenario, simulate, simulate_to
 from antecede.sim.catalogue import WORKLOADS
+from antecede.sim.loop import Loop
+from antecede.trace import MessageId
+from antecede.trace.report import EXIT_HELD, EXIT_VIOLATED
 
 __all__ = ["main"]
 
-EXIT_HELD = 0
-EXIT_VIOLATED = 1
 EXIT_USAGE = 2
 EXIT_INTERNAL = 3
+
+VIOLATIONS_SHOWN = 10
+"""More of them would hide the first."""
+PROGRESS_GAP_S = 0.5
+"""Often enough to be seen moving, seldom enough to cost nothing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,6 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERNAL
     except AntecedeError as error:
         print(f"antecede: {error}", file=sys.stderr)
+        return EXIT_USAGE
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("numba", "numpy", "pyarrow"):
+            raise
+        needs = "this needs more packages: pip install 'antecede[trace]'"
+        print(f"antecede: {needs} (no {error.name})", file=sys.stderr)
         return EXIT_USAGE
     except Exception as error:
         traceback.print_exc()
@@ -58,8 +73,27 @@ def _parser() -> argparse.ArgumentParser:
 
     simulation = commands.add_parser("simulate", help="one run in virtual time, judged")
     _add_scenario(simulation)
+    simulation.add_argument("--out", type=Path, help="directory to write the trace to")
     simulation.add_argument("--json", action="store_true", help="print JSON")
     simulation.set_defaults(run=_run_simulate)
+
+    verification = commands.add_parser("verify", help="judge recorded traces")
+    verification.add_argument("trace", type=Path, nargs="+", help="a run's directory")
+    verification.add_argument(
+        "--violations",
+        type=int,
+        default=VIOLATIONS_SHOWN,
+        help="how many to name of each property; default: %(default)s",
+    )
+    verification.add_argument("--json", action="store_true", help="print JSON")
+    verification.set_defaults(run=_run_verify)
+
+    showing = commands.add_parser("show", help="draw a space-time diagram")
+    showing.add_argument("trace", type=Path, help="a run's directory")
+    showing.add_argument("--around", metavar="SOURCE:NUMBER", help="only near a message")
+    showing.add_argument("--control", action="store_true", help="control frames, too")
+    showing.add_argument("--svg", type=Path, required=True, help="the file to write")
+    showing.set_defaults(run=_run_show)
     return parser
 
 
@@ -114,48 +148,109 @@ def _run_protocols(options: argparse.Namespace) -> int:
 
 def _run_simulate(options: argparse.Namespace) -> int:
     names = [field.name for field in fields(Scenario)]
-    simulation = simulate(Scenario(**{name: getattr(options, name) for name in names}))
-    verdict = simulation.verdict
+    scenario = Scenario(**{name: getattr(options, name) for name in names})
+    progress = _Progress()
+    if options.out is None:
+        simulation = simulate(scenario, report=progress.show)
+        outcome = simulation.outcome
+        verdict = simulation.verdict
+        held, code = verdict.held, EXIT_HELD if verdict.held else EXIT_VIOLATED
+        found = [str(violation) for violation in verdict.violations]
+    else:
+        from antecede.trace.verify import verify
+
+        outcome = simulate_to(options.out, scenario, progress.show)
+        report = verify(options.out)
+        held, code = report.held, report.exit_code
+        found = [str(violation) for violation in report.violations]
+    progress.clear()
     if options.json:
         result = {
-            **asdict(simulation.outcome),
-            **simulation.costs(),
-            "messages": verdict.messages,
-            "deliveries": verdict.deliveries,
-            "held": verdict.held,
-            "violations": [str(violation) for violation in verdict.violations],
-            "command": simulation.scenario.command(),
+            **asdict(outcome),
+            "metadata_bytes_per_copy": outcome.metadata_bytes_per_copy,
+            "held": held,
+            "violations": found,
+            "command": scenario.command(),
         }
         print(json.dumps(result, indent=2))
     else:
-        _print_simulation(simulation)
-    return EXIT_HELD if verdict.held else EXIT_VIOLATED
+        _print_outcome(outcome, held, found)
+    return code
 
 
-def _print_simulation(simulation: Simulation) -> None:
-    outcome = simulation.outcome
-    verdict = simulation.verdict
-    costs = simulation.costs()
+def _print_outcome(outcome: Outcome, held: bool, found: list[str]) -> None:
     waits = (outcome.sender_wait_s, outcome.wire_s, outcome.receiver_wait_s)
     sender, wire, receiver = (
         "unknown" if wait is None else f"{1000 * wait:.1f} ms" for wait in waits
     )
-    print(f"{outcome.protocol}, seed {outcome.seed}: {verdict.messages} messages,", end=" ")
-    print(f"{outcome.copies} copies, {outcome.duration_s:.2f} s of virtual time")
+    print(f"{outcome.protocol}, seed {outcome.seed}: {outcome.copies} copies", end=" ")
+    print(f"in {outcome.duration_s:.2f} s of virtual time")
     print(f"  waited at the sender    {sender} (mean)")
     print(f"  on the wire             {wire}")
     print(f"  waited at the receiver  {receiver}")
-    print(f"  control frames          {costs['control_frames']:.0f}")
-    print(f"  retransmissions         {costs['retransmissions']:.0f}")
-    print(
-        f"  metadata                {costs['metadata_bytes_per_copy']:.1f} bytes per copy"
-    )
-    for violation in verdict.violations[:10]:
+    print(f"  control frames          {outcome.control_frames}")
+    print(f"  retransmissions         {outcome.retransmissions}")
+    print(f"  metadata                {outcome.metadata_bytes_per_copy:.1f} bytes per copy")
+    for violation in found[:VIOLATIONS_SHOWN]:
         print(f"  {violation}")
-    if not verdict.held:
-        broken = ", ".join(sorted(p.value for p in verdict.broken()))
-        print(f"verdict: VIOLATED ({broken}), {len(verdict.violations)} violations")
-    elif outcome.complete:
+    if found:
+        print(f"verdict: VIOLATED, {len(found)} violations found")
+    elif held and outcome.complete:
         print("verdict: held (causal, fifo, once, genuine, live)")
     else:
         print("verdict: held (causal, fifo, once, genuine) as far as it went")
+
+
+def _run_verify(options: argparse.Namespace) -> int:
+    from antecede.trace.verify import verify
+
+    codes = []
+    for path in options.trace:
+        report = verify(path, violations_max=options.violations)
+        codes.append(report.exit_code)
+        print(report.to_json() if options.json else f"{path}\n{report}")
+    return EXIT_VIOLATED if EXIT_VIOLATED in codes else max(codes)
+
+
+def _run_show(options: argparse.Namespace) -> int:
+    from antecede.trace.diagram import draw
+    from antecede.trace.reader import read_trace
+    from antecede.trace.verify import verify
+
+    trace = read_trace(options.trace)
+    around = None
+    if options.around is not None:
+        source, colon, number = options.around.partition(":")
+        if not (colon and source.isdigit() and number.isdigit()):
+            raise ConfigError(f"a message is SOURCE:NUMBER, not {options.around!r}")
+        around = MessageId(int(source), int(number))
+    svg = draw(
+        list(trace.events()),
+        around=around,
+        violations=verify(trace).violations,
+        names=trace.info.names,
+        control=options.control,
+    )
+    try:
+        options.svg.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {options.svg}: {error.strerror}") from error
+    print(f"wrote {options.svg}")
+    return EXIT_HELD
+
+
+class _Progress:
+    """A line on a terminal that says how far a long run has come."""
+
+    def __init__(self) -> None:
+        self._shown = 0.0
+
+    def show(self, loop: Loop) -> None:
+        if sys.stderr.isatty() and monotonic() - self._shown >= PROGRESS_GAP_S:
+            self._shown = monotonic()
+            line = f"{loop.events:,} events, {loop.now:.1f} s of virtual time"
+            print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._shown:
+            print(f"\r{'':60}\r", end="", file=sys.stderr, flush=True)

@@ -2,7 +2,18 @@
 
 import pytest
 
-from antecede.core import Ack, Frame, Message, Permit, ProcessId, Transmit, protocol
+from antecede.core import (
+    Ack,
+    Frame,
+    Message,
+    Permit,
+    ProcessId,
+    Request,
+    Transmit,
+    encode,
+    protocol,
+)
+from antecede.core.contract import ProcessBase
 from antecede.testing import Cluster
 from antecede.trace import Kind
 from tests.snapshot import snapshot
@@ -371,3 +382,22 @@ def test_a_clock_of_huge_numbers_stops_nothing(name: str) -> None:
     due = process.next_timer()
     assert due is not None
     assert due > 1.7e18
+
+
+def test_the_kind_of_a_frame_is_what_its_encoding_begins_with() -> None:
+    for frame in (Message(1, 0, True, b""), Ack(1, 1), Permit(1), Request(1)):
+        assert frame.kind() == encode([frame])[1] >> 4
+    with pytest.raises(TypeError):
+        Frame().kind()
+
+
+def test_a_process_without_a_protocol_does_nothing() -> None:
+    bare = ProcessBase(ProcessId(0))
+    with pytest.raises(TypeError):
+        bare.send([ProcessId(1)], b"", 0.0)
+    with pytest.raises(TypeError):
+        bare.receive(ProcessId(1), Permit(1), 0.0)
+    with pytest.raises(TypeError):
+        bare.handle_timer(0.0)
+    with pytest.raises(TypeError):
+        bare.next_timer()

@@ -1,5 +1,6 @@
 """Scenarios: from a handful of parameters to a judged run."""
 
+from collections import Counter
 from math import inf
 
 import pytest
@@ -34,8 +35,8 @@ def test_a_run_holds_on_a_network_that_loses_duplicates_and_reorders(
     assert run.outcome.complete
     assert run.verdict.messages == 200
     assert run.verdict.deliveries == 200 * fan_out
-    assert run.costs()["dropped_frames"] > 0
-    assert run.costs()["retransmissions"] > 0
+    assert run.outcome.dropped_frames > 0
+    assert run.outcome.retransmissions > 0
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
@@ -48,8 +49,8 @@ def test_without_faults_nothing_is_lost_or_transmitted_again() -> None:
     policy = RetransmissionPolicy(initial_s=10, minimum_s=10, maximum_s=10)
     run = simulate(Scenario(delay="exponential:0.01"), policy=policy)
     assert run.verdict.held
-    assert run.costs()["retransmissions"] == 0
-    assert run.costs()["dropped_frames"] == 0
+    assert run.outcome.retransmissions == 0
+    assert run.outcome.dropped_frames == 0
 
 
 def test_on_a_network_without_delay_nothing_waits() -> None:
@@ -62,7 +63,7 @@ def test_a_run_without_messages_is_empty_and_holds() -> None:
     assert run.history == ()
     assert run.verdict.held
     assert run.outcome.sender_wait_s is None
-    assert run.costs()["metadata_bytes_per_copy"] == 0
+    assert run.outcome.metadata_bytes_per_copy == 0
 
 
 def first_times(run: Simulation, kind: Kind) -> dict[tuple[int | None, ...], float]:
@@ -93,6 +94,17 @@ def test_the_three_waits_add_up_to_what_the_events_say() -> None:
         outcome.wire_s,
         outcome.receiver_wait_s,
     ) == pytest.approx(waits)
+
+
+def test_frames_and_bytes_are_those_of_the_events() -> None:
+    run = simulate(Scenario(loss=0.1, size="40"))
+    kinds = Counter(event.kind for event in run.history)
+    outcome = run.outcome
+    assert outcome.control_frames == kinds[Kind.CONTROL] > 0
+    assert outcome.retransmissions == kinds[Kind.TRANSMIT] > 0
+    assert outcome.dropped_frames == kinds[Kind.DROP] > 0
+    assert outcome.payload_bytes == 40 * (kinds[Kind.RELEASE] + kinds[Kind.TRANSMIT])
+    assert outcome.metadata_bytes == sum(e.metadata_bytes or 0 for e in run.history)
 
 
 def test_a_run_that_is_cut_short_is_judged_as_far_as_it_went() -> None:

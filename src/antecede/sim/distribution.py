@@ -28,6 +28,10 @@ FORMS = (
 )
 
 
+SIGMA_MAX = 10.0
+"""Beyond this, a log-normal number soon leaves the range of floats."""
+
+
 class Distribution:
     """A distribution; subclasses say how a number is drawn."""
 
@@ -95,7 +99,8 @@ class LogNormal(Distribution):
     def __init__(self, median: float, sigma: float) -> None:
         """Set the median, and the deviation of the logarithm."""
         check_amount(median, "the median")
-        check_amount(sigma, "sigma")
+        if not 0 <= sigma <= SIGMA_MAX:
+            raise ConfigError(f"sigma must be from 0 to {SIGMA_MAX}, got {sigma}")
         self.median = median
         self.sigma = sigma
 

@@ -26,6 +26,7 @@ REACTION: Final = 3
 JOB: Final = 4
 PAUSE: Final = 5
 CRASH: Final = 6
+RESUME: Final = 7
 
 MESSAGES: Final = 1
 CONTROLS: Final = 2
@@ -35,7 +36,17 @@ CONTROLS: Final = 2
 class Happening:
     """Something that is going to happen to a process."""
 
-    __slots__ = ("frame", "id", "kind", "number", "process", "sending", "source", "until")
+    __slots__ = (
+        "answer",
+        "frame",
+        "id",
+        "kind",
+        "number",
+        "process",
+        "sending",
+        "source",
+        "until",
+    )
 
     def __init__(self, kind: int, process: int) -> None:
         """Make a happening with nothing but a place; set the rest as the kind needs."""
@@ -45,6 +56,7 @@ class Happening:
         self.number = 0
         self.id = 0
         self.until = 0.0
+        self.answer = False
         self.frame: Frame | None = None
         self.sending: Sending | None = None
 
@@ -68,9 +80,11 @@ class Loop:
         "_serial",
         "_services",
         "_troubled",
+        "_waiting",
         "_wakes",
         "_wire",
         "_workload",
+        "active_s",
         "arrived_s",
         "copies",
         "delivered_s",
@@ -83,6 +97,8 @@ class Loop:
 
     now: float
     """The virtual time."""
+    active_s: float
+    """When something happened last, timers that found nothing to do aside."""
     events: int
     """How many happenings there have been."""
     unfinished: bool
@@ -116,7 +132,9 @@ class Loop:
         self._services: dict[int, float] = dict(network.service_s)
         self._troubled: set[int] = set(self._services)
         self._flying: set[tuple[int, int, int]] = set()
+        self._waiting: dict[int, list[Happening]] = {}
         self.now = 0.0
+        self.active_s = 0.0
         self.events = 0
         self.unfinished = False
         self.copies = 0
@@ -146,16 +164,19 @@ class Loop:
             self.now = moment
             self.events += 1
             process = happening.process
-            if process in self._troubled and not self._ready(happening):
-                continue
-            self._happen(happening, process)
-            self._drain(process)
+            if process in self._troubled:
+                self._happen_troubled(happening, process)
+            else:
+                self._happen(happening, process)
+                self._drain(process)
         return False
 
     def _happen(self, happening: Happening, index: int) -> None:
         kind = happening.kind
         now = self.now
         process = self._processes[index]
+        if kind != WAKE:
+            self.active_s = now
         if kind == ARRIVAL:
             frame = happening.frame
             assert frame is not None
@@ -177,7 +198,8 @@ class Loop:
             source = happening.source
             if happening.number > 0:
                 self._recorder.happened(index, Kind.JOB_END, now, source, happening.number)
-            self._plan(index, self._workload.delivered(index, source, happening.id))
+            # The answers are part of the job: they leave before the next one begins.
+            self._plan(index, self._workload.delivered(index, source, happening.id), True)
         elif kind == JOB:
             source = happening.source
             self._recorder.happened(index, Kind.JOB_START, now, source, happening.number)
@@ -188,15 +210,19 @@ class Loop:
 
     # The application.
 
-    def _plan(self, index: int, sendings: list[Sending]) -> None:
+    def _plan(self, index: int, sendings: list[Sending], answer: bool = False) -> None:
         for sending in sendings:
             happening = Happening(SENDING, index)
             happening.sending = sending
-            self._schedule(self.now + sending.wait_s, happening)
+            if answer and sending.wait_s == 0:
+                happening.answer = True
+                self._send(happening, index)
+            else:
+                self._schedule(self.now + sending.wait_s, happening)
 
     def _send(self, happening: Happening, index: int) -> None:
         free = self._busy.get(index, 0.0)
-        if free > self.now:
+        if free > self.now and not happening.answer:
             self._schedule(free, happening)  # The process is at a job.
             return
         sending = happening.sending
@@ -251,6 +277,7 @@ class Loop:
         for delivery in process.messages_to_deliver():
             self._deliver(index, delivery)
         for transmit in process.frames_to_transmit():
+            self.active_s = self.now
             self._transmit(index, transmit)
         due = process.next_timer()
         if due is not None and due < self._wakes.get(index, inf):
@@ -311,26 +338,40 @@ class Loop:
             self._schedule(moment, Happening(CRASH, process))
             self._troubled.add(process)
 
-    def _ready(self, happening: Happening) -> bool:
-        """Tell whether a troubled process takes this now; else see to what is to be."""
-        index = happening.process
+    def _happen_troubled(self, happening: Happening, index: int) -> None:
+        """Let something happen to a process that is paused, slow or dead at times."""
+        kind = happening.kind
         if index in self._crashed:
-            return False
-        if happening.kind == CRASH:
+            return
+        if kind == PAUSE:
+            self._pauses[index] = max(self._pauses.get(index, 0.0), happening.until)
+            self._happen(happening, index)
+        elif kind == CRASH:
             self._crashed.add(index)
             self.unfinished = True
-            return True
-        free = self._pauses.get(index, 0.0)
-        if happening.kind == PAUSE:
-            self._pauses[index] = max(free, happening.until)
-            return True
-        if free > self.now:
-            self._schedule(free, happening)
-            return False
-        service = self._services.get(index, 0.0)
-        if service > 0:
-            self._pauses[index] = self.now + service
-        return True
+            self._happen(happening, index)
+        elif kind == RESUME:
+            self._resume(index)
+        else:
+            waiting = self._waiting.setdefault(index, [])
+            waiting.append(happening)
+            if len(waiting) == 1:
+                self._resume(index)
+
+    def _resume(self, index: int) -> None:
+        """Take what is waiting, one after the other, for as long as the process may."""
+        waiting = self._waiting[index]
+        taken = 0
+        while taken < len(waiting) and self._pauses.get(index, 0.0) <= self.now:
+            service = self._services.get(index, 0.0)
+            if service > 0:
+                self._pauses[index] = self.now + service
+            self._happen(waiting[taken], index)
+            self._drain(index)
+            taken += 1
+        del waiting[:taken]
+        if waiting:
+            self._schedule(self._pauses[index], Happening(RESUME, index))
 
     def _schedule(self, moment: float, happening: Happening) -> None:
         self._serial += 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from antecede.errors import ConfigError
+from antecede.sim.distribution import check_amount
 from antecede.sim.workload import Sending, Workload
 from antecede.trace.event import Event, Kind
 
@@ -38,25 +39,15 @@ class Program(Workload):
     def __init__(self, processes: int, sends: Iterable[ProgramSend]) -> None:
         """Set the sends, those of a process in its order.
 
-        Raise ConfigError if a send names a process that there is not, or waits for a
-        message that is never sent to its process: it would wait for ever.
+        Raise ConfigError if a send cannot be, or would wait for ever: for a message that
+        is never sent to its process, or in a circle.
         """
         super().__init__(processes)
         self._sends: list[list[ProgramSend]] = [[] for _ in range(processes)]
         for send in sends:
-            if not send.targets or not all(
-                0 <= process < processes for process in (send.process, *send.targets)
-            ):
-                raise ConfigError(f"{send} is not among {processes} processes")
+            _check_send(send, processes)
             self._sends[send.process].append(send)
-        for process, own in enumerate(self._sends):
-            for source, which in {message for send in own for message in send.after}:
-                there = self._sends[source] if 0 <= source < processes else []
-                if not 1 <= which <= len(there) or process not in there[which - 1].targets:
-                    raise ConfigError(
-                        f"process {process} waits for message {which} of {source},"
-                        " which is never sent to it"
-                    )
+        _check_waits(self._sends)
         self._issued = [0] * processes
         self._sent = [0] * processes
         self._seen: list[set[tuple[int, int]]] = [set() for _ in range(processes)]
@@ -92,6 +83,47 @@ class Program(Workload):
         return [Sending(list(send.targets), index + 1, send.payload_bytes, send.wait_s)]
 
 
+def _check_send(send: ProgramSend, processes: int) -> None:
+    members = (send.process, *send.targets)
+    if not all(0 <= process < processes for process in members):
+        raise ConfigError(f"{send} is not among {processes} processes")
+    if not send.targets or len(set(send.targets)) < len(send.targets):
+        raise ConfigError(f"{send} needs targets, each named once")
+    check_amount(send.wait_s, "the wait of a send")
+    check_amount(send.payload_bytes, "the size of a payload")
+
+
+def _check_waits(sends: list[list[ProgramSend]]) -> None:
+    """Play the program without time or network; whatever cannot be sent waits for ever."""
+    for process, own in enumerate(sends):
+        for source, which in {message for send in own for message in send.after}:
+            there = sends[source] if 0 <= source < len(sends) else []
+            if not 1 <= which <= len(there) or process not in there[which - 1].targets:
+                raise ConfigError(
+                    f"process {process} waits for message {which} of {source},"
+                    " which is never sent to it"
+                )
+    done = [0] * len(sends)
+    waiting: dict[tuple[int, int], list[int]] = {}
+    ready = list(range(len(sends)))
+    while ready:
+        process = ready.pop()
+        while done[process] < len(sends[process]):
+            missing = [
+                (source, which)
+                for source, which in sends[process][done[process]].after
+                if which > done[source]
+            ]
+            if missing:
+                waiting.setdefault(missing[0], []).append(process)
+                break
+            done[process] += 1
+            ready += waiting.pop((process, done[process]), [])
+    for process, own in enumerate(sends):
+        if done[process] < len(own):
+            raise ConfigError(f"send {done[process] + 1} of {process} waits in a circle")
+
+
 def load_program(path: Path) -> Program:
     """Read a program from a JSON file, or raise ConfigError that says what is wrong.
 
@@ -112,7 +144,7 @@ def load_program(path: Path) -> Program:
             for send in data["sends"]
         ]
         processes = int(data["processes"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise ConfigError(f"{path} is not a program: {error!r}") from error
     return Program(processes, sends)
 
@@ -123,12 +155,18 @@ def replay(events: Iterable[Event], processes: int) -> Program:
     A send waits for all that had been delivered to its process before it, and for as long
     as the process took from the last of that, or from its send before, to this one.
     """
+    history = list(events)
+    sizes = {
+        (event.source, event.number): event.payload_bytes or 0
+        for event in history
+        if event.kind is Kind.RELEASE
+    }
     sends: list[ProgramSend] = []
     counts: dict[int, int] = {}
     ids: dict[tuple[int, int], int] = {}
     latest: dict[int, float] = {}
     heard: dict[int, list[tuple[int, int]]] = {}
-    for event in events:
+    for event in history:
         source, number, process = event.source, event.number, event.process
         if source is None or number is None:
             continue
@@ -141,7 +179,7 @@ def replay(events: Iterable[Event], processes: int) -> Program:
                     targets=event.targets or (),
                     after=tuple(heard.pop(process, ())),
                     wait_s=max(0.0, event.time - latest.get(process, 0.0)),
-                    payload_bytes=event.payload_bytes or 0,
+                    payload_bytes=sizes.get((source, number), 0),
                 )
             )
             latest[process] = event.time

@@ -34,7 +34,7 @@ class Outcome:
     events: int
     """How many happenings the loop went through."""
     duration_s: float
-    """The virtual time at its end."""
+    """The virtual time at which something happened last, idle timers aside."""
     copies: int
     """Copies of messages sent to other processes."""
     sender_wait_s: float | None
@@ -43,6 +43,21 @@ class Outcome:
     """The mean from release to the first arrival, retransmissions included."""
     receiver_wait_s: float | None
     """The mean from the first arrival to delivery."""
+    control_frames: int
+    """Frames without a message."""
+    retransmissions: int
+    """Copies of messages transmitted again."""
+    dropped_frames: int
+    """Frames that the network lost."""
+    payload_bytes: int
+    """The payload in all frames."""
+    metadata_bytes: int
+    """Everything else in all frames."""
+
+    @property
+    def metadata_bytes_per_copy(self) -> float:
+        """What a copy cost beside its payload, control frames and repeats included."""
+        return self.metadata_bytes / self.copies if self.copies else 0.0
 
 
 def run(
@@ -62,7 +77,7 @@ def run(
         name: The protocol, by its name in the registry.
         workload: What the processes do; a workload serves one run.
         network: What happens to frames and processes.
-        recorder: What gets to see every event.
+        recorder: What gets to see every event; a new one.
         seed: What the network's random numbers depend on.
         policy: The retransmission policy, None for the default.
         until_s: The virtual time at which to stop at the latest.
@@ -76,6 +91,8 @@ def run(
     if workload.fan_out_max > 1 and not info.capabilities.multicast:
         raise ConfigError(f"{name} has no multicast, which this workload needs")
     check_processes(network, workload.processes)
+    if not until_s >= 0:
+        raise ConfigError(f"the end must be a time of at least 0, got {until_s}")
     if network.crashes:
         until_s = min(until_s, max(when for _, when in network.crashes) + AFTERMATH_S)
     members = [info.factory(ProcessId(i), policy) for i in range(workload.processes)]
@@ -95,11 +112,16 @@ def run(
         seed=seed,
         complete=not loop.unfinished,
         events=loop.events,
-        duration_s=loop.now,
+        duration_s=loop.active_s,
         copies=copies,
         sender_wait_s=mean(loop.released_s, loop.sent_s),
         wire_s=mean(loop.arrived_s, loop.released_s),
         receiver_wait_s=mean(loop.delivered_s, loop.arrived_s),
+        control_frames=recorder.control_frames,
+        retransmissions=recorder.retransmissions,
+        dropped_frames=recorder.dropped_frames,
+        payload_bytes=recorder.payload_bytes,
+        metadata_bytes=recorder.metadata_bytes,
     )
 
 

@@ -65,6 +65,8 @@ class RequestReply(Traffic):
             servers: The share of processes that are servers, at least one.
         """
         super().__init__(processes, messages, pace)
+        if not 0 <= servers <= 1:
+            raise ConfigError(f"servers must be from 0 to 1, got {servers}")
         self.servers = max(1, round(servers * processes))
         if self.servers >= processes:
             raise ConfigError(f"{self.servers} servers of {processes}: no clients are left")

@@ -1,6 +1,5 @@
 """One simulated run from a handful of parameters, judged, and written down if asked."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import inf
@@ -14,7 +13,7 @@ from antecede.sim.loop import Loop
 from antecede.sim.network import Network
 from antecede.sim.runner import Outcome, run
 from antecede.sim.workload import Pace, Workload
-from antecede.trace.event import Event, Kind
+from antecede.trace.event import Event
 from antecede.trace.oracle import Verdict, judge
 from antecede.trace.recorder import Recorder
 
@@ -91,19 +90,6 @@ class Simulation:
     """Every event, in the order of virtual time."""
     verdict: Verdict
     """What the oracle says."""
-
-    def costs(self) -> dict[str, float]:
-        """Return what the run cost beside waiting: frames and bytes."""
-        counts = Counter(event.kind for event in self.history)
-        metadata = sum(event.metadata_bytes or 0 for event in self.history)
-        copies = self.outcome.copies
-        return {
-            "control_frames": counts[Kind.CONTROL],
-            "retransmissions": counts[Kind.TRANSMIT],
-            "dropped_frames": counts[Kind.DROP],
-            "metadata_bytes": metadata,
-            "metadata_bytes_per_copy": metadata / copies if copies else 0.0,
-        }
 
 
 def simulate(

@@ -278,12 +278,13 @@ class Hotspot(Traffic):
         self.share = share
 
     def targets(self, process: int, state: int) -> list[int]:
-        """Choose a hotspot or anybody."""
-        others = self.hot - (process < self.hot)
-        among = self.processes
-        if others > 0 and uniform(stir(state, PEER)) < self.share:
-            among = self.hot
-        return [self._other(process, state, among)]
+        """Choose a hotspot, or one of the others."""
+        hot = self.hot - (process < self.hot)
+        cold = self.processes - self.hot - (process >= self.hot)
+        if cold == 0 or (hot > 0 and uniform(stir(state, PEER)) < self.share):
+            return [self._other(process, state, self.hot)]
+        target = self.hot + int(uniform(state) * cold)
+        return [target + 1 if self.hot <= process <= target else target]
 
 
 class Groups(Traffic):
@@ -310,7 +311,7 @@ class Groups(Traffic):
     @property
     def fan_out_max(self) -> int:
         """One less than the largest group."""
-        return self.processes - 1 if self.group * 2 > self.processes else 2 * self.group - 2
+        return self.processes - (self.processes // self.group - 1) * self.group - 1
 
     def targets(self, process: int, state: int) -> list[int]:
         """Name the others of the group."""

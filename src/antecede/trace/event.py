@@ -24,7 +24,7 @@ class Kind(Enum):
     DROP = "drop"
     """The network lost a frame."""
     FAULT = "fault"
-    """Something was done to the process: it was paused, or cut off from others."""
+    """Something was done to the process: it was paused."""
     JOB_START = "job_start"
     """The application began the job that a delivered message asked for."""
     JOB_END = "job_end"

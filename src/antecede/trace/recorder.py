@@ -33,14 +33,36 @@ class Recorder:
     Subclasses keep a row; this one keeps it as an :class:`Event`.
     """
 
-    __slots__ = ("events",)
+    __slots__ = (
+        "control_frames",
+        "dropped_frames",
+        "events",
+        "metadata_bytes",
+        "payload_bytes",
+        "retransmissions",
+    )
 
     events: list[Event]
     """What happened so far."""
+    control_frames: int
+    """How many frames without a message were transmitted."""
+    retransmissions: int
+    """How many copies of messages were transmitted again."""
+    dropped_frames: int
+    """How many frames the network lost."""
+    payload_bytes: int
+    """The payload in all frames."""
+    metadata_bytes: int
+    """Everything else in all frames."""
 
     def __init__(self) -> None:
         """Start with no events."""
         self.events = []
+        self.control_frames = 0
+        self.retransmissions = 0
+        self.dropped_frames = 0
+        self.payload_bytes = 0
+        self.metadata_bytes = 0
 
     def sent(self, process: int, number: int, targets: Sequence[int], now: float) -> None:
         """Record that the application at ``process`` sent its message ``number``."""
@@ -53,6 +75,7 @@ class Recorder:
 
     def dropped(self, process: int, target: int, frame: Frame, now: float) -> None:
         """Record that the network lost a frame of ``process`` to ``target``."""
+        self.dropped_frames += 1
         if isinstance(frame, Message):
             self.row(process, now, DROP, process, frame.number, target, NONE, NONE, None)
         else:
@@ -68,12 +91,18 @@ class Recorder:
         frame = transmit.frame
         target = transmit.target
         metadata = frame.metadata_size()
+        self.metadata_bytes += metadata
         if isinstance(frame, Message):
-            kind = TRANSMIT if transmit.repeat else RELEASE
+            kind = RELEASE
+            if transmit.repeat:
+                kind = TRANSMIT
+                self.retransmissions += 1
             number = frame.number
             size = len(frame.payload)
+            self.payload_bytes += size
             self.row(process, now, kind, process, number, target, size, metadata, None)
         else:
+            self.control_frames += 1
             self.row(process, now, CONTROL, NONE, NONE, target, 0, metadata, None)
 
     def happened(

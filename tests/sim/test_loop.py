@@ -1,0 +1,397 @@
+"""The loop: the same run every time, in order, on a network that is the same for all."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import inf, sqrt
+from struct import Struct
+
+import pytest
+
+from antecede.core import RetransmissionPolicy, protocol
+from antecede.core.contract import ProcessId
+from antecede.sim.delay import Everywhere
+from antecede.sim.distribution import Constant, Exponential
+from antecede.sim.loop import Loop
+from antecede.sim.network import Network, Pause
+from antecede.sim.runner import Outcome, run
+from antecede.sim.services import Conversation, RequestReply
+from antecede.sim.workload import Pace, Uniform, Workload
+from antecede.trace.event import Event, Kind
+from antecede.trace.oracle import judge
+from antecede.trace.recorder import KINDS, PackedRecorder, Recorder
+
+PATIENT = RetransmissionPolicy(initial_s=1000, minimum_s=1000, maximum_s=1000)
+"""Whatever arrives within 1000 seconds is a first transmission."""
+WILD = Network(
+    delay=Everywhere(Exponential(0.1)),
+    bandwidth=20_000,
+    loss=0.1,
+    duplicate=0.1,
+    reorder=0.1,
+    pauses=(Pause(process=1, start_s=0.2, end_s=0.4),),
+)
+Key = tuple[int, int, int]
+"""A copy: its source, its target, its number."""
+
+
+def conversation() -> Workload:
+    pace = Pace(
+        gap=Exponential(0.05), size=Constant(40), job=Exponential(0.05), job_share=0.3
+    )
+    return Conversation(6, 15, pace)
+
+
+def record(
+    workload: Workload,
+    network: Network = WILD,
+    *,
+    name: str = "hybrid",
+    seed: int = 0,
+    policy: RetransmissionPolicy | None = None,
+    until_s: float = inf,
+) -> tuple[Outcome, list[Event]]:
+    recorder = Recorder()
+    outcome = run(
+        name, workload, network, recorder, seed=seed, policy=policy, until_s=until_s
+    )
+    return outcome, recorder.events
+
+
+def packed(seed: int, rows_max: int) -> tuple[list[tuple[bytes, int]], list[Sequence[int]]]:
+    """Return the batches of a run, and the targets of all its sends."""
+    batches: list[tuple[bytes, int]] = []
+    targets: list[Sequence[int]] = []
+
+    def write(rows: bytearray, count: int, sends: list[Sequence[int]]) -> None:
+        batches.append((bytes(rows[: count * 45]), count))
+        targets.extend(sends)
+
+    recorder = PackedRecorder(write, rows_max)
+    run("hybrid", conversation(), WILD, recorder, seed=seed)
+    recorder.flush()
+    return batches, targets
+
+
+def test_the_same_seed_gives_a_byte_equal_history_and_another_another() -> None:
+    first, again, other = (packed(seed, 1 << 17) for seed in (1, 1, 2))
+    assert first == again
+    assert first[0] != other[0]
+    assert record(conversation(), seed=1) == record(conversation(), seed=1)
+
+
+def test_packed_rows_say_what_events_say() -> None:
+    """Little-endian: process, seq, time, kind, source, number, target, two sizes."""
+    row = Struct("<iqdBiqiii")
+    batches, targets = packed(3, 100)
+    rows = [fields for rows, _ in batches for fields in row.iter_unpack(rows)]
+    sends = iter(targets)
+    seqs: dict[int, int] = {}
+    _, events = record(conversation(), seed=3)
+    assert len(rows) == len(events) > 1000
+    for fields, event in zip(rows, events, strict=True):
+        seqs[event.process] = seq = seqs.get(event.process, -1) + 1
+        optional = (
+            event.source,
+            event.number,
+            event.target,
+            event.payload_bytes,
+            event.metadata_bytes,
+        )
+        assert fields == (
+            event.process,
+            seq,
+            event.time,
+            list(Kind).index(event.kind),
+            *(-1 if value is None else value for value in optional),
+        )
+        if event.kind is Kind.SEND:
+            assert tuple(next(sends)) == event.targets
+        else:
+            assert event.targets is None
+    assert next(sends, None) is None
+    assert tuple(Kind) == KINDS
+
+
+@pytest.mark.parametrize("rows_max", [1, 7, 1 << 17])
+def test_rows_are_handed_over_whenever_there_are_so_many(rows_max: int) -> None:
+    batches, _ = packed(3, rows_max)
+    counts = [count for _, count in batches]
+    total = len(record(conversation(), seed=3)[1])
+    full, rest = divmod(total, rows_max)
+    assert counts == [rows_max] * full + [rest] * (rest > 0)
+    assert all(len(rows) == count * 45 for rows, count in batches)
+
+
+def test_a_recorder_counts_frames_and_bytes_as_its_events_do() -> None:
+    keeping, packing = Recorder(), PackedRecorder(lambda rows, count, sends: None)
+    for recorder in (keeping, packing):
+        run("hybrid", conversation(), WILD, recorder, seed=3)
+    kinds = [event.kind for event in keeping.events]
+    wanted = (
+        kinds.count(Kind.CONTROL),
+        kinds.count(Kind.TRANSMIT),
+        kinds.count(Kind.DROP),
+        sum(event.payload_bytes or 0 for event in keeping.events),
+        sum(event.metadata_bytes or 0 for event in keeping.events),
+    )
+    assert min(wanted[:3]) > 0
+    for recorder in (keeping, packing):
+        assert wanted == (
+            recorder.control_frames,
+            recorder.retransmissions,
+            recorder.dropped_frames,
+            recorder.payload_bytes,
+            recorder.metadata_bytes,
+        )
+
+
+def test_a_recorder_that_saw_nothing_hands_nothing_over() -> None:
+    batches: list[int] = []
+    PackedRecorder(lambda rows, count, sends: batches.append(count)).flush()
+    assert batches == []
+
+
+def test_events_come_in_the_order_of_time_and_of_happened_before() -> None:
+    _, events = record(conversation(), seed=1)
+    assert all(before.time <= after.time for before, after in pairwise(events))
+    sent: set[tuple[int | None, int | None]] = set()
+    released: set[tuple[int | None, int | None, int | None]] = set()
+    arrived: set[tuple[int | None, int | None, int | None]] = set()
+    for event in events:
+        message = (event.source, event.number)
+        copy = (*message, event.target)
+        if event.kind is Kind.SEND:
+            sent.add(message)
+        elif event.kind is Kind.RELEASE:
+            assert message in sent
+            assert copy not in released
+            released.add(copy)
+        elif event.kind is Kind.TRANSMIT:
+            assert copy in released
+        elif event.kind is Kind.ARRIVE:
+            assert copy in released
+            arrived.add(copy)
+        elif event.kind is Kind.DELIVER:
+            assert copy in arrived
+    assert released == arrived
+
+
+@pytest.mark.parametrize("until_s", [0.0, 0.2, 0.75])
+def test_a_run_stops_at_its_bound_and_is_the_beginning_of_the_whole_one(
+    until_s: float,
+) -> None:
+    whole, history = record(conversation(), seed=1)
+    part, events = record(conversation(), seed=1, until_s=until_s)
+    assert whole.complete
+    assert whole.duration_s > 0.75
+    assert not part.complete
+    assert part.duration_s <= until_s
+    assert part.sender_wait_s is part.wire_s is part.receiver_wait_s is None
+    # What happens at the bound itself, as the fault at 0.2, still happens.
+    assert events == [event for event in history if event.time <= until_s]
+
+
+def test_a_run_in_slices_is_the_same_run() -> None:
+    recorder = Recorder()
+    members = [protocol("hybrid").factory(ProcessId(i), None) for i in range(6)]
+    loop = Loop(members, WILD, conversation(), recorder, 1)
+    events, slices = 0, 0
+    while loop.run(events_max=10):
+        events += 10
+        slices += 1
+        assert loop.events == events
+    outcome, history = record(conversation(), seed=1)
+    assert recorder.events == history
+    assert loop.events == outcome.events
+    assert slices == (outcome.events - 1) // 10
+
+
+def test_progress_is_reported_on_a_long_run() -> None:
+    seen: list[tuple[int, float]] = []
+
+    def report(loop: Loop) -> None:
+        seen.append((loop.events, loop.now))
+
+    workload = Uniform(2, 10_000, Pace(gap=Constant(0.01)))
+    outcome = run("hybrid", workload, Network(), Recorder(), report=report)
+    assert seen
+    assert all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(seen))
+    assert seen[-1][0] < outcome.events
+    assert seen[-1][1] <= outcome.duration_s
+
+
+def test_the_three_waits_are_the_means_over_all_copies() -> None:
+    workload = Uniform(6, 20, Pace(gap=Exponential(0.05)), fan_out=3)
+    outcome, events = record(workload, seed=2)
+    moments: dict[Kind, dict[tuple[int | None, int | None, int | None], float]] = {}
+    for event in events:
+        copies = event.targets if event.kind is Kind.SEND else (event.target,)
+        for target in copies or ():
+            copy = (event.source, event.number, target)
+            moments.setdefault(event.kind, {}).setdefault(copy, event.time)
+
+    def mean(later: Kind, earlier: Kind) -> float:
+        copies = moments[Kind.SEND]
+        return sum(moments[later][c] - moments[earlier][c] for c in copies) / len(copies)
+
+    assert outcome.copies == 6 * 20 * 3
+    assert outcome.sender_wait_s == pytest.approx(mean(Kind.RELEASE, Kind.SEND))
+    assert outcome.wire_s == pytest.approx(mean(Kind.ARRIVE, Kind.RELEASE))
+    assert outcome.receiver_wait_s == pytest.approx(mean(Kind.DELIVER, Kind.ARRIVE))
+
+
+# Comparable runs.
+
+
+def fates(events: list[Event]) -> dict[Key, list[bool]]:
+    """Return for each copy whether each of its transmissions was lost, in order."""
+    result: dict[Key, list[bool]] = {}
+    for event, after in zip(events, [*events[1:], None], strict=True):
+        if event.kind in (Kind.RELEASE, Kind.TRANSMIT):
+            assert event.target is not None
+            key = (event.process, event.target, event.number or 0)
+            lost = after is not None and after.kind is Kind.DROP
+            result.setdefault(key, []).append(lost)
+    return result
+
+
+def flights(events: list[Event]) -> dict[Key, float | None]:
+    """Return how long each copy's first transmission took, None if it was lost."""
+    released: dict[Key, float] = {}
+    result: dict[Key, float | None] = {}
+    for event in events:
+        if event.kind is Kind.RELEASE:
+            released[event.process, event.target or 0, event.number or 0] = event.time
+        elif event.kind is Kind.ARRIVE:
+            key = (event.source or 0, event.process, event.number or 0)
+            flight = event.time - released[key]
+            result.setdefault(key, flight if flight < 1000 else None)
+    return result
+
+
+LOSSY = Network(delay=Everywhere(Exponential(0.2)), loss=0.3)
+
+
+def busy(seed: int) -> Workload:
+    return Uniform(6, 40, Pace(gap=Exponential(0.05), seed=seed))
+
+
+def test_both_protocols_see_the_same_fate_of_every_first_transmission() -> None:
+    runs = [
+        record(busy(1), LOSSY, name=name, seed=4, policy=PATIENT)[1]
+        for name in ("hybrid", "hybrid-basic")
+    ]
+    releases = [
+        [(e.process, e.number, e.time) for e in events if e.kind is Kind.RELEASE]
+        for events in runs
+    ]
+    assert sorted(releases[0]) != sorted(releases[1])  # They do differ in what they do.
+    optimal, basic = (flights(events) for events in runs)
+    assert len(optimal) == 240
+    assert optimal.keys() == basic.keys()
+    for key, flight in optimal.items():
+        other = basic[key]
+        assert flight == (other if other is None else pytest.approx(other, abs=1e-9))
+    lost = sum(flight is None for flight in optimal.values())
+    assert abs(lost - 72) < 5 * sqrt(240 * 0.3 * 0.7)
+
+
+def test_both_protocols_see_the_same_fate_of_every_further_transmission() -> None:
+    optimal, basic = (
+        fates(record(busy(1), LOSSY, name=name, seed=4)[1])
+        for name in ("hybrid", "hybrid-basic")
+    )
+    assert optimal.keys() == basic.keys()
+    compared = 0
+    for key, losses in optimal.items():
+        others = basic[key]
+        both = min(len(losses), len(others))
+        assert losses[:both] == others[:both]
+        compared += both - 1
+    assert compared > 50  # That many repeats are common to both.
+
+
+def test_a_reply_has_the_same_fate_though_it_has_another_number() -> None:
+    """The j-th reply of a server to a client is the same one under every protocol."""
+    runs: list[dict[Key, float | None]] = []
+    numbers: list[dict[Key, int]] = []
+    for name in ("hybrid", "hybrid-basic"):
+        workload = RequestReply(8, 20, Pace(gap=Exponential(0.2)), servers=0.25)
+        _, events = record(workload, LOSSY, name=name, seed=4, policy=PATIENT)
+        own: dict[Key, int] = {}
+        counts: dict[tuple[int, int], int] = {}
+        for event in events:
+            if event.kind is Kind.SEND and event.process < 2:
+                assert event.targets is not None
+                pair = (event.process, event.targets[0])
+                counts[pair] = counts.get(pair, 0) + 1
+                own[*pair, counts[pair]] = event.number or 0
+        taken = flights(events)
+        runs.append({key: taken[key[0], key[1], number] for key, number in own.items()})
+        numbers.append(own)
+    assert numbers[0].keys() == numbers[1].keys()
+    assert numbers[0] != numbers[1]
+    assert len(runs[0]) == 120
+    for key, flight in runs[0].items():
+        other = runs[1][key]
+        assert flight == (other if other is None else pytest.approx(other, abs=1e-9))
+
+
+def test_another_seed_is_another_network_for_the_same_work() -> None:
+    one, other = (
+        flights(record(busy(1), LOSSY, seed=seed, policy=PATIENT)[1]) for seed in (4, 5)
+    )
+    assert one.keys() == other.keys()
+    lost = [{key for key, flight in run.items() if flight is None} for run in (one, other)]
+    # Two independent networks lose 0.3 * 0.3 of the copies in common.
+    assert abs(len(lost[0] & lost[1]) - 240 * 0.09) < 5 * sqrt(240 * 0.09)
+    assert not any(
+        flight is not None and flight == other[key] for key, flight in one.items()
+    )
+
+
+# Jobs.
+
+JOBS: dict[str, Callable[[Pace], Workload]] = {
+    "uniform": lambda pace: Uniform(5, 20, pace),
+    "request-reply": lambda pace: RequestReply(5, 20, pace),
+    "conversation": lambda pace: Conversation(5, 20, pace),
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_jobs_take_their_time_one_after_the_other_and_hold_sends_up(name: str) -> None:
+    pace = Pace(gap=Exponential(0.1), job=Constant(0.125), job_share=1.0)
+    _, events = record(JOBS[name](pace), Network(loss=0.1), seed=3)
+    working: dict[int, Event] = {}
+    jobs: list[tuple[int, int | None, int | None]] = []
+    for event in events:
+        if event.kind is Kind.JOB_START:
+            assert event.process not in working
+            working[event.process] = event
+        elif event.kind is Kind.JOB_END:
+            start = working.pop(event.process)
+            assert (start.source, start.number) == (event.source, event.number)
+            assert event.time - start.time == pytest.approx(0.125)
+            jobs.append((event.process, event.source, event.number))
+        elif event.kind is Kind.SEND:
+            assert event.process not in working
+    assert not working
+    delivered = [(e.process, e.source, e.number) for e in events if e.kind is Kind.DELIVER]
+    assert sorted(jobs) == sorted(delivered)  # Every delivery asked for one.
+    assert judge(events).held
+
+
+def test_a_server_replies_at_the_end_of_each_job_though_more_are_waiting() -> None:
+    """Requests come at 0.25 and 0.5; the second job begins when the first ends."""
+    pace = Pace(gap=Constant(0.25), job=Constant(1.0), job_share=1.0)
+    network = Network(delay=Everywhere(Constant(0)))
+    _, events = record(RequestReply(2, 2, pace, servers=0.5), network)
+
+    def times(kind: Kind) -> list[float]:
+        return [e.time for e in events if e.process == 0 and e.kind is kind]
+
+    assert times(Kind.DELIVER) == [0.25, 0.5]
+    assert times(Kind.JOB_START) == [0.25, 1.25]
+    assert times(Kind.JOB_END) == [1.25, 2.25]
+    assert times(Kind.SEND) == [1.25, 2.25]

@@ -1,0 +1,355 @@
+"""Fixed programs: their dependencies hold on any network, and a run can be replayed."""
+
+import json
+from itertools import pairwise
+from math import inf, nan
+from pathlib import Path
+
+import pytest
+
+from antecede.errors import ConfigError
+from antecede.sim.delay import Delay, Everywhere, Geographic
+from antecede.sim.distribution import Constant, Exponential
+from antecede.sim.distribution import Uniform as Between
+from antecede.sim.network import Network
+from antecede.sim.program import Program, ProgramSend, load_program, replay
+from antecede.sim.runner import run
+from antecede.sim.services import Conversation
+from antecede.sim.workload import Pace, Workload
+from antecede.trace.event import Event, Kind
+from antecede.trace.oracle import MessageId, judge
+from antecede.trace.recorder import Recorder
+
+PROTOCOLS = ("hybrid", "hybrid-basic")
+NETWORKS = {
+    "constant": Network(delay=Everywhere(Constant(0.05))),
+    "wild": Network(delay=Everywhere(Exponential(0.2)), loss=0.2, duplicate=0.2),
+    "geographic": Network(delay=Geographic(0.5), bandwidth=2000),
+}
+
+DIAMOND = (
+    ProgramSend(process=0, targets=(1,)),
+    ProgramSend(process=0, targets=(2, 3)),
+    ProgramSend(process=1, targets=(3,), after=((0, 1),)),
+    ProgramSend(process=2, targets=(3,), after=((0, 2),)),
+    ProgramSend(process=3, targets=(0,), after=((1, 1), (2, 1))),
+    ProgramSend(process=3, targets=(0,)),
+    ProgramSend(process=0, targets=(3,), after=((3, 2),)),
+    ProgramSend(process=3, targets=(1,), after=((0, 2), (0, 3))),
+)
+"""Two ways lead from process 0 to 3, which answers when it has heard of both."""
+
+
+def record(
+    workload: Workload, network: Network, protocol: str = "hybrid", seed: int = 0
+) -> list[Event]:
+    recorder = Recorder()
+    outcome = run(protocol, workload, network, recorder, seed=seed)
+    assert outcome.complete
+    assert judge(recorder.events).held
+    return recorder.events
+
+
+def sends_of(events: list[Event]) -> dict[MessageId, Event]:
+    return {
+        MessageId(event.process, event.number or 0): event
+        for event in events
+        if event.kind is Kind.SEND
+    }
+
+
+def direct_past(events: list[Event]) -> dict[MessageId, frozenset[MessageId]]:
+    """Return what was sent or delivered at its sender before each message.
+
+    The transitive closure of this is happened-before, as the oracle defines it.
+    """
+    past: dict[int, set[MessageId]] = {}
+    result: dict[MessageId, frozenset[MessageId]] = {}
+    for event in events:
+        if event.kind in (Kind.SEND, Kind.DELIVER):
+            message = MessageId(event.source or 0, event.number or 0)
+            own = past.setdefault(event.process, set())
+            if event.kind is Kind.SEND:
+                result[message] = frozenset(own)
+            own.add(message)
+    return result
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_send_waits_for_all_that_it_depends_on(network: str, protocol: str) -> None:
+    events = record(Program(4, DIAMOND), NETWORKS[network], protocol, seed=4)
+    past = direct_past(events)
+    assert len(past) == len(DIAMOND)
+    counts: dict[int, int] = {}
+    for send in DIAMOND:
+        number = counts[send.process] = counts.get(send.process, 0) + 1
+        message = MessageId(send.process, number)
+        assert sends_of(events)[message].targets == send.targets
+        needed = {MessageId(*other) for other in send.after}
+        assert past[message] >= needed | {
+            MessageId(send.process, earlier) for earlier in range(1, number)
+        }
+
+
+def test_waits_count_from_the_last_send_or_from_what_was_waited_for() -> None:
+    sends = [
+        ProgramSend(process=0, targets=(1,), wait_s=0.5),
+        ProgramSend(process=0, targets=(1,), wait_s=0.25),
+        ProgramSend(process=1, targets=(0,), after=((0, 1),), wait_s=0.25),
+        ProgramSend(process=1, targets=(0,), after=((0, 2),), wait_s=0.0625),
+        ProgramSend(process=1, targets=(0,), wait_s=2.0),
+    ]
+    network = Network(delay=Everywhere(Constant(0.125)))
+    events = record(Program(2, sends), network)
+    times = {str(message): event.time for message, event in sends_of(events).items()}
+    # The second of process 0 is delivered at 0.875, when 1 makes its first send.
+    assert times == {
+        "0:1": 0.5,
+        "0:2": 0.75,
+        "1:1": 0.5 + 0.125 + 0.25,
+        "1:2": 0.875 + 0.0625,
+        "1:3": 0.9375 + 2.0,
+    }
+
+
+def test_a_message_to_oneself_can_be_waited_for() -> None:
+    sends = [
+        ProgramSend(process=0, targets=(0, 1)),
+        ProgramSend(process=0, targets=(1,), after=((0, 1),), wait_s=0.5),
+    ]
+    events = record(Program(2, sends), NETWORKS["constant"])
+    assert [event.time for event in sends_of(events).values()] == [0.0, 0.5]
+
+
+def test_payloads_are_as_large_as_the_program_says() -> None:
+    sends = [ProgramSend(process=0, targets=(1,), payload_bytes=n) for n in (0, 7, 300)]
+    events = record(Program(2, sends), NETWORKS["constant"])
+    sizes = [event.payload_bytes for event in events if event.kind is Kind.RELEASE]
+    assert sizes == [0, 7, 300]
+
+
+def test_the_largest_fan_out_is_that_of_the_widest_send() -> None:
+    assert Program(4, DIAMOND).fan_out_max == 2
+    assert Program(2, []).fan_out_max == 1
+
+
+@pytest.mark.parametrize(
+    ("sends", "message"),
+    [
+        ([ProgramSend(process=2, targets=(0,))], "not among 2"),
+        ([ProgramSend(process=-1, targets=(0,))], "not among 2"),
+        ([ProgramSend(process=0, targets=(2,))], "not among 2"),
+        ([ProgramSend(process=0, targets=(1, -1))], "not among 2"),
+        ([ProgramSend(process=0, targets=())], "needs targets"),
+        ([ProgramSend(process=0, targets=(1,), after=((1, 1),))], "message 1 of 1"),
+        ([ProgramSend(process=0, targets=(1,), after=((5, 1),))], "message 1 of 5"),
+        (
+            [  # It is sent, but to another.
+                ProgramSend(process=1, targets=(1,)),
+                ProgramSend(process=0, targets=(1,), after=((1, 1),)),
+            ],
+            "0 waits for message 1 of 1",
+        ),
+        (
+            [  # There is a first message, but no second, nor one before the first.
+                ProgramSend(process=1, targets=(0,)),
+                ProgramSend(process=0, targets=(1,), after=((1, 2),)),
+            ],
+            "0 waits for message 2 of 1",
+        ),
+        (
+            [
+                ProgramSend(process=1, targets=(0,)),
+                ProgramSend(process=0, targets=(1,), after=((1, 0),)),
+            ],
+            "0 waits for message 0 of 1",
+        ),
+    ],
+)
+def test_a_program_that_cannot_be_is_refused(
+    sends: list[ProgramSend], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Program(2, sends)
+
+
+@pytest.mark.parametrize(
+    "sends",
+    [
+        [ProgramSend(process=0, targets=(0, 1), after=((0, 1),))],
+        [
+            ProgramSend(process=0, targets=(1,), after=((1, 1),)),
+            ProgramSend(process=1, targets=(0,), after=((0, 1),)),
+        ],
+        [  # A process makes its sends in order, so the second never comes.
+            ProgramSend(process=0, targets=(1,), after=((1, 1),)),
+            ProgramSend(process=0, targets=(1,)),
+            ProgramSend(process=1, targets=(0,), after=((0, 2),)),
+        ],
+    ],
+)
+def test_waiting_in_a_circle_is_refused(sends: list[ProgramSend]) -> None:
+    with pytest.raises(ConfigError):
+        Program(2, sends)
+
+
+@pytest.mark.parametrize("wait_s", [-1.0, nan, inf])
+def test_a_wait_that_is_none_is_refused(wait_s: float) -> None:
+    with pytest.raises(ConfigError):
+        Program(2, [ProgramSend(process=0, targets=(1,), wait_s=wait_s)])
+
+
+def test_a_negative_size_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        Program(2, [ProgramSend(process=0, targets=(1,), payload_bytes=-1)])
+
+
+def test_a_target_named_twice_is_refused() -> None:
+    """It would count as two copies, of which only one is ever released."""
+    with pytest.raises(ConfigError, match="named once"):
+        Program(2, [ProgramSend(process=0, targets=(1, 1))])
+
+
+def test_a_program_is_read_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "program.json"
+    sends = [
+        {"process": 0, "targets": [1, 2], "bytes": 5, "wait": 0.5},
+        {"process": 2, "targets": [0], "after": [[0, 1]], "wait": 0.25},
+    ]
+    path.write_text(json.dumps({"processes": 3, "sends": sends}))
+    program = load_program(path)
+    assert program.processes == 3
+    events = record(program, Network(delay=Everywhere(Constant(0.125))))
+    told = [(e.process, e.targets, e.time) for e in sends_of(events).values()]
+    assert told == [(0, (1, 2), 0.5), (2, (0,), 0.5 + 0.125 + 0.25)]
+    assert {e.payload_bytes for e in events if e.kind is Kind.RELEASE} == {5, 0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", "3", '"x"', "{", "null", "\x00"),
+        '{"processes": 2}',
+        '{"sends": []}',
+        '{"processes": "many", "sends": []}',
+        '{"processes": null, "sends": []}',
+        '{"processes": 1, "sends": []}',
+        '{"processes": -2, "sends": []}',
+        '{"processes": 2, "sends": 5}',
+        '{"processes": 2, "sends": [5]}',
+        '{"processes": 2, "sends": [{}]}',
+        '{"processes": 2, "sends": [{"process": 0}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": 1}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": []}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": ["x"]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [2]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "after": [1]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "after": [[1]]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "after": [[1, 1]]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": "long"}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": "many"}]}',
+        # These four are numbers, but not such.
+        '{"processes": Infinity, "sends": []}',
+        '{"processes": 2, "sends": [{"process": 1e999, "targets": [1]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": -1}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": -1}]}',
+    ],
+)
+def test_a_file_that_is_no_program_is_refused_in_one_line(
+    tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "program.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refusal:
+        load_program(path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing.json", tmp_path):
+        with pytest.raises(ConfigError, match=str(path)):
+            load_program(path)
+    (tmp_path / "binary").write_bytes(b"\xff\xfe{")
+    with pytest.raises(ConfigError, match="binary"):
+        load_program(tmp_path / "binary")
+
+
+def recorded(protocol: str = "hybrid") -> list[Event]:
+    workload = Conversation(6, 10, Pace(gap=Exponential(0.1)), reply_share=0.6)
+    return record(workload, NETWORKS["wild"], protocol, seed=2)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_replay_has_the_same_sends_and_keeps_every_dependency(
+    network: str, protocol: str
+) -> None:
+    original = recorded()
+    again = record(replay(original, 6), NETWORKS[network], protocol, seed=7)
+    wanted, found = direct_past(original), direct_past(again)
+    assert wanted.keys() == found.keys()
+    # A faster network may deliver more before a send, never less.
+    assert all(found[message] >= wanted[message] for message in wanted)
+    first, second = sends_of(original), sends_of(again)
+    assert all(first[m].targets == second[m].targets for m in first)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_replay_of_a_sequential_run_has_the_very_same_happened_before(
+    network: str, protocol: str
+) -> None:
+    """A token goes round: nothing can be delivered earlier than it was."""
+    ring = [
+        ProgramSend(process=n % 4, targets=((n + 1) % 4,), wait_s=0.1)
+        if n == 0
+        else ProgramSend(
+            process=n % 4, targets=((n + 1) % 4,), after=(((n - 1) % 4, (n + 3) // 4),)
+        )
+        for n in range(20)
+    ]
+    original = record(Program(4, ring), NETWORKS["wild"], seed=1)
+    again = record(replay(original, 4), NETWORKS[network], protocol, seed=7)
+    assert direct_past(again) == direct_past(original)
+    past = direct_past(original)
+    sizes = [len(past[MessageId(n % 4, n // 4 + 1)]) for n in range(20)]
+    # Its sender has sent, and heard, once a round.
+    assert sizes == [n // 4 + (n + 3) // 4 for n in range(20)]
+
+
+def test_a_replay_takes_as_long_between_events_as_the_run_did() -> None:
+    """On the same network the sends come at the same times."""
+    sends = [
+        ProgramSend(process=0, targets=(1,), wait_s=0.25),
+        ProgramSend(process=1, targets=(2,), after=((0, 1),), wait_s=0.5),
+        ProgramSend(process=0, targets=(2,), wait_s=1.0),
+        ProgramSend(process=2, targets=(0,), after=((1, 1), (0, 2)), wait_s=0.125),
+    ]
+    delay: Delay = Everywhere(Constant(0.5))
+    original = record(Program(3, sends), Network(delay=delay))
+    again = record(replay(original, 3), Network(delay=delay))
+    assert again == original
+    assert len({event.time for event in sends_of(original).values()}) == 3
+
+
+def test_a_replay_has_payloads_as_large_as_the_run_had() -> None:
+    workload = Conversation(4, 5, Pace(size=Between(1, 1000)))
+    original = record(workload, NETWORKS["constant"])
+    again = record(replay(original, 4), NETWORKS["constant"])
+    sizes = [
+        {(e.source, e.number): e.payload_bytes for e in events if e.kind is Kind.RELEASE}
+        for events in (original, again)
+    ]
+    assert sizes[0] == sizes[1]
+
+
+def test_a_delivery_before_its_send_is_no_run_to_replay() -> None:
+    send = Event(process=0, kind=Kind.SEND, source=0, number=1, targets=(1,))
+    deliver = Event(process=1, kind=Kind.DELIVER, source=0, number=1, target=1)
+    for before, after in pairwise([deliver, send, deliver]):
+        if before is send:
+            assert replay([before, after], 2).processes == 2
+        else:
+            with pytest.raises(ConfigError, match="0:1 is delivered before it is sent"):
+                replay([before, after], 2)
