@@ -400,12 +400,25 @@ def long_run(random: Random, messages: int) -> list[Event]:
     return run + [deliver(*copy) for copy in flying]
 
 
-def test_what_is_kept_does_not_grow_with_the_run() -> None:
+def test_what_is_kept_does_not_grow_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Slots] = []
+
+    class WatchedSlots(Slots):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr("antecede.trace.verify.Slots", WatchedSlots)
+    monkeypatch.setattr("antecede.trace.matching.Slots", WatchedSlots)
     short = verify(memory(long_run(Random(1), 1_000), 500))
     long = verify(memory(long_run(Random(1), 30_000), 500))
     assert long.counts[CAUSAL] > 20 * short.counts[CAUSAL] > 0
     # At most one limit for each message in flight, at each process and on each message.
     assert 0 < short.kept_max <= long.kept_max <= 6 * (8 + 6)
+    # A slot for each message in flight and each of a batch, in either pass.
+    assert len(made) == 4
+    assert max(len(slots) for slots in made) <= 500 + 6
+    assert [slots.held for slots in made] == [0] * 4
 
 
 def test_a_message_delivered_late_is_all_that_is_kept_of_the_past() -> None:
@@ -474,6 +487,11 @@ def test_the_earliest_violations_of_each_property_are_named() -> None:
         ]  # fmt: skip
         assert str(report).endswith("and 17 more")
         assert verify(memory(run, batch_rows), violations_max=0).violations == ()
+    # Of what was never sent and what was sent elsewhere, too.
+    run = [send(0, 1, 2), deliver(1, 8, 8), *[deliver(p, 0, 1) for p in (3, 1, 2)]]
+    report = verify(memory(run), violations_max=2)
+    places = [(v.process, str(v.message)) for v in report.violations]
+    assert places == [(1, "8:8"), (3, "0:1")]
 
 
 def test_what_has_no_messages_holds(tmp_path: Path) -> None:
@@ -528,6 +546,10 @@ def test_a_gap_in_a_history_leaves_unknown_what_seemed_to_hold() -> None:
             report = verify(MemoryTrace(rows, info))
             assert report.statuses[ONCE] is Status.UNKNOWN
             assert report.reasons == ("a gap in what the processes recorded",)
+    within = [send(0, 1, 1), send(0, 2, 1), send(0, 3, 1), deliver(1, 0, 1)]
+    report = verify(MemoryTrace(table_of(within, "r").take([0, 2, 3]), info))
+    assert report.statuses[CAUSAL] is Status.UNKNOWN
+    assert report.statuses[LIVE] is Status.VIOLATED
     foreign = verify(MemoryTrace(table.slice(1), RunInfo(run="r")))
     assert foreign.statuses[GENUINE] is Status.UNKNOWN
     assert foreign.exit_code == EXIT_UNKNOWN

@@ -143,9 +143,8 @@ def _check_sent_once(stream: Stream, trace: Trace) -> None:
         source = rows.source[rows.is_send].astype(np.int64)
         number = rows.number[rows.is_send]
         slot = sent.add(source, number)
-        # A message sent before has an old slot, or one that is given twice in this batch.
-        new = slot >= before
-        new[new] = np.diff(np.maximum.accumulate(slot[new]), prepend=before - 1) > 0
+        # Slots are given in turn, so that of a new message is above all before it.
+        new = np.diff(np.maximum.accumulate(slot), prepend=before - 1) > 0
         if not np.all(new):
             i = int(np.flatnonzero(~new)[0])
             message = MessageId(int(stream.processes.first[source[i]]), int(number[i]))
