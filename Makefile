@@ -8,7 +8,7 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICE
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted mutants check format lint types bench lock clean
+.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -56,8 +56,11 @@ lint: $(VENV)/tools
 types: $(VENV)/tools
 	$(BIN)/mypy
 
-bench: $(VENV)/installed  ## speed and size, as ratios in one run
-	$(BIN)/python -m bench
+bench: $(VENV)/installed  ## speed and size of the core, as ratios in one run
+	$(BIN)/python -m bench core
+
+bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
+	$(BIN)/python -m bench sim
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	$(BIN)/python -m pip install --quiet uv

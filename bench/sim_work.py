@@ -1,0 +1,94 @@
+"""What is measured of the simulator. Run as a module, it prints one measurement as JSON.
+
+An event is a send, or the arrival of a frame, in both models; timers do not count.
+"""
+
+import gc
+import json
+import sys
+from collections.abc import Generator
+from random import Random
+from time import perf_counter
+from typing import Any
+
+import simpy
+
+import antecede
+from antecede.sim.delay import Everywhere
+from antecede.sim.distribution import Constant, Exponential
+from antecede.sim.network import Network
+from antecede.sim.runner import run
+from antecede.sim.workload import Pace, Uniform
+from antecede.trace.recorder import PackedRecorder
+
+GAP_S = 0.02
+DELAY_S = 0.05
+PEERS = 10
+
+
+def hybrid(processes: int, messages: int) -> float:
+    """Return the events per second of ``hybrid``, its trace recorded but not written."""
+    recorder = PackedRecorder(lambda buffer, count, targets: None)
+    pace = Pace(gap=Exponential(GAP_S))
+    workload = Uniform(processes, messages, pace, peers=min(PEERS, processes - 1))
+    network = Network(delay=Everywhere(Constant(DELAY_S)))
+    gc.collect()
+    start = perf_counter()
+    outcome = run("hybrid", workload, network, recorder)
+    elapsed = perf_counter() - start
+    frames = outcome.copies + outcome.control_frames + outcome.retransmissions
+    return (processes * messages + frames) / elapsed
+
+
+def ping_ack(processes: int, messages: int) -> float:
+    """Return the events per second of a SimPy model: each ping waits for its ack."""
+    environment = simpy.Environment()
+    random = Random(1)
+    inboxes = [simpy.Store(environment) for _ in range(processes)]
+    events = 0
+
+    def carry(
+        target: int, frame: tuple[simpy.Event | None, int]
+    ) -> Generator[simpy.Event, Any, None]:
+        yield environment.timeout(DELAY_S)
+        yield inboxes[target].put(frame)
+
+    def ping(source: int, target: int) -> Generator[simpy.Event, Any, None]:
+        acked = environment.event()
+        yield from carry(target, (acked, source))
+        yield acked
+
+    def send(source: int) -> Generator[simpy.Event, Any, None]:
+        nonlocal events
+        for _ in range(messages):
+            yield environment.timeout(random.expovariate(1 / GAP_S))
+            target = random.randrange(processes - 1)
+            environment.process(ping(source, target + (target >= source)))
+            events += 1
+
+    def receive(process: int) -> Generator[simpy.Event, Any, None]:
+        nonlocal events
+        while True:
+            acked, source = yield inboxes[process].get()
+            events += 1
+            if source >= 0:
+                environment.process(carry(source, (acked, -1)))
+            else:
+                acked.succeed()
+
+    for process in range(processes):
+        environment.process(send(process))
+        environment.process(receive(process))
+    gc.collect()
+    start = perf_counter()
+    environment.run()
+    return events / (perf_counter() - start)
+
+
+WORK = {"hybrid": hybrid, "ping_ack": ping_ack}
+
+
+if __name__ == "__main__":
+    work, processes, messages = sys.argv[1:]
+    value = WORK[work](int(processes), int(messages))
+    print(json.dumps({"compiled": antecede.compiled, "value": value}))
