@@ -180,12 +180,18 @@ def check_now(now: float) -> None:
         raise LocalError(f"time must be finite, got {now}")
 
 
-def checked_targets(targets: object) -> list[ProcessId]:
+def checked_targets(targets: Iterable[object]) -> list[ProcessId]:
     """Return ``targets`` as a list, or raise LocalError unless they are process ids."""
-    if isinstance(targets, bytes | str) or not isinstance(targets, Iterable):
-        raise LocalError(f"targets are a collection of process ids, not {targets!r}")
     checked: list[ProcessId] = []
-    for target in targets:
+    if isinstance(targets, bytes) or isinstance(targets, str):  # noqa: SIM101 (faster)
+        raise LocalError(f"targets are a collection of process ids, not {targets!r}")
+    try:
+        remaining = iter(targets)
+    except TypeError:
+        raise LocalError(
+            f"targets are a collection of process ids, not {targets!r}"
+        ) from None
+    for target in remaining:
         if not isinstance(target, int) or isinstance(target, bool) or target < 0:
             raise LocalError(f"a target is a process id of at least 0, not {target!r}")
         checked.append(ProcessId(target))
