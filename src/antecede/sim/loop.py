@@ -37,7 +37,6 @@ class Happening:
     """Something that is going to happen to a process."""
 
     __slots__ = (
-        "answer",
         "frame",
         "id",
         "kind",
@@ -56,7 +55,6 @@ class Happening:
         self.number = 0
         self.id = 0
         self.until = 0.0
-        self.answer = False
         self.frame: Frame | None = None
         self.sending: Sending | None = None
 
@@ -189,7 +187,13 @@ class Loop:
             self._recorder.arrived(index, source, frame, now)
             process.receive(ProcessId(source), frame, now)
         elif kind == SENDING:
-            self._send(happening, index)
+            free = self._busy.get(index, 0.0)
+            sending = happening.sending
+            assert sending is not None
+            if free > now:
+                self._schedule(free, happening)  # The process is at a job.
+            else:
+                self._send(index, sending)
         elif kind == WAKE:
             if self._wakes.get(index, inf) <= now:  # Else an earlier one took its place.
                 del self._wakes[index]
@@ -212,21 +216,14 @@ class Loop:
 
     def _plan(self, index: int, sendings: list[Sending], answer: bool = False) -> None:
         for sending in sendings:
-            happening = Happening(SENDING, index)
-            happening.sending = sending
             if answer and sending.wait_s == 0:
-                happening.answer = True
-                self._send(happening, index)
+                self._send(index, sending)
             else:
+                happening = Happening(SENDING, index)
+                happening.sending = sending
                 self._schedule(self.now + sending.wait_s, happening)
 
-    def _send(self, happening: Happening, index: int) -> None:
-        free = self._busy.get(index, 0.0)
-        if free > self.now and not happening.answer:
-            self._schedule(free, happening)  # The process is at a job.
-            return
-        sending = happening.sending
-        assert sending is not None
+    def _send(self, index: int, sending: Sending) -> None:
         size = sending.payload_bytes
         payload = self._payloads.get(size)
         if payload is None:

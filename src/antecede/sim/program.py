@@ -34,7 +34,7 @@ class ProgramSend:
 class Program(Workload):
     """A fixed program, on its way."""
 
-    __slots__ = ("_after", "_issued", "_seen", "_sends", "_sent")
+    __slots__ = ("_issued", "_seen", "_sends", "_sent")
 
     def __init__(self, processes: int, sends: Iterable[ProgramSend]) -> None:
         """Set the sends, those of a process in its order.
