@@ -17,6 +17,7 @@ WANTED = os.environ.get("ANTECEDE_COMPILE", "")
 COMPILED = (
     "src/antecede/core/*.py",
     "src/antecede/errors.py",
+    "src/antecede/sim/agenda.py",
     "src/antecede/sim/chance.py",
     "src/antecede/sim/delay.py",
     "src/antecede/sim/distribution.py",

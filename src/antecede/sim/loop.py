@@ -5,19 +5,19 @@ is a function of its parameters and its seed. The recorder sees everything in an
 that is a linear extension of happened-before.
 """
 
-from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
 from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.frames import Frame, Message
+from antecede.sim.agenda import Agenda, Happening
 from antecede.sim.chance import begin, stir
 from antecede.sim.network import Network, Wire
 from antecede.sim.workload import Sending, Workload
 from antecede.trace.event import Kind
 from antecede.trace.recorder import Recorder
 
-__all__ = ["Happening", "Loop"]
+__all__ = ["Loop"]
 
 ARRIVAL: Final = 0
 SENDING: Final = 1
@@ -33,36 +33,11 @@ CONTROLS: Final = 2
 """Tell the random numbers of messages from those of control frames."""
 
 
-class Happening:
-    """Something that is going to happen to a process."""
-
-    __slots__ = (
-        "frame",
-        "id",
-        "kind",
-        "number",
-        "process",
-        "sending",
-        "source",
-        "until",
-    )
-
-    def __init__(self, kind: int, process: int) -> None:
-        """Make a happening with nothing but a place; set the rest as the kind needs."""
-        self.kind = kind
-        self.process = process
-        self.source = 0
-        self.number = 0
-        self.id = 0
-        self.until = 0.0
-        self.frame: Frame | None = None
-        self.sending: Sending | None = None
-
-
 class Loop:
     """One run."""
 
     __slots__ = (
+        "_agenda",
         "_busy",
         "_control_fates",
         "_crashed",
@@ -72,10 +47,8 @@ class Loop:
         "_pauses",
         "_payloads",
         "_processes",
-        "_queue",
         "_recorder",
         "_repeats",
-        "_serial",
         "_services",
         "_troubled",
         "_waiting",
@@ -118,8 +91,7 @@ class Loop:
         state = begin(seed)
         self._message_fates = stir(state, MESSAGES)
         self._control_fates = stir(state, CONTROLS)
-        self._queue: list[tuple[float, int, Happening]] = []
-        self._serial = 0
+        self._agenda = Agenda()
         self._wakes: dict[int, float] = {}
         self._ids: dict[int, list[int]] = {}
         self._repeats: dict[tuple[int, int, int], int] = {}
@@ -149,16 +121,13 @@ class Loop:
 
         There is not when everything is at rest, or ``until_s`` has come.
         """
-        queue = self._queue
+        agenda = self._agenda
         limit = self.events + events_max
-        while queue:
-            moment = queue[0][0]
-            if moment > until_s:
-                self.unfinished = True
-                return False
+        moment = agenda.next_moment()
+        while moment <= until_s and moment < inf:
             if self.events >= limit:
                 return True
-            happening = heappop(queue)[2]
+            happening = agenda.take()
             self.now = moment
             self.events += 1
             process = happening.process
@@ -167,6 +136,9 @@ class Loop:
             else:
                 self._happen(happening, process)
                 self._drain(process)
+            moment = agenda.next_moment()
+        if moment < inf:
+            self.unfinished = True
         return False
 
     def _happen(self, happening: Happening, index: int) -> None:
@@ -191,7 +163,8 @@ class Loop:
             sending = happening.sending
             assert sending is not None
             if free > now:
-                self._schedule(free, happening)  # The process is at a job.
+                happening.moment = free  # The process is at a job.
+                self._agenda.note(happening)
             else:
                 self._send(index, sending)
         elif kind == WAKE:
@@ -219,9 +192,9 @@ class Loop:
             if answer and sending.wait_s == 0:
                 self._send(index, sending)
             else:
-                happening = Happening(SENDING, index)
+                happening = Happening(SENDING, index, self.now + sending.wait_s)
                 happening.sending = sending
-                self._schedule(self.now + sending.wait_s, happening)
+                self._agenda.note(happening)
 
     def _send(self, index: int, sending: Sending) -> None:
         size = sending.payload_bytes
@@ -253,17 +226,17 @@ class Loop:
         length = self._workload.job_s(index, source, name)
         begins = max(now, self._busy.get(index, 0.0))
         if length > 0:
-            job = Happening(JOB, index)
+            job = Happening(JOB, index, begins)
             job.source = source
             job.number = number
-            self._schedule(begins, job)
+            self._agenda.note(job)
             self._busy[index] = begins + length
         if length > 0 or begins > now:
-            reaction = Happening(REACTION, index)
+            reaction = Happening(REACTION, index, begins + length)
             reaction.source = source
             reaction.number = number if length > 0 else 0
             reaction.id = name
-            self._schedule(begins + length, reaction)
+            self._agenda.note(reaction)
         else:
             self._plan(index, self._workload.delivered(index, source, name))
 
@@ -279,7 +252,7 @@ class Loop:
         due = process.next_timer()
         if due is not None and due < self._wakes.get(index, inf):
             self._wakes[index] = due
-            self._schedule(due, Happening(WAKE, index))
+            self._agenda.note(Happening(WAKE, index, due))
 
     def _transmit(self, index: int, transmit: Transmit) -> None:
         frame = transmit.frame
@@ -301,10 +274,10 @@ class Loop:
             self._fly(again, index, target, frame)
 
     def _fly(self, moment: float, source: int, target: int, frame: Frame) -> None:
-        happening = Happening(ARRIVAL, target)
+        happening = Happening(ARRIVAL, target, moment)
         happening.source = source
         happening.frame = frame
-        self._schedule(moment, happening)
+        self._agenda.note(happening)
 
     def _fate(self, source: int, target: int, frame: Frame, repeat: bool) -> int:
         """Return the random state of a transmission, the same under every protocol."""
@@ -327,12 +300,12 @@ class Loop:
 
     def _schedule_faults(self, network: Network) -> None:
         for pause in network.pauses:
-            happening = Happening(PAUSE, pause.process)
+            happening = Happening(PAUSE, pause.process, pause.start_s)
             happening.until = pause.end_s
-            self._schedule(pause.start_s, happening)
+            self._agenda.note(happening)
             self._troubled.add(pause.process)
         for process, moment in network.crashes:
-            self._schedule(moment, Happening(CRASH, process))
+            self._agenda.note(Happening(CRASH, process, moment))
             self._troubled.add(process)
 
     def _happen_troubled(self, happening: Happening, index: int) -> None:
@@ -368,8 +341,4 @@ class Loop:
             taken += 1
         del waiting[:taken]
         if waiting:
-            self._schedule(self._pauses[index], Happening(RESUME, index))
-
-    def _schedule(self, moment: float, happening: Happening) -> None:
-        self._serial += 1
-        heappush(self._queue, (moment, self._serial, happening))
+            self._agenda.note(Happening(RESUME, index, self._pauses[index]))
