@@ -18,7 +18,6 @@ COMPILED = (
     "src/antecede/core/*.py",
     "src/antecede/errors.py",
     "src/antecede/sim/agenda.py",
-    "src/antecede/sim/chance.py",
     "src/antecede/sim/delay.py",
     "src/antecede/sim/distribution.py",
     "src/antecede/sim/loop.py",

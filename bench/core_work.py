@@ -14,10 +14,11 @@ from time import perf_counter
 
 import antecede
 from antecede.core import Ack, Message, Process, ProcessId, Transmit, protocol
+from antecede.core.setting import Setting
 
 
 def make(name: str, id: int) -> Process:
-    return protocol(name).factory(ProcessId(id), None)
+    return protocol(name).make(ProcessId(id), Setting())
 
 
 def timed(work: Callable[[], object], messages: int) -> float:

@@ -72,7 +72,7 @@ def loaded():
     return {name for name in sys.modules}
 
 import antecede.core                      # whatever importing needs may be read now
-from antecede.core import Hybrid, HybridBasic, decode, encode
+from antecede.core import Setting, decode, encode, protocols
 
 touched = []
 armed = False
@@ -100,16 +100,20 @@ for module, names in (
         setattr(module, name, fail)
 
 armed = True
-for make in (Hybrid, HybridBasic):
-    a, b, c = make(0), make(1), make(2)
-    everyone = (a, b, c)
+for info in protocols():
+    everyone = [info.make(id, Setting(processes=3)) for id in range(3)]
     now = 0.0
     for turn in range(40):
-        everyone[turn % 3].send([(turn + 1) % 3, (turn + turn // 3) % 3], b"x", now)
+        if info.capabilities.multicast:
+            everyone[turn % 3].send([(turn + 1) % 3, (turn + turn // 3) % 3], b"x", now)
+        elif info.capabilities.unicast:
+            everyone[turn % 3].send([(turn + turn // 3) % 3], b"x", now)
+        else:
+            everyone[turn % 3].broadcast(b"x", now)
         for process in everyone:
             for out in process.frames_to_transmit():
                 if turn % 4:                # some frames are lost, so that timers run
-                    for frame in decode(encode([out.frame])):
+                    for frame in decode(encode([out.frame]), info.read_frame):
                         everyone[out.target].receive(process.id, frame, now)
             process.messages_to_deliver()
         now += 0.5

@@ -28,7 +28,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.frames import Ack, Frame, Message, Permit, Request
+from antecede.core.encoding import Frame
+from antecede.core.frames import Ack, Message, Permit, Request
 
 __all__ = ["Copy", "NaiveProcess", "Sent"]
 

@@ -15,6 +15,7 @@ from antecede.core import (
     Request,
     protocol,
 )
+from antecede.core.setting import Setting
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from tests.snapshot import snapshot
@@ -87,7 +88,7 @@ def test_a_time_that_is_none_is_the_drivers_fault_and_changes_nothing(
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_targets_may_come_from_anything_that_yields_process_ids(name: str) -> None:
-    process = protocol(name).factory(ProcessId(0), None)
+    process = protocol(name).make(ProcessId(0), Setting())
     process.send((ProcessId(i) for i in (1, 2)), b"", 0.0)
     process.send({ProcessId(1)}, b"", 0.0)
     targets = [transmit.target for transmit in process.frames_to_transmit()]

@@ -4,17 +4,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from antecede.core.frames import (
-    NUMBER_MAX,
-    VERSION,
-    Ack,
-    Frame,
-    Message,
-    Permit,
-    Request,
-    decode,
-    encode,
-)
+from antecede.core import encoding
+from antecede.core.encoding import NUMBER_MAX, VERSION, Frame, encode
+from antecede.core.frames import Ack, Message, Permit, Request, read_frame
 from antecede.errors import PeerError
 
 BOUNDARIES = [
@@ -76,6 +68,10 @@ frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Permit, numbers),
     st.builds(Request, numbers),
 )
+
+
+def decode(received: bytes | bytearray | memoryview) -> list[Frame]:
+    return encoding.decode(received, read_frame)
 
 
 def fields(frame: Frame) -> tuple[str, list[int | bool | bytes]]:

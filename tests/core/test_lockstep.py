@@ -21,9 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antecede.core.contract import Delivery, Process, ProcessId, Transmit
-from antecede.core.frames import Ack, Frame, Message, Permit, Request
+from antecede.core.encoding import Frame
+from antecede.core.frames import Ack, Message, Permit, Request
 from antecede.core.registry import protocol
 from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.setting import Setting
 from tests.core.naive_sps import Copy, NaiveProcess, Sent
 
 TIMEOUT_S = 1.0
@@ -155,10 +157,12 @@ class Network:
     """A naive and an indexed process at each place, and what is in flight between them."""
 
     def __init__(self, name: str, processes: int, naive: type[NaiveProcess]) -> None:
-        factory = protocol(name).factory
+        info = protocol(name)
         conservative = CONSERVATIVE[name]
         places = [ProcessId(place) for place in range(processes)]
-        self.indexed: list[Process] = [factory(place, POLICY) for place in places]
+        self.indexed: list[Process] = [
+            info.make(place, Setting(policy=POLICY)) for place in places
+        ]
         self.naive = [
             naive(place, conservative=conservative, timeout_s=TIMEOUT_S) for place in places
         ]

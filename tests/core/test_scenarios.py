@@ -14,6 +14,8 @@ from antecede.core import (
     protocol,
 )
 from antecede.core.contract import ProcessBase
+from antecede.core.setting import Setting
+from antecede.errors import LocalError
 from antecede.testing import Cluster
 from antecede.trace import Kind
 from tests.snapshot import snapshot
@@ -354,7 +356,7 @@ def test_a_lost_burst_is_transmitted_again_as_a_whole(name: str) -> None:
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_path_slower_than_the_first_time_out_is_learned(name: str) -> None:
     """Without loss, every message is in the end transmitted just once."""
-    sender, receiver = (protocol(name).factory(ProcessId(i), None) for i in (0, 1))
+    sender, receiver = (protocol(name).make(ProcessId(i), Setting()) for i in (0, 1))
     repeats = []
     for turn in range(8):
         start = 10.0 * turn
@@ -376,7 +378,7 @@ def test_a_path_slower_than_the_first_time_out_is_learned(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_clock_of_huge_numbers_stops_nothing(name: str) -> None:
-    process = protocol(name).factory(ProcessId(0), None)
+    process = protocol(name).make(ProcessId(0), Setting())
     process.send([ProcessId(1)], b"", 1.7e18)
     process.handle_timer(1.7e18)
     due = process.next_timer()
@@ -391,13 +393,17 @@ def test_the_kind_of_a_frame_is_what_its_encoding_begins_with() -> None:
         Frame().kind()
 
 
-def test_a_process_without_a_protocol_does_nothing() -> None:
+def test_a_process_without_a_protocol_refuses_all_but_time() -> None:
     bare = ProcessBase(ProcessId(0))
-    with pytest.raises(TypeError):
-        bare.send([ProcessId(1)], b"", 0.0)
+    for refused in (
+        lambda: bare.send([ProcessId(1)], b"", 0.0),
+        lambda: bare.broadcast(b"", 0.0),
+        lambda: bare.connect(ProcessId(1), 0.0),
+        lambda: bare.disconnect(ProcessId(1), 0.0),
+    ):
+        with pytest.raises(LocalError):
+            refused()
     with pytest.raises(TypeError):
         bare.receive(ProcessId(1), Permit(1), 0.0)
-    with pytest.raises(TypeError):
-        bare.handle_timer(0.0)
-    with pytest.raises(TypeError):
-        bare.next_timer()
+    bare.handle_timer(0.0)
+    assert bare.next_timer() is None

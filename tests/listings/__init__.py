@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from antecede.core.frames import Ack, Frame, Message, Permit, Request
+from antecede.core.encoding import Frame
+from antecede.core.frames import Ack, Message, Permit, Request
 from antecede.testing import Cluster
 from antecede.trace import Event, Kind, Verdict, judge
 

@@ -5,8 +5,8 @@ from math import exp, inf, nan, pi, sqrt
 
 import pytest
 
+from antecede.core.chance import begin, stir
 from antecede.errors import ConfigError
-from antecede.sim.chance import begin, stir
 from antecede.sim.delay import Delay, Everywhere, Geographic, Matrix, parse_delay
 from antecede.sim.distribution import (
     Constant,

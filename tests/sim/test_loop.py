@@ -9,6 +9,7 @@ import pytest
 
 from antecede.core import RetransmissionPolicy, protocol
 from antecede.core.contract import ProcessId
+from antecede.core.setting import Setting
 from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.loop import Loop
@@ -193,7 +194,7 @@ def test_a_run_stops_at_its_bound_and_is_the_beginning_of_the_whole_one(
 
 def test_a_run_in_slices_is_the_same_run() -> None:
     recorder = Recorder()
-    members = [protocol("hybrid").factory(ProcessId(i), None) for i in range(6)]
+    members = [protocol("hybrid").make(ProcessId(i), Setting()) for i in range(6)]
     loop = Loop(members, WILD, conversation(), recorder, 1)
     events, slices = 0, 0
     while loop.run(events_max=10):

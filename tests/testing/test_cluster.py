@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.frames import Ack, Frame, Message, Permit
+from antecede.core.encoding import Frame
+from antecede.core.frames import Ack, Message, Permit
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError, InternalError, LocalError
@@ -284,6 +285,15 @@ class Restless:
 
     def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
         return 1
+
+    def broadcast(self, payload: bytes, now: float) -> int:
+        return 1
+
+    def connect(self, peer: ProcessId, now: float) -> None:
+        pass
+
+    def disconnect(self, peer: ProcessId, now: float) -> None:
+        pass
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         pass

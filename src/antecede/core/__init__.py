@@ -5,11 +5,13 @@ of antecede above it. Start with :mod:`antecede.core.contract`.
 """
 
 from antecede.core.contract import Delivery, Process, ProcessId, Transmit
-from antecede.core.frames import Ack, Frame, Message, Permit, Request, decode, encode
+from antecede.core.encoding import Frame, decode, encode
+from antecede.core.frames import Ack, Message, Permit, Request
 from antecede.core.hybrid import Hybrid
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.registry import Capabilities, ProtocolInfo, protocol, protocols
 from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.setting import Setting
 
 __all__ = [
     "Ack",
@@ -25,6 +27,7 @@ __all__ = [
     "ProtocolInfo",
     "Request",
     "RetransmissionPolicy",
+    "Setting",
     "Transmit",
     "decode",
     "encode",

@@ -1,8 +1,9 @@
 """The contract between a process and whoever drives it.
 
-A *process* is one participant of a protocol: a pure state machine. It has three inputs,
+A *process* is one participant of a protocol: a pure state machine. It has these inputs,
 
-* ``send``: the application hands a message over,
+* ``send``, ``broadcast``: the application hands a message over,
+* ``connect``, ``disconnect``: an overlay has gained or lost a link out of this process,
 * ``receive``: the network hands over a frame of some peer,
 * ``handle_timer``: the time that ``next_timer`` asked for has come,
 
@@ -25,7 +26,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import NewType, Protocol
 
-from antecede.core.frames import Frame
+from antecede.core.encoding import Frame
 from antecede.errors import LocalError
 
 __all__ = [
@@ -104,6 +105,26 @@ class Process(Protocol):
         targets are empty or not process ids, or the payload is not bytes.
         """
 
+    def broadcast(self, payload: bytes, now: float) -> int:
+        """Accept a message for all members of the moment and return its number, from 1.
+
+        Drain the outputs afterwards; the process's own delivery is among them already.
+        Raise LocalError, and change nothing, if the protocol has no broadcast, or the
+        payload is not bytes.
+        """
+
+    def connect(self, peer: ProcessId, now: float) -> None:
+        """Learn that the overlay has a link to ``peer`` from now on, and drain.
+
+        Raise LocalError if the protocol uses no overlay.
+        """
+
+    def disconnect(self, peer: ProcessId, now: float) -> None:
+        """Learn that the overlay has no link to ``peer`` any more, and drain.
+
+        Raise LocalError if the protocol uses no overlay.
+        """
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Take a frame that arrived from ``source``, and drain the outputs afterwards.
 
@@ -126,8 +147,9 @@ class Process(Protocol):
 class ProcessBase:
     """What the protocols share: an identity, and the two output queues.
 
-    A subclass implements the inputs and ``next_timer``, as :class:`Process` says. Drivers
-    that are compiled call a process through this class.
+    A subclass implements the inputs that its protocol has, and ``next_timer`` if it has
+    timers, as :class:`Process` says. Drivers that are compiled call a process through
+    this class.
     """
 
     __slots__ = ("_deliveries", "_id", "_transmits")
@@ -145,19 +167,31 @@ class ProcessBase:
 
     def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
         """Accept a message for ``targets`` and return its number, from 1."""
-        raise TypeError("a bare ProcessBase has no protocol")
+        raise LocalError("this protocol has broadcast only")
+
+    def broadcast(self, payload: object, now: float) -> int:
+        """Accept a message for all members and return its number, from 1."""
+        raise LocalError("this protocol has no broadcast; name the targets")
+
+    def connect(self, peer: ProcessId, now: float) -> None:
+        """Learn that the overlay has a link to ``peer`` from now on."""
+        raise LocalError("this protocol uses no overlay")
+
+    def disconnect(self, peer: ProcessId, now: float) -> None:
+        """Learn that the overlay has no link to ``peer`` any more."""
+        raise LocalError("this protocol uses no overlay")
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Take a frame that arrived from ``source``."""
         raise TypeError("a bare ProcessBase has no protocol")
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due at ``now``."""
-        raise TypeError("a bare ProcessBase has no protocol")
+        """Do what is due at ``now``: nothing, without timers."""
+        check_now(now)
 
     def next_timer(self) -> float | None:
         """Tell when ``handle_timer`` wants to be called next, or None for never."""
-        raise TypeError("a bare ProcessBase has no protocol")
+        return None
 
     def frames_to_transmit(self) -> list[Transmit]:
         """Take the frames to transmit; they are the driver's now."""

@@ -1,73 +1,39 @@
-"""The frames that processes exchange, and how many bytes each takes on the wire.
+"""The frames of hybrid buffering, and how many bytes each takes on the wire.
 
-A frame names neither its sender nor its receiver: whoever carries it knows both, and so
-no field grows with the number of processes. Every number is written in as many bytes as
-the frame's *largest* number needs, a width that the first byte states. The predecessor of
-a message is smaller than the message's own number, hence the metadata of a message
-depends on how many messages its sender has sent (and, for the length of the payload, on
-that), never on how many processes there are or to whom the sender has spoken before.
+No field grows with the number of processes. The predecessor of a message is smaller than
+the message's own number, hence the metadata of a message depends on how many messages its
+sender has sent (and, for the length of the payload, on that), never on how many processes
+there are or to whom the sender has spoken before.
 
 ::
 
-    byte 0        kind (high nibble) · width - 1 (3 bits) · flag (lowest bit)
-    MESSAGE       number, predecessor (width bytes each), payload length (LEB128), payload
+    MESSAGE       number, predecessor, payload length (LEB128), payload
                   flag: the message needs no permit
     ACK           delivered [, arrived]          flag: `arrived` follows, it differs
     PERMIT        number                         flag: must be 0
     REQUEST       number                         flag: must be 0
 
-A datagram is one version byte followed by frames, back to back (`encode`, `decode`).
+The byte before each of these is described in :mod:`antecede.core.encoding`.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
-from antecede.errors import PeerError
+from antecede.core.encoding import (
+    Frame,
+    Reader,
+    varint_width,
+    width_of,
+    write_head,
+    write_number,
+    write_varint,
+)
 
-__all__ = [
-    "NUMBER_MAX",
-    "VERSION",
-    "Ack",
-    "Frame",
-    "Message",
-    "Permit",
-    "Request",
-    "decode",
-    "encode",
-]
-
-VERSION: Final = 1
-"""The version of this encoding: the first byte of every datagram."""
-
-NUMBER_MAX: Final = 2**63 - 1
-"""The largest message number: 292 years of a message every nanosecond."""
+__all__ = ["Ack", "Message", "Permit", "Request", "read_frame"]
 
 MESSAGE: Final = 1
 ACK: Final = 2
 PERMIT: Final = 3
 REQUEST: Final = 4
-
-
-class Frame:
-    """What one process hands the network for another."""
-
-    __slots__ = ()
-
-    def kind(self) -> int:
-        """Return the number that the encoding gives this kind of frame."""
-        raise TypeError("a bare Frame has no encoding")
-
-    def metadata_size(self) -> int:
-        """Count the bytes this frame adds to the payload it carries, if any."""
-        raise TypeError("a bare Frame has no encoding")
-
-    def size(self) -> int:
-        """Count the bytes of this frame on the wire."""
-        return self.metadata_size()
-
-    def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
-        raise TypeError("a bare Frame has no encoding")
 
 
 class Message(Frame):
@@ -106,23 +72,23 @@ class Message(Frame):
 
     def metadata_size(self) -> int:
         """Count the bytes around the payload."""
-        return 1 + 2 * _width(self.number) + _length_width(len(self.payload))
+        return 1 + 2 * width_of(self.number) + varint_width(len(self.payload))
 
-    def size(self) -> int:
-        """Count the bytes of this frame on the wire."""
-        return self.metadata_size() + len(self.payload)
+    def payload_size(self) -> int:
+        """Count the application's bytes."""
+        return len(self.payload)
+
+    def message_number(self) -> int:
+        """Return the number of the message."""
+        return self.number
 
     def write(self, buffer: bytearray) -> None:
         """Append the encoding of this frame to ``buffer``."""
-        width = _width(self.number)
-        buffer.append(_head(MESSAGE, width, self.permitted))
-        buffer += self.number.to_bytes(width, "big")
-        buffer += self.predecessor.to_bytes(width, "big")
-        length = len(self.payload)
-        while length > 0x7F:
-            buffer.append(length & 0x7F | 0x80)
-            length >>= 7
-        buffer.append(length)
+        width = width_of(self.number)
+        write_head(buffer, MESSAGE, width, self.permitted)
+        write_number(buffer, self.number, width)
+        write_number(buffer, self.predecessor, width)
+        write_varint(buffer, len(self.payload))
         buffer += self.payload
 
 
@@ -152,17 +118,17 @@ class Ack(Frame):
     def metadata_size(self) -> int:
         """Count the bytes of this frame on the wire."""
         if self.arrived == self.delivered:
-            return 1 + _width(self.delivered)
-        return 1 + 2 * _width(max(self.delivered, self.arrived))
+            return 1 + width_of(self.delivered)
+        return 1 + 2 * width_of(max(self.delivered, self.arrived))
 
     def write(self, buffer: bytearray) -> None:
         """Append the encoding of this frame to ``buffer``."""
         differs = self.arrived != self.delivered
-        width = _width(max(self.delivered, self.arrived))
-        buffer.append(_head(ACK, width, differs))
-        buffer += self.delivered.to_bytes(width, "big")
+        width = width_of(max(self.delivered, self.arrived))
+        write_head(buffer, ACK, width, differs)
+        write_number(buffer, self.delivered, width)
         if differs:
-            buffer += self.arrived.to_bytes(width, "big")
+            write_number(buffer, self.arrived, width)
 
 
 class Permit(Frame):
@@ -191,11 +157,11 @@ class Permit(Frame):
 
     def metadata_size(self) -> int:
         """Count the bytes of this frame on the wire."""
-        return 1 + _width(self.number)
+        return 1 + width_of(self.number)
 
     def write(self, buffer: bytearray) -> None:
         """Append the encoding of this frame to ``buffer``."""
-        _write_number(buffer, PERMIT, self.number)
+        _write_single(buffer, PERMIT, self.number)
 
 
 class Request(Frame):
@@ -220,109 +186,31 @@ class Request(Frame):
 
     def metadata_size(self) -> int:
         """Count the bytes of this frame on the wire."""
-        return 1 + _width(self.number)
+        return 1 + width_of(self.number)
 
     def write(self, buffer: bytearray) -> None:
         """Append the encoding of this frame to ``buffer``."""
-        _write_number(buffer, REQUEST, self.number)
+        _write_single(buffer, REQUEST, self.number)
 
 
-def encode(frames: Iterable[Frame]) -> bytes:
-    """Encode ``frames`` as one datagram."""
-    buffer = bytearray()
-    buffer.append(VERSION)
-    for frame in frames:
-        frame.write(buffer)
-    return bytes(buffer)
-
-
-def decode(received: bytes | bytearray | memoryview) -> list[Frame]:
-    """Decode a datagram, or raise PeerError, which says what is wrong with it."""
-    datagram = bytes(received)
-    if not datagram:
-        raise PeerError("empty datagram")
-    if datagram[0] != VERSION:
-        raise PeerError(f"datagram of version {datagram[0]}, expected {VERSION}")
-    frames: list[Frame] = []
-    reader = _Reader(datagram)
-    while reader.position < len(datagram):
-        frames.append(_read_frame(reader))
-    return frames
-
-
-class _Reader:
-    """A position in a datagram that never passes its end."""
-
-    __slots__ = ("data", "position")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.position = 1
-
-    def take(self, count: int) -> bytes:
-        start = self.position
-        if count > len(self.data) - start:
-            raise PeerError(f"datagram cut short: {count} more bytes at {start} promised")
-        self.position = start + count
-        return self.data[start : start + count]
-
-    def number(self, width: int) -> int:
-        number = int.from_bytes(self.take(width), "big")
-        if number > NUMBER_MAX:
-            raise PeerError(f"number {number} out of range")
-        return number
-
-    def length(self) -> int:
-        length = 0
-        shift = 0
-        while True:
-            byte = self.take(1)[0]
-            length |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return length
-            shift += 7
-            if shift > 28:
-                raise PeerError("payload length out of range")
-
-
-def _read_frame(reader: _Reader) -> Frame:
-    head = reader.take(1)[0]
-    kind = head >> 4
-    width = (head >> 1 & 7) + 1
-    flag = bool(head & 1)
+def read_frame(reader: Reader) -> Frame:
+    """Read one frame of hybrid buffering."""
+    kind = reader.head()
+    flag = reader.flag
     if kind == MESSAGE:
-        number = reader.number(width)
-        predecessor = reader.number(width)
-        return Message(number, predecessor, flag, reader.take(reader.length()))
+        number = reader.number()
+        predecessor = reader.number()
+        return Message(number, predecessor, flag, reader.payload())
     if kind == ACK:
-        delivered = reader.number(width)
-        return Ack(delivered, reader.number(width) if flag else delivered)
+        delivered = reader.number()
+        return Ack(delivered, reader.number() if flag else delivered)
     if flag or kind not in (PERMIT, REQUEST):
-        raise PeerError(f"unknown frame head 0x{head:02x}")
-    number = reader.number(width)
+        raise reader.refuse()
+    number = reader.number()
     return Permit(number) if kind == PERMIT else Request(number)
 
 
-def _width(number: int) -> int:
-    """Count the bytes that ``number`` needs: one to eight."""
-    if number < 0x100:
-        return 1
-    if number < 0x10000:
-        return 2
-    if number < 0x1000000:
-        return 3
-    return (number.bit_length() + 7) // 8
-
-
-def _length_width(length: int) -> int:
-    return 1 if length < 0x80 else (length.bit_length() + 6) // 7
-
-
-def _head(kind: int, width: int, flag: bool) -> int:
-    return kind << 4 | (width - 1) << 1 | (1 if flag else 0)
-
-
-def _write_number(buffer: bytearray, kind: int, number: int) -> None:
-    width = _width(number)
-    buffer.append(_head(kind, width, False))
-    buffer += number.to_bytes(width, "big")
+def _write_single(buffer: bytearray, kind: int, number: int) -> None:
+    width = width_of(number)
+    write_head(buffer, kind, width)
+    write_number(buffer, number, width)

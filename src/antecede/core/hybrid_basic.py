@@ -34,7 +34,8 @@ from antecede.core.contract import (
     checked_payload,
     checked_targets,
 )
-from antecede.core.frames import Ack, Frame, Message, Permit, Request
+from antecede.core.encoding import Frame
+from antecede.core.frames import Ack, Message, Permit, Request
 from antecede.core.pair import Copy, MissingPermit, Peer
 from antecede.core.retransmission import RetransmissionPolicy, TimerQueue
 from antecede.core.sliding import SlidingArray, SlidingMap

@@ -14,7 +14,7 @@ from math import inf
 from operator import attrgetter
 from typing import Final
 
-from antecede.core.frames import Frame
+from antecede.core.encoding import Frame
 from antecede.sim.workload import Sending
 
 __all__ = ["Agenda", "Happening"]

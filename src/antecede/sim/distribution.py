@@ -1,14 +1,14 @@
 """The usual distributions, for delays, gaps between sends, job lengths and payload sizes.
 
-A distribution turns a state of :mod:`antecede.sim.chance` into a number that is finite and
+A distribution turns a state of :mod:`antecede.core.chance` into a number that is finite and
 at least 0. On the command line it is a word and its parameters, ``uniform:0.01,0.1``; a
 bare number is a constant (:func:`parse_distribution`).
 """
 
 from math import inf
 
+from antecede.core.chance import exponential, lognormal, normal, uniform
 from antecede.errors import ConfigError
-from antecede.sim.chance import exponential, lognormal, normal, uniform
 
 __all__ = [
     "Constant",

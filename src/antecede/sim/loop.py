@@ -8,10 +8,11 @@ that is a linear extension of happened-before.
 from math import inf
 from typing import Final
 
+from antecede.core.chance import begin, stir
 from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit
-from antecede.core.frames import Frame, Message
+from antecede.core.encoding import Frame
+from antecede.core.frames import Message
 from antecede.sim.agenda import Agenda, Happening
-from antecede.sim.chance import begin, stir
 from antecede.sim.network import Network, Wire
 from antecede.sim.workload import Sending, Workload
 from antecede.trace.event import Kind

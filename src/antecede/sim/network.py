@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+from antecede.core.chance import stir, uniform
 from antecede.errors import ConfigError
-from antecede.sim.chance import stir, uniform
 from antecede.sim.delay import Delay, Everywhere
 from antecede.sim.distribution import Constant
 

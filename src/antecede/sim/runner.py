@@ -9,6 +9,7 @@ from math import inf
 from antecede.core.contract import ProcessId
 from antecede.core.registry import protocol
 from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from antecede.sim.loop import Loop
 from antecede.sim.network import Network, check_processes
@@ -95,7 +96,12 @@ def run(
         raise ConfigError(f"the end must be a time of at least 0, got {until_s}")
     if network.crashes:
         until_s = min(until_s, max(when for _, when in network.crashes) + AFTERMATH_S)
-    members = [info.factory(ProcessId(i), policy) for i in range(workload.processes)]
+    setting = Setting(
+        processes=workload.processes,
+        policy=policy if policy is not None else RetransmissionPolicy(),
+        seed=seed,
+    )
+    members = [info.make(ProcessId(i), setting) for i in range(workload.processes)]
     loop = Loop(members, network, workload, recorder, seed)
     with _resting_collector():
         while loop.run(until_s, EVENTS_PER_REPORT):

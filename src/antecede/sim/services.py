@@ -4,8 +4,8 @@ The id of an answer is made from the id and the source of what it answers, so th
 the same under every protocol, and no two answers of a process share one.
 """
 
+from antecede.core.chance import stir, uniform
 from antecede.errors import ConfigError
-from antecede.sim.chance import stir, uniform
 from antecede.sim.workload import GAP, TARGET, Pace, Paced, Sending, Traffic, Uniform
 
 __all__ = ["Conversation", "Microservices", "Pipeline", "RequestReply"]

@@ -12,8 +12,8 @@ answer are in :mod:`antecede.sim.services`, fixed programs in :mod:`antecede.sim
 
 from dataclasses import dataclass, field
 
+from antecede.core.chance import begin, stir, uniform
 from antecede.errors import ConfigError
-from antecede.sim.chance import begin, stir, uniform
 from antecede.sim.distribution import Constant, Distribution
 
 __all__ = [

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from random import Random
 
 from antecede.core.contract import Process, ProcessId
-from antecede.core.frames import Frame
+from antecede.core.encoding import Frame
 from antecede.core.registry import protocol
 from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.setting import Setting
 from antecede.errors import InternalError, LocalError
 from antecede.trace import Event, Kind, Recorder, Verdict, judge
 
 __all__ = ["Cluster", "Packet"]
+
+DEFAULT_POLICY = RetransmissionPolicy()
 
 SETTLE_STEPS_MAX = 200_000
 """A cluster that needs more steps than this to come to rest never will."""
@@ -56,6 +59,7 @@ class Cluster:
         processes: int,
         *,
         policy: RetransmissionPolicy | None = None,
+        setting: Setting | None = None,
         make: Callable[[ProcessId], Process] | None = None,
     ) -> None:
         """Join ``processes`` processes of the protocol called ``name``.
@@ -64,12 +68,16 @@ class Cluster:
             name: A protocol of the registry.
             processes: How many; their ids are 0 and up.
             policy: The retransmission policy, None for the default.
+            setting: What every process is told, in place of the policy and the number of
+                processes.
             make: Makes a process, for tests of a process outside the registry.
         """
         self.processes: list[Process]
         if make is None:
-            factory = protocol(name).factory
-            self.processes = [factory(ProcessId(i), policy) for i in range(processes)]
+            info = protocol(name)
+            if setting is None:
+                setting = Setting(processes=processes, policy=policy or DEFAULT_POLICY)
+            self.processes = [info.make(ProcessId(i), setting) for i in range(processes)]
         else:
             self.processes = [make(ProcessId(i)) for i in range(processes)]
         self.in_flight = []
@@ -95,6 +103,23 @@ class Cluster:
         self._recorder.sent(source, number, targets, self.now)
         self._drain(source)
         return number
+
+    def broadcast(self, source: int, payload: bytes = b"") -> int:
+        """Let ``source`` send a message to all members, and return its number."""
+        number = self.processes[source].broadcast(payload, self.now)
+        self._recorder.sent(source, number, None, self.now)
+        self._drain(source)
+        return number
+
+    def connect(self, source: int, target: int) -> None:
+        """Give the overlay a link from ``source`` to ``target``."""
+        self.processes[source].connect(ProcessId(target), self.now)
+        self._drain(source)
+
+    def disconnect(self, source: int, target: int) -> None:
+        """Take the link from ``source`` to ``target`` out of the overlay."""
+        self.processes[source].disconnect(ProcessId(target), self.now)
+        self._drain(source)
 
     def arrive(self, index: int = 0) -> None:
         """Let the packet at ``index`` of :attr:`in_flight` arrive."""
@@ -144,7 +169,7 @@ class Cluster:
 
     def verdict(self, *, complete: bool = True) -> Verdict:
         """Judge the run so far; ``complete`` if what is undelivered counts as lost."""
-        return judge(self.history, complete=complete)
+        return judge(self.history, complete=complete, processes=len(self.processes))
 
     def delivered(self, process: int) -> list[tuple[int, int]]:
         """Return what ``process`` has delivered so far, as (source, number), in order."""

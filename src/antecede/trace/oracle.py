@@ -15,6 +15,9 @@ events at different processes is not used. A run holds if, at every process:
 * once: nothing is delivered twice;
 * genuine: nothing is delivered that was not sent to this process (from nowhere);
 * live: everything that was sent to this process is delivered.
+
+A send without targets is a broadcast. Any process may deliver it; those that are members
+from the beginning to the end, without joining, leaving or crashing, must.
 """
 
 from collections import deque
@@ -105,7 +108,10 @@ class _Run:
     """A run, taken apart: who did what in which order, and what happened before what."""
 
     histories: dict[int, list[tuple[Kind, MessageId]]] = field(default_factory=dict)
-    targets: dict[MessageId, frozenset[int]] = field(default_factory=dict)
+    targets: dict[MessageId, frozenset[int] | None] = field(default_factory=dict)
+    """None for a broadcast."""
+    stable: set[int] = field(default_factory=set)
+    """The processes that are members from the beginning to the end."""
     bits: dict[MessageId, int] = field(default_factory=dict)
     before: dict[MessageId, int] = field(default_factory=dict)
     """For each message, the set of all messages that happened before it."""
@@ -113,19 +119,21 @@ class _Run:
     """For each message, what its sender had sent or delivered before, latest first."""
 
 
-def judge(events: Iterable[Event], *, complete: bool = True) -> Verdict:
+def judge(events: Iterable[Event], *, complete: bool = True, processes: int = 0) -> Verdict:
     """Judge a run.
 
     Args:
         events: The run; events of one process must be in the order of its history.
         complete: The run went on until nothing was left to do, so that a message which
             was not delivered by then never will be.
+        processes: How many processes there are, with ids from 0; those that appear in
+            the events are there in any case.
 
     Raises:
-        ConfigError: The events are no run: a message is sent twice, or by another, or to
-            nobody knows whom, or is delivered before it can have been sent.
+        ConfigError: The events are no run: a message is sent twice, or by another, or
+            is delivered before it can have been sent.
     """
-    run = _take_apart(events)
+    run = _take_apart(events, processes)
     _build_happened_before(run)
     violations: list[Violation] = []
     for process in sorted(run.histories):
@@ -143,9 +151,14 @@ def judge(events: Iterable[Event], *, complete: bool = True) -> Verdict:
     )
 
 
-def _take_apart(events: Iterable[Event]) -> _Run:
+def _take_apart(events: Iterable[Event], processes: int) -> _Run:
     run = _Run()
+    run.stable.update(range(processes))
+    unstable: set[int] = set()
     for event in events:
+        run.stable.add(event.process)
+        if event.kind in (Kind.JOIN, Kind.LEAVE, Kind.CRASH):
+            unstable.add(event.process)
         if event.kind is not Kind.SEND and event.kind is not Kind.DELIVER:
             continue
         if event.source is None or event.number is None:
@@ -155,10 +168,10 @@ def _take_apart(events: Iterable[Event]) -> _Run:
         if event.kind is Kind.SEND:
             if message in run.targets or event.source != event.process:
                 raise ConfigError(f"message {message} is sent twice, or by another")
-            if event.targets is None:
-                raise ConfigError(f"a send without its targets: {event}")
-            run.targets[message] = frozenset(event.targets)
+            targets = event.targets
+            run.targets[message] = None if targets is None else frozenset(targets)
             run.bits[message] = 1 << len(run.bits)
+    run.stable -= unstable
     return run
 
 
@@ -197,7 +210,8 @@ def _judge_process(run: _Run, process: int) -> list[Violation]:
     for kind, message in run.histories[process]:
         if kind is not Kind.DELIVER:
             continue
-        if process not in run.targets.get(message, ()):
+        targets = run.targets.get(message, frozenset())
+        if targets is not None and process not in targets:
             violations.append(
                 Violation(property=Property.GENUINE, process=process, message=message)
             )
@@ -247,7 +261,7 @@ def _judge_liveness(run: _Run) -> list[Violation]:
     sent = {
         (process, message)
         for message, targets in run.targets.items()
-        for process in targets
+        for process in (run.stable if targets is None else targets)
     }
     return [
         Violation(property=Property.LIVE, process=process, message=message)

@@ -5,7 +5,7 @@ from struct import Struct
 from typing import Final
 
 from antecede.core.contract import Delivery, Transmit
-from antecede.core.frames import Frame, Message
+from antecede.core.encoding import Frame
 from antecede.trace.event import Event, Kind
 
 __all__ = ["KINDS", "ROW", "PackedRecorder", "Recorder"]
@@ -39,6 +39,7 @@ class Recorder:
         "events",
         "metadata_bytes",
         "payload_bytes",
+        "relays",
         "retransmissions",
     )
 
@@ -48,6 +49,8 @@ class Recorder:
     """How many frames without a message were transmitted."""
     retransmissions: int
     """How many copies of messages were transmitted again."""
+    relays: int
+    """How many times a process passed on a message of another."""
     dropped_frames: int
     """How many frames the network lost."""
     payload_bytes: int
@@ -60,24 +63,38 @@ class Recorder:
         self.events = []
         self.control_frames = 0
         self.retransmissions = 0
+        self.relays = 0
         self.dropped_frames = 0
         self.payload_bytes = 0
         self.metadata_bytes = 0
 
-    def sent(self, process: int, number: int, targets: Sequence[int], now: float) -> None:
-        """Record that the application at ``process`` sent its message ``number``."""
+    def sent(
+        self, process: int, number: int, targets: Sequence[int] | None, now: float
+    ) -> None:
+        """Record that the application at ``process`` sent its message ``number``.
+
+        Without targets it is a broadcast to the members of the moment.
+        """
         self.row(process, now, SEND, process, number, NONE, NONE, NONE, targets)
 
     def arrived(self, process: int, source: int, frame: Frame, now: float) -> None:
-        """Record that a frame of ``source`` reached ``process``, if it is a message."""
-        if isinstance(frame, Message):
-            self.row(process, now, ARRIVE, source, frame.number, process, NONE, NONE, None)
+        """Record that a frame from ``source`` reached ``process``, if it is a message."""
+        number = frame.message_number()
+        if number > 0:
+            origin = frame.message_source()
+            if origin < 0:
+                origin = source
+            self.row(process, now, ARRIVE, origin, number, process, NONE, NONE, None)
 
     def dropped(self, process: int, target: int, frame: Frame, now: float) -> None:
         """Record that the network lost a frame of ``process`` to ``target``."""
         self.dropped_frames += 1
-        if isinstance(frame, Message):
-            self.row(process, now, DROP, process, frame.number, target, NONE, NONE, None)
+        number = frame.message_number()
+        if number > 0:
+            origin = frame.message_source()
+            if origin < 0:
+                origin = process
+            self.row(process, now, DROP, origin, number, target, NONE, NONE, None)
         else:
             self.row(process, now, DROP, NONE, NONE, target, NONE, NONE, None)
 
@@ -92,15 +109,21 @@ class Recorder:
         target = transmit.target
         metadata = frame.metadata_size()
         self.metadata_bytes += metadata
-        if isinstance(frame, Message):
+        number = frame.message_number()
+        if number > 0:
+            origin = frame.message_source()
             kind = RELEASE
+            if origin < 0:
+                origin = process
             if transmit.repeat:
                 kind = TRANSMIT
                 self.retransmissions += 1
-            number = frame.number
-            size = len(frame.payload)
+            elif origin != process:
+                kind = TRANSMIT
+                self.relays += 1
+            size = frame.payload_size()
             self.payload_bytes += size
-            self.row(process, now, kind, process, number, target, size, metadata, None)
+            self.row(process, now, kind, origin, number, target, size, metadata, None)
         else:
             self.control_frames += 1
             self.row(process, now, CONTROL, NONE, NONE, target, 0, metadata, None)

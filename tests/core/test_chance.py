@@ -9,7 +9,7 @@ from math import exp, log, sqrt
 
 import pytest
 
-from antecede.sim.chance import begin, exponential, lognormal, normal, stir, uniform
+from antecede.core.chance import begin, exponential, lognormal, normal, stir, uniform
 
 BITS = 30
 """How wide a state is."""

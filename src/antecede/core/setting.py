@@ -1,0 +1,44 @@
+"""What a process knows of the world it starts in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from antecede.core.contract import ProcessId
+from antecede.core.retransmission import RetransmissionPolicy
+from antecede.errors import ConfigError
+
+__all__ = ["Setting"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What a driver tells every process of a run, the same to all.
+
+    A protocol takes from it what it needs, and raises ConfigError if that is missing.
+    """
+
+    processes: int = 0
+    """How many members there are, with ids from 0; 0 where nobody knows."""
+    policy: RetransmissionPolicy = field(default_factory=RetransmissionPolicy)
+    """When to transmit again."""
+    reliable: bool = False
+    """The network loses and duplicates nothing, and keeps the order of each pair if the
+    protocol assumes so: the link layer is left out."""
+    links: Sequence[Sequence[int]] | None = None
+    """An overlay: for each process, to whom it has links at first."""
+    parents: Sequence[int] | None = None
+    """A tree: for each process, its parent; the root is its own."""
+    seed: int = 0
+    """For protocols that draw random numbers."""
+
+    def group(self, name: str) -> int:
+        """Return the number of members; raise ConfigError if ``name`` does not get it."""
+        if self.processes < 1:
+            raise ConfigError(f"{name} must know how many processes there are")
+        return self.processes
+
+    def links_of(self, id: ProcessId) -> Sequence[int]:
+        """Return to whom the process has links at first."""
+        if self.links is None:
+            return [peer for peer in range(self.processes) if peer != id]
+        return self.links[id]
