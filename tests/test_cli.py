@@ -135,4 +135,7 @@ def test_protocols_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None
     names = [info.name for info in protocols()]
     assert [row["name"] for row in table] == names
     assert all(f"\n{name}" in f"\n{text}" for name in names)
-    assert all(row["loss"] and row["multicast"] for row in table)
+    able = {row["name"]: row for row in table}
+    assert able["hybrid"]["loss"]
+    assert able["hybrid"]["multicast"]
+    assert not able["fifo"]["causal"]

@@ -120,6 +120,11 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
     add("loss", float, "probability that a frame is lost")
     add("duplicate", float, "probability that a frame arrives twice")
     add("reorder", float, "probability that a frame is held back")
+    parser.add_argument(
+        "--reliable",
+        action="store_true",
+        help="a network that loses nothing, and no link layer to make it so",
+    )
     add("seed", int, "the same seed gives the same run")
     add("until_s", float, "virtual second at which to stop")
 

@@ -53,18 +53,26 @@ def record(
 ) -> tuple[Outcome, list[Event]]:
     recorder = Recorder()
     outcome = run(
-        name, workload, network, recorder, seed=seed, policy=policy, until_s=until_s
+        name,
+        workload,
+        network,
+        recorder,
+        seed=seed,
+        setting=Setting(policy=policy or RetransmissionPolicy()),
+        until_s=until_s,
     )
     return outcome, recorder.events
 
 
-def packed(seed: int, rows_max: int) -> tuple[list[tuple[bytes, int]], list[Sequence[int]]]:
+def packed(
+    seed: int, rows_max: int
+) -> tuple[list[tuple[bytes, int]], list[Sequence[int] | None]]:
     """Return the batches of a run, and the targets of all its sends."""
     batches: list[tuple[bytes, int]] = []
-    targets: list[Sequence[int]] = []
+    targets: list[Sequence[int] | None] = []
 
-    def write(rows: bytearray, count: int, sends: list[Sequence[int]]) -> None:
-        batches.append((bytes(rows[: count * 45]), count))
+    def write(rows: bytearray, count: int, sends: list[Sequence[int] | None]) -> None:
+        batches.append((bytes(rows[: count * 37]), count))
         targets.extend(sends)
 
     recorder = PackedRecorder(write, rows_max)
@@ -81,16 +89,14 @@ def test_the_same_seed_gives_a_byte_equal_history_and_another_another() -> None:
 
 
 def test_packed_rows_say_what_events_say() -> None:
-    """Little-endian: process, seq, time, kind, source, number, target, two sizes."""
-    row = Struct("<iqdBiqiii")
+    """Little-endian: process, time, kind, source, number, target, two sizes."""
+    row = Struct("<idBiqiii")
     batches, targets = packed(3, 100)
     rows = [fields for rows, _ in batches for fields in row.iter_unpack(rows)]
     sends = iter(targets)
-    seqs: dict[int, int] = {}
     _, events = record(conversation(), seed=3)
     assert len(rows) == len(events) > 1000
     for fields, event in zip(rows, events, strict=True):
-        seqs[event.process] = seq = seqs.get(event.process, -1) + 1
         optional = (
             event.source,
             event.number,
@@ -100,13 +106,14 @@ def test_packed_rows_say_what_events_say() -> None:
         )
         assert fields == (
             event.process,
-            seq,
             event.time,
             list(Kind).index(event.kind),
             *(-1 if value is None else value for value in optional),
         )
         if event.kind is Kind.SEND:
-            assert tuple(next(sends)) == event.targets
+            named = next(sends)
+            assert named is not None
+            assert tuple(named) == event.targets
         else:
             assert event.targets is None
     assert next(sends, None) is None
@@ -120,7 +127,7 @@ def test_rows_are_handed_over_whenever_there_are_so_many(rows_max: int) -> None:
     total = len(record(conversation(), seed=3)[1])
     full, rest = divmod(total, rows_max)
     assert counts == [rows_max] * full + [rest] * (rest > 0)
-    assert all(len(rows) == count * 45 for rows, count in batches)
+    assert all(len(rows) == count * 37 for rows, count in batches)
 
 
 def test_a_recorder_counts_frames_and_bytes_as_its_events_do() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from antecede.core import RetransmissionPolicy
+from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere, Matrix
 from antecede.sim.distribution import Constant, Exponential
@@ -36,7 +37,14 @@ def record(
     seed: int = 0,
 ) -> tuple[Outcome, list[Event]]:
     recorder = Recorder()
-    outcome = run(protocol, workload, network, recorder, seed=seed, policy=policy)
+    outcome = run(
+        protocol,
+        workload,
+        network,
+        recorder,
+        seed=seed,
+        setting=Setting(policy=policy or RetransmissionPolicy()),
+    )
     return outcome, recorder.events
 
 

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from antecede.core import RetransmissionPolicy
+from antecede.core import RetransmissionPolicy, Setting
 from antecede.errors import ConfigError
 from antecede.sim import Network, Scenario, Simulation, simulate
 from antecede.trace import Kind
@@ -47,7 +47,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
 
 def test_without_faults_nothing_is_lost_or_transmitted_again() -> None:
     policy = RetransmissionPolicy(initial_s=10, minimum_s=10, maximum_s=10)
-    run = simulate(Scenario(delay="exponential:0.01"), policy=policy)
+    run = simulate(Scenario(delay="exponential:0.01"), setting=Setting(policy=policy))
     assert run.verdict.held
     assert run.outcome.retransmissions == 0
     assert run.outcome.dropped_frames == 0

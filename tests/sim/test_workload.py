@@ -102,10 +102,15 @@ def test_the_work_is_the_same_in_whatever_order_messages_are_delivered(name: str
     )
 
 
+def others(process: int) -> tuple[int, ...]:
+    """Whom a broadcast is for, under a protocol that has multicast only."""
+    return tuple(other for other in range(7) if other != process)
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_protocol_gets_the_same_work(name: str) -> None:
     wanted = Counter(
-        (process, tuple(sending.targets), sending.payload_bytes)
+        (process, tuple(sending.targets) or others(process), sending.payload_bytes)
         for process, sending in play(MAKERS[name](PACE))
     )
     for protocol in PROTOCOLS:
@@ -209,9 +214,13 @@ def test_the_largest_fan_out_of_groups_is_one_less_than_the_largest_group(
     assert Groups(processes, 1, PACE, group=group).fan_out_max == group - 1
 
 
-def test_a_broadcast_goes_to_all_others() -> None:
-    for process, sending in play(Broadcast(5, 3, PACE)):
-        assert sorted([process, *sending.targets]) == [0, 1, 2, 3, 4]
+def test_a_broadcast_names_nobody_and_a_protocol_with_multicast_all_others() -> None:
+    assert Broadcast(5, 3, PACE).broadcast
+    assert all(not sending.targets for _, sending in play(Broadcast(5, 3, PACE)))
+    sends = [e for e in record(Broadcast(5, 3, PACE)) if e.kind is Kind.SEND]
+    assert len(sends) == 15
+    for event in sends:
+        assert sorted([event.process, *(event.targets or ())]) == [0, 1, 2, 3, 4]
 
 
 def test_a_pipeline_passes_every_message_on_from_process_to_process() -> None:

@@ -69,6 +69,8 @@ class Network:
     """The probability that it arrives twice, the second time with a delay of its own."""
     reorder: float = 0.0
     """The probability that it is held back for another delay."""
+    fifo: bool = False
+    """A frame never overtakes another of its pair: it arrives with it at the earliest."""
     partitions: tuple[Partition, ...] = ()
     pauses: tuple[Pause, ...] = ()
     crashes: tuple[tuple[int, float], ...] = ()
@@ -85,6 +87,8 @@ class Network:
         for name, value in (("duplicate", self.duplicate), ("reorder", self.reorder)):
             if not 0 <= value <= 1:
                 raise ConfigError(f"{name} must be from 0 to 1, got {value}")
+        if self.fifo and self.duplicate > 0:
+            raise ConfigError("a network that duplicates frames keeps no order")
         for _, seconds in (*self.crashes, *self.service_s):
             if not 0 <= seconds < inf:
                 raise ConfigError(f"a time must be finite and at least 0, got {seconds}")
@@ -99,14 +103,22 @@ class Wire:
         "_delay",
         "_duplicate",
         "_free",
+        "_last",
         "_loss",
         "_reorder",
         "again",
         "chancy",
+        "fifo",
+        "narrow",
+        "orderly",
     )
 
     chancy: bool
     """Whether anything depends on a frame's fate."""
+    narrow: bool
+    """Whether anything depends on a frame's size."""
+    orderly: bool
+    """Whether frames of a pair all arrive, once, in the order transmitted."""
 
     again: float
     """When the frame carried last arrives a second time; infinite if it does not."""
@@ -121,7 +133,12 @@ class Wire:
         self._free: dict[int, float] = {}
         self._cuts = [_Cut(partition) for partition in network.partitions]
         self.again = inf
-        self.chancy = self._delay.chancy or self._loss + self._duplicate + self._reorder > 0
+        self.fifo = network.fifo
+        self._last: dict[tuple[int, int], float] = {}
+        hostile = self._loss + self._duplicate + self._reorder > 0
+        self.chancy = self._delay.chancy or hostile
+        self.narrow = self._bandwidth != inf
+        self.orderly = not self.chancy and not self._cuts
 
     def carry(self, source: int, target: int, size: int, fate: int, now: float) -> float:
         """Return when the frame arrives, infinite if it is lost; then see ``again``.
@@ -135,7 +152,7 @@ class Wire:
         """
         self.again = inf
         leaves = now
-        if self._bandwidth != inf:
+        if self.narrow:
             leaves = max(now, self._free.get(source, 0.0)) + size / self._bandwidth
             self._free[source] = leaves
         if self._loss > 0 and uniform(stir(fate, LOSS)) < self._loss:
@@ -149,6 +166,10 @@ class Wire:
             arrives += delay.draw(source, target, stir(fate, DELAY_REORDERED))
         if self._duplicate > 0 and uniform(stir(fate, DUPLICATE)) < self._duplicate:
             self.again = leaves + delay.draw(source, target, stir(fate, DELAY_DUPLICATE))
+        if self.fifo:
+            pair = (source, target)
+            arrives = max(arrives, self._last.get(pair, 0.0))
+            self._last[pair] = arrives
         return arrives
 
 

@@ -3,18 +3,18 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from antecede.core.contract import ProcessId
-from antecede.core.registry import protocol
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.registry import ProtocolInfo, protocol
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError
+from antecede.sim.churn import Churn
 from antecede.sim.loop import Loop
 from antecede.sim.network import Network, check_processes
 from antecede.sim.workload import Workload
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorder import Tally
 
 __all__ = ["Outcome", "run"]
 
@@ -41,13 +41,16 @@ class Outcome:
     sender_wait_s: float | None
     """The mean from send to release, over all copies; None if the run is not complete."""
     wire_s: float | None
-    """The mean from release to the first arrival, retransmissions included."""
+    """The mean from release to the first arrival, retransmissions included; where messages
+    are relayed, to their delivery."""
     receiver_wait_s: float | None
     """The mean from the first arrival to delivery."""
     control_frames: int
     """Frames without a message."""
     retransmissions: int
     """Copies of messages transmitted again."""
+    relays: int
+    """Times that a process passed on a message of another."""
     dropped_frames: int
     """Frames that the network lost."""
     payload_bytes: int
@@ -65,10 +68,11 @@ def run(
     name: str,
     workload: Workload,
     network: Network,
-    recorder: Recorder,
+    recorder: Tally,
     *,
     seed: int = 0,
-    policy: RetransmissionPolicy | None = None,
+    setting: Setting | None = None,
+    churn: Churn | None = None,
     until_s: float = inf,
     report: Callable[[Loop], None] | None = None,
 ) -> Outcome:
@@ -80,7 +84,9 @@ def run(
         network: What happens to frames and processes.
         recorder: What gets to see every event; a new one.
         seed: What the network's random numbers depend on.
-        policy: The retransmission policy, None for the default.
+        setting: What every process is told; the number of processes is the workload's,
+            and without a seed of its own it gets the run's.
+        churn: Who comes and goes, for a broadcast protocol with dynamic membership.
         until_s: The virtual time at which to stop at the latest.
         report: Is called now and then, for a display of progress.
 
@@ -89,25 +95,31 @@ def run(
             process that there is not.
     """
     info = protocol(name)
-    if workload.fan_out_max > 1 and not info.capabilities.multicast:
-        raise ConfigError(f"{name} has no multicast, which this workload needs")
+    able = info.capabilities
+    _check_able(info, workload, churn)
     check_processes(network, workload.processes)
+    if churn is not None:
+        churn.check_processes(workload.processes)
     if not until_s >= 0:
         raise ConfigError(f"the end must be a time of at least 0, got {until_s}")
     if network.crashes:
         until_s = min(until_s, max(when for _, when in network.crashes) + AFTERMATH_S)
-    setting = Setting(
-        processes=workload.processes,
-        policy=policy if policy is not None else RetransmissionPolicy(),
-        seed=seed,
+    setting = setting if setting is not None else Setting()
+    setting = replace(
+        setting, processes=workload.processes, seed=setting.seed if setting.seed else seed
     )
+    if setting.reliable:
+        network = _reliable(network, fifo=not able.reordering)
     members = [info.make(ProcessId(i), setting) for i in range(workload.processes)]
-    loop = Loop(members, network, workload, recorder, seed)
+    loop = Loop(
+        members, network, workload, recorder, seed, churn, able.relays, able.broadcast
+    )
     with _resting_collector():
         while loop.run(until_s, EVENTS_PER_REPORT):
             if report is not None:
                 report(loop)
-    copies = loop.copies
+    waits = loop.waits
+    copies = waits.copies
 
     def mean(later_s: float, earlier_s: float) -> float | None:
         """Sums tell a mean only if every copy went all the way."""
@@ -120,15 +132,40 @@ def run(
         events=loop.events,
         duration_s=loop.active_s,
         copies=copies,
-        sender_wait_s=mean(loop.released_s, loop.sent_s),
-        wire_s=mean(loop.arrived_s, loop.released_s),
-        receiver_wait_s=mean(loop.delivered_s, loop.arrived_s),
+        sender_wait_s=mean(waits.released_s, waits.sent_s),
+        wire_s=mean(waits.arrived_s, waits.released_s),
+        receiver_wait_s=mean(waits.delivered_s, waits.arrived_s),
         control_frames=recorder.control_frames,
         retransmissions=recorder.retransmissions,
+        relays=recorder.relays,
         dropped_frames=recorder.dropped_frames,
         payload_bytes=recorder.payload_bytes,
         metadata_bytes=recorder.metadata_bytes,
     )
+
+
+def _check_able(info: ProtocolInfo, workload: Workload, churn: Churn | None) -> None:
+    """Raise ConfigError if the protocol cannot serve the workload, or the churn."""
+    able = info.capabilities
+    if workload.broadcast:
+        lacks = "" if able.broadcast or able.multicast else "broadcast"
+    elif workload.fan_out_max > 1:
+        lacks = "" if able.multicast else "multicast"
+    else:
+        lacks = "" if able.unicast else "unicast"
+    if lacks:
+        raise ConfigError(f"{info.name} has no {lacks}, which this workload needs")
+    if churn and not (able.dynamic and able.broadcast):
+        raise ConfigError(f"{info.name} has no broadcast with members that come and go")
+
+
+def _reliable(network: Network, *, fifo: bool) -> Network:
+    """Return the network that a protocol gets without the link layer."""
+    if network.loss or network.duplicate or network.partitions or network.crashes:
+        raise ConfigError(
+            "a network declared reliable cannot lose or duplicate frames, be cut or crash"
+        )
+    return replace(network, fifo=fifo)
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.setting import Setting
 from antecede.sim.catalogue import make_workload
+from antecede.sim.churn import Churn
 from antecede.sim.delay import parse_delay
 from antecede.sim.distribution import parse_distribution
 from antecede.sim.loop import Loop
@@ -46,6 +47,9 @@ class Scenario:
     loss: float = 0.0
     duplicate: float = 0.0
     reorder: float = 0.0
+    reliable: bool = False
+    """Leave the link layer out: the network loses nothing, and keeps the order of each
+    pair for the protocols that assume so."""
     seed: int = 0
     until_s: float = inf
     """The virtual time at which to stop at the latest."""
@@ -71,11 +75,17 @@ class Scenario:
             reorder=self.reorder,
         )
 
+    def make_setting(self) -> Setting:
+        """Make what every process is told."""
+        return Setting(reliable=self.reliable)
+
     def command(self) -> str:
         """Return the command that runs this scenario again."""
         words = ["antecede simulate"]
         for key, value in asdict(self).items():
-            if value != getattr(Scenario(), key):
+            if value is True:
+                words.append(f"--{key}")
+            elif value != getattr(Scenario(), key):
                 words.append(f"--{key.removesuffix('_s').replace('_', '-')} {value}")
         return " ".join(words)
 
@@ -97,7 +107,8 @@ def simulate(
     *,
     network: Network | None = None,
     workload: Workload | None = None,
-    policy: RetransmissionPolicy | None = None,
+    setting: Setting | None = None,
+    churn: Churn | None = None,
     report: Callable[[Loop], None] | None = None,
 ) -> Simulation:
     """Run a scenario in memory and judge it by the oracle.
@@ -106,7 +117,8 @@ def simulate(
         scenario: What to run.
         network: In place of the scenario's, for faults that have no words there.
         workload: In place of the scenario's.
-        policy: The retransmission policy, None for the default.
+        setting: What every process is told, for what has no words in the scenario.
+        churn: Who comes and goes.
         report: Is called now and then, for a display of progress.
     """
     recorder = Recorder()
@@ -116,7 +128,8 @@ def simulate(
         network if network is not None else scenario.make_network(),
         recorder,
         seed=scenario.seed,
-        policy=policy,
+        setting=setting if setting is not None else scenario.make_setting(),
+        churn=churn,
         until_s=scenario.until_s,
         report=report,
     )
@@ -124,7 +137,11 @@ def simulate(
         scenario=scenario,
         outcome=outcome,
         history=tuple(recorder.events),
-        verdict=judge(recorder.events, complete=outcome.complete),
+        verdict=judge(
+            recorder.events,
+            complete=outcome.complete,
+            processes=scenario.processes if workload is None else workload.processes,
+        ),
     )
 
 
@@ -149,6 +166,7 @@ def simulate_to(
             network,
             writer.recorder,
             seed=scenario.seed,
+            setting=scenario.make_setting(),
             until_s=scenario.until_s,
             report=report,
         )

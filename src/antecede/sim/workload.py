@@ -44,7 +44,7 @@ class Sending:
     __slots__ = ("id", "payload_bytes", "targets", "wait_s")
 
     targets: list[int]
-    """Whom it is for."""
+    """Whom it is for; empty for a broadcast to all members."""
     id: int
     """The workload's name for it, at least 1."""
     payload_bytes: int
@@ -80,6 +80,11 @@ class Workload:
     def fan_out_max(self) -> int:
         """The most targets that a message of this workload may have."""
         return 1
+
+    @property
+    def broadcast(self) -> bool:
+        """Whether its messages go to all members."""
+        return False
 
     @property
     def plain(self) -> bool:
@@ -321,11 +326,16 @@ class Groups(Traffic):
         return [other for other in range(mine * self.group, end) if other != process]
 
 
-class Broadcast(Groups):
-    """Every message goes to all others."""
+class Broadcast(Traffic):
+    """Every message goes to all members of the moment."""
 
     __slots__ = ()
 
-    def __init__(self, processes: int, messages: int, pace: Pace) -> None:
-        """Set the traffic of one group of all processes."""
-        super().__init__(processes, messages, pace, group=processes)
+    @property
+    def broadcast(self) -> bool:
+        """Whether its messages go to all members: yes."""
+        return True
+
+    def targets(self, process: int, state: int) -> list[int]:
+        """Name nobody."""
+        return []

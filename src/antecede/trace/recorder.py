@@ -8,7 +8,7 @@ from antecede.core.contract import Delivery, Transmit
 from antecede.core.encoding import Frame
 from antecede.trace.event import Event, Kind
 
-__all__ = ["KINDS", "ROW", "PackedRecorder", "Recorder"]
+__all__ = ["KINDS", "ROW", "PackedRecorder", "Recorder", "Tally"]
 
 NONE: Final = -1
 """Stands in a packed row for what is null in the schema."""
@@ -23,28 +23,25 @@ CONTROL: Final = KINDS.index(Kind.CONTROL)
 TRANSMIT: Final = KINDS.index(Kind.TRANSMIT)
 DROP: Final = KINDS.index(Kind.DROP)
 
-ROW: Final = Struct("<iqdBiqiii")
-"""A packed row: process, seq, time, kind, source, number, target, payload, metadata."""
+ROW: Final = Struct("<idBiqiii")
+"""A packed row: process, time, kind, source, number, target, payload, metadata."""
 
 
-class Recorder:
-    """Collects the events of a run; call it in the order in which things happen.
+class Tally:
+    """Counts what happens in a run; call it in the order in which things happen.
 
-    Subclasses keep a row; this one keeps it as an :class:`Event`.
+    This one keeps no events; subclasses do, by overriding :meth:`row`.
     """
 
     __slots__ = (
         "control_frames",
         "dropped_frames",
-        "events",
         "metadata_bytes",
         "payload_bytes",
         "relays",
         "retransmissions",
     )
 
-    events: list[Event]
-    """What happened so far."""
     control_frames: int
     """How many frames without a message were transmitted."""
     retransmissions: int
@@ -59,8 +56,7 @@ class Recorder:
     """Everything else in all frames."""
 
     def __init__(self) -> None:
-        """Start with no events."""
-        self.events = []
+        """Start with nothing."""
         self.control_frames = 0
         self.retransmissions = 0
         self.relays = 0
@@ -146,7 +142,35 @@ class Recorder:
         metadata: int,
         targets: Sequence[int] | None,
     ) -> None:
-        """Keep one row; -1 stands for null."""
+        """Keep one row, or not; -1 stands for null."""
+
+
+class Recorder(Tally):
+    """Keeps every event in memory."""
+
+    __slots__ = ("events",)
+
+    events: list[Event]
+    """What happened so far."""
+
+    def __init__(self) -> None:
+        """Start with no events."""
+        super().__init__()
+        self.events = []
+
+    def row(
+        self,
+        process: int,
+        now: float,
+        kind: int,
+        source: int,
+        number: int,
+        target: int,
+        payload: int,
+        metadata: int,
+        targets: Sequence[int] | None,
+    ) -> None:
+        """Keep one row as an event."""
         self.events.append(
             Event(
                 process=process,
@@ -162,18 +186,18 @@ class Recorder:
         )
 
 
-class PackedRecorder(Recorder):
+class PackedRecorder(Tally):
     """Keeps rows as bytes, and hands them over by the batch: memory stays bounded.
 
     ``write`` gets the packed rows of a batch, how many there are, and the targets of each
-    send among them, in order. Call :meth:`flush` at the end.
+    send among them, in order, None for a broadcast. Call :meth:`flush` at the end.
     """
 
-    __slots__ = ("_buffer", "_count", "_counts", "_rows_max", "_targets", "_write")
+    __slots__ = ("_buffer", "_count", "_rows_max", "_targets", "_write")
 
     def __init__(
         self,
-        write: Callable[[bytearray, int, list[Sequence[int]]], None],
+        write: Callable[[bytearray, int, list[Sequence[int] | None]], None],
         rows_max: int = 1 << 17,
     ) -> None:
         """Hand over to ``write`` whenever there are ``rows_max`` rows."""
@@ -182,8 +206,7 @@ class PackedRecorder(Recorder):
         self._rows_max = rows_max
         self._buffer = bytearray(rows_max * ROW.size)
         self._count = 0
-        self._targets: list[Sequence[int]] = []
-        self._counts: dict[int, int] = {}
+        self._targets: list[Sequence[int] | None] = []
 
     def row(
         self,
@@ -198,13 +221,10 @@ class PackedRecorder(Recorder):
         targets: Sequence[int] | None,
     ) -> None:
         """Pack one row; -1 stands for null."""
-        seq = self._counts.get(process, 0)
-        self._counts[process] = seq + 1
         ROW.pack_into(
             self._buffer,
             self._count * ROW.size,
             process,
-            seq,
             now,
             kind,
             source,
@@ -213,7 +233,7 @@ class PackedRecorder(Recorder):
             payload,
             metadata,
         )
-        if targets is not None:
+        if kind == SEND:
             self._targets.append(targets)
         self._count += 1
         if self._count == self._rows_max:

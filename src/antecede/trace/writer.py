@@ -25,7 +25,6 @@ __all__ = ["TraceWriter"]
 PACKED = np.dtype(
     [
         ("process", "<i4"),
-        ("seq", "<i8"),
         ("time", "<f8"),
         ("kind", "u1"),
         ("source", "<i4"),
@@ -70,6 +69,7 @@ class TraceWriter:
         except OSError as error:
             raise ConfigError(f"cannot write to {directory}: {error.strerror}") from error
         self.rows = 0
+        self._next_seq = np.zeros(0, np.int64)
         self.recorder = PackedRecorder(self._write)
 
     def close(self, info: RunInfo) -> None:
@@ -98,13 +98,15 @@ class TraceWriter:
         if kind is not None:
             self.abandon()
 
-    def _write(self, buffer: bytearray, count: int, targets: list[Sequence[int]]) -> None:
+    def _write(
+        self, buffer: bytearray, count: int, targets: list[Sequence[int] | None]
+    ) -> None:
         """Turn packed rows into a record batch and write it."""
         rows = np.frombuffer(buffer, PACKED, count)
         columns: dict[str, pa.Array] = {
             "run": pa.repeat(pa.scalar(self._run), count),
             "process": pa.array(rows["process"].copy()),
-            "seq": pa.array(rows["seq"].copy()),
+            "seq": pa.array(self._seqs(rows["process"])),
             "step": pa.array(np.arange(self.rows, self.rows + count)),
             "time": pa.array(rows["time"].copy()),
             "kind": KIND_NAMES.take(pa.array(rows["kind"].copy())),
@@ -117,15 +119,35 @@ class TraceWriter:
         self._writer.write_batch(batch)
         self.rows += count
 
+    def _seqs(self, processes: np.ndarray) -> np.ndarray:
+        """Return each row's place in the history of its process, and count on."""
+        known = len(self._next_seq)
+        if processes.max() >= known:
+            more = max(int(processes.max()) + 1, 2 * known) - known
+            self._next_seq = np.concatenate((self._next_seq, np.zeros(more, np.int64)))
+        order = np.argsort(processes, kind="stable")
+        together = processes[order]
+        first = np.concatenate(([True], together[1:] != together[:-1]))
+        starts = np.flatnonzero(first)
+        lengths = np.diff(np.concatenate((starts, [len(together)])))
+        places = np.arange(len(together)) - np.repeat(starts, lengths)
+        seqs = np.empty(len(together), np.int64)
+        seqs[order] = places + self._next_seq[together]
+        self._next_seq[together[starts]] += lengths
+        return seqs
 
-def _targets(is_send: np.ndarray, targets: list[Sequence[int]]) -> pa.Array:
-    """Make the column of lists: one for each send, null elsewhere."""
+
+def _targets(is_send: np.ndarray, targets: list[Sequence[int] | None]) -> pa.Array:
+    """Make the column of lists: one for each send that names targets, null elsewhere."""
     lengths = np.zeros(len(is_send), np.int32)
-    lengths[is_send] = [len(each) for each in targets]
+    lengths[is_send] = [0 if each is None else len(each) for each in targets]
+    named = np.zeros(len(is_send), bool)
+    named[is_send] = [each is not None for each in targets]
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    flat = chain.from_iterable(each for each in targets if each is not None)
     return pa.ListArray.from_arrays(
         pa.array(offsets),
-        pa.array(list(chain.from_iterable(targets)), pa.int32()),
+        pa.array(list(flat), pa.int32()),
         type=SCHEMA.field("targets").type,
-        mask=pa.array(~is_send),
+        mask=pa.array(~named),
     )
