@@ -16,7 +16,9 @@ def snapshot(thing: object, _above: tuple[int, ...] = ()) -> object:
         return tuple(snapshot(element, above) for element in thing)
     names = {name for cls in type(thing).__mro__ for name in _attributes(cls)}
     assert names, f"nothing to see of a {type(thing)}"
-    fields = tuple((name, snapshot(getattr(thing, name), above)) for name in sorted(names))
+    fields = tuple(  # What is not there yet has no value.
+        (name, snapshot(getattr(thing, name, None), above)) for name in sorted(names)
+    )
     return (type(thing).__name__, fields)
 
 

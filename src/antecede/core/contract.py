@@ -26,6 +26,8 @@ from collections.abc import Iterable
 from math import inf
 from typing import NewType, Protocol
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.encoding import Frame
 from antecede.errors import LocalError
 
@@ -44,6 +46,7 @@ ProcessId = NewType("ProcessId", int)
 """Names a process; chosen by the driver, never on the wire, at least 0."""
 
 
+@mypyc_attr(acyclic=True)
 class Transmit:
     """An output: put ``frame`` on the network, for ``target``."""
 
@@ -67,6 +70,7 @@ class Transmit:
         return f"Transmit({self.target}, {self.frame}{', repeat' * self.repeat})"
 
 
+@mypyc_attr(acyclic=True)
 class Delivery:
     """An output: hand this message to the application."""
 

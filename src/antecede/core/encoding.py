@@ -16,6 +16,8 @@ A datagram is one version byte followed by frames, back to back (`encode`, `deco
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from antecede.errors import PeerError
 
 __all__ = [
@@ -43,6 +45,7 @@ ITSELF: Final = -1
 """Stands for whoever transmits the frame."""
 
 
+@mypyc_attr(acyclic=True)
 class Frame:
     """What one process hands the network for another."""
 

@@ -18,6 +18,8 @@ The byte before each of these is described in :mod:`antecede.core.encoding`.
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.encoding import (
     Frame,
     Reader,
@@ -36,6 +38,7 @@ PERMIT: Final = 3
 REQUEST: Final = 4
 
 
+@mypyc_attr(acyclic=True)
 class Message(Frame):
     """A copy of an application message (MSG in the paper)."""
 
@@ -92,6 +95,7 @@ class Message(Frame):
         buffer += self.payload
 
 
+@mypyc_attr(acyclic=True)
 class Ack(Frame):
     """What the receiver has delivered of the sender's messages, cumulatively."""
 
@@ -131,6 +135,7 @@ class Ack(Frame):
             write_number(buffer, self.arrived, width)
 
 
+@mypyc_attr(acyclic=True)
 class Permit(Frame):
     """The sender's word that the receiver's sends need not wait for its messages.
 
@@ -164,6 +169,7 @@ class Permit(Frame):
         _write_single(buffer, PERMIT, self.number)
 
 
+@mypyc_attr(acyclic=True)
 class Request(Frame):
     """The receiver's question for a permit that may have been lost."""
 

@@ -93,6 +93,8 @@ class HybridBasic(ProcessBase):
                 to_itself = True
                 continue
             peer = self._peer(target)
+            if peer.sent == 0:
+                peer.begin_to_send(self._policy)
             if peer.sent < number:  # Else it is named twice.
                 self._buffer.add(Copy(peer, number, peer.sent, depends, data))
                 peer.sent = number
@@ -114,7 +116,7 @@ class HybridBasic(ProcessBase):
         elif isinstance(frame, Permit):
             if frame.number < 1:
                 raise PeerError(f"permit for message {frame.number}")
-            self._receive_permit(self._peer(source), frame.number, now)
+            self._receive_permit(self._peer_heard(source), frame.number, now)
         elif isinstance(frame, Request):
             self._receive_request(source, frame.number)
         else:
@@ -126,7 +128,7 @@ class HybridBasic(ProcessBase):
         timer = self._timers.due(now)
         while timer is not None:
             peer = self._peers[ProcessId(timer.owner)]
-            if timer is peer.transmit_timer:
+            if peer.sent > 0 and timer is peer.transmit_timer:
                 self._retransmit(peer, now)
             else:
                 self._transmits.append(
@@ -214,9 +216,9 @@ class HybridBasic(ProcessBase):
         peer = self._peers.get(source)
         arrived = -1
         delivered = -1
-        if peer is not None and ack.arrived > peer.acked:
+        if peer is not None and peer.sent > 0 and ack.arrived > peer.acked:
             arrived = peer.find(ack.arrived)
-        if peer is not None and ack.delivered > peer.acked:
+        if peer is not None and peer.sent > 0 and ack.delivered > peer.acked:
             delivered = (
                 arrived if ack.delivered == ack.arrived else peer.find(ack.delivered)
             )
@@ -329,8 +331,8 @@ class HybridBasic(ProcessBase):
     def _peer_to_hear(self, source: ProcessId, message: Message) -> Peer:
         """Return the source's record, unless the message contradicts what came before."""
         peer = self._peers.get(source)
-        if peer is None:
-            return self._peer(source)
+        if peer is None or not peer.heard:
+            return self._peer_heard(source)
         if message.number > peer.delivered:
             if message.predecessor < peer.delivered:
                 raise PeerError(f"{message}, but {peer.delivered} was delivered between")
@@ -374,6 +376,12 @@ class HybridBasic(ProcessBase):
     def _peer(self, id: ProcessId) -> Peer:
         peer = self._peers.get(id)
         if peer is None:
-            peer = Peer(id, self._policy)
+            peer = Peer(id)
             self._peers[id] = peer
+        return peer
+
+    def _peer_heard(self, id: ProcessId) -> Peer:
+        peer = self._peer(id)
+        if not peer.heard:
+            peer.begin_to_hear(self._policy)
         return peer

@@ -20,6 +20,8 @@ the network is declared reliable, the wrapper is left out.
 from collections.abc import Iterable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit, check_now
 from antecede.core.encoding import (
     Frame,
@@ -44,6 +46,7 @@ SEGMENT: Final = 15
 """The kinds that a protocol under a link leaves to it."""
 
 
+@mypyc_attr(acyclic=True)
 class Segment(Frame):
     """A frame of the protocol above, with its place among all to the same peer."""
 
@@ -96,6 +99,7 @@ class Segment(Frame):
         self.frame.write(buffer)
 
 
+@mypyc_attr(acyclic=True)
 class LinkAck(Frame):
     """What has arrived, where no segment goes back to say so."""
 

@@ -21,6 +21,7 @@ class Peer:
         "asked",
         "delivered",
         "granted",
+        "heard",
         "held",
         "id",
         "missing",
@@ -57,24 +58,34 @@ class Peer:
     """Delivered messages of the peer whose permit is missing, in order."""
     request_timer: RetransmissionTimer
     """Runs while any permit of the peer is missing."""
+    heard: bool
+    """The peer has transmitted a message or a permit."""
     asked: bool
     """The oldest missing permit has been requested, so its delay says nothing."""
 
-    def __init__(self, id: ProcessId, policy: RetransmissionPolicy) -> None:
-        """Start with no history."""
+    def __init__(self, id: ProcessId) -> None:
+        """Start with no history; most pairs speak in one direction only."""
         self.id = id
         self.sent = 0
         self.released = 0
         self.acked = 0
-        self.outstanding = SlidingArray()
         self.granted = 0
-        self.transmit_timer = RetransmissionTimer(policy, id)
         self.delivered = 0
-        self.held = {}
         self.permitted = 0
-        self.missing = SlidingArray()
-        self.request_timer = RetransmissionTimer(policy, id)
         self.asked = False
+        self.heard = False
+
+    def begin_to_send(self, policy: RetransmissionPolicy) -> None:
+        """Make what sending needs, before the first message to the peer."""
+        self.outstanding = SlidingArray()
+        self.transmit_timer = RetransmissionTimer(policy, self.id)
+
+    def begin_to_hear(self, policy: RetransmissionPolicy) -> None:
+        """Make what receiving needs, before the first message or permit of the peer."""
+        self.heard = True
+        self.held = {}
+        self.missing = SlidingArray()
+        self.request_timer = RetransmissionTimer(policy, self.id)
 
     def find(self, number: int) -> int:
         """Return the index in ``outstanding`` of message ``number``, or -1.

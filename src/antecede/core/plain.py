@@ -12,6 +12,8 @@ order; they show what it costs, and what happens without it.
 from collections.abc import Iterable
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.contract import (
     Delivery,
     ProcessBase,
@@ -37,6 +39,7 @@ __all__ = ["Plain", "PlainMessage", "read_plain"]
 MESSAGE: Final = 1
 
 
+@mypyc_attr(acyclic=True)
 class PlainMessage(Frame):
     """A copy of an application message with its number, and nothing else."""
 

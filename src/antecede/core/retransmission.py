@@ -15,6 +15,8 @@ from heapq import heappop, heappush, heapreplace
 from math import inf, nextafter
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from antecede.errors import ConfigError
 
 __all__ = ["RetransmissionPolicy", "RetransmissionTimer", "TimerQueue"]
@@ -47,6 +49,7 @@ class RetransmissionPolicy:
             )
 
 
+@mypyc_attr(acyclic=True)
 class RetransmissionTimer:
     """A time-out that learns, for one kind of answer from one peer."""
 
@@ -118,12 +121,15 @@ class TimerQueue:
     operation per time-out, not one per message.
     """
 
-    __slots__ = ("_heap", "_serial")
+    __slots__ = ("_earliest", "_first", "_heap", "_serial")
 
     def __init__(self) -> None:
         """Start with no timer."""
         self._heap: list[tuple[float, int, RetransmissionTimer]] = []
         self._serial = 0
+        # The answer to next_deadline, for as long as that timer is not put off.
+        self._first: RetransmissionTimer | None = None
+        self._earliest = inf
 
     def file(self, timer: RetransmissionTimer) -> None:
         """See to it that ``timer`` is found by its deadline."""
@@ -131,9 +137,15 @@ class TimerQueue:
             timer.queued = timer.deadline
             self._serial += 1
             heappush(self._heap, (timer.deadline, self._serial, timer))
+            if timer.deadline < self._earliest:
+                self._earliest = timer.deadline
+                self._first = timer
 
     def next_deadline(self) -> float | None:
         """Tell the earliest deadline, or None if no timer runs."""
+        first = self._first
+        if first is not None and first.deadline == self._earliest:
+            return self._earliest
         heap = self._heap
         while heap:
             filed, _, timer = heap[0]
@@ -146,7 +158,11 @@ class TimerQueue:
                 self._serial += 1
                 heapreplace(heap, (timer.deadline, self._serial, timer))
             else:
+                self._first = timer
+                self._earliest = filed
                 return filed
+        self._first = None
+        self._earliest = inf
         return None
 
     def due(self, now: float) -> RetransmissionTimer | None:
@@ -154,4 +170,4 @@ class TimerQueue:
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
-        return self._heap[0][2]
+        return self._first

@@ -14,6 +14,8 @@ from math import inf
 from operator import attrgetter
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.encoding import Frame
 from antecede.sim.workload import Sending
 
@@ -35,6 +37,7 @@ DAYS_MAX: Final = 1 << 52
 _moment: Final = attrgetter("moment")
 
 
+@mypyc_attr(acyclic=True)
 class Happening:
     """Something that is going to happen to a process."""
 

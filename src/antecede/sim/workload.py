@@ -12,6 +12,8 @@ answer are in :mod:`antecede.sim.services`, fixed programs in :mod:`antecede.sim
 
 from dataclasses import dataclass, field
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.chance import begin, stir, uniform
 from antecede.errors import ConfigError
 from antecede.sim.distribution import Constant, Distribution
@@ -38,6 +40,7 @@ JOB_LENGTH = 5
 PEER = 6
 
 
+@mypyc_attr(acyclic=True)
 class Sending:
     """Something to be sent."""
 
