@@ -23,8 +23,7 @@ the target's application (docs/glossary.md).
 """
 
 from collections.abc import Iterable
-from math import inf
-from typing import NewType, Protocol
+from typing import Final, NewType, Protocol
 
 from mypy_extensions import mypyc_attr
 
@@ -32,6 +31,7 @@ from antecede.core.encoding import Frame
 from antecede.errors import LocalError
 
 __all__ = [
+    "NEVER",
     "Delivery",
     "Process",
     "ProcessBase",
@@ -41,6 +41,9 @@ __all__ = [
     "checked_payload",
     "checked_targets",
 ]
+
+NEVER: Final = 1e999
+"""A moment that does not come: infinity, as a constant that compiled code has at hand."""
 
 ProcessId = NewType("ProcessId", int)
 """Names a process; chosen by the driver, never on the wire, at least 0."""
@@ -214,7 +217,7 @@ class ProcessBase:
 
 def check_now(now: float) -> None:
     """Raise LocalError unless ``now`` is a time: finite, and a number at all."""
-    if not -inf < now < inf:
+    if not -NEVER < now < NEVER:
         raise LocalError(f"time must be finite, got {now}")
 
 

@@ -12,11 +12,12 @@ Time is an argument everywhere; nothing here reads a clock.
 
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
-from math import inf, nextafter
+from math import nextafter
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from antecede.core.contract import NEVER
 from antecede.errors import ConfigError
 
 __all__ = ["RetransmissionPolicy", "RetransmissionTimer", "TimerQueue"]
@@ -42,7 +43,7 @@ class RetransmissionPolicy:
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless 0 < minimum <= initial <= maximum < infinity."""
-        if not 0 < self.minimum_s <= self.initial_s <= self.maximum_s < inf:
+        if not 0 < self.minimum_s <= self.initial_s <= self.maximum_s < NEVER:
             raise ConfigError(
                 "retransmission needs 0 < minimum_s <= initial_s <= maximum_s, got"
                 f" {self.minimum_s}, {self.initial_s}, {self.maximum_s}"
@@ -73,8 +74,8 @@ class RetransmissionTimer:
     def __init__(self, policy: RetransmissionPolicy, owner: int) -> None:
         """Make a stopped timer that has seen no round trip."""
         self.owner = owner
-        self.deadline = inf
-        self.queued = inf
+        self.deadline = NEVER
+        self.queued = NEVER
         self._policy = policy
         self._mean = -1.0
         self._deviation = 0.0
@@ -100,12 +101,13 @@ class RetransmissionTimer:
 
     def restart(self, now: float) -> None:
         """Count anew: there was progress, or there is something to wait for again."""
-        # Where the clock's numbers are so large that adding changes nothing, time passes.
-        self.deadline = max(now + self._timeout, nextafter(now, inf))
+        self.deadline = now + self._timeout
+        if self.deadline <= now:  # The clock's numbers are too large for such a step.
+            self.deadline = nextafter(now, NEVER)
 
     def stop(self) -> None:
         """Wait for nothing."""
-        self.deadline = inf
+        self.deadline = NEVER
 
     def expire(self, now: float) -> None:
         """Double the time-out and count anew: the answer did not come."""
@@ -129,7 +131,7 @@ class TimerQueue:
         self._serial = 0
         # The answer to next_deadline, for as long as that timer is not put off.
         self._first: RetransmissionTimer | None = None
-        self._earliest = inf
+        self._earliest = NEVER
 
     def file(self, timer: RetransmissionTimer) -> None:
         """See to it that ``timer`` is found by its deadline."""
@@ -149,10 +151,10 @@ class TimerQueue:
         heap = self._heap
         while heap:
             filed, _, timer = heap[0]
-            if filed != timer.queued or timer.deadline == inf:
+            if filed != timer.queued or timer.deadline == NEVER:
                 heappop(heap)  # Filed earlier elsewhere, or stopped.
                 if filed == timer.queued:
-                    timer.queued = inf
+                    timer.queued = NEVER
             elif timer.deadline > filed:
                 timer.queued = timer.deadline
                 self._serial += 1
@@ -162,7 +164,7 @@ class TimerQueue:
                 self._earliest = filed
                 return filed
         self._first = None
-        self._earliest = inf
+        self._earliest = NEVER
         return None
 
     def due(self, now: float) -> RetransmissionTimer | None:

@@ -10,14 +10,14 @@ The paper's sliding map marks presence by bits; here the slot holds the key or n
 which costs CPython the same and is what the indexed variant needs anyway.
 """
 
-from typing import Generic, TypeVar, cast
+from typing import Final, Generic, TypeVar, cast
 
 __all__ = ["IndexedSlidingMap", "SlidingArray", "SlidingMap"]
 
 E = TypeVar("E")
 K = TypeVar("K")
 
-DEAD_PREFIX_MIN = 32
+DEAD_PREFIX_MIN: Final = 32
 """Shorter dead prefixes are left alone: cutting them would cost more than they take."""
 
 

@@ -10,12 +10,12 @@ list, sorting is stable, and the same moment is always in the same day.
 
 from bisect import insort
 from heapq import heapify, heappop, heappush
-from math import inf
 from operator import attrgetter
 from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from antecede.core.contract import NEVER
 from antecede.core.encoding import Frame
 from antecede.sim.workload import Sending
 
@@ -107,7 +107,7 @@ class Agenda:
     def next_moment(self) -> float:
         """Tell when the next happening is, infinite if there is none."""
         if self._place == len(self._today) and not self._turn():
-            return inf
+            return NEVER
         return self._today[self._place].moment
 
     def take(self) -> Happening:

@@ -6,6 +6,7 @@ bare number is a constant (:func:`parse_distribution`).
 """
 
 from math import inf
+from typing import Final
 
 from antecede.core.chance import exponential, lognormal, normal, uniform
 from antecede.errors import ConfigError
@@ -22,13 +23,13 @@ __all__ = [
     "parse_distribution",
 ]
 
-FORMS = (
+FORMS: Final = (
     "NUMBER, constant:NUMBER, uniform:LOW,HIGH, exponential:MEAN[,MINIMUM],"
     " lognormal:MEDIAN,SIGMA, normal:MEAN,DEVIATION"
 )
 
 
-SIGMA_MAX = 10.0
+SIGMA_MAX: Final = 10.0
 """Beyond this, a log-normal number soon leaves the range of floats."""
 
 

@@ -5,11 +5,10 @@ is a function of its parameters and its seed. The recorder sees everything in an
 that is a linear extension of happened-before.
 """
 
-from math import inf
 from typing import Final
 
 from antecede.core.chance import begin, stir
-from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit
+from antecede.core.contract import NEVER, Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.encoding import Frame
 from antecede.sim.agenda import Agenda, Happening
 from antecede.sim.churn import Churn
@@ -59,7 +58,7 @@ class Member:
         """Start a process that is well and idle."""
         self.index = index
         self.process = process
-        self.wake = inf  # When it is going to be woken for its timers.
+        self.wake = NEVER  # When it is going to be woken for its timers.
         self.busy_until = 0.0  # The end of its last job.
         self.ids: list[int] = []  # The workload's names for its messages, by number - 1.
         self.troubled = False  # It is slow, or paused at times: see _happen_troubled.
@@ -149,7 +148,7 @@ class Loop:
             if not member.gone:
                 self._plan(member, workload.start(member.index))
 
-    def run(self, until_s: float = inf, events_max: int = 1 << 62) -> bool:
+    def run(self, until_s: float = NEVER, events_max: int = 1 << 62) -> bool:
         """Go on for ``events_max`` events; tell whether there is more to do.
 
         There is not when everything is at rest, or ``until_s`` has come.
@@ -157,7 +156,7 @@ class Loop:
         agenda = self._agenda
         limit = self.events + events_max
         moment = agenda.next_moment()
-        while moment <= until_s and moment < inf:
+        while moment <= until_s and moment < NEVER:
             if self.events >= limit:
                 return True
             happening = agenda.take()
@@ -173,7 +172,7 @@ class Loop:
                 self._happen(happening, member)
                 self._drain(member)
             moment = agenda.next_moment()
-        if moment < inf:
+        if moment < NEVER:
             self.unfinished = True
         return False
 
@@ -193,7 +192,7 @@ class Loop:
         index = member.index
         if kind == WAKE:
             if member.wake <= now:  # Else an earlier one took its place.
-                member.wake = inf
+                member.wake = NEVER
                 member.process.handle_timer(now)
             return
         self.active_s = now
@@ -313,11 +312,11 @@ class Loop:
         size = frame.size() if wire.narrow else 0
         arrives = wire.carry(index, target, size, fate, now)
         again = wire.again
-        if arrives == inf or self._members[target].gone:
+        if arrives == NEVER or self._members[target].gone:
             self._recorder.dropped(index, target, frame, now)
             return
         self._fly(arrives, index, target, frame, repeat)
-        if again != inf:
+        if again != NEVER:
             self._fly(again, index, target, frame, True)
 
     def _fly(

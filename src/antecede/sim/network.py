@@ -6,10 +6,10 @@ every frame that a process transmits and says when, if ever, it arrives.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import Final
 
 from antecede.core.chance import stir, uniform
+from antecede.core.contract import NEVER
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere
 from antecede.sim.distribution import Constant
@@ -61,7 +61,7 @@ class Network:
 
     delay: Delay = field(default_factory=lambda: Everywhere(Constant(0.05)))
     """The propagation delay."""
-    bandwidth: float = inf
+    bandwidth: float = NEVER
     """Bytes per second out of each process; frames queue for it."""
     loss: float = 0.0
     """The probability that a frame is lost."""
@@ -90,7 +90,7 @@ class Network:
         if self.fifo and self.duplicate > 0:
             raise ConfigError("a network that duplicates frames keeps no order")
         for _, seconds in (*self.crashes, *self.service_s):
-            if not 0 <= seconds < inf:
+            if not 0 <= seconds < NEVER:
                 raise ConfigError(f"a time must be finite and at least 0, got {seconds}")
 
 
@@ -132,12 +132,12 @@ class Wire:
         self._reorder = network.reorder
         self._free: dict[int, float] = {}
         self._cuts = [_Cut(partition) for partition in network.partitions]
-        self.again = inf
+        self.again = NEVER
         self.fifo = network.fifo
         self._last: dict[tuple[int, int], float] = {}
         hostile = self._loss + self._duplicate + self._reorder > 0
         self.chancy = self._delay.chancy or hostile
-        self.narrow = self._bandwidth != inf
+        self.narrow = self._bandwidth != NEVER
         self.orderly = not self.chancy and not self._cuts
 
     def carry(self, source: int, target: int, size: int, fate: int, now: float) -> float:
@@ -150,16 +150,16 @@ class Wire:
             fate: The random state of this transmission.
             now: When it is transmitted.
         """
-        self.again = inf
+        self.again = NEVER
         leaves = now
         if self.narrow:
             leaves = max(now, self._free.get(source, 0.0)) + size / self._bandwidth
             self._free[source] = leaves
         if self._loss > 0 and uniform(stir(fate, LOSS)) < self._loss:
-            return inf
+            return NEVER
         for cut in self._cuts:
             if cut.start <= leaves < cut.end and cut.side(source) != cut.side(target):
-                return inf
+                return NEVER
         delay = self._delay
         arrives = leaves + delay.draw(source, target, stir(fate, DELAY))
         if self._reorder > 0 and uniform(stir(fate, REORDER)) < self._reorder:
@@ -209,5 +209,5 @@ def check_processes(network: Network, processes: int) -> None:
 
 
 def _check_span(start_s: float, end_s: float, what: str) -> None:
-    if not 0 <= start_s <= end_s < inf:
+    if not 0 <= start_s <= end_s < NEVER:
         raise ConfigError(f"{what} needs 0 <= start <= end, got {start_s}, {end_s}")

@@ -4,15 +4,17 @@ The id of an answer is made from the id and the source of what it answers, so th
 the same under every protocol, and no two answers of a process share one.
 """
 
+from typing import Final
+
 from antecede.core.chance import stir, uniform
 from antecede.errors import ConfigError
 from antecede.sim.workload import GAP, TARGET, Pace, Paced, Sending, Traffic, Uniform
 
 __all__ = ["Conversation", "Microservices", "Pipeline", "RequestReply"]
 
-ANSWER = 7
+ANSWER: Final = 7
 """Tells the random numbers of answers from those of other messages."""
-DEPTHS = 16
+DEPTHS: Final = 16
 """The id of a message in a conversation is a key times this, plus its depth."""
 
 

@@ -11,6 +11,7 @@ answer are in :mod:`antecede.sim.services`, fixed programs in :mod:`antecede.sim
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
@@ -30,14 +31,14 @@ __all__ = [
     "Workload",
 ]
 
-WORK = 0x574F524B
+WORK: Final = 0x574F524B
 """Tells the workload's random numbers from the network's."""
-GAP = 1
-SIZE = 2
-TARGET = 3
-JOB = 4
-JOB_LENGTH = 5
-PEER = 6
+GAP: Final = 1
+SIZE: Final = 2
+TARGET: Final = 3
+JOB: Final = 4
+JOB_LENGTH: Final = 5
+PEER: Final = 6
 
 
 @mypyc_attr(acyclic=True)
