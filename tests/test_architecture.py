@@ -21,7 +21,9 @@ CORE_MAY_IMPORT = {
     "antecede.errors",
     "collections.abc",
     "dataclasses",
+    "bisect",
     "heapq",
+    "mypy_extensions",
     "math",
     "typing",
 }

@@ -115,7 +115,8 @@ class Process(Protocol):
     def broadcast(self, payload: bytes, now: float) -> int:
         """Accept a message for all members of the moment and return its number, from 1.
 
-        Drain the outputs afterwards; the process's own delivery is among them already.
+        Drain the outputs afterwards; the process's own delivery is among them already,
+        unless the protocol's order makes it wait (``newtop``).
         Raise LocalError, and change nothing, if the protocol has no broadcast, or the
         payload is not bytes.
         """

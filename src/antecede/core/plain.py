@@ -34,7 +34,7 @@ from antecede.core.encoding import (
 )
 from antecede.errors import LocalError, PeerError
 
-__all__ = ["Plain", "PlainMessage", "read_plain"]
+__all__ = ["MESSAGE", "Plain", "PlainMessage", "read_plain"]
 
 MESSAGE: Final = 1
 

@@ -9,14 +9,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from antecede.core.buffer import Buffer, BufferFifo, read_buffer
 from antecede.core.contract import ProcessBase, ProcessId
+from antecede.core.cykas import Cykas, read_cykas
 from antecede.core.encoding import Frame, FrameReader, Reader
 from antecede.core.frames import read_frame
 from antecede.core.hybrid import Hybrid
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.link import Linked, read_linked
+from antecede.core.matrix import Matrix, read_matrix
+from antecede.core.newtop import Newtop, read_newtop
+from antecede.core.optimal import Optimal, read_optimal
 from antecede.core.plain import Plain, read_plain
 from antecede.core.setting import Setting
+from antecede.core.topology import topology_for
+from antecede.core.tree import Tree, read_tree
+from antecede.core.vector import Vector, read_vector
 from antecede.errors import ConfigError
 
 __all__ = ["Capabilities", "ProtocolInfo", "protocol", "protocols"]
@@ -108,6 +116,90 @@ HYBRIDS: Final = (
     ),
 )
 
+SENDER_SIDE: Final = (
+    ProtocolInfo(
+        name="buffer",
+        summary="sender buffer: one message in transit at a time",
+        reference="Mattern and Fünfrocken, §3.2",
+        capabilities=Capabilities(
+            unicast=True, reordering=True, dynamic=True, control_frames=("ack",)
+        ),
+        factory=lambda place, setting: Buffer(place),
+        read=read_buffer,
+    ),
+    ProtocolInfo(
+        name="buffer-fifo",
+        summary="sender buffer: messages in transit to one receiver at a time",
+        reference="Mattern and Fünfrocken, footnote 4",
+        capabilities=Capabilities(unicast=True, dynamic=True, control_frames=("ack",)),
+        factory=lambda place, setting: BufferFifo(place),
+        read=read_buffer,
+    ),
+    ProtocolInfo(
+        name="cykas",
+        summary="sender buffer with eager sends, secret mode and YCT",
+        reference="Tong et al., Algorithms 1 to 5",
+        capabilities=Capabilities(
+            unicast=True,
+            reordering=True,
+            dynamic=True,
+            control_frames=("ack", "you-can-tell"),
+        ),
+        factory=lambda place, setting: Cykas(place),
+        read=read_cykas,
+    ),
+)
+
+RECEIVER_SIDE: Final = (
+    ProtocolInfo(
+        name="matrix",
+        summary="earliest delivery, n by n counts on every message",
+        reference="Raynal, Schiper and Toueg 1991",
+        capabilities=Capabilities(unicast=True, multicast=True, reordering=True),
+        factory=lambda place, setting: Matrix(place, setting.group("matrix")),
+        read=read_matrix,
+    ),
+    ProtocolInfo(
+        name="optimal",
+        summary="earliest delivery, fewest dependencies on every message",
+        reference="Kshemkalyani and Singhal 1998",
+        capabilities=Capabilities(unicast=True, multicast=True, reordering=True),
+        factory=lambda place, setting: Optimal(place),
+        read=read_optimal,
+    ),
+    ProtocolInfo(
+        name="vector",
+        summary="causal broadcast with vector clocks",
+        reference="Birman, Schiper and Stephenson 1991",
+        capabilities=Capabilities(broadcast=True, reordering=True),
+        factory=lambda place, setting: Vector(place, setting.group("vector")),
+        read=read_vector,
+    ),
+    ProtocolInfo(
+        name="newtop",
+        summary="total-order broadcast: Lamport clock, wait for everyone",
+        reference="Ezhilchelvan et al. 1995, symmetric protocol",
+        capabilities=Capabilities(broadcast=True, control_frames=("null",)),
+        factory=lambda place, setting: Newtop(
+            place, setting.group("newtop"), setting.silence_s
+        ),
+        read=read_newtop,
+    ),
+)
+
+BY_TOPOLOGY: Final = (
+    ProtocolInfo(
+        name="tree",
+        summary="FIFO links on a spanning tree: no metadata, more hops",
+        reference="Blessing et al., Figures 3 to 5",
+        capabilities=Capabilities(
+            unicast=True, multicast=True, broadcast=True, relays=True
+        ),
+        factory=lambda place, setting: Tree(place, topology_for(setting)),
+        read=read_tree,
+    ),
+)
+
 BASELINES: Final = (
     ProtocolInfo(
         name="fifo",
@@ -129,7 +221,7 @@ BASELINES: Final = (
     ),
 )
 
-_PROTOCOLS: Final = HYBRIDS + BASELINES
+_PROTOCOLS: Final = HYBRIDS + SENDER_SIDE + RECEIVER_SIDE + BY_TOPOLOGY + BASELINES
 
 
 def protocols() -> Sequence[ProtocolInfo]:

@@ -28,6 +28,8 @@ class Setting:
     """An overlay: for each process, to whom it has links at first."""
     parents: Sequence[int] | None = None
     """A tree: for each process, its parent; the root is its own."""
+    silence_s: float = 0.05
+    """After how long a silent process of ``newtop`` makes itself heard."""
     seed: int = 0
     """For protocols that draw random numbers."""
 

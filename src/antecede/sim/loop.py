@@ -18,7 +18,7 @@ from antecede.sim.workload import Sending, Workload
 from antecede.trace.event import Kind
 from antecede.trace.recorder import Tally
 
-__all__ = ["Loop"]
+__all__ = ["Loop", "Member"]
 
 ARRIVAL: Final = 0
 SENDING: Final = 1

@@ -118,6 +118,10 @@ def run(
         while loop.run(until_s, EVENTS_PER_REPORT):
             if report is not None:
                 report(loop)
+    return _outcome(name, seed, loop, recorder)
+
+
+def _outcome(name: str, seed: int, loop: Loop, recorder: Tally) -> Outcome:
     waits = loop.waits
     copies = waits.copies
 
