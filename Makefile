@@ -8,7 +8,7 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICE
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim lock clean
+.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -61,6 +61,9 @@ bench: $(VENV)/installed  ## speed and size of the core, as ratios in one run
 
 bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
 	$(BIN)/python -m bench sim
+
+bench-protocols: $(VENV)/installed  ## what each protocol costs at n = 10, 100, 1000
+	$(BIN)/python -m bench.protocols
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	$(BIN)/python -m pip install --quiet uv

@@ -1,4 +1,11 @@
-"""Causal message delivery for Python: run it, prove it, size it."""
+"""Causal message delivery for Python: run it, prove it, size it.
+
+``antecede.simulate(protocol="hybrid", processes=20, loss=0.05)`` runs a protocol in
+virtual time; ``antecede.Scenario`` lists what it takes. Both are loaded when first used.
+"""
+
+import importlib
+import typing
 
 from antecede.core import sliding as _sliding
 from antecede.errors import (
@@ -9,17 +16,34 @@ from antecede.errors import (
     PeerError,
 )
 
+if typing.TYPE_CHECKING:
+    from antecede.sim.simulate import Scenario, simulate
+
 __all__ = [
     "AntecedeError",
     "ConfigError",
     "InternalError",
     "LocalError",
     "PeerError",
+    "Scenario",
     "__version__",
     "compiled",
+    "simulate",
 ]
 
 __version__ = "0.1.0"
 
 compiled: bool = not (_sliding.__file__ or "").endswith(".py")
 """Whether the core runs as compiled by mypyc; the same source interpreted otherwise."""
+
+_LAZY = {"Scenario": "antecede.sim.simulate", "simulate": "antecede.sim.simulate"}
+"""What is loaded when it is first asked for, and from where."""
+
+
+def __getattr__(name: str) -> object:
+    """Load what is lazy."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'antecede' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

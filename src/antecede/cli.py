@@ -142,12 +142,18 @@ def _run_protocols(options: argparse.Namespace) -> int:
         ]
         print(json.dumps(table, indent=2))
         return EXIT_HELD
+    columns = ("unicast", "multicast", "broadcast", "loss", "reordering", "dynamic")
+    print(f"{'':14}{' '.join(columns)}  control frames")
     for info in protocols():
         able = asdict(info.capabilities)
-        frames = ", ".join(able.pop("control_frames"))
-        print(f"{info.name:14}{info.summary} ({info.reference})")
-        print(f"{'':14}copes with or offers: {', '.join(k for k in able if able[k])}")
-        print(f"{'':14}control frames: {frames}")
+        marks = " ".join(f"{'yes' if able[c] else '-':{len(c)}}" for c in columns)
+        frames = ", ".join(able["control_frames"]) or "-"
+        order = "" if able["causal"] else "; does NOT keep causal order"
+        print(f"{info.name:14}{marks}  {frames}")
+        print(f"{'':14}{info.summary}{order}")
+        if info.reference:
+            print(f"{'':14}{info.reference}")
+    print("\nloss, reordering: copes by itself; else it gets the link layer underneath")
     return EXIT_HELD
 
 

@@ -6,7 +6,7 @@ of antecede above it. Start with :mod:`antecede.core.contract`.
 
 from antecede.core.contract import Delivery, Process, ProcessId, Transmit
 from antecede.core.encoding import Frame, decode, encode
-from antecede.core.frames import Ack, Message, Permit, Request
+from antecede.core.frames import Ack, Message, Permit, Request, read_frame
 from antecede.core.hybrid import Hybrid
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.registry import Capabilities, ProtocolInfo, protocol, protocols
@@ -33,4 +33,5 @@ __all__ = [
     "encode",
     "protocol",
     "protocols",
+    "read_frame",
 ]

@@ -25,7 +25,7 @@ WORKLOADS: dict[str, tuple[Callable[..., Workload], dict[str, type[int] | type[f
     "uniform": (Uniform, {"fan_out": int, "peers": int}),
     "hotspot": (Hotspot, {"hot": float, "share": float}),
     "groups": (Groups, {"group": int}),
-    "broadcast": (Broadcast, {}),
+    "broadcast": (Broadcast, {"senders": int}),
     "pipeline": (Pipeline, {}),
     "request-reply": (RequestReply, {"servers": float}),
     "conversation": (Conversation, {"reply_share": float, "depth": int}),

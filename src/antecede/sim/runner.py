@@ -47,6 +47,8 @@ class Outcome:
     """The mean from the first arrival to delivery."""
     control_frames: int
     """Frames without a message."""
+    control_bytes: int
+    """The bytes of those frames."""
     retransmissions: int
     """Copies of messages transmitted again."""
     relays: int
@@ -127,7 +129,9 @@ def _outcome(name: str, seed: int, loop: Loop, recorder: Tally) -> Outcome:
 
     def mean(later_s: float, earlier_s: float) -> float | None:
         """Sums tell a mean only if every copy went all the way."""
-        return None if loop.unfinished or not copies else (later_s - earlier_s) / copies
+        if loop.unfinished or not copies:
+            return None
+        return max(0.0, (later_s - earlier_s) / copies)  # Sums are rounded.
 
     return Outcome(
         protocol=name,
@@ -140,6 +144,7 @@ def _outcome(name: str, seed: int, loop: Loop, recorder: Tally) -> Outcome:
         wire_s=mean(waits.arrived_s, waits.released_s),
         receiver_wait_s=mean(waits.delivered_s, waits.arrived_s),
         control_frames=recorder.control_frames,
+        control_bytes=recorder.control_bytes,
         retransmissions=recorder.retransmissions,
         relays=recorder.relays,
         dropped_frames=recorder.dropped_frames,

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
+from typing import Any, cast
 
 from antecede.core.setting import Setting
+from antecede.errors import ConfigError
 from antecede.sim.catalogue import make_workload
 from antecede.sim.churn import Churn
 from antecede.sim.delay import parse_delay
@@ -103,24 +105,33 @@ class Simulation:
 
 
 def simulate(
-    scenario: Scenario,
+    scenario: Scenario | None = None,
     *,
     network: Network | None = None,
-    workload: Workload | None = None,
+    workload: Workload | str | None = None,
     setting: Setting | None = None,
     churn: Churn | None = None,
     report: Callable[[Loop], None] | None = None,
+    **parameters: str | float,
 ) -> Simulation:
     """Run a scenario in memory and judge it by the oracle.
 
     Args:
-        scenario: What to run.
+        scenario: What to run; None if it is given by ``parameters``.
         network: In place of the scenario's, for faults that have no words there.
-        workload: In place of the scenario's.
+        workload: In place of the scenario's; a word is the scenario's own.
         setting: What every process is told, for what has no words in the scenario.
         churn: Who comes and goes.
         report: Is called now and then, for a display of progress.
+        parameters: The fields of :class:`Scenario`, in place of one.
     """
+    if isinstance(workload, str):
+        parameters["workload"] = workload
+        workload = None
+    if scenario is None:
+        scenario = Scenario(**cast("dict[str, Any]", parameters))
+    elif parameters:
+        raise ConfigError("give a scenario or its parameters, not both")
     recorder = Recorder()
     outcome = run(
         scenario.protocol,

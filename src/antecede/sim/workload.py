@@ -333,7 +333,27 @@ class Groups(Traffic):
 class Broadcast(Traffic):
     """Every message goes to all members of the moment."""
 
-    __slots__ = ()
+    __slots__ = ("senders",)
+
+    def __init__(
+        self, processes: int, messages: int, pace: Pace, *, senders: int = 0
+    ) -> None:
+        """Set the traffic.
+
+        Args:
+            processes: How many processes there are.
+            messages: How many messages each sender sends.
+            pace: How fast, and how large.
+            senders: How many processes send, the first ones; 0 for all.
+        """
+        super().__init__(processes, messages, pace)
+        if not 0 <= senders <= processes:
+            raise ConfigError(f"senders must be from 0 to {processes}, got {senders}")
+        self.senders = senders if senders > 0 else processes
+
+    def start(self, process: int) -> list[Sending]:
+        """Return the first message of a sender."""
+        return super().start(process) if process < self.senders else []
 
     @property
     def broadcast(self) -> bool:

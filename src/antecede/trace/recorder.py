@@ -34,6 +34,7 @@ class Tally:
     """
 
     __slots__ = (
+        "control_bytes",
         "control_frames",
         "dropped_frames",
         "metadata_bytes",
@@ -44,6 +45,8 @@ class Tally:
 
     control_frames: int
     """How many frames without a message were transmitted."""
+    control_bytes: int
+    """The bytes of those frames."""
     retransmissions: int
     """How many copies of messages were transmitted again."""
     relays: int
@@ -53,11 +56,12 @@ class Tally:
     payload_bytes: int
     """The payload in all frames."""
     metadata_bytes: int
-    """Everything else in all frames."""
+    """Everything else in all frames, those without a message included."""
 
     def __init__(self) -> None:
         """Start with nothing."""
         self.control_frames = 0
+        self.control_bytes = 0
         self.retransmissions = 0
         self.relays = 0
         self.dropped_frames = 0
@@ -122,6 +126,7 @@ class Tally:
             self.row(process, now, kind, origin, number, target, size, metadata, None)
         else:
             self.control_frames += 1
+            self.control_bytes += metadata
             self.row(process, now, CONTROL, NONE, NONE, target, 0, metadata, None)
 
     def happened(

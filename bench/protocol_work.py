@@ -1,0 +1,57 @@
+"""What each protocol costs: metadata and work per copy of a message, as n grows.
+
+Run as a module with a protocol, a number of processes and a number of copies in all, it
+prints one measurement as JSON. The network is reliable, so that each protocol shows its
+own cost and not that of the link layer.
+"""
+
+import gc
+import json
+import sys
+from time import process_time
+
+from antecede.core.registry import protocol
+from antecede.core.setting import Setting
+from antecede.sim.delay import Everywhere
+from antecede.sim.distribution import Exponential
+from antecede.sim.network import Network
+from antecede.sim.runner import run
+from antecede.sim.workload import Broadcast, Pace, Uniform, Workload
+from antecede.trace.recorder import Tally
+
+GAP_S = 0.05
+DELAY_S = 0.05
+
+
+def measure(name: str, processes: int, messages: int) -> dict[str, float]:
+    """Run a protocol and return its costs per copy: bytes, and microseconds of work."""
+    pace = Pace(gap=Exponential(GAP_S))
+    able = protocol(name).capabilities
+    workload: Workload
+    if able.unicast:
+        workload = Uniform(processes, max(1, messages // processes), pace)
+    else:
+        senders = min(processes, max(1, messages // (10 * processes)))
+        workload = Broadcast(processes, 10, pace, senders=senders)
+    tally = Tally()
+    gc.collect()
+    start = process_time()
+    outcome = run(
+        name,
+        workload,
+        Network(delay=Everywhere(Exponential(DELAY_S))),
+        tally,
+        setting=Setting(reliable=True),
+    )
+    elapsed = process_time() - start
+    frames = outcome.copies + outcome.relays
+    return {
+        "message_bytes": (tally.metadata_bytes - tally.control_bytes) / frames,
+        "bytes": tally.metadata_bytes / outcome.copies,
+        "us": 1e6 * elapsed / outcome.copies,
+    }
+
+
+if __name__ == "__main__":
+    name, processes, messages = sys.argv[1:]
+    print(json.dumps(measure(name, int(processes), int(messages))))
