@@ -14,6 +14,7 @@ from math import log10
 
 from antecede.core.registry import protocols
 
+MODULE = "bench.protocol_work"
 SIZES = (10, 100, 1000)
 COPIES = 5_000
 ROUNDS = 3

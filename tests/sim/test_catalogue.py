@@ -29,7 +29,7 @@ EXAMPLES: dict[str, tuple[str, Callable[[], Workload]]] = {
     "uniform": ("fan_out=2,peers=3", lambda: Uniform(12, 4, PACE, fan_out=2, peers=3)),
     "hotspot": ("hot=0.25,share=0.5", lambda: Hotspot(12, 4, PACE, hot=0.25, share=0.5)),
     "groups": ("group=3", lambda: Groups(12, 4, PACE, group=3)),
-    "broadcast": ("", lambda: Broadcast(12, 4, PACE)),
+    "broadcast": ("senders=3", lambda: Broadcast(12, 4, PACE, senders=3)),
     "pipeline": ("", lambda: Pipeline(12, 4, PACE)),
     "request-reply": ("servers=0.5", lambda: RequestReply(12, 4, PACE, servers=0.5)),
     "conversation": (
@@ -100,7 +100,8 @@ def test_the_pace_counts() -> None:
         ("uniformly", "unknown workload 'uniformly'.*uniform, hotspot.*replay:DIRECTORY"),
         ("Uniform", "unknown workload 'Uniform'"),
         ("uniform:hot=1", "uniform has no parameter 'hot'; it has: fan_out, peers"),
-        ("broadcast:group=2", "broadcast has no parameter 'group'; it has: none"),
+        ("broadcast:group=2", "broadcast has no parameter 'group'; it has: senders"),
+        ("pipeline:group=2", "pipeline has no parameter 'group'; it has: none"),
         ("uniform:fan_out", "fan_out of workload uniform cannot be ''"),
         ("uniform:fan_out=", "fan_out of workload uniform cannot be ''"),
         ("uniform:fan_out=two", "fan_out of workload uniform cannot be 'two'"),
