@@ -1,7 +1,7 @@
 """What each protocol costs: metadata and work per copy of a message, as n grows.
 
-Run as a module with a protocol, a number of processes and a number of copies in all, it
-prints one measurement as JSON. The network is reliable, so that each protocol shows its
+Run as a module with a protocol, a number of processes and a number of messages for
+each sender, it prints one measurement as JSON. The network is reliable, so that each protocol shows its
 own cost and not that of the link layer.
 """
 
@@ -21,6 +21,8 @@ from antecede.trace.recorder import Tally
 
 GAP_S = 0.05
 DELAY_S = 0.05
+SENDERS = 10
+"""How many processes broadcast; of the unicasting ones, all send."""
 
 
 def measure(name: str, processes: int, messages: int) -> dict[str, float]:
@@ -29,10 +31,9 @@ def measure(name: str, processes: int, messages: int) -> dict[str, float]:
     able = protocol(name).capabilities
     workload: Workload
     if able.unicast:
-        workload = Uniform(processes, max(1, messages // processes), pace)
+        workload = Uniform(processes, messages, pace)
     else:
-        senders = min(processes, max(1, messages // (10 * processes)))
-        workload = Broadcast(processes, 10, pace, senders=senders)
+        workload = Broadcast(processes, messages, pace, senders=SENDERS)
     tally = Tally()
     gc.collect()
     start = process_time()

@@ -16,7 +16,8 @@ from antecede.core.registry import protocols
 
 MODULE = "bench.protocol_work"
 SIZES = (10, 100, 1000)
-COPIES = 5_000
+MESSAGES = 10
+"""For each sender, at every size."""
 ROUNDS = 3
 
 
@@ -31,7 +32,7 @@ def costs(name: str, processes: int) -> dict[str, float]:
                 "bench.protocol_work",
                 name,
                 str(processes),
-                str(COPIES),
+                str(MESSAGES),
             ],
             capture_output=True,
             text=True,
