@@ -1,8 +1,8 @@
 """What each protocol costs: metadata and work per copy of a message, as n grows.
 
 Run as a module with a protocol, a number of processes and a number of messages for
-each sender, it prints one measurement as JSON. The network is reliable, so that each protocol shows its
-own cost and not that of the link layer.
+each sender, it prints one measurement as JSON. The network is reliable, so that each
+protocol shows its own cost and not that of the link layer.
 """
 
 import gc

@@ -343,7 +343,7 @@ class Linked(ProcessBase):
             raise PeerError(f"{segment} cannot be")
         if segment.acked > 0:
             self._check_ack(known, segment, segment.acked, segment.acked)
-        lane = known if known is not None else self._lane(source)
+        lane = known if known is not None else _Lane(source, self._policy)
         if number > lane.received and number not in lane.early:
             if self._fifo and number > lane.received + 1:
                 lane.early[number] = segment.frame
@@ -351,6 +351,7 @@ class Linked(ProcessBase):
                 self._inner.receive(source, segment.frame, now)
                 lane.early[number] = segment.frame
                 self._advance(lane, now, number)
+        self._lanes[source] = lane
         if segment.acked > 0:
             self._receive_ack(lane, segment.acked, segment.acked, now)
         lane.arrived = number
@@ -365,7 +366,10 @@ class Linked(ProcessBase):
             lane.received += 1
             frame = lane.early.pop(lane.received)
             if self._fifo and lane.received != handed:
-                self._inner.receive(lane.id, frame, now)
+                try:  # noqa: SIM105 (contextlib is not for the core)
+                    self._inner.receive(lane.id, frame, now)
+                except PeerError:
+                    pass  # Dropped, and counted as received.
 
     def _lane(self, id: ProcessId) -> _Lane:
         lane = self._lanes.get(id)

@@ -43,4 +43,6 @@ class Setting:
         """Return to whom the process has links at first."""
         if self.links is None:
             return [peer for peer in range(self.processes) if peer != id]
+        if id >= len(self.links):
+            raise ConfigError(f"the overlay has {len(self.links)} processes, none is {id}")
         return self.links[id]

@@ -1,0 +1,233 @@
+"""The real processes as a transition system, each local step computed once.
+
+A process is deterministic, so what it does next depends on its own state and its next
+input alone. The checker meets the same local state in very many global ones; here each is
+*interned*: it gets a number, and what an input does to it is looked up, once it has been
+found out. To find out, a fresh process is driven through the inputs that led to the state,
+and then through the new one: nothing is copied, and nothing but the protocol's own code
+decides. Two local states are the same if everything that can be reached from the process
+is (:mod:`antecede.check.snapshot`).
+
+Time stands still, save that a timer which fires moves its own process's clock to it.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from antecede.check.snapshot import snapshot
+from antecede.core.contract import Process, ProcessId
+from antecede.core.encoding import Frame
+from antecede.core.retransmission import (
+    RetransmissionPolicy,
+    RetransmissionTimer,
+    TimerQueue,
+)
+
+__all__ = ["TIMER", "Local", "Model", "Packet", "Step", "send_input"]
+
+TIMER: Final = -1
+"""The input of a timer that fires. Sends are below it, arrivals above."""
+
+
+class Packet:
+    """A frame with its way, interned: the same frame on the same way has one number."""
+
+    __slots__ = ("frame", "id", "source", "target")
+
+    def __init__(self, id: int, source: int, target: int, frame: Frame) -> None:
+        """Make the record; use :meth:`Model.packet`."""
+        self.id = id
+        self.source = source
+        self.target = target
+        self.frame = frame
+
+
+class Local:
+    """A state of one process, and how it came about."""
+
+    __slots__ = ("id", "input", "moment", "parent", "place", "sends", "steps", "timed")
+
+    place: int
+    """Which process."""
+    parent: "Local | None"
+    """The state before the last input, None at the start."""
+    input: int
+    """That input: a packet, a send, or TIMER."""
+    sends: int
+    """How many messages it has sent."""
+    moment: float
+    """Its clock."""
+    timed: bool
+    """It waits for a timer."""
+    steps: "dict[int, Step]"
+    """What is known of its next steps, by input."""
+
+    def __init__(self, id: int, place: int, parent: "Local | None", input: int) -> None:  # noqa: A002
+        """Make the record; use :meth:`Model.step`."""
+        self.id = id
+        self.place = place
+        self.parent = parent
+        self.input = input
+        self.sends = 0
+        self.moment = 0.0
+        self.timed = False
+        self.steps = {}
+
+
+class Step:
+    """What an input does to a local state."""
+
+    __slots__ = ("deliveries", "local", "packets")
+
+    local: Local
+    """The state afterwards."""
+    packets: list[int]
+    """What it transmits, in order."""
+    deliveries: list[tuple[int, int]]
+    """What it delivers, in order: source and number; its own messages aside."""
+
+    def __init__(
+        self, local: Local, packets: list[int], deliveries: list[tuple[int, int]]
+    ) -> None:
+        """Make the record."""
+        self.local = local
+        self.packets = packets
+        self.deliveries = deliveries
+
+
+class Model:
+    """All local states, packets and steps that have been met."""
+
+    __slots__ = ("_keys", "_local_keys", "_make", "_without", "inspect", "locals", "packets", "start")
+
+    start: list[Local]
+    """The state in which each process begins."""
+    locals: list[Local]
+    """Every local state, by its number."""
+    packets: list[Packet]
+    """Every packet, by its number."""
+
+    def __init__(
+        self,
+        make: Callable[[int], Process],
+        processes: int,
+        *,
+        timers: bool = False,
+        inspect: Callable[[Process], None] | None = None,
+    ) -> None:
+        """Begin with fresh processes.
+
+        Args:
+            make: Makes a fresh process from its place.
+            processes: How many there are.
+            timers: Timers may fire; else their state does not count.
+            inspect: Is shown a process in every local state, once; it raises what it
+                finds wrong.
+        """
+        self._make = make
+        self._without: tuple[type, ...] = (
+            () if timers else (TimerQueue, RetransmissionTimer, RetransmissionPolicy)
+        )
+        self.inspect = inspect
+        self.locals = []
+        self.packets = []
+        self._keys: dict[object, Packet] = {}
+        self._local_keys: dict[object, Local] = {}
+        self.start = []
+        for place in range(processes):
+            process = make(place)
+            self.start.append(self._intern(process, place, None, 0, 0, 0.0))
+
+    def step(self, local: Local, given: int) -> Step:
+        """Return what an input does to a local state."""
+        known = local.steps.get(given)
+        if known is None:
+            known = self._find_out(local, given)
+            local.steps[given] = known
+        return known
+
+    def _find_out(self, local: Local, given: int) -> Step:
+        process = self._rebuild(local)
+        moment = _feed(self, process, given, local.moment)
+        deliveries = [
+            (int(delivery.source), delivery.number)
+            for delivery in process.messages_to_deliver()
+            if delivery.source != local.place
+        ]
+        packets = [
+            self.packet(local.place, transmit.target, transmit.frame).id
+            for transmit in process.frames_to_transmit()
+        ]
+        sends = local.sends + (1 if given < TIMER else 0)
+        after = self._intern(process, local.place, local, given, sends, moment)
+        return Step(after, packets, deliveries)
+
+    def packet(self, source: int, target: int, frame: Frame) -> Packet:
+        """Return the record of a frame on its way."""
+        key = (source, target, snapshot(frame))
+        known = self._keys.get(key)
+        if known is None:
+            known = Packet(len(self.packets), source, target, frame)
+            self.packets.append(known)
+            self._keys[key] = known
+        return known
+
+    def _rebuild(self, local: Local) -> Process:
+        """Drive a fresh process to a local state."""
+        inputs: list[Local] = []
+        state = local
+        while state.parent is not None:
+            inputs.append(state)
+            state = state.parent
+        process = self._make(local.place)
+        moment = 0.0
+        while inputs:
+            moment = _feed(self, process, inputs.pop().input, moment)
+            process.messages_to_deliver()
+            process.frames_to_transmit()
+        return process
+
+    def _intern(
+        self,
+        process: Process,
+        place: int,
+        parent: Local | None,
+        given: int,
+        sends: int,
+        moment: float,
+    ) -> Local:
+        key = (place, sends, moment, snapshot(process, self._without))
+        known = self._local_keys.get(key)
+        if known is None:
+            known = Local(len(self.locals), place, parent, given)
+            known.sends = sends
+            known.moment = moment
+            known.timed = process.next_timer() is not None
+            self.locals.append(known)
+            self._local_keys[key] = known
+            if self.inspect is not None:
+                self.inspect(process)
+        return known
+
+
+def send_input(targets: int) -> int:
+    """Return the input of a send to the processes in a bit set."""
+    return TIMER - targets
+
+
+def _feed(model: Model, process: Process, given: int, moment: float) -> float:
+    """Give a process an input, and return its clock afterwards."""
+    if given > TIMER:
+        packet = model.packets[given]
+        process.receive(ProcessId(packet.source), packet.frame, moment)
+    elif given == TIMER:
+        due = process.next_timer()
+        assert due is not None
+        moment = max(moment, due)
+        process.handle_timer(moment)
+    else:
+        bits = TIMER - given
+        targets = [ProcessId(t) for t in range(bits.bit_length()) if bits >> t & 1]
+        process.send(targets, b"", moment)
+    process.next_timer()  # As every driver asks after every input; it may tidy up.
+    return moment

@@ -1,0 +1,154 @@
+"""The search: every state of a space, level by level, so that a counterexample is short.
+
+Levels are handed out as lists of packed states (:func:`expand`), which is all that another
+engine needs to distribute the work.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from antecede.check.space import Action, Space
+
+__all__ = ["Level", "Result", "Violation", "expand", "search"]
+
+STATES_PER_REPORT = 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Violation:
+    """A property that a schedule breaks."""
+
+    property: str
+    """causal, fifo, once, genuine or live."""
+    depth: int
+    """How many actions the schedule has."""
+    schedule: tuple[Action, ...]
+    """The actions, from the beginning."""
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What a search has found so far."""
+
+    states: int = 0
+    """How many different states there are."""
+    transitions: int = 0
+    """How many steps between them were looked at."""
+    ends: int = 0
+    """How many states nothing follows."""
+    depth: int = 0
+    """How many actions the longest schedule has."""
+    exhausted: bool = True
+    """There is nothing left to look at, within the bounds."""
+    violation: Violation | None = None
+
+
+@dataclass(kw_only=True)
+class Level:
+    """What one level leads to."""
+
+    found: set[bytes] = field(default_factory=set)
+    """The states of the next one; some may have been seen before."""
+    transitions: int = 0
+    ends: int = 0
+    broken: tuple[str, bytes, Action | None] | None = None
+    """The first violation: the property, the state before it, and the action; no action
+    if the state itself is stuck."""
+
+
+def expand(space: Space, states: list[bytes]) -> Level:
+    """Make every possible step from every one of these states."""
+    level = Level()
+    found = level.found
+    for state in states:
+        successors = space.successors(state)
+        level.transitions += len(successors)
+        if not successors and space.is_over(state):
+            level.ends += 1
+            if not space.is_delivered(state) and level.broken is None:
+                level.broken = ("live", state, None)
+        for successor in successors:
+            if successor.broken:
+                if level.broken is None:
+                    level.broken = (successor.broken, state, successor.action)
+            else:
+                found.add(successor.state)
+    return level
+
+
+def search(
+    space: Space,
+    result: Result,
+    *,
+    states_max: int,
+    depth_max: int,
+    report: Callable[[Result], None] | None = None,
+) -> None:
+    """Look at every state of a space, and add what is found to ``result``.
+
+    Args:
+        space: Where to search.
+        result: Where to add up; shared between spaces.
+        states_max: Give up beyond so many states in all; the result says so.
+        depth_max: Schedules longer than this are of no interest.
+        report: Is called now and then, for a display of progress.
+    """
+    seen = {space.first}
+    level = [space.first]
+    depth = 0
+    result.states += 1
+    while level and depth <= depth_max:
+        result.depth = max(result.depth, depth)
+        following: list[bytes] = []
+        for start in range(0, len(level), STATES_PER_REPORT):
+            step = expand(space, level[start : start + STATES_PER_REPORT])
+            result.transitions += step.transitions
+            result.ends += step.ends
+            if step.broken is not None:
+                _tell(space, result, step.broken, depth)
+                return
+            fresh = step.found - seen
+            seen |= fresh
+            following += fresh
+            result.states += len(fresh)
+            if report is not None:
+                report(result)
+            if result.states > states_max:
+                result.exhausted = False
+                return
+        level = following
+        depth += 1
+
+
+def _tell(
+    space: Space, result: Result, broken: tuple[str, bytes, Action | None], depth: int
+) -> None:
+    what, state, action = broken
+    schedule = _find_schedule(space, state, depth)
+    if action is not None:
+        schedule.append(action)
+    result.violation = Violation(
+        property=what, depth=len(schedule), schedule=tuple(schedule)
+    )
+
+
+def _find_schedule(space: Space, goal: bytes, depth: int) -> list[Action]:
+    """Search again, now with a note of how each state was reached."""
+    reached: dict[bytes, tuple[bytes, Action] | None] = {space.first: None}
+    level = [space.first]
+    for _ in range(depth):
+        following: list[bytes] = []
+        for state in level:
+            for successor in space.successors(state):
+                if not successor.broken and successor.state not in reached:
+                    reached[successor.state] = (state, successor.action)
+                    following.append(successor.state)
+        if goal in reached:
+            break
+        level = following
+    schedule: list[Action] = []
+    step = reached[goal]
+    while step is not None:
+        schedule.append(step[1])
+        step = reached[step[0]]
+    return schedule[::-1]

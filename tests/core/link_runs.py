@@ -1,0 +1,220 @@
+"""Random runs of the link layer against a model that knows what every end was told."""
+
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+from tests.core.link_variants import Variant
+
+__all__ = ["LinkRun", "random_run"]
+
+MINIMUM_S = 0.5
+SECONDS = (0.0, 0.125, 0.25, 1.0, 4.0)
+REST_STEPS_MAX = 5000
+
+
+class Direction:
+    """What goes from one process to another, as an observer of everything sees it."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.delivered: list[bytes] = []
+        self.transmitted_at: dict[int, float] = {}  # By segment, the last time.
+        self.arrived: set[int] = set()
+        # What the transmitting end has been told.
+        self.told_acked = 0
+        self.told_acked_at = 0.0
+        self.told_arrived: set[int] = set()
+
+    @property
+    def transmitted(self) -> int:
+        """How many segments there are."""
+        return len(self.transmitted_at)
+
+    @property
+    def received(self) -> int:
+        """Up to which segment all have arrived."""
+        number = 0
+        while number + 1 in self.arrived:
+            number += 1
+        return number
+
+    def tell(self, acked: int, arrived: int, now: float) -> None:
+        """Let the transmitting end hear an ack."""
+        if acked > self.told_acked:
+            self.told_acked = acked
+            self.told_acked_at = now
+        self.told_arrived.add(arrived)
+
+
+class LinkRun:
+    """A few processes on links, and a network that may do anything.
+
+    Every output is checked as it comes: hand-over, numbers, acks, repetitions, timers.
+    """
+
+    def __init__(
+        self, variant: Variant, *, processes: int, fifo: bool, answering: bool
+    ) -> None:
+        self.variant = variant
+        self.fifo = fifo
+        bare = variant.plain
+        if answering:
+            bare = variant.buffer_fifo if fifo else variant.buffer
+        policy = variant.policy(initial_s=1.0, minimum_s=MINIMUM_S, maximum_s=8.0)
+        self.ends = [variant.linked(bare(i), fifo, policy) for i in range(processes)]
+        self.in_flight: list[tuple[int, int, Any]] = []
+        self.ways: defaultdict[tuple[int, int], Direction] = defaultdict(Direction)
+        self.now = 0.0
+        self.repetitions = 0
+        self.acks = 0
+
+    def send(self, source: int, target: int) -> None:
+        """Let a message be sent, unlike any other."""
+        sent = self.ways[source, target].sent
+        sent.append(f"{source}-{target}-{len(sent)}".encode())
+        self.ends[source].send([target], sent[-1], self.now)
+        self._drain(source)
+
+    def arrive(self, index: int) -> None:
+        """Let a packet arrive."""
+        source, target, frame = self.in_flight.pop(index)
+        self.ends[target].receive(source, frame, self.now)
+        back = self.ways[target, source]
+        if isinstance(frame, self.variant.segment):
+            self.ways[source, target].arrived.add(frame.number)
+            if frame.acked:
+                back.tell(frame.acked, frame.acked, self.now)
+            self._drain(target, answering=(source, frame.number))
+        else:
+            back.tell(frame.acked, frame.arrived, self.now)
+            self._drain(target)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, and timers expire at its end."""
+        self.now += seconds
+        for index, end in enumerate(self.ends):
+            due = end.next_timer()
+            end.handle_timer(self.now)  # Early calls must be harmless.
+            self._drain(index, timer=True, due=due is not None and due <= self.now)
+
+    def rest(self, random: Random) -> None:
+        """Let everything arrive, and time pass, until nothing is left to do."""
+        for _ in range(REST_STEPS_MAX):
+            if self.in_flight:
+                self.arrive(random.randrange(len(self.in_flight)))
+                continue
+            timers = [end.next_timer() for end in self.ends]
+            due = [timer for timer in timers if timer is not None]
+            if not due:
+                break
+            assert min(due) > self.now, "a timer that was handled is due again"
+            self.pass_time(min(due) - self.now)
+        else:
+            raise AssertionError("never at rest")
+        for pair, way in self.ways.items():
+            if self.fifo:
+                assert way.delivered == way.sent, pair
+            else:
+                assert sorted(way.delivered) == sorted(way.sent), pair
+            assert way.received == way.told_acked == way.transmitted, pair
+
+    def _drain(
+        self,
+        index: int,
+        *,
+        answering: tuple[int, int] | None = None,
+        timer: bool = False,
+        due: bool = False,
+    ) -> None:
+        for delivery in self.ends[index].messages_to_deliver():
+            self._check_delivery((delivery.source, index), delivery.payload)
+        told = False
+        acks = 0
+        segments = 0
+        repetitions = 0
+        for transmit in self.ends[index].frames_to_transmit():
+            target, frame = transmit.target, transmit.frame
+            assert frame.acked == self.ways[target, index].received, frame
+            if isinstance(frame, self.variant.segment):
+                again = self._check_segment((index, target), frame.number)
+                assert transmit.repeat == again, transmit
+                repetitions += again
+                if answering is not None and answering[0] == target:
+                    segments += 1
+                    told = told or answering[1] <= frame.acked
+            else:
+                assert answering == (target, frame.arrived), f"{frame} unasked"
+                assert not transmit.repeat
+                acks += 1
+            self.in_flight.append((index, target, frame))
+        assert acks <= 1
+        if answering is not None:
+            assert told or acks, f"{answering} is left unanswered"
+            assert not (told and acks), f"{answering} is answered twice"
+        assert repetitions == 0 or timer, "repeated before the time"
+        assert repetitions > 0 or not due, "a time-out repeats nothing"
+        self.repetitions += repetitions
+        self.acks += acks
+        waiting = any(
+            way.told_acked < way.transmitted
+            for (source, _), way in self.ways.items()
+            if source == index
+        )
+        assert (self.ends[index].next_timer() is not None) == waiting, "timer"
+
+    def _check_segment(self, pair: tuple[int, int], number: int) -> bool:
+        """Check a segment that is transmitted; tell whether it is a repetition."""
+        way = self.ways[pair]
+        repeat = number <= way.transmitted
+        if repeat:
+            assert number > way.told_acked, f"{number} was acked"
+            since = way.transmitted_at[number]
+            if number == way.told_acked + 1:
+                since = max(since, way.told_acked_at)
+            else:
+                assert number not in way.told_arrived, f"{number} is known to be there"
+            assert self.now - since >= MINIMUM_S, f"{number} is repeated too soon"
+        else:
+            assert number == way.transmitted + 1, f"{number} leaves a gap"
+        way.transmitted_at[number] = self.now
+        return repeat
+
+    def _check_delivery(self, pair: tuple[int, int], payload: bytes) -> None:
+        way = self.ways[pair]
+        assert payload in way.sent, f"{payload!r} from nowhere"
+        assert payload not in way.delivered, f"{payload!r} twice"
+        if self.fifo:
+            assert payload == way.sent[len(way.delivered)], f"{payload!r} out of order"
+        way.delivered.append(payload)
+
+
+def random_run(variant: Variant, seed: int) -> LinkRun:
+    """Run to the end on a network that loses, duplicates and reorders as ``seed`` says."""
+    random = Random(seed)
+    run = LinkRun(
+        variant,
+        processes=random.choice((2, 2, 3)),
+        fifo=random.random() < 0.5,
+        answering=random.random() < 0.4,
+    )
+    loss, duplication = random.choice(((0.0, 0.0), (0.1, 0.1), (0.3, 0.1), (0.1, 0.3)))
+    everyone = range(len(run.ends))
+    for _ in range(random.choice((20, 60))):
+        draw = random.random()
+        if draw < 0.35:
+            source, target = random.sample(everyone, 2)
+            run.send(source, target)
+        elif draw < 0.45:
+            run.pass_time(random.choice(SECONDS))
+        elif run.in_flight:
+            index = random.randrange(len(run.in_flight))
+            fate = random.random()
+            if fate < loss:
+                run.in_flight.pop(index)
+            elif fate < loss + duplication:
+                run.in_flight.append(run.in_flight[index])
+            else:
+                run.arrive(index)
+    run.rest(random)
+    return run

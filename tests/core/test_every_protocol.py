@@ -1,0 +1,472 @@
+"""Every protocol of the registry keeps its promises, and promises nothing else."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+from math import nan
+from random import Random
+
+import pytest
+
+from antecede.check.snapshot import snapshot
+from antecede.core import ProtocolInfo, Setting, protocol, protocols
+from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit
+from antecede.core.encoding import Frame, Reader
+from antecede.core.link import LinkAck, Linked
+from antecede.core.plain import PlainMessage, read_plain
+from antecede.errors import ConfigError, LocalError, PeerError
+from antecede.testing import Cluster
+from antecede.trace import Property
+from tests.core.broadcasts import joined, pick
+from tests.core.protocol_runs import (
+    Ledger,
+    Network,
+    Outcome,
+    observe,
+    run,
+    send_something,
+    uses_overlay,
+)
+
+RUNS = 400
+RUNS_OF_LIARS = 100
+
+
+def each_of(infos: Iterable[ProtocolInfo]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("info", list(infos), ids=lambda info: info.name)
+
+
+every_protocol = each_of(protocols())
+every_unicast_protocol = each_of(i for i in protocols() if i.capabilities.unicast)
+every_dynamic_protocol = each_of(
+    i for i in protocols() if i.capabilities.dynamic and not uses_overlay(i)
+)
+every_static_protocol = each_of(
+    i for i in protocols() if not i.capabilities.dynamic and not uses_overlay(i)
+)
+with_and_without_links = pytest.mark.parametrize(
+    "reliable", [False, True], ids=["linked", "bare"]
+)
+
+STATIC_WITHOUT_A_GROUP = {
+    "optimal": "it needs no group, but what was sent to one who leaves stays in all logs",
+}
+"""Protocols that are not dynamic for another reason than that they must know the group."""
+
+
+def lossy() -> Network:
+    """A network with all faults, for processes that have links if they need them."""
+    return Network(reliable=False, faults=0.1)
+
+
+def assumed(info: ProtocolInfo) -> Network:
+    """A network that is no better than the protocol asks for, without links."""
+    return Network(reliable=True, overtaking=info.capabilities.reordering)
+
+
+@cache
+def seen(info: ProtocolInfo, network: Network) -> Outcome:
+    """What was seen of a protocol; the runs are the same for all tests."""
+    return observe(info, network, RUNS)
+
+
+def seen_everywhere(info: ProtocolInfo) -> list[Outcome]:
+    return [seen(info, lossy()), seen(info, assumed(info))]
+
+
+def right_ones(info: ProtocolInfo, outcome: Outcome) -> list[str]:
+    """List the failures that a protocol has not announced."""
+    if info.capabilities.causal:
+        return outcome.failures
+    allowed = ["causal"] + ["fifo"] * info.capabilities.reordering
+    return [
+        failure
+        for failure in outcome.failures
+        if not any(f": {name}: " in failure for name in allowed)
+    ]
+
+
+def names_match(info: ProtocolInfo, outcome: Outcome, *, all_of_them: bool) -> bool:
+    """Tell whether the control frames are those that the capabilities name.
+
+    A class may be called by the protocol and the name, as in CykasAck.
+    """
+    declared = info.capabilities.control_frames
+    found: set[str] = set()
+    for control in outcome.controls:
+        names = [n for n in declared if control == n or control.endswith(f"-{n}")]
+        if len(names) != 1:
+            return False
+        found.add(names[0])
+    return found == set(declared) or not all_of_them
+
+
+# Order.
+
+
+@every_protocol
+def test_order_and_liveness_hold_despite_loss_duplication_overtaking_and_pauses(
+    info: ProtocolInfo,
+) -> None:
+    outcome = seen(info, lossy())
+    assert right_ones(info, outcome) == []
+    assert outcome.deliveries > 5 * RUNS
+
+
+@every_protocol
+def test_order_and_liveness_hold_without_links_where_the_network_is_as_assumed(
+    info: ProtocolInfo,
+) -> None:
+    outcome = seen(info, assumed(info))
+    assert right_ones(info, outcome) == []
+    assert outcome.deliveries > 5 * RUNS
+
+
+@every_protocol
+def test_a_baseline_breaks_causal_order_and_fifo_unless_it_is_given_fifo_links(
+    info: ProtocolInfo,
+) -> None:
+    """And so the others do not pass for lack of chances."""
+    for outcome in seen_everywhere(info):
+        broken: set[Property] = set()
+        if not info.capabilities.causal:
+            broken.add(Property.CAUSAL)
+            if info.capabilities.reordering:
+                broken.add(Property.FIFO)
+        assert outcome.broken == broken
+
+
+@every_protocol
+def test_who_asks_for_fifo_links_breaks_without_them(info: ProtocolInfo) -> None:
+    """Else it would be charged for links that it does not need."""
+    outcome = observe(info, Network(reliable=True), RUNS_OF_LIARS)
+    assert bool(right_ones(info, outcome)) == (not info.capabilities.reordering)
+
+
+@every_protocol
+def test_who_asks_for_links_is_given_them_and_nobody_else(info: ProtocolInfo) -> None:
+    process = info.make(ProcessId(0), Setting(processes=3))
+    assert isinstance(process, Linked) == (not info.capabilities.loss)
+    process = info.make(ProcessId(0), Setting(processes=3, reliable=True))
+    assert not isinstance(process, Linked)
+
+
+@every_protocol
+@with_and_without_links
+def test_the_same_seed_gives_the_same_events(info: ProtocolInfo, reliable: bool) -> None:
+    network = assumed(info) if reliable else lossy()
+    for seed in range(20):
+        first = run(info, network, seed, Outcome())
+        second = run(info, network, seed, Outcome())
+        assert first.history == second.history
+        assert [str(snapshot(process)) for process in inner(first.cluster)] == [
+            str(snapshot(process)) for process in inner(second.cluster)
+        ]
+
+
+def inner(cluster: Cluster) -> list[object]:
+    return [vars(process)["inner"] for process in cluster.processes]
+
+
+# Frames.
+
+
+@every_protocol
+def test_every_frame_survives_the_wire_and_takes_as_many_bytes_as_it_says(
+    info: ProtocolInfo,
+) -> None:
+    for outcome in seen_everywhere(info):
+        assert outcome.miscoded == []
+        assert outcome.frames > 2 * RUNS
+
+
+@every_protocol
+def test_every_frame_and_delivery_names_its_message_and_carries_its_payload(
+    info: ProtocolInfo,
+) -> None:
+    for outcome in seen_everywhere(info):
+        assert outcome.misnamed == []
+
+
+@every_protocol
+def test_control_frames_are_those_that_the_capabilities_name(info: ProtocolInfo) -> None:
+    all_of_them = not uses_overlay(info)  # Else some are for links that come and go.
+    for outcome in seen_everywhere(info):
+        assert names_match(info, outcome, all_of_them=all_of_them), outcome.controls
+
+
+@every_protocol
+def test_messages_travel_by_way_of_others_exactly_if_the_protocol_relays(
+    info: ProtocolInfo,
+) -> None:
+    for outcome in seen_everywhere(info):
+        assert (outcome.relays > 0) == info.capabilities.relays
+
+
+@every_protocol
+@pytest.mark.parametrize("head", [0x00, 0xE0, 0xF0, 0xF1])
+def test_the_kinds_of_the_link_are_left_to_it(info: ProtocolInfo, head: int) -> None:
+    with pytest.raises(PeerError):
+        info.read(Reader(bytes([head]) + bytes(64)))
+
+
+@every_protocol
+@with_and_without_links
+def test_links_that_come_and_go_cost_no_more_than_the_order(
+    info: ProtocolInfo, reliable: bool
+) -> None:
+    """Which of the protocols keep their order then, is for their own tests to say."""
+    if not uses_overlay(info):
+        return
+    network = Network(
+        reliable=reliable,
+        faults=0.0 if reliable else 0.1,
+        overtaking=info.capabilities.reordering or not reliable,
+        churn=True,
+    )
+    outcome = observe(info, network, RUNS_OF_LIARS)
+    assert outcome.miscoded == []
+    assert outcome.misnamed == []
+    assert outcome.broken <= {Property.CAUSAL, Property.FIFO}
+    assert names_match(info, outcome, all_of_them=False), outcome.controls
+    assert bool(outcome.controls) == bool(info.capabilities.control_frames)
+
+
+# Refusals.
+
+
+def busy(info: ProtocolInfo, reliable: bool) -> ProcessBase:
+    """Process 0 of 3, after some traffic and with some of it on its way."""
+    random = Random(5)
+    setting = Setting(processes=3, reliable=reliable)
+    members = [info.make(ProcessId(i), setting) for i in range(3)]
+    cluster = joined(members)
+    for turn in range(12):
+        send_something(cluster, random, info, random.randrange(3), turn)
+        if cluster.in_flight:
+            cluster.arrive()
+    cluster.settle()
+    for turn in range(6):
+        send_something(cluster, random, info, turn % 3, turn)
+        if cluster.in_flight:
+            cluster.arrive(pick(cluster, random, fifo=not info.capabilities.reordering))
+    return members[0]
+
+
+def offers(info: ProtocolInfo) -> list[Callable[[ProcessBase, object, float], int]]:
+    """List the ways to send a message that a protocol has, each as a call."""
+    one, two = ProcessId(1), ProcessId(2)
+    ways: list[Callable[[ProcessBase, object, float], int]] = []
+    if info.capabilities.unicast:
+        ways.append(lambda process, payload, now: process.send([one], payload, now))
+    if info.capabilities.multicast:
+        ways.append(lambda process, payload, now: process.send([one, two], payload, now))
+    if info.capabilities.broadcast:
+        ways.append(lambda process, payload, now: process.broadcast(payload, now))
+    return ways
+
+
+@every_protocol
+@with_and_without_links
+def test_what_a_protocol_has_it_does_and_what_it_has_not_it_refuses(
+    info: ProtocolInfo, reliable: bool
+) -> None:
+    process = busy(info, reliable)
+    one, two = ProcessId(1), ProcessId(2)
+    before = snapshot(process)
+    if not info.capabilities.multicast:
+        for several in ([one, two], [process.id, one], [one, one, two]):
+            with pytest.raises(LocalError):
+                process.send(several, b"", 1.0)
+    if not info.capabilities.unicast and not info.capabilities.multicast:
+        for single in ([one], [process.id]):
+            with pytest.raises(LocalError, match="broadcast only"):
+                process.send(single, b"", 1.0)
+    if not info.capabilities.broadcast:
+        with pytest.raises(LocalError, match="no broadcast"):
+            process.broadcast(b"", 1.0)
+    if not uses_overlay(info):
+        with pytest.raises(LocalError, match="no overlay"):
+            process.connect(one, 1.0)
+        with pytest.raises(LocalError, match="no overlay"):
+            process.disconnect(one, 1.0)
+    assert snapshot(process) == before
+    number = 0
+    for way in offers(info):
+        sent = way(process, b"", 1.0)
+        assert sent == number + 1 or number == 0  # Whatever its shape, it is the next.
+        number = sent
+
+
+@every_unicast_protocol
+@with_and_without_links
+def test_a_target_named_twice_counts_once_and_oneself_delivers_inside_the_call(
+    info: ProtocolInfo, reliable: bool
+) -> None:
+    process = info.make(ProcessId(0), Setting(processes=3, reliable=reliable))
+    number = process.send([process.id, process.id], b"own", 0.0)
+    assert number == 1
+    (delivery,) = process.messages_to_deliver()
+    assert (delivery.source, delivery.number, delivery.payload) == (0, 1, b"own")
+    assert process.frames_to_transmit() == []
+    process.send([ProcessId(1), ProcessId(1)], b"", 0.0)
+    assert len(process.frames_to_transmit()) == 1
+
+
+@every_protocol
+@with_and_without_links
+def test_bad_input_is_refused_and_changes_nothing(
+    info: ProtocolInfo, reliable: bool
+) -> None:
+    process = busy(info, reliable)
+    one = ProcessId(1)
+    before = snapshot(process)
+    for way in offers(info):
+        with pytest.raises(LocalError, match="must be bytes"):
+            way(process, "text", 1.0)
+        with pytest.raises(LocalError, match="finite"):
+            way(process, b"", nan)
+    if info.capabilities.unicast:
+        for targets in ([], [ProcessId(-1)]):
+            with pytest.raises(LocalError):
+                process.send(targets, b"", 1.0)
+    with pytest.raises(LocalError, match="finite"):
+        process.receive(one, LinkAck(1, 1), nan)
+    with pytest.raises(LocalError, match="finite"):
+        process.handle_timer(nan)
+    with pytest.raises(LocalError):
+        process.receive(process.id, LinkAck(1, 1), 1.0)
+    with pytest.raises(PeerError):
+        process.receive(one, Frame(), 1.0)
+    with pytest.raises(PeerError):
+        process.receive(one, LinkAck(10**6, 10**6), 1.0)
+    assert snapshot(process) == before
+
+
+# Membership.
+
+
+@every_static_protocol
+def test_who_is_not_dynamic_must_know_the_group_or_there_is_a_reason(
+    info: ProtocolInfo,
+) -> None:
+    if info.name in STATIC_WITHOUT_A_GROUP:
+        info.make(ProcessId(0), Setting())
+    else:
+        with pytest.raises(ConfigError, match="must know how many processes"):
+            info.make(ProcessId(0), Setting())
+
+
+@every_dynamic_protocol
+@with_and_without_links
+def test_who_is_dynamic_exchanges_messages_with_anyone_at_any_time(
+    info: ProtocolInfo, reliable: bool
+) -> None:
+    setting = Setting(reliable=reliable)
+    members: dict[int, ProcessBase] = {}
+    delivered: list[tuple[int, int]] = []
+    for newcomer in (3, 1000, 0):
+        members[newcomer] = info.make(ProcessId(newcomer), setting)
+        for source, process in members.items():
+            for target in members:
+                process.send([ProcessId(target)], b"", 0.0)
+                exchange(members, delivered, source)
+        assert sorted(delivered) == sorted((s, t) for s in members for t in members)
+        delivered.clear()
+
+
+def exchange(
+    members: dict[int, ProcessBase], delivered: list[tuple[int, int]], first: int
+) -> None:
+    """Let everything arrive at once, until nothing is on its way; note who got what."""
+    busy = [first]
+    while busy:
+        source = busy.pop(0)
+        delivered += [(d.source, source) for d in members[source].messages_to_deliver()]
+        for transmit in members[source].frames_to_transmit():
+            target = transmit.target
+            members[target].receive(ProcessId(source), transmit.frame, 0.0)
+            busy.append(target)
+
+
+def test_names_are_unique_and_the_default_comes_first() -> None:
+    names = [info.name for info in protocols()]
+    assert len(set(names)) == len(names)
+    assert names[0] == "hybrid"
+    for info in protocols():
+        assert protocol(info.name) is info
+
+
+@every_protocol
+def test_every_protocol_has_a_way_to_send(info: ProtocolInfo) -> None:
+    assert offers(info)
+    assert info.summary
+    assert info.reference or not info.capabilities.causal
+
+
+# The tests above can fail: protocols that lie about themselves are found out.
+
+
+def claiming(name: str, **claims: object) -> ProtocolInfo:
+    """A protocol of the registry with other capabilities."""
+    info = protocol(name)
+    return replace(info, capabilities=replace(info.capabilities, **claims))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "liar",
+    [
+        claiming("unordered", causal=True),
+        claiming("fifo", causal=True),
+        claiming("fifo", reordering=True, causal=True),
+        claiming("buffer-fifo", reordering=True),
+        claiming("newtop", reordering=True),
+        claiming("tree", reordering=True),
+        claiming("matrix", loss=True),
+        claiming("buffer", loss=True),
+        claiming("vector", loss=True),
+    ],
+    ids=lambda liar: f"{liar.name} {liar.capabilities}",
+)
+def test_who_claims_to_need_less_than_it_does_is_found_out(liar: ProtocolInfo) -> None:
+    assert right_ones(liar, observe(liar, lossy(), RUNS_OF_LIARS))
+
+
+@pytest.mark.parametrize(
+    "liar",
+    [
+        claiming("hybrid", control_frames=("ack", "permit")),
+        claiming("hybrid", control_frames=("ack", "permit", "request", "null")),
+        claiming("cykas", control_frames=("ack",)),
+        claiming("matrix", control_frames=("ack",)),
+        claiming("newtop", control_frames=()),
+    ],
+    ids=lambda liar: f"{liar.name} {liar.capabilities.control_frames}",
+)
+def test_who_conceals_or_invents_control_frames_is_found_out(liar: ProtocolInfo) -> None:
+    outcome = observe(liar, lossy(), RUNS_OF_LIARS)
+    assert not names_match(liar, outcome, all_of_them=True)
+
+
+def test_who_cannot_read_its_own_frames_is_found_out() -> None:
+    liar = replace(protocol("hybrid"), read=read_plain)
+    assert observe(liar, lossy(), RUNS_OF_LIARS).miscoded
+
+
+def test_frames_and_deliveries_that_name_the_wrong_message_are_noticed() -> None:
+    outcome = Outcome()
+    ledger = Ledger(protocol("fifo"), True, outcome)
+    ledger.payloads[1, 7] = b"payload"
+    one, two = ProcessId(1), ProcessId(2)
+    ledger.transmitted(1, Transmit(two, PlainMessage(7, b"payload")))
+    ledger.delivered(2, Delivery(one, 7, b"payload"))
+    assert outcome == Outcome(frames=1, deliveries=1)
+    ledger.transmitted(1, Transmit(two, PlainMessage(6, b"payload")))
+    ledger.transmitted(2, Transmit(one, PlainMessage(7, b"payload")))
+    ledger.transmitted(1, Transmit(two, PlainMessage(7, b"paylord")))
+    ledger.transmitted(1, Transmit(two, PlainMessage(7, b"payload.")))
+    ledger.delivered(2, Delivery(one, 6, b"payload"))
+    ledger.delivered(1, Delivery(two, 7, b"payload"))
+    ledger.delivered(2, Delivery(one, 7, b"paylord"))
+    assert len(outcome.misnamed) == 7
+    assert outcome.miscoded == []
