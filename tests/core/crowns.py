@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
 from antecede.core import Frame, Process, ProcessId, encode
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 SEND = "send"
 RECEIVE = "receive"

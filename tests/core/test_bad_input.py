@@ -18,7 +18,7 @@ from antecede.core import (
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 

@@ -37,7 +37,7 @@ from tests.core.crowns import (
     reachable,
 )
 from tests.core.naive_buffer import Naive
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 

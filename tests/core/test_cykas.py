@@ -32,7 +32,7 @@ from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.testing.strategies import schedules
 from antecede.trace import Property
 from tests.core.cykas_variants import Change, Listing
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 ALICE, BOB, CAROL = range(3)

@@ -35,7 +35,7 @@ from tests.core.receiver_side import (
     run_lockstep,
     told,
 )
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 GROUP_MAX = 6

@@ -18,7 +18,7 @@ from antecede.core.setting import Setting
 from antecede.errors import LocalError
 from antecede.testing import Cluster
 from antecede.trace import Kind
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 

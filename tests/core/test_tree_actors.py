@@ -13,7 +13,7 @@ from antecede.core.tree import Tree, TreeDelivery
 from antecede.errors import LocalError
 from antecede.trace import Property, Recorder, Verdict, judge
 from tests.core.naive_tree import random_parents
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 

@@ -15,7 +15,7 @@ from antecede.core.topology import Placement, Topology
 from antecede.core.tree import Tree, TreeMessage, read_tree
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 
 def message(

@@ -15,7 +15,7 @@ from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.trace import Property
 from tests.core.broadcasts import Outputs, assert_right, joined, play, rest
-from tests.snapshot import snapshot
+from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 
