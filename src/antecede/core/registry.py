@@ -13,6 +13,7 @@ from antecede.core.buffer import Buffer, BufferFifo, read_buffer
 from antecede.core.contract import ProcessBase, ProcessId
 from antecede.core.cykas import Cykas, read_cykas
 from antecede.core.encoding import Frame, FrameReader, Reader
+from antecede.core.flood import Flood, read_flood
 from antecede.core.frames import read_frame
 from antecede.core.hybrid import Hybrid
 from antecede.core.hybrid_basic import HybridBasic
@@ -20,7 +21,10 @@ from antecede.core.link import Linked, read_linked
 from antecede.core.matrix import Matrix, read_matrix
 from antecede.core.newtop import Newtop, read_newtop
 from antecede.core.optimal import Optimal, read_optimal
+from antecede.core.overlay import first_links, on_overlay, read_sampled
 from antecede.core.plain import Plain, read_plain
+from antecede.core.preventive import Preventive
+from antecede.core.preventive_frames import read_preventive
 from antecede.core.setting import Setting
 from antecede.core.topology import topology_for
 from antecede.core.tree import Tree, read_tree
@@ -52,6 +56,8 @@ class Capabilities:
     """It keeps causal order; baselines do not."""
     relays: bool = False
     """Messages may reach their targets by way of other processes."""
+    overlay: bool = False
+    """It transmits along the links of an overlay, which may change."""
     control_frames: tuple[str, ...] = ()
     """The frames it transmits beside the messages, those of the link layer aside."""
 
@@ -188,6 +194,37 @@ RECEIVER_SIDE: Final = (
 )
 
 BY_TOPOLOGY: Final = (
+    ProtocolInfo(
+        name="flood",
+        summary="forward once over the FIFO links of a static overlay",
+        reference="Friedman and Manor; Nédelec et al., Algorithm 1",
+        capabilities=Capabilities(broadcast=True, relays=True, overlay=True),
+        factory=lambda place, setting: on_overlay(
+            Flood(place, first_links(place, setting)), setting
+        ),
+        read=lambda reader: read_sampled(reader, read_flood),
+    ),
+    ProtocolInfo(
+        name="preventive",
+        summary="PC-broadcast: flooding that uses a new link once it is safe",
+        reference="Nédelec et al., Algorithms 2 and 3",
+        capabilities=Capabilities(
+            broadcast=True,
+            dynamic=True,
+            relays=True,
+            overlay=True,
+            control_frames=("ping", "pong", "newcomer", "welcome", "summary"),
+        ),
+        factory=lambda place, setting: on_overlay(
+            Preventive(
+                place,
+                first_links(place, setting),
+                newcomer=place in setting.newcomers,
+            ),
+            setting,
+        ),
+        read=lambda reader: read_sampled(reader, read_preventive),
+    ),
     ProtocolInfo(
         name="tree",
         summary="FIFO links on a spanning tree: no metadata, more hops",

@@ -28,6 +28,13 @@ class Setting:
     """An overlay: for each process, to whom it has links at first."""
     parents: Sequence[int] | None = None
     """A tree: for each process, its parent; the root is its own."""
+    newcomers: frozenset[int] = frozenset()
+    """On an overlay: who is not there at first, and joins by its first link."""
+    exchange_s: float = 0.0
+    """Let Spray renew the overlay: how often a process exchanges half of its view; 0 for
+    an overlay that stays as it is."""
+    exchange_until_s: float = 1e999
+    """From this time on, no more exchanges begin, so that a run comes to an end."""
     silence_s: float = 0.05
     """After how long a silent process of ``newtop`` makes itself heard."""
     seed: int = 0
