@@ -16,6 +16,11 @@ from setuptools.command.build_ext import build_ext
 WANTED = os.environ.get("ANTECEDE_COMPILE", "")
 COMPILED = (
     "src/antecede/core/*.py",
+    "src/antecede/check/model.py",
+    "src/antecede/check/search.py",
+    "src/antecede/check/snapshot.py",
+    "src/antecede/check/space.py",
+    "src/antecede/check/symmetry.py",
     "src/antecede/errors.py",
     "src/antecede/sim/agenda.py",
     "src/antecede/sim/churn.py",

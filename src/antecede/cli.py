@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import antecede
 from antecede.core.registry import protocols
@@ -20,7 +21,12 @@ from antecede.sim import Outcome, Scenario, simulate, simulate_to
 from antecede.sim.catalogue import WORKLOADS
 from antecede.sim.loop import Loop
 from antecede.trace import MessageId
-from antecede.trace.report import EXIT_HELD, EXIT_VIOLATED
+from antecede.trace.report import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+
+if TYPE_CHECKING:
+    from antecede.check.model import Model
+    from antecede.check.search import Result
+    from antecede.check.story import Story
 
 __all__ = ["main"]
 
@@ -77,6 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     simulation.add_argument("--json", action="store_true", help="print JSON")
     simulation.set_defaults(run=_run_simulate)
 
+    checking = commands.add_parser("check", help="every schedule, up to a bound")
+    _add_bound(checking)
+    checking.set_defaults(run=_run_check)
+
     verification = commands.add_parser("verify", help="judge recorded traces")
     verification.add_argument("trace", type=Path, nargs="+", help="a run's directory")
     verification.add_argument(
@@ -127,6 +137,34 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
     )
     add("seed", int, "the same seed gives the same run")
     add("until_s", float, "virtual second at which to stop")
+
+
+def _add_bound(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--protocol", default="hybrid", help="see `antecede protocols`")
+    for name, default, what in (
+        ("processes", 3, "how many processes"),
+        ("messages", 2, "how many messages each sends"),
+        ("loss", 0, "how many frames may be lost in a schedule"),
+        ("duplicate", 0, "how many frames may arrive twice in a schedule"),
+        ("states", 200_000_000, "give up beyond so many states"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=int, default=default, help=f"{what}; default: {default}"
+        )
+    parser.add_argument(
+        "--memory", type=float, default=20.0, help="give up beyond so many GiB"
+    )
+    parser.add_argument("--multicast", action="store_true", help="to several at once, too")
+    parser.add_argument(
+        "--reduce",
+        choices=("on", "off"),
+        default="on",
+        help="take states for one that differ in names only; default: on",
+    )
+    parser.add_argument("--save", type=Path, help="write a counterexample to this file")
+    parser.add_argument("--svg", type=Path, help="draw a counterexample to this file")
+    parser.add_argument("--replay", type=Path, help="replay a saved counterexample")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _run_protocols(options: argparse.Namespace) -> int:
@@ -187,6 +225,90 @@ def _run_simulate(options: argparse.Namespace) -> int:
     else:
         _print_outcome(outcome, held, found)
     return code
+
+
+def _run_check(options: argparse.Namespace) -> int:
+    from antecede.check import Bound, check, tell
+
+    if options.replay is not None:
+        return _replay_story(options.replay)
+    bound = Bound(
+        protocol=options.protocol,
+        processes=options.processes,
+        messages=options.messages,
+        losses=options.loss,
+        duplicates=options.duplicate,
+        multicast=options.multicast,
+        reduce=options.reduce == "on",
+        states_max=options.states,
+        memory_max_gib=options.memory,
+    )
+    progress = _Progress()
+    checked = check(bound, report=progress.show_search)
+    progress.clear()
+    story = tell(checked) if checked.violation is not None else None
+    if story is not None:
+        _keep_story(story, options)
+    if options.json:
+        result = {
+            **asdict(bound),
+            "states": checked.states,
+            "transitions": checked.transitions,
+            "ends": checked.ends,
+            "depth": checked.depth,
+            "local_states": checked.local_states,
+            "exhausted": checked.exhausted,
+            "seconds": checked.seconds,
+            "broken": None if story is None else story.property,
+            "schedule": None if story is None else story.steps,
+        }
+        print(json.dumps(result, indent=2))
+    else:
+        print(
+            f"{bound.protocol}: {checked.states:,} states, {checked.transitions:,} steps,"
+            f" depth {checked.depth}, {checked.local_states:,} local states,"
+            f" {checked.seconds:.1f} s"
+        )
+        for line in story.lines() if story is not None else ():
+            print(line)
+    if story is not None:
+        if not options.json:
+            print(f"verdict: VIOLATED ({story.property})")
+        return EXIT_VIOLATED
+    if not options.json:
+        done = checked.exhausted
+        print("verdict: held" if done else "verdict: NOT EXHAUSTED, a bound was reached")
+    return EXIT_HELD if checked.exhausted else EXIT_UNKNOWN
+
+
+def _replay_story(path: Path) -> int:
+    from antecede.check import load_story, replay
+
+    story = load_story(path)
+    verdict = replay(story).verdict(complete=story.property == "live")
+    for line in story.lines():
+        print(line)
+    for violation in verdict.violations:
+        print(f"  {violation}")
+    print("verdict: held" if verdict.held else "verdict: VIOLATED")
+    return EXIT_HELD if verdict.held else EXIT_VIOLATED
+
+
+def _keep_story(story: "Story", options: argparse.Namespace) -> None:
+    """Write a counterexample where it was asked for."""
+    from antecede.check import replay
+    from antecede.trace.diagram import draw
+
+    try:
+        if options.save is not None:
+            options.save.write_text(story.to_json(), encoding="utf-8")
+        if options.svg is not None:
+            cluster = replay(story)
+            violations = cluster.verdict(complete=story.property == "live").violations
+            svg = draw(cluster.history, violations=violations, control=True)
+            options.svg.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from error
 
 
 def _print_outcome(outcome: Outcome, held: bool, found: list[str]) -> None:
@@ -260,6 +382,12 @@ class _Progress:
         if sys.stderr.isatty() and monotonic() - self._shown >= PROGRESS_GAP_S:
             self._shown = monotonic()
             line = f"{loop.events:,} events, {loop.now:.1f} s of virtual time"
+            print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
+
+    def show_search(self, result: "Result", model: "Model") -> None:
+        if sys.stderr.isatty() and monotonic() - self._shown >= PROGRESS_GAP_S:
+            self._shown = monotonic()
+            line = f"{result.states:,} states, depth {result.depth}"
             print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:

@@ -23,7 +23,7 @@ from antecede.core.retransmission import (
     TimerQueue,
 )
 
-__all__ = ["TIMER", "Local", "Model", "Packet", "Step", "send_input"]
+__all__ = ["TIMER", "Local", "Model", "Packet", "Step", "members", "send_input"]
 
 TIMER: Final = -1
 """The input of a timer that fires. Sends are below it, arrivals above."""
@@ -32,10 +32,17 @@ TIMER: Final = -1
 class Packet:
     """A frame with its way, interned: the same frame on the same way has one number."""
 
-    __slots__ = ("frame", "id", "source", "target")
+    __slots__ = ("frame", "id", "input", "maker", "source", "target")
+
+    maker: "Local | None"
+    """The local state in which it was transmitted first."""
+    input: int
+    """The input that made it so."""
 
     def __init__(self, id: int, source: int, target: int, frame: Frame) -> None:
         """Make the record; use :meth:`Model.packet`."""
+        self.maker = None
+        self.input = 0
         self.id = id
         self.source = source
         self.target = target
@@ -62,7 +69,7 @@ class Local:
     steps: "dict[int, Step]"
     """What is known of its next steps, by input."""
 
-    def __init__(self, id: int, place: int, parent: "Local | None", input: int) -> None:  # noqa: A002
+    def __init__(self, id: int, place: int, parent: "Local | None", input: int) -> None:
         """Make the record; use :meth:`Model.step`."""
         self.id = id
         self.place = place
@@ -98,7 +105,18 @@ class Step:
 class Model:
     """All local states, packets and steps that have been met."""
 
-    __slots__ = ("_keys", "_local_keys", "_make", "_without", "inspect", "locals", "packets", "start")
+    __slots__ = (
+        "_inspect",
+        "_keys",
+        "_local_keys",
+        "_make",
+        "_ordered",
+        "_without",
+        "broadcast",
+        "locals",
+        "packets",
+        "start",
+    )
 
     start: list[Local]
     """The state in which each process begins."""
@@ -113,6 +131,8 @@ class Model:
         processes: int,
         *,
         timers: bool = False,
+        ordered: bool = True,
+        broadcast: bool = False,
         inspect: Callable[[Process], None] | None = None,
     ) -> None:
         """Begin with fresh processes.
@@ -121,6 +141,8 @@ class Model:
             make: Makes a fresh process from its place.
             processes: How many there are.
             timers: Timers may fire; else their state does not count.
+            ordered: The order of dictionaries counts.
+            broadcast: What is sent goes to all, without naming them.
             inspect: Is shown a process in every local state, once; it raises what it
                 finds wrong.
         """
@@ -128,7 +150,9 @@ class Model:
         self._without: tuple[type, ...] = (
             () if timers else (TimerQueue, RetransmissionTimer, RetransmissionPolicy)
         )
-        self.inspect = inspect
+        self._ordered = ordered
+        self.broadcast = broadcast
+        self._inspect = inspect
         self.locals = []
         self.packets = []
         self._keys: dict[object, Packet] = {}
@@ -154,10 +178,13 @@ class Model:
             for delivery in process.messages_to_deliver()
             if delivery.source != local.place
         ]
-        packets = [
-            self.packet(local.place, transmit.target, transmit.frame).id
-            for transmit in process.frames_to_transmit()
-        ]
+        packets: list[int] = []
+        for transmit in process.frames_to_transmit():
+            packet = self.packet(local.place, transmit.target, transmit.frame)
+            if packet.maker is None:
+                packet.maker = local
+                packet.input = given
+            packets.append(packet.id)
         sends = local.sends + (1 if given < TIMER else 0)
         after = self._intern(process, local.place, local, given, sends, moment)
         return Step(after, packets, deliveries)
@@ -196,18 +223,24 @@ class Model:
         sends: int,
         moment: float,
     ) -> Local:
-        key = (place, sends, moment, snapshot(process, self._without))
+        timed = process.next_timer() is not None
+        key = (place, sends, moment, snapshot(process, self._without, self._ordered))
         known = self._local_keys.get(key)
         if known is None:
             known = Local(len(self.locals), place, parent, given)
             known.sends = sends
             known.moment = moment
-            known.timed = process.next_timer() is not None
+            known.timed = timed
             self.locals.append(known)
             self._local_keys[key] = known
-            if self.inspect is not None:
-                self.inspect(process)
+            if self._inspect is not None:
+                self._inspect(process)
         return known
+
+
+def members(bits: int) -> list[int]:
+    """List the processes in a bit set."""
+    return [place for place in range(bits.bit_length()) if bits >> place & 1]
 
 
 def send_input(targets: int) -> int:
@@ -227,7 +260,9 @@ def _feed(model: Model, process: Process, given: int, moment: float) -> float:
         process.handle_timer(moment)
     else:
         bits = TIMER - given
-        targets = [ProcessId(t) for t in range(bits.bit_length()) if bits >> t & 1]
-        process.send(targets, b"", moment)
+        if model.broadcast:
+            process.broadcast(b"", moment)
+        else:
+            process.send([ProcessId(target) for target in members(bits)], b"", moment)
     process.next_timer()  # As every driver asks after every input; it may tidy up.
     return moment

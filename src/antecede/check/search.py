@@ -76,28 +76,16 @@ def expand(space: Space, states: list[bytes]) -> Level:
     return level
 
 
-def search(
-    space: Space,
-    result: Result,
-    *,
-    states_max: int,
-    depth_max: int,
-    report: Callable[[Result], None] | None = None,
-) -> None:
-    """Look at every state of a space, and add what is found to ``result``.
+def search(space: Space, result: Result, watch: Callable[[Result], bool]) -> None:
+    """Look at every state of a space, and put what is found in ``result``.
 
-    Args:
-        space: Where to search.
-        result: Where to add up; shared between spaces.
-        states_max: Give up beyond so many states in all; the result says so.
-        depth_max: Schedules longer than this are of no interest.
-        report: Is called now and then, for a display of progress.
+    ``watch`` is called now and then; it tells whether to go on.
     """
     seen = {space.first}
     level = [space.first]
     depth = 0
     result.states += 1
-    while level and depth <= depth_max:
+    while level:
         result.depth = max(result.depth, depth)
         following: list[bytes] = []
         for start in range(0, len(level), STATES_PER_REPORT):
@@ -111,9 +99,7 @@ def search(
             seen |= fresh
             following += fresh
             result.states += len(fresh)
-            if report is not None:
-                report(result)
-            if result.states > states_max:
+            if not watch(result):
                 result.exhausted = False
                 return
         level = following
@@ -123,32 +109,47 @@ def search(
 def _tell(
     space: Space, result: Result, broken: tuple[str, bytes, Action | None], depth: int
 ) -> None:
-    what, state, action = broken
-    schedule = _find_schedule(space, state, depth)
+    what, goal, action = broken
+    schedule, state = _find_schedule(space, goal, depth)
     if action is not None:
-        schedule.append(action)
+        for successor in space.successors(state, renamed=False):
+            if successor.broken == what:
+                schedule.append(successor.action)
+                break
     result.violation = Violation(
         property=what, depth=len(schedule), schedule=tuple(schedule)
     )
 
 
-def _find_schedule(space: Space, goal: bytes, depth: int) -> list[Action]:
-    """Search again, now with a note of how each state was reached."""
-    reached: dict[bytes, tuple[bytes, Action] | None] = {space.first: None}
+def _find_schedule(space: Space, goal: bytes, depth: int) -> tuple[list[Action], bytes]:
+    """Search again, now with a note of how each state was reached.
+
+    Then go the way from the beginning without renaming anything.
+    """
+    reached: dict[bytes, bytes] = {space.first: b""}
     level = [space.first]
     for _ in range(depth):
         following: list[bytes] = []
         for state in level:
             for successor in space.successors(state):
                 if not successor.broken and successor.state not in reached:
-                    reached[successor.state] = (state, successor.action)
+                    reached[successor.state] = state
                     following.append(successor.state)
         if goal in reached:
             break
         level = following
+    way: list[bytes] = []
+    state = goal
+    while state:
+        way.append(state)
+        state = reached[state]
+    state = way.pop()
     schedule: list[Action] = []
-    step = reached[goal]
-    while step is not None:
-        schedule.append(step[1])
-        step = reached[step[0]]
-    return schedule[::-1]
+    while way:
+        wanted = way.pop()
+        for successor in space.successors(state, renamed=False):
+            if not successor.broken and space.least(successor.state) == wanted:
+                schedule.append(successor.action)
+                state = successor.state
+                break
+    return schedule, state

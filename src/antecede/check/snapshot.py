@@ -1,7 +1,7 @@
 """The whole state of an object as nested tuples, compiled or not.
 
 Two snapshots are equal exactly if the states are: every attribute of every object that can
-be reached counts, and so does the order of dictionaries.
+be reached counts.
 """
 
 from enum import Enum
@@ -13,11 +13,15 @@ _names: dict[type, tuple[str, ...]] = {}
 
 
 def snapshot(
-    thing: object, without: tuple[type, ...] = (), _above: tuple[int, ...] = ()
+    thing: object,
+    without: tuple[type, ...] = (),
+    ordered: bool = True,
+    _above: tuple[int, ...] = (),
 ) -> object:
     """Return a value that is equal before and after exactly if no state has changed.
 
-    Objects of the types in ``without`` do not count.
+    Objects of the types in ``without`` do not count, nor does the order of dictionaries
+    unless it is ``ordered``.
     """
     if thing is None or isinstance(thing, _PLAIN):
         return thing
@@ -27,18 +31,29 @@ def snapshot(
         return None
     above = (*_above, id(thing))
     if isinstance(thing, dict):
-        return tuple(sorted([(snapshot(k, without, above), snapshot(v, without, above)) for k, v in thing.items()],key=repr))
+        items = [
+            (
+                snapshot(key, without, ordered, above),
+                snapshot(value, without, ordered, above),
+            )
+            for key, value in thing.items()
+        ]
+        return tuple(items if ordered else sorted(items, key=repr))
     if isinstance(thing, set | frozenset):
-        return tuple(sorted([snapshot(each, without, above) for each in thing], key=repr))
+        return tuple(
+            sorted([snapshot(each, without, ordered, above) for each in thing], key=repr)
+        )
     if isinstance(thing, list | tuple):
-        return tuple([snapshot(each, without, above) for each in thing])
+        return tuple([snapshot(element, without, ordered, above) for element in thing])
     kind = type(thing)
     names = _names.get(kind)
     if names is None:
         found = {name for cls in kind.__mro__ for name in _attributes(cls)}
         names = _names[kind] = tuple(sorted(found))
     # What is not there yet has no value.
-    fields = [snapshot(getattr(thing, name, None), without, above) for name in names]
+    fields = [
+        snapshot(getattr(thing, name, None), without, ordered, above) for name in names
+    ]
     return (kind.__name__, tuple(fields))
 
 

@@ -10,22 +10,16 @@ process is pending in the message's past; delivering what is not pending is a re
 or from nowhere. Copies that have been delivered are forgotten, so that states which differ
 only in what is over are one state.
 
-*Reduction.* Steps at different processes commute, so of all the orders of a run that
-differ only in that, one is enough: the first in the alphabet of the processes' places
-(the lexicographic normal form of traces, Anisimov and Knuth). A step *a* is left out if
-it could as well have been made before some earlier step *b* of a process with a higher
-place. So each packet in flight carries a mark, *stale*: since it was transmitted, and
-since its target's last step, a process with a higher place has made a step. A stale packet
-waits for its target's next step; a send is stale likewise. Every run has a representative
-that is not left out, and what it delivers, and where it ends, is the same. A timer fires
-only when nothing is in flight, which no step of another process commutes with; it takes
-all marks away.
+*Reduction.* Processes run the same code, so states that differ only in the names of
+processes are one (:mod:`antecede.check.symmetry`). Steps at different processes commute,
+so what differs only in their order ends in the same state anyway, and is expanded once.
 """
 
 from array import array
 from typing import Final
 
 from antecede.check.model import TIMER, Model, Step, send_input
+from antecede.check.symmetry import Symmetry
 from antecede.errors import ConfigError
 
 __all__ = ["ARRIVE", "DUPLICATE", "FIRE", "LOSE", "SEND", "Action", "Space", "Successor"]
@@ -81,15 +75,17 @@ class Space:
         "_budgets",
         "_copies",
         "_fifo",
-        "_flags",
+        "_flying",
         "_from",
         "_messages",
         "_model",
         "_options",
         "_pending",
         "_places",
-        "_reduce",
+        "_renamed_copies",
+        "_renaming",
         "_sends",
+        "_symmetry",
         "_timers",
         "_to",
         "first",
@@ -106,7 +102,7 @@ class Space:
         fifo: bool,
         losses: int,
         duplicates: int,
-        reduce: bool,
+        symmetry: Symmetry | None,
     ) -> None:
         """Set the bounds.
 
@@ -116,12 +112,17 @@ class Space:
             fifo: Frames of a pair arrive in the order transmitted.
             losses: How many frames may be lost in a run.
             duplicates: How many frames may arrive twice in a run.
-            reduce: Leave out steps whose order does not matter.
+            symmetry: To take states for one that differ in names only; the options must
+                be the same for all processes then.
         """
         self._model = model
         self._options = options
         self._fifo = fifo
-        self._reduce = reduce
+        self._symmetry = symmetry
+        self._renaming = symmetry is not None
+        self._renamed_copies: list[dict[int, int]] = []
+        if symmetry is not None:
+            self._renamed_copies = [{} for _ in symmetry.renamings]
         self._timers = losses > 0 or duplicates > 0
         self._places = len(options)
         self._sends = len(options[0])
@@ -146,28 +147,30 @@ class Space:
         self._pending = 2 * self._places
         self._messages = self._pending + 1
         self._budgets = self._messages + self._places * self._sends
-        self._flags = self._budgets + 1
+        self._flying = self._budgets + 1
         row = [local.id for local in model.start] + [0] * self._places + [0]
-        row += [0] * (self._places * self._sends) + [losses << 8 | duplicates] + [0]
-        self.first = array("I", row).tobytes()
+        row += [0] * (self._places * self._sends) + [losses << 8 | duplicates]
+        self.first = self.least(array("I", row).tobytes())
 
-    def successors(self, state: bytes) -> list[Successor]:
-        """Return all states that one step leads to."""
+    def successors(self, state: bytes, *, renamed: bool = True) -> list[Successor]:
+        """Return all states that one step leads to; ``renamed`` to the least like them."""
+        self._renaming = renamed and self._symmetry is not None
         row = array("I", state).tolist()
         found: list[Successor] = []
-        flags = row[self._flags]
         for place in range(self._places):
             local = self._model.locals[row[place]]
-            if local.sends < self._sends and not flags >> place & 1:
-                for targets in self._options[place][local.sends]:
-                    found.append(self._send(row, place, local.sends, targets))
-        begin = self._flags + 1
+            if local.sends < self._sends:
+                which = local.sends
+                for targets in self._options[place][which]:
+                    step = self._send(row, place, which, targets)
+                    found.append(step)
+        begin = self._flying
         previous = -1
         channel = -1
         for index in range(begin, len(row)):
             entry = row[index]
             if self._fifo:
-                packet = self._model.packets[entry >> 1]
+                packet = self._model.packets[entry]
                 own = packet.source * self._places + packet.target
                 if own == channel:
                     continue  # Something is before it.
@@ -175,18 +178,18 @@ class Space:
             elif entry == previous:
                 continue  # The same packet twice.
             previous = entry
-            if not entry & 1:
-                self._take(row, index, found)
+            self._take(row, index, found)
         if self._timers and len(row) == begin:
             for place in range(self._places):
                 if self._model.locals[row[place]].timed:
-                    found.append(self._fire(row, place))
+                    step = self._fire(row, place)
+                    found.append(step)
         return found
 
     def is_over(self, state: bytes) -> bool:
         """Tell whether everything was sent and nothing is in flight or awaited."""
         row = array("I", state).tolist()
-        if len(row) > self._flags + 1:
+        if len(row) > self._flying:
             return False
         for place in range(self._places):
             local = self._model.locals[row[place]]
@@ -212,37 +215,37 @@ class Space:
         new[self._places + place] |= copies
         step = self._model.step(self._model.locals[row[place]], send_input(targets))
         broken = self._apply(new, place, step)
-        return Successor(self._pack(new, place, step), Action(SEND, place, targets), broken)
+        return Successor(self._pack(new, step), Action(SEND, place, targets), broken)
 
     def _take(self, row: list[int], index: int, found: list[Successor]) -> None:
         """Let a packet arrive, or be lost, or be duplicated."""
-        number = row[index] >> 1
+        number = row[index]
         place = self._model.packets[number].target
         new = row.copy()
         del new[index]
         step = self._model.step(self._model.locals[row[place]], number)
         broken = self._apply(new, place, step)
         arrive = Action(ARRIVE, place, number)
-        found.append(Successor(self._pack(new, place, step), arrive, broken))
+        found.append(Successor(self._pack(new, step), arrive, broken))
         budgets = row[self._budgets]
         if budgets >> 8:
             new = row.copy()
             del new[index]
             new[self._budgets] -= 1 << 8
-            state = self._pack(new, place, None)
+            state = self._pack(new, None)
             found.append(Successor(state, Action(LOSE, place, number), ""))
         if budgets & 0xFF:
             new = row.copy()
             new.insert(index, row[index])
             new[self._budgets] -= 1
-            state = self._pack(new, place, None)
+            state = self._pack(new, None)
             found.append(Successor(state, Action(DUPLICATE, place, number), ""))
 
     def _fire(self, row: list[int], place: int) -> Successor:
         new = row.copy()
         step = self._model.step(self._model.locals[row[place]], TIMER)
         broken = self._apply(new, place, step)
-        state = self._pack(new, self._places, step)
+        state = self._pack(new, step)
         return Successor(state, Action(FIRE, place, 0), broken)
 
     def _apply(self, row: list[int], place: int, step: Step) -> str:
@@ -274,44 +277,75 @@ class Space:
             if not self._copies[message] & pending:
                 row[self._messages + message] = 0
 
-    def _pack(self, row: list[int], place: int, step: Step | None) -> bytes:
-        """Put what is transmitted in flight, renew the marks, and pack the row.
-
-        A ``place`` above all processes takes all marks away.
-        """
-        begin = self._flags + 1
-        flying = row[begin:]
-        del row[begin:]
-        packets = self._model.packets
-        if self._reduce:
-            higher = (1 << place) - 1
-            if place == self._places:
-                row[self._flags] = 0
-            else:
-                row[self._flags] = (row[self._flags] | higher) & ~(1 << place)
-            for index in range(len(flying)):
-                target = packets[flying[index] >> 1].target
-                if target < place < self._places:
-                    flying[index] |= 1
-                elif target == place or place == self._places:
-                    flying[index] &= ~1
-            # A process that has sent all it will has no send to be marked.
-            for other in range(self._places):
-                if self._model.locals[row[other]].sends == self._sends:
-                    row[self._flags] &= ~(1 << other)
+    def _pack(self, row: list[int], step: Step | None) -> bytes:
+        """Put what is transmitted in flight, and pack the row, or the least like it."""
         if step is not None:
-            for number in step.packets:
-                flying.append(number << 1)
-        if self._fifo:
-            flying.sort(key=self._channel)
-        else:
-            flying.sort()
-        row += flying
+            row += step.packets
+        self._sort(row)
+        if self._renaming:
+            row = self._renamed(row)
         return array("I", row).tobytes()
 
-    def _channel(self, entry: int) -> int:
-        packet = self._model.packets[entry >> 1]
+    def least(self, state: bytes) -> bytes:
+        """Return the least of the states that differ from this one in names only."""
+        if self._symmetry is None:
+            return state
+        return array("I", self._renamed(array("I", state).tolist())).tobytes()
+
+    def _sort(self, row: list[int]) -> None:
+        flying = row[self._flying :]
+        if len(flying) > 1:
+            del row[self._flying :]
+            if self._fifo:
+                flying.sort(key=self._channel)  # The order of a pair stays.
+            else:
+                flying.sort()
+            row += flying
+
+    def _channel(self, number: int) -> int:
+        packet = self._model.packets[number]
         return packet.source * self._places + packet.target
+
+    def _renamed(self, row: list[int]) -> list[int]:
+        symmetry = self._symmetry
+        assert symmetry is not None
+        locals_ = [self._model.locals[row[place]] for place in range(self._places)]
+        best: list[int] = []
+        for which in symmetry.candidates(locals_):
+            renaming = symmetry.renamings[which]
+            new = row.copy()
+            for place in range(self._places):
+                new[renaming[place]] = symmetry.local(which, locals_[place]).id
+                past = self._rename_copies(which, row[self._places + place])
+                new[self._places + renaming[place]] = past
+                for send in range(self._sends):
+                    before = row[self._messages + place * self._sends + send]
+                    message = renaming[place] * self._sends + send
+                    new[self._messages + message] = self._rename_copies(which, before)
+            new[self._pending] = self._rename_copies(which, row[self._pending])
+            for index in range(self._flying, len(row)):
+                new[index] = symmetry.packet(which, row[index])
+            self._sort(new)
+            if not best or new < best:
+                best = new
+        return best
+
+    def _rename_copies(self, which: int, copies: int) -> int:
+        if copies == 0:
+            return 0
+        known = self._renamed_copies[which].get(copies, -1)
+        if known < 0:
+            assert self._symmetry is not None
+            renaming = self._symmetry.renamings[which]
+            known = 0
+            for key, bit in self._bits.items():
+                if copies & bit:
+                    message = key // self._places
+                    place = renaming[message // self._sends]
+                    target = renaming[key % self._places]
+                    known |= self._bits[self._copy(place, message % self._sends, target)]
+            self._renamed_copies[which][copies] = known
+        return known
 
     def _copy(self, place: int, which: int, target: int) -> int:
         return (place * self._sends + which) * self._places + target

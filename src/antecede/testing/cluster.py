@@ -147,6 +147,16 @@ class Cluster:
                 process.handle_timer(self.now)
                 self._drain(index)
 
+    def fire(self, index: int) -> None:
+        """Let time pass until the next timer of a process, and that one alone expire."""
+        process = self.processes[index]
+        due = process.next_timer()
+        if due is None:
+            raise LocalError(f"process {index} waits for no timer")
+        self.now = max(self.now, due)
+        process.handle_timer(self.now)
+        self._drain(index)
+
     def settle(self, random: Random | None = None) -> None:
         """Let everything in flight arrive, and time pass, until nothing is left to do.
 

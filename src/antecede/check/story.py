@@ -1,0 +1,163 @@
+"""A counterexample as a story: numbered steps, a file to replay, a run to draw.
+
+The file holds the steps by what happens, with frames as their bytes, so that it can be
+replayed on the protocol as it is now (:func:`replay`), in the cluster of
+:mod:`antecede.testing`, and judged by the oracle.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from antecede.check.checker import Checked
+from antecede.check.model import Model, members
+from antecede.check.space import ARRIVE, DUPLICATE, FIRE, LOSE, SEND, Action
+from antecede.core.contract import Process, ProcessId
+from antecede.core.encoding import encode
+from antecede.core.registry import protocol
+from antecede.core.setting import Setting
+from antecede.errors import ConfigError
+from antecede.testing.cluster import Cluster
+
+__all__ = ["Story", "load_story", "replay", "tell"]
+
+WORDS = {
+    SEND: "send",
+    ARRIVE: "arrive",
+    LOSE: "lose",
+    DUPLICATE: "duplicate",
+    FIRE: "fire",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """A schedule, and the property that it breaks."""
+
+    protocol: str
+    processes: int
+    reliable: bool
+    """Whether the processes run without the link layer."""
+    property: str
+    steps: tuple[dict[str, object], ...]
+    """What happens, in order; see :func:`tell`."""
+
+    def to_json(self) -> str:
+        """Write it down for :func:`load_story`."""
+        return json.dumps(
+            {
+                "protocol": self.protocol,
+                "processes": self.processes,
+                "reliable": self.reliable,
+                "property": self.property,
+                "steps": self.steps,
+            },
+            indent=2,
+        )
+
+    def lines(self) -> list[str]:
+        """Tell it in numbered lines."""
+        return [f"{i:3}. {_line(step)}" for i, step in enumerate(self.steps, 1)]
+
+
+def tell(checked: Checked) -> Story:
+    """Make the story of a violation."""
+    assert checked.violation is not None
+    bound = checked.bound
+    schedule = checked.violation.schedule
+    return Story(
+        protocol=bound.protocol,
+        processes=bound.processes,
+        reliable=not (bound.losses or bound.duplicates),
+        property=checked.violation.property,
+        steps=tuple(_step(checked.model, action) for action in schedule),
+    )
+
+
+def _step(model: Model, action: Action) -> dict[str, object]:
+    step: dict[str, object] = {"do": WORDS[action.kind], "process": action.place}
+    if action.kind == SEND:
+        step["targets"] = members(action.what)
+    elif action.kind != FIRE:
+        packet = model.packets[action.what]
+        step["source"] = packet.source
+        step["frame"] = encode([packet.frame]).hex()
+        step["shown"] = str(packet.frame)
+    return step
+
+
+def _line(step: dict[str, object]) -> str:
+    who, what = step["process"], step["do"]
+    if what == "send":
+        return f"process {who} sends to {step['targets']}"
+    if what == "fire":
+        return f"a timer of process {who} fires"
+    deed = {"arrive": "arrives", "lose": "is lost", "duplicate": "is duplicated"}
+    return f"{step['shown']} from {step['source']} to {who} {deed[str(what)]}"
+
+
+def load_story(path: Path) -> Story:
+    """Read a story from its file, or raise ConfigError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Story(
+            protocol=found["protocol"],
+            processes=found["processes"],
+            reliable=found["reliable"],
+            property=found["property"],
+            steps=tuple(found["steps"]),
+        )
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path} holds no story of a check: {error!r}") from error
+
+
+def replay(story: Story, make: Callable[[ProcessId], Process] | None = None) -> Cluster:
+    """Play a story on a cluster and return it: ask for its verdict, or its history.
+
+    Unless it ends stuck, what is in flight then arrives too: what was delivered too early
+    shows when that which should have come first is delivered.
+
+    Raise ConfigError if the story is not possible, as when the protocol has changed.
+    """
+    setting = Setting(processes=story.processes, reliable=story.reliable)
+    broadcast = make is None and not protocol(story.protocol).capabilities.unicast
+    cluster = Cluster(story.protocol, story.processes, setting=setting, make=make)
+    for number, step in enumerate(story.steps, 1):
+        place = step["process"]
+        if not isinstance(place, int) or place not in range(story.processes):
+            raise ConfigError(f"step {number} names no process: {step}")
+        if step["do"] == "send" and broadcast:
+            cluster.broadcast(place)
+        elif step["do"] == "send":
+            targets = step["targets"]
+            assert isinstance(targets, Sequence)
+            cluster.send(place, [int(target) for target in targets])
+        elif step["do"] == "fire":
+            cluster.fire(place)
+        else:
+            _handle_packet(cluster, place, step, number)
+    if story.property != "live":
+        cluster.settle()
+    return cluster
+
+
+def _handle_packet(
+    cluster: Cluster, place: int, step: dict[str, object], number: int
+) -> None:
+    for index, packet in enumerate(cluster.in_flight):
+        if (
+            packet.target == place
+            and packet.source == step["source"]
+            and encode([packet.frame]).hex() == step["frame"]
+        ):
+            if step["do"] == "arrive":
+                cluster.arrive(index)
+            elif step["do"] == "lose":
+                cluster.lose(index)
+            else:
+                cluster.duplicate(index)
+            return
+    raise ConfigError(f"step {number}: nothing like that is in flight: {_line(step)}")
