@@ -29,8 +29,8 @@ CORE_MAY_IMPORT = {
 }
 """All that the core may import; none of it reads the world."""
 
-DRIVERS = {"sim", "check", "net", "pipeline"}
-"""What drives the core; drivers never import each other."""
+DRIVERS = {"sim", "check", "net"}
+"""What drives the core; drivers never import each other. The pipeline runs them all."""
 
 FUNCTION_LINES_MAX = 70
 MODULE_LINES_MAX = 600

@@ -185,12 +185,16 @@ def test_a_matrix_that_is_none_is_refused(
         Matrix(rows, jitter)
 
 
-@pytest.mark.parametrize(("source", "target"), [(0, 2), (2, 0), (5, 5)])
-def test_a_matrix_refuses_a_process_that_it_has_no_row_for(
-    source: int, target: int
-) -> None:
-    with pytest.raises(ConfigError, match="2 processes only"):
-        Matrix([[0, 1], [1, 0]]).draw(source, target, 1)
+def test_a_matrix_refuses_more_processes_than_it_has_rows() -> None:
+    delay = Matrix([[0, 1], [1, 0]])
+    delay.check_processes(2)
+    with pytest.raises(ConfigError, match="for 2 processes, not 3"):
+        delay.check_processes(3)
+
+
+@pytest.mark.parametrize("delay", [Everywhere(Constant(1)), Geographic(0.1)])
+def test_other_delays_are_for_any_number_of_processes(delay: Delay) -> None:
+    delay.check_processes(10**9)
 
 
 def test_a_matrix_keeps_its_delays_though_the_rows_it_was_given_change() -> None:

@@ -20,9 +20,8 @@ from antecede.sim.workload import Pace, Uniform, Workload
 from antecede.trace.event import Event, Kind
 from antecede.trace.oracle import judge
 from antecede.trace.recorder import KINDS, PackedRecorder, Recorder
+from tests.sim.flights import PATIENT, Key, flights
 
-PATIENT = RetransmissionPolicy(initial_s=1000, minimum_s=1000, maximum_s=1000)
-"""Whatever arrives within 1000 seconds is a first transmission."""
 WILD = Network(
     delay=Everywhere(Exponential(0.1)),
     bandwidth=20_000,
@@ -31,8 +30,6 @@ WILD = Network(
     reorder=0.1,
     pauses=(Pause(process=1, start_s=0.2, end_s=0.4),),
 )
-Key = tuple[int, int, int]
-"""A copy: its source, its target, its number."""
 
 
 def conversation() -> Workload:
@@ -260,20 +257,6 @@ def fates(events: list[Event]) -> dict[Key, list[bool]]:
             key = (event.process, event.target, event.number or 0)
             lost = after is not None and after.kind is Kind.DROP
             result.setdefault(key, []).append(lost)
-    return result
-
-
-def flights(events: list[Event]) -> dict[Key, float | None]:
-    """Return how long each copy's first transmission took, None if it was lost."""
-    released: dict[Key, float] = {}
-    result: dict[Key, float | None] = {}
-    for event in events:
-        if event.kind is Kind.RELEASE:
-            released[event.process, event.target or 0, event.number or 0] = event.time
-        elif event.kind is Kind.ARRIVE:
-            key = (event.source or 0, event.process, event.number or 0)
-            flight = event.time - released[key]
-            result.setdefault(key, flight if flight < 1000 else None)
     return result
 
 

@@ -240,6 +240,35 @@ def test_a_partition_drops_exactly_what_leaves_during_it_between_its_groups() ->
     assert judge(events).held  # It healed.
 
 
+def test_a_partition_leaves_a_fault_where_it_begins_and_ends() -> None:
+    """At every process that it names; one that has crashed or is not named sees nothing."""
+    cut = Partition(start_s=0.5, end_s=1.0, groups=((0, 1), (2,)))
+    network = Network(delay=constant(0.125), partitions=(cut,), crashes=((2, 0.75),))
+    _, events = record(Uniform(4, 60, Pace(gap=Constant(0.025))), network, seed=2)
+    faults = [(e.time, e.process) for e in events if e.kind is Kind.FAULT]
+    assert faults == [(0.5, 0), (0.5, 1), (0.5, 2), (1.0, 0), (1.0, 1)]
+
+
+def test_a_fault_of_a_partition_is_seen_in_its_time_by_a_process_that_is_paused() -> None:
+    pause = Pause(process=1, start_s=0.5, end_s=2.0)
+    cut = Partition(start_s=0.75, end_s=1.0, groups=((1,),))
+    network = Network(delay=constant(0.25), partitions=(cut,), pauses=(pause,))
+    sends = [ProgramSend(process=0, targets=(1,), wait_s=0.375)]
+    _, events = record(Program(2, sends), network, policy=PATIENT)
+    assert times(events, Kind.FAULT) == [0.5, 0.75, 1.0]
+    assert times(events, Kind.ARRIVE) == [2.0]  # The pause is as long as ever.
+
+
+def test_faults_after_the_last_message_make_a_run_no_longer() -> None:
+    cut = Partition(start_s=0.0, end_s=1000.0, groups=((2,),))
+    pause = Pause(process=1, start_s=900.0, end_s=1000.0)
+    network = Network(delay=constant(0.5), partitions=(cut,), pauses=(pause,))
+    outcome, events = record(burst(3, 0, processes=3), network)
+    assert outcome.complete
+    assert outcome.duration_s < 10
+    assert times(events, Kind.FAULT) == [0.0, 900.0, 1000.0]
+
+
 def test_it_is_when_a_frame_leaves_its_queue_that_a_partition_cuts_it_off() -> None:
     """Frames of 128 bytes leave every second; those at 3 and 4, not 5, are cut off."""
     cut = Partition(start_s=3.0, end_s=5.0, groups=((1,),))
@@ -359,6 +388,17 @@ def test_a_network_that_names_an_unknown_process_is_refused(
     network = Network(**fields)
     with pytest.raises(ConfigError, match=f"process {process} of 3"):
         run("hybrid", Uniform(3, 1, Pace()), network, recorder)
+    assert recorder.events == []
+
+
+@pytest.mark.parametrize("processes", [3, 30])
+def test_a_delay_matrix_that_is_too_small_is_refused_before_anything_happens(
+    processes: int,
+) -> None:
+    recorder = Recorder()
+    network = Network(delay=Matrix([[0, 1], [1, 0]]))
+    with pytest.raises(ConfigError, match=f"for 2 processes, not {processes}"):
+        run("hybrid", Uniform(processes, 1, Pace()), network, recorder)
     assert recorder.events == []
 
 

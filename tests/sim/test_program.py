@@ -129,6 +129,65 @@ def test_payloads_are_as_large_as_the_program_says() -> None:
     assert sizes == [0, 7, 300]
 
 
+BROADCASTS = (
+    ProgramSend(process=0, targets=None, wait_s=0.5),
+    ProgramSend(process=1, targets=None, after=((0, 1),), wait_s=0.25),
+    ProgramSend(process=2, targets=None, after=((0, 1), (1, 1)), payload_bytes=7),
+)
+
+
+@pytest.mark.parametrize("protocol", ["vector", "newtop", "tree", "hybrid", "matrix"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_a_program_may_be_of_broadcasts(network: str, protocol: str) -> None:
+    """Also for protocols that must name everybody; and a replay of it is one again."""
+    program = Program(3, BROADCASTS)
+    assert program.broadcast
+    events = record(program, NETWORKS[network], protocol)
+    deliveries = [e for e in events if e.kind is Kind.DELIVER and e.process != e.source]
+    assert len(deliveries) == 6
+    past = direct_past(events)
+    assert past[MessageId(1, 1)] == {MessageId(0, 1)}
+    assert past[MessageId(2, 1)] == {MessageId(0, 1), MessageId(1, 1)}
+    again = record(replay(events, 3), NETWORKS[network], protocol)
+    assert again == events
+
+
+@pytest.mark.parametrize(
+    ("sends", "message"),
+    [
+        ((*BROADCASTS, ProgramSend(process=0, targets=(1,))), "broadcasts only, or none"),
+        (
+            (*BROADCASTS, ProgramSend(process=1, targets=None, after=((1, 1),))),
+            "never sent to it",  # A broadcast is for the others.
+        ),
+        ((ProgramSend(process=3, targets=None),), "not among 3"),
+    ],
+)
+def test_a_program_of_broadcasts_that_cannot_be_is_refused(
+    sends: tuple[ProgramSend, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Program(3, sends)
+
+
+def test_a_program_of_broadcasts_is_refused_by_a_protocol_that_has_none() -> None:
+    recorder = Recorder()
+    with pytest.raises(ConfigError, match="buffer has no broadcast"):
+        run("buffer", Program(3, BROADCASTS), NETWORKS["constant"], recorder)
+    assert recorder.events == []
+    assert not Program(4, DIAMOND).broadcast
+    assert not Program(2, []).broadcast
+
+
+def test_a_broadcast_in_a_file_has_no_targets(tmp_path: Path) -> None:
+    path = tmp_path / "program.json"
+    path.write_text('{"processes": 3, "sends": [{"process": 1, "targets": null}]}')
+    program = load_program(path)
+    assert program.broadcast
+    events = record(program, NETWORKS["constant"], "vector")
+    assert [event.process for event in events if event.kind is Kind.DELIVER] == [1, 0, 2]
+
+
 def test_the_largest_fan_out_is_that_of_the_widest_send() -> None:
     assert Program(4, DIAMOND).fan_out_max == 2
     assert Program(2, []).fan_out_max == 1
@@ -249,6 +308,25 @@ def test_a_program_is_read_from_its_file(tmp_path: Path) -> None:
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "after": [[1, 1]]}]}',
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": "long"}]}',
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": "many"}]}',
+        # Whole numbers are neither cut off nor read out of words.
+        '{"processes": 2.9, "sends": []}',
+        '{"processes": 2.0, "sends": []}',
+        '{"processes": "2", "sends": []}',
+        '{"processes": 2, "sends": [{"process": 0.9, "targets": [1]}]}',
+        '{"processes": 2, "sends": [{"process": false, "targets": [1]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1.5]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [true]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": "1"}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": {"1": 2}}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "after": [[0, 0.5]]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "after": ["01"]}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": 1.5}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": true}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": "7"}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": "0.5"}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": true}]}',
+        '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": null}]}',
+        pytest.param("[" * 100_000, id="deep"),
         # These four are numbers, but not such.
         '{"processes": Infinity, "sends": []}',
         '{"processes": 2, "sends": [{"process": 1e999, "targets": [1]}]}',

@@ -26,13 +26,19 @@ CROWDED: Final = 256
 LONELY: Final = 4
 """Days with fewer happenings, on average, are too short."""
 DAYS_JUDGED: Final = 64
-"""The average is over so many days."""
+"""The average is over so many days, fewer if they were very crowded."""
 CHANGE: Final = 8.0
 """How much longer or shorter days become at a time."""
 DAY_S: Final = 1e-3
 """How long a day is at first."""
+TAKEN_MAX: Final = 1 << 16
+"""So many happenings of a day are let go of before it ends."""
 DAYS_MAX: Final = 1 << 52
 """Where a day has no number any more, everything is on the last one."""
+DAYS_FINE: Final = 1 << 40
+"""Days become no shorter once there have been so many, or they would run out of numbers."""
+DAYS_FAR: Final = 1 << 46
+"""Days become longer once there have been so many, for the same reason."""
 
 _moment: Final = attrgetter("moment")
 
@@ -91,6 +97,11 @@ class Agenda:
         self._days_judged = 0
         self._seen = 0
 
+    @property
+    def day_s(self) -> float:
+        """How long a day is at present."""
+        return self._length_s
+
     def note(self, happening: Happening) -> None:
         """Add something, not earlier than what was taken last."""
         day = self._day_of(happening.moment)
@@ -116,6 +127,8 @@ class Agenda:
             raise IndexError("take from an empty agenda")
         happening = self._today[self._place]
         self._place += 1
+        if self._place == TAKEN_MAX:
+            self._forget()
         return happening
 
     def _day_of(self, moment: float) -> int:
@@ -126,6 +139,8 @@ class Agenda:
         """Turn to the next day on which anything happens; tell whether there is one."""
         if not self._days:
             return False
+        self._seen += len(self._today)
+        self._days_judged += 1
         self._judge()
         self._day = heappop(self._days)
         today = self._noted.pop(self._day)
@@ -133,27 +148,40 @@ class Agenda:
             today.sort(key=_moment)
         self._today = today
         self._place = 0
-        self._seen += len(today)
-        self._days_judged += 1
         return True
+
+    def _forget(self) -> None:
+        """Let go of what was taken today."""
+        del self._today[: self._place]
+        self._seen += self._place
+        self._place = 0
 
     def _judge(self) -> None:
         """Change the length of a day if the last ones were too crowded, or too lonely."""
-        if self._days_judged < DAYS_JUDGED:
+        if self._days[0] > DAYS_FAR:
+            self._rewrite(self._length_s * CHANGE)
+            return
+        if self._days_judged < DAYS_JUDGED and self._seen < DAYS_JUDGED * CROWDED:
             return
         average = self._seen / self._days_judged
         self._days_judged = 0
         self._seen = 0
         if average > CROWDED:
-            self._rewrite(self._length_s / CHANGE)
+            self._shorten()
         elif average < LONELY and len(self._days) > LONELY:
             self._rewrite(self._length_s * CHANGE)
+
+    def _shorten(self) -> None:
+        """Make days shorter, unless that would part nothing: all is at one moment."""
+        length_s = self._length_s / CHANGE
+        today = self._today
+        if today and today[0].moment < today[-1].moment < DAYS_FINE * length_s:
+            self._rewrite(length_s)
 
     def _rewrite(self, length_s: float) -> None:
         old = self._noted
         self._length_s = length_s
         self._noted = {}
-        self._day = -1
         for noted in old.values():
             for happening in noted:
                 self._noted.setdefault(self._day_of(happening.moment), []).append(happening)

@@ -7,6 +7,7 @@ if it has one, is gone. A process that crashes (:class:`antecede.sim.network.Net
 stops too, and nobody is told.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -52,23 +53,30 @@ class Churn:
     links: tuple[LinkChange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if a time makes no sense, or a process joins twice."""
+        """Raise ConfigError if this cannot be: a time, a second joining, nobody's link."""
         moments = [join.at_s for join in self.joins]
         moments += [leave.at_s for leave in self.leaves]
         moments += [change.at_s for change in self.links]
         for moment in moments:
             if not 0 <= moment < inf:
                 raise ConfigError(f"churn needs times of at least 0, got {moment}")
-        for what, processes in (
-            ("joins", [join.process for join in self.joins]),
-            ("leaves", [leave.process for leave in self.leaves]),
-        ):
-            if len(set(processes)) != len(processes):
-                raise ConfigError(f"a process {what} twice")
         joined = {join.process: join.at_s for join in self.joins}
+        left = {leave.process: leave.at_s for leave in self.leaves}
+        if len(joined) != len(self.joins) or len(left) != len(self.leaves):
+            raise ConfigError("a process joins twice, or leaves twice")
         for leave in self.leaves:
-            if leave.at_s < joined.get(leave.process, 0.0):
-                raise ConfigError(f"process {leave.process} leaves before it joins")
+            if leave.at_s <= joined.get(leave.process, -1.0):
+                raise ConfigError(f"process {leave.process} leaves before it has joined")
+        for join in self.joins:
+            for contact in join.contacts:
+                _check_link(joined, left, join.process, contact, join.at_s)
+                if joined.get(contact, -1.0) == join.at_s:
+                    raise ConfigError(
+                        f"processes {join.process} and {contact} join at the same moment:"
+                        " give them their links later"
+                    )
+        for change in self.links:
+            _check_link(joined, left, change.source, change.target, change.at_s)
 
     def __bool__(self) -> bool:
         """Whether anything changes at all."""
@@ -84,3 +92,62 @@ class Churn:
         for process in named:
             if not 0 <= process < processes:
                 raise ConfigError(f"the churn names process {process} of {processes}")
+
+    def check_crashes(self, crashes: Sequence[tuple[int, float]]) -> None:
+        """Raise ConfigError if a process crashes that has not joined by then."""
+        joined = {join.process: join.at_s for join in self.joins}
+        for process, at_s in crashes:
+            if at_s <= joined.get(process, -1.0):
+                raise ConfigError(f"process {process} crashes before it has joined")
+
+    def links_at_first(
+        self, links: Sequence[Sequence[int]] | None, processes: int
+    ) -> list[list[int]]:
+        """Return the overlay without those who are to join; they get links when they do.
+
+        Args:
+            links: For each process, to whom it has links; None for everybody.
+            processes: How many processes there are.
+
+        Raises:
+            ConfigError: The links given are not for so many processes, or lead to one that
+                has not joined.
+        """
+        absent = {join.process for join in self.joins}
+        present = [process for process in range(processes) if process not in absent]
+        if links is None:
+            return [
+                [other for other in present if other != process]
+                if process not in absent
+                else []
+                for process in range(processes)
+            ]
+        if len(links) != processes:
+            raise ConfigError(f"an overlay for {processes} processes has {len(links)} rows")
+        for process in range(processes):
+            for other in links[process]:
+                if not 0 <= other < processes or other == process:
+                    raise ConfigError(f"the overlay has a link from {process} to {other}")
+                if process in absent or other in absent:
+                    raise ConfigError(
+                        f"the overlay has a link from {process} to {other} before both are"
+                        " members"
+                    )
+        return [list(row) for row in links]
+
+
+def _check_link(
+    joined: dict[int, float],
+    left: dict[int, float],
+    source: int,
+    target: int,
+    at_s: float,
+) -> None:
+    """Raise ConfigError unless both are members when the link comes, or goes."""
+    if source == target:
+        raise ConfigError(f"process {source} cannot have a link to itself")
+    for process in (source, target):
+        if not joined.get(process, 0.0) <= at_s < left.get(process, inf):
+            raise ConfigError(
+                f"a link of process {process} changes at {at_s} s, when it is no member"
+            )

@@ -31,6 +31,9 @@ class Delay:
         """Whether the delay depends on the random state at all."""
         return True
 
+    def check_processes(self, processes: int) -> None:
+        """Raise ConfigError if it knows the way between fewer processes than these."""
+
     def draw(self, source: int, target: int, state: int) -> float:
         """Return the seconds that the transmission with this random state takes."""
         raise TypeError("a bare Delay draws nothing")
@@ -78,10 +81,15 @@ class Matrix(Delay):
         """Whether there is a jitter."""
         return self.jitter > 0
 
+    def check_processes(self, processes: int) -> None:
+        """Raise ConfigError if there are more processes than rows."""
+        if processes > len(self.rows):
+            raise ConfigError(
+                f"the delay matrix is for {len(self.rows)} processes, not {processes}"
+            )
+
     def draw(self, source: int, target: int, state: int) -> float:
         """Look the pair up and add the jitter."""
-        if source >= len(self.rows) or target >= len(self.rows):
-            raise ConfigError(f"the delay matrix is for {len(self.rows)} processes only")
         return self.rows[source][target] * (1.0 + self.jitter * uniform(state))
 
 

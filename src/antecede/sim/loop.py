@@ -93,11 +93,11 @@ class Loop:
     now: float
     """The virtual time."""
     active_s: float
-    """When something happened last, timers that found nothing to do aside."""
+    """When something happened last, faults and timers that found nothing to do aside."""
     events: int
     """How many happenings there have been."""
     unfinished: bool
-    """The run was cut short, or somebody who crashed, left or joined missed messages."""
+    """The run was cut short, or somebody crashed or left, and misses messages."""
     waits: Waits
     """How long messages waited, and where."""
 
@@ -195,6 +195,9 @@ class Loop:
                 member.wake = NEVER
                 member.process.handle_timer(now)
             return
+        if kind == PAUSE:
+            self._recorder.happened(index, Kind.FAULT, now)
+            return
         self.active_s = now
         if kind == ARRIVAL:
             self._arrive(happening, member)
@@ -217,11 +220,9 @@ class Loop:
             self._recorder.happened(index, Kind.JOB_START, now, source, happening.number)
         elif kind == CONNECT:
             member.process.connect(ProcessId(happening.source), now)
-        elif kind == DISCONNECT:
-            member.process.disconnect(ProcessId(happening.source), now)
         else:
-            assert kind == PAUSE
-            self._recorder.happened(index, Kind.FAULT, now)
+            assert kind == DISCONNECT
+            member.process.disconnect(ProcessId(happening.source), now)
 
     # The application.
 
@@ -249,11 +250,12 @@ class Loop:
         if targets:
             number = member.process.send([ProcessId(t) for t in targets], payload, now)
             self._recorder.sent(index, number, targets, now)
-            self.waits.sent(len(targets) - (1 if index in targets else 0), now)
+            others = len(targets) - (1 if index in targets else 0)
         else:
             number = member.process.broadcast(payload, now)
             self._recorder.sent(index, number, None, now)
-            self.waits.sent(len(self._members) - 1, now)
+            others = len(self._members) - 1
+        self.waits.sent(index, number, others, now)
         if not self._plain:
             member.ids.append(sending.id)
         self._plan(member, self._workload.sent(index, sending))
@@ -296,6 +298,7 @@ class Loop:
             self._transmit(member.index, transmit)
         due = process.next_timer()
         if due is not None and due < member.wake:
+            due = max(due, self.now)  # Who has just joined may have slept through some.
             member.wake = due
             self._agenda.note(Happening(WAKE, member.index, due))
 
@@ -362,6 +365,11 @@ class Loop:
             happening.until = pause.end_s
             self._agenda.note(happening)
             self._members[pause.process].troubled = True
+        for partition in network.partitions:
+            for moment in (partition.start_s, partition.end_s):
+                for group in partition.groups:
+                    for process in group:  # A pause of no length, for the trace.
+                        self._agenda.note(Happening(PAUSE, process, moment))
         for process, moment in network.crashes:
             self._agenda.note(Happening(CRASH, process, moment))
             self._members[process].troubled = True
@@ -392,8 +400,8 @@ class Loop:
         kind = happening.kind
         now = self.now
         if kind == JOIN:
+            self.active_s = now
             member.gone = False
-            self.unfinished = True  # It misses what was sent before.
             self._recorder.happened(member.index, Kind.JOIN, now)
             self._plan(member, self._workload.start(member.index))
             return

