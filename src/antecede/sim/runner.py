@@ -16,7 +16,7 @@ from antecede.sim.network import Network, check_processes
 from antecede.sim.workload import Workload
 from antecede.trace.recorder import Tally
 
-__all__ = ["Outcome", "run"]
+__all__ = ["Outcome", "check_able", "run"]
 
 EVENTS_PER_REPORT = 50_000
 """How many events pass between two reports of progress."""
@@ -98,7 +98,7 @@ def run(
     """
     info = protocol(name)
     able = info.capabilities
-    _check_able(info, workload, churn)
+    check_able(info, workload, churn)
     check_processes(network, workload.processes)
     churn = churn if churn is not None else Churn()
     churn.check_processes(workload.processes)
@@ -160,7 +160,7 @@ def _outcome(name: str, seed: int, loop: Loop, recorder: Tally) -> Outcome:
     )
 
 
-def _check_able(info: ProtocolInfo, workload: Workload, churn: Churn | None) -> None:
+def check_able(info: ProtocolInfo, workload: Workload, churn: Churn | None) -> None:
     """Raise ConfigError if the protocol cannot serve the workload, or the churn."""
     able = info.capabilities
     if workload.broadcast:
