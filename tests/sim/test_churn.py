@@ -7,17 +7,16 @@ frames show which links there are; mostly without the link layer, on a FIFO netw
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import inf, nan
+from math import inf
 from random import Random
 
 import pytest
 
-from antecede.core import ProcessId, Setting, protocols
+from antecede.core import ProcessId, Setting
 from antecede.core.contract import ProcessBase
 from antecede.core.flood import Flood
 from antecede.core.link import Linked
 from antecede.core.preventive import Preventive
-from antecede.errors import ConfigError
 from antecede.sim import (
     Churn,
     Join,
@@ -30,7 +29,6 @@ from antecede.sim import (
     run,
     simulate,
 )
-from antecede.sim.catalogue import make_workload
 from antecede.sim.delay import Everywhere, Matrix
 from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.loop import Loop
@@ -420,7 +418,7 @@ def test_a_run_ends_though_nobody_stops_trying_to_reach_one_who_left() -> None:
 
 def test_an_overlay_that_falls_apart_shows_in_the_verdict_and_in_no_means() -> None:
     churn = Churn(
-        links=tuple(link(i, 5, 0.75, up=False) for i in (0, 4)),
+        links=tuple(LinkChange(source=i, target=5, at_s=0.75, up=False) for i in (0, 4)),
     )
     outcome, events = run_preventive(churn, QUIET, links=ring(6))
     assert outcome.complete
@@ -461,168 +459,3 @@ def test_a_scenario_may_have_churn() -> None:
     assert grown.outcome.complete
     assert grown.verdict.held
     assert [e.process for e in grown.history if e.kind is Kind.JOIN] == [4, 5]
-
-
-@pytest.mark.parametrize(
-    ("churn", "crashes", "message"),
-    [
-        (Churn(leaves=(Leave(process=6, at_s=0.0),)), (), "churn names process 6 of 6"),
-        (GROWING, ((5, 0.75),), "process 5 crashes before it has joined"),
-    ],
-)
-def test_the_runner_refuses_churn_that_cannot_be(
-    churn: Churn, crashes: tuple[tuple[int, float], ...], message: str
-) -> None:
-    recorder = Recorder()
-    with pytest.raises(ConfigError, match=message):
-        run(
-            "preventive",
-            Broadcast(6, 15, Pace()),
-            Network(crashes=crashes),
-            recorder,
-            churn=churn,
-        )
-    assert recorder.events == []
-
-
-def test_the_runner_refuses_an_overlay_with_one_who_has_not_joined() -> None:
-    with pytest.raises(ConfigError, match="before both are members"):
-        run_preventive(GROWING, links=ring(6))
-
-
-# What cannot be.
-
-
-def join(process: int = 2, at_s: float = 1.0, contacts: tuple[int, ...] = (0,)) -> Join:
-    return Join(process=process, at_s=at_s, contacts=contacts)
-
-
-def link(source: int, target: int, at_s: float, *, up: bool = True) -> LinkChange:
-    return LinkChange(source=source, target=target, at_s=at_s, up=up)
-
-
-@pytest.mark.parametrize("at_s", [-1.0, inf, nan])
-def test_a_time_that_is_none_is_refused(at_s: float) -> None:
-    for churn in (
-        {"joins": (join(at_s=at_s),)},
-        {"leaves": (Leave(process=1, at_s=at_s),)},
-        {"links": (link(0, 1, at_s),)},
-    ):
-        with pytest.raises(ConfigError, match="times of at least 0"):
-            Churn(**churn)
-
-
-@pytest.mark.parametrize(
-    ("joins", "leaves", "links", "message"),
-    [
-        ([join(), join(at_s=2.0)], [], [], "joins twice"),
-        ([], [(1, 1.0), (1, 2.0)], [], "leaves twice"),
-        ([join()], [(2, 0.5)], [], "process 2 leaves before it has joined"),
-        ([join()], [(2, 1.0)], [], "process 2 leaves before it has joined"),
-        ([join(contacts=(0, 2))], [], [], "process 2 cannot have a link to itself"),
-        ([], [], [link(1, 1, 0.0)], "process 1 cannot have a link to itself"),
-        # A contact that has not joined, joins just then, or has left.
-        ([join(), join(3, 2.0, (0,)), join(4, 1.5, (3,))], [], [], "of process 3 .* 1.5"),
-        ([join(), join(3, 1.0, (2,))], [], [], "2 join at the same moment"),
-        ([join()], [(0, 1.0)], [], "of process 0 changes at 1.0 s"),
-        # A link of somebody who is not there.
-        ([join()], [], [link(2, 1, 0.5)], "of process 2 changes at 0.5 s"),
-        ([join()], [], [link(1, 2, 0.5, up=False)], "of process 2 changes at 0.5 s"),
-        ([], [(1, 2.0)], [link(0, 1, 2.0)], "of process 1 changes at 2.0 s"),
-        ([], [(1, 2.0)], [link(1, 0, 2.5)], "of process 1 changes at 2.5 s"),
-    ],
-)
-def test_churn_that_cannot_be_is_refused(
-    joins: list[Join],
-    leaves: list[tuple[int, float]],
-    links: list[LinkChange],
-    message: str,
-) -> None:
-    with pytest.raises(ConfigError, match=message) as refusal:
-        Churn(
-            joins=tuple(joins),
-            leaves=tuple(Leave(process=p, at_s=at_s) for p, at_s in leaves),
-            links=tuple(links),
-        )
-    assert "\n" not in str(refusal.value)
-
-
-def test_churn_is_there_if_anything_changes() -> None:
-    assert not Churn()
-    assert Churn(joins=(join(),))
-    assert Churn(leaves=(Leave(process=0, at_s=0.0),))
-    assert Churn(links=(link(0, 1, 0.0),))
-
-
-@pytest.mark.parametrize(
-    "churn",
-    [
-        Churn(joins=(join(3),)),
-        Churn(joins=(join(contacts=(3,)),)),
-        Churn(leaves=(Leave(process=-1, at_s=0.0),)),
-        Churn(links=(link(0, 3, 1.0),)),
-        Churn(links=(link(-1, 0, 1.0),)),
-    ],
-)
-def test_churn_that_names_an_unknown_process_is_refused(churn: Churn) -> None:
-    with pytest.raises(ConfigError, match=r"the churn names process (3|-1) of 3"):
-        churn.check_processes(3)
-
-
-@pytest.mark.parametrize("at_s", [0.5, 1.0])
-def test_one_who_crashes_before_it_joins_is_refused(at_s: float) -> None:
-    churn = Churn(joins=(join(),))
-    with pytest.raises(ConfigError, match="process 2 crashes before it has joined"):
-        churn.check_crashes([(0, 0.1), (2, at_s)])
-    churn.check_crashes([(0, 0.1), (2, 1.5)])
-
-
-def test_the_overlay_at_first_is_without_those_who_join() -> None:
-    churn = Churn(joins=(join(),))
-    assert churn.links_at_first(None, 4) == [[1, 3], [0, 3], [], [0, 1]]
-    assert Churn().links_at_first(None, 3) == [[1, 2], [0, 2], [0, 1]]
-    assert churn.links_at_first([(1, 3), [0], [], []], 4) == [[1, 3], [0], [], []]
-
-
-@pytest.mark.parametrize(
-    ("links", "message"),
-    [
-        ([[1], [0]], "for 4 processes has 2 rows"),
-        ([[1], [0], [], [4]], "a link from 3 to 4"),
-        ([[1], [-1], [], []], "a link from 1 to -1"),
-        ([[1], [1], [], []], "a link from 1 to 1"),
-        ([[2], [], [], []], "from 0 to 2 before both are members"),
-        ([[], [], [0], []], "from 2 to 0 before both are members"),
-    ],
-)
-def test_an_overlay_that_cannot_be_is_refused(links: Links, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        Churn(joins=(join(),)).links_at_first(links, 4)
-
-
-FIXED = [
-    info.name
-    for info in protocols()
-    if not (info.capabilities.dynamic and info.capabilities.broadcast)
-]
-
-
-@pytest.mark.parametrize("name", FIXED)
-def test_a_protocol_without_broadcast_to_changing_members_refuses_churn(name: str) -> None:
-    unicast = {info.name: info.capabilities.unicast for info in protocols()}[name]
-    words = "uniform" if unicast else "broadcast"
-    churn = Churn(leaves=(Leave(process=1, at_s=1.0),))
-    recorder = Recorder()
-    with pytest.raises(ConfigError, match=f"{name} has no broadcast with members"):
-        run(name, make_workload(words, 3, 2, Pace()), QUIET, recorder, churn=churn)
-    assert recorder.events == []
-    outcome = run(name, make_workload(words, 3, 2, Pace()), QUIET, recorder, churn=Churn())
-    assert outcome.complete
-
-
-@pytest.mark.parametrize("name", FIXED)
-def test_an_overlay_for_other_processes_is_refused(name: str) -> None:
-    unicast = {info.name: info.capabilities.unicast for info in protocols()}[name]
-    workload = make_workload("uniform" if unicast else "broadcast", 3, 2, Pace())
-    with pytest.raises(ConfigError, match="for 3 processes has 2 rows"):
-        run(name, workload, QUIET, Recorder(), setting=Setting(links=[[1], [0]]))

@@ -259,9 +259,10 @@ def test_a_wait_that_is_none_is_refused(wait_s: float) -> None:
         Program(2, [ProgramSend(process=0, targets=(1,), wait_s=wait_s)])
 
 
-def test_a_negative_size_is_refused() -> None:
-    with pytest.raises(ConfigError):
-        Program(2, [ProgramSend(process=0, targets=(1,), payload_bytes=-1)])
+@pytest.mark.parametrize("size", [-1, 1 << 31, 1 << 70])
+def test_a_size_that_is_none_is_refused(size: int) -> None:
+    with pytest.raises(ConfigError, match="payload"):
+        Program(2, [ProgramSend(process=0, targets=(1,), payload_bytes=size)])
 
 
 def test_a_target_named_twice_is_refused() -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from antecede.errors import ConfigError
 from antecede.sim.distribution import check_amount
@@ -16,6 +17,9 @@ from antecede.sim.workload import Sending, Workload
 from antecede.trace.event import Event, Kind
 
 __all__ = ["Program", "ProgramSend", "load_program", "replay"]
+
+PAYLOAD_BYTES_MAX: Final = (1 << 31) - 1
+"""What the column of a trace holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +109,8 @@ def _check_send(send: ProgramSend, processes: int) -> None:
         raise ConfigError(f"{send} needs targets, each named once")
     check_amount(send.wait_s, "the wait of a send")
     check_amount(send.payload_bytes, "the size of a payload")
+    if send.payload_bytes > PAYLOAD_BYTES_MAX:
+        raise ConfigError(f"a payload of {send.payload_bytes} bytes fits into no trace")
 
 
 def _check_waits(sends: list[list[ProgramSend]]) -> None:
