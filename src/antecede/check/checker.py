@@ -14,7 +14,7 @@ from antecede.core.registry import ProtocolInfo, protocol
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 
-__all__ = ["Bound", "Checked", "check", "options"]
+__all__ = ["Bound", "Checked", "check", "make_space", "options"]
 
 PROCESSES_MAX = 5
 """Renaming tries all orders of the processes, and states grow far faster than that."""
@@ -64,7 +64,7 @@ class Checked:
     ends: int
     """States in which everything is over."""
     depth: int
-    """Actions in the longest schedule."""
+    """Actions to the farthest state, the shortest way."""
     local_states: int
     """States of single processes."""
     exhausted: bool
@@ -104,6 +104,39 @@ def check(
     Raises:
         ConfigError: The protocol cannot do what is asked for.
     """
+    model, space = make_space(bound, make=make, fifo=fifo, inspect=inspect)
+    result = Result()
+    start = monotonic()
+
+    def watch(found: Result) -> bool:
+        if report is not None:
+            report(found, model)
+        peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+        return found.states <= bound.states_max and peak_gib <= bound.memory_max_gib
+
+    search(space, result, watch)
+    return Checked(
+        bound=bound,
+        states=result.states,
+        transitions=result.transitions,
+        ends=result.ends,
+        depth=result.depth,
+        local_states=len(model.locals),
+        exhausted=result.exhausted,
+        seconds=monotonic() - start,
+        violation=result.violation,
+        model=model,
+    )
+
+
+def make_space(
+    bound: Bound,
+    *,
+    make: Callable[[int], Process] | None = None,
+    fifo: bool | None = None,
+    inspect: Callable[[Process], None] | None = None,
+) -> tuple[Model, Space]:
+    """Make the space that :func:`check` searches, with the same arguments."""
     faults = bound.losses > 0 or bound.duplicates > 0
     broadcast = False
     symmetric = True
@@ -140,28 +173,7 @@ def check(
         duplicates=bound.duplicates,
         symmetry=Symmetry(model) if bound.reduce and symmetric else None,
     )
-    result = Result()
-    start = monotonic()
-
-    def watch(found: Result) -> bool:
-        if report is not None:
-            report(found, model)
-        peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
-        return found.states <= bound.states_max and peak_gib <= bound.memory_max_gib
-
-    search(space, result, watch)
-    return Checked(
-        bound=bound,
-        states=result.states,
-        transitions=result.transitions,
-        ends=result.ends,
-        depth=result.depth,
-        local_states=len(model.locals),
-        exhausted=result.exhausted,
-        seconds=monotonic() - start,
-        violation=result.violation,
-        model=model,
-    )
+    return model, space
 
 
 def _maker(info: ProtocolInfo, setting: Setting) -> Callable[[int], Process]:

@@ -9,17 +9,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from antecede.errors import ConfigError
 from antecede.sim.distribution import check_amount
-from antecede.sim.workload import Sending, Workload
+from antecede.sim.workload import PAYLOAD_BYTES_MAX, Sending, Workload
 from antecede.trace.event import Event, Kind
 
 __all__ = ["Program", "ProgramSend", "load_program", "replay"]
-
-PAYLOAD_BYTES_MAX: Final = (1 << 31) - 1
-"""What the column of a trace holds."""
 
 
 @dataclass(frozen=True, kw_only=True)

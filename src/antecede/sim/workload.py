@@ -20,6 +20,7 @@ from antecede.errors import ConfigError
 from antecede.sim.distribution import Constant, Distribution
 
 __all__ = [
+    "PAYLOAD_BYTES_MAX",
     "Broadcast",
     "Groups",
     "Hotspot",
@@ -31,6 +32,8 @@ __all__ = [
     "Workload",
 ]
 
+PAYLOAD_BYTES_MAX: Final = (1 << 31) - 1
+"""What the column of a trace holds."""
 WORK: Final = 0x574F524B
 """Tells the workload's random numbers from the network's."""
 GAP: Final = 1
@@ -154,7 +157,12 @@ class Paced(Workload):
         return self.pace.job.draw(stir(state, JOB_LENGTH))
 
     def _size(self, state: int) -> int:
-        return int(self.pace.size.draw(stir(state, SIZE)))
+        size = int(self.pace.size.draw(stir(state, SIZE)))
+        if size > PAYLOAD_BYTES_MAX:
+            raise ConfigError(
+                f"a payload has at most {PAYLOAD_BYTES_MAX} bytes, not {size}"
+            )
+        return size
 
     def _other(self, process: int, state: int, among: int) -> int:
         """Choose one of the first ``among`` processes other than ``process``."""

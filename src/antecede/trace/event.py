@@ -24,7 +24,8 @@ class Kind(Enum):
     DROP = "drop"
     """The network lost a frame."""
     FAULT = "fault"
-    """Something was done to the process: it was paused."""
+    """Something was done to the process: it was paused, or a partition that names it began
+    or ended."""
     JOB_START = "job_start"
     """The application began the job that a delivered message asked for."""
     JOB_END = "job_end"

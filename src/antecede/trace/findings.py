@@ -3,7 +3,6 @@
 A run may break a property millions of times; what is kept is bounded.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +14,12 @@ from antecede.trace.slots import Slots
 from antecede.trace.stream import Rows, Stream
 from antecede.trace.witness import Suspect, find_chains
 
-__all__ = ["FaultFindings", "OrderFindings", "order_violations"]
+__all__ = ["Fault", "FaultFindings", "OrderFindings", "order_violations"]
+
+
+Fault = tuple[int, int, int, int]
+"""A row, the process, and the message's source and number: what faults are sorted by, so
+that those that are kept do not depend on how the run was cut."""
 
 
 class FaultFindings:
@@ -23,46 +27,46 @@ class FaultFindings:
 
     count: int
     """How many there are."""
+    kept: list[Fault]
+    """The earliest of them, in order."""
 
     def __init__(self, which: Property, kind: int, kept_max: int) -> None:
         """Look for faults of a kind, which break a property; keep so many of them."""
         self.which = which
         self.count = 0
+        self.kept = []
         self._kind = kind
         self._kept_max = kept_max
-        # The pass is backward, so the last to come are the earliest, which are kept.
-        self._kept: deque[tuple[int, ...]] = deque(maxlen=kept_max)
 
-    def take(self, faults: Faults) -> None:
-        """Take in the faults of a batch, the last ones first."""
+    def take(self, faults: Faults, processes: Slots) -> None:
+        """Take in faults, from anywhere in the run."""
         places = np.flatnonzero(faults.kind == self._kind)
         self.count += len(places)
-        for i in places[max(0, len(places) - self._kept_max) :]:
-            self._kept.append(_fault(faults, i))
-
-    def take_invented(self, faults: Faults) -> None:
-        """Take in faults that may lie anywhere in the run, the first ones first."""
-        self.count += len(faults.row)
-        invented = [_fault(faults, i) for i in range(min(len(faults.row), self._kept_max))]
-        earliest = sorted([*self._kept, *invented])[: self._kept_max]
-        self._kept = deque(reversed(earliest), maxlen=self._kept_max)
-
-    def violations(self, processes: Slots) -> list[Violation]:
-        """Return those that were kept, the earliest first."""
         ids = processes.first
+        columns = (
+            faults.row[places],
+            ids[faults.process[places]],
+            ids[faults.source[places]],
+            faults.number[places],
+        )
+        first = np.lexsort(columns[::-1])[: self._kept_max]
+        found: list[Fault] = list(
+            zip(*(column[first].tolist() for column in columns), strict=True)
+        )
+        self.keep(found)
+
+    def keep(self, found: list[Fault]) -> None:
+        """Keep of these and of those that were kept the earliest."""
+        self.kept = sorted([*self.kept, *found])[: self._kept_max]
+
+    def violations(self) -> list[Violation]:
+        """Return those that were kept, the earliest first."""
         return [
             Violation(
-                property=self.which,
-                process=int(ids[process]),
-                message=MessageId(int(ids[source]), number),
+                property=self.which, process=process, message=MessageId(source, number)
             )
-            for _, process, source, number in sorted(self._kept)
+            for _, process, source, number in self.kept
         ]
-
-
-def _fault(faults: Faults, i: int) -> tuple[int, ...]:
-    columns = (faults.row, faults.process, faults.source, faults.number)
-    return tuple(int(column[i]) for column in columns)
 
 
 class OrderFindings:

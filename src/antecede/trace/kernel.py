@@ -29,6 +29,12 @@ from row v on, if every copy that is in flight at v (sent before, delivered late
 at w or later: limits of other copies from before w are dropped by row v, and every event by
 which a copy becomes known to others comes after its send, so after w.
 
+A copy in flight at v that was sent before w is no obstacle if it is known which processes
+know of it, and since when: its limit is then given to each of them at that row
+(:class:`Known`), and what is found is exact again. For a limit that one of them passes on
+from w or later is carried as any other; and who learns of it from a message that was sent
+before w is in the list.
+
 **FIFO** is the same, with the largest D(a, t) among the sender's own messages: kept beside
 the limit, and never larger than it, so that it may be dropped with it.
 
@@ -64,10 +70,11 @@ from antecede.trace.state import (
 )
 from antecede.trace.stream import Disordered, Rows
 
-__all__ = ["Overtaken", "walk"]
+__all__ = ["Known", "Overtaken", "nothing_known", "walk"]
 
-ROW, FOUND, ENDED, NEED = 0, 1, 2, 3
-"""In ``at``: the next row, copies found, messages ended, the room that a pool lacks."""
+ROW, FOUND, ENDED, NEED, LEARNED = 0, 1, 2, 3, 4
+"""In ``at``: the next row, copies found, messages ended, the room that a pool lacks, and
+how much of what is known from elsewhere has been learned."""
 DONE, DISORDERED, FULL_PAST, FULL_CARRIED = 0, 1, 2, 3
 """Why a walk stopped: all rows are walked; they are in disorder; a pool is full."""
 
@@ -85,8 +92,35 @@ class Overtaken(NamedTuple):
     """The same for a message of the same source, or -1: FIFO is not broken."""
 
 
+class Known(NamedTuple):
+    """Limits of copies that were sent before the walk began, in the order of rows."""
+
+    row: Longs
+    """From which row on it is known."""
+    process: Longs
+    """Who knows it."""
+    target: Longs
+    """The target of the copy."""
+    limit: Longs
+    """The row at which its target delivered it."""
+    own: Longs
+    """The same if the process itself sent it, or -1."""
+
+
+def nothing_known() -> Known:
+    """Return what is known at the start of a run."""
+    return Known(*(np.empty(0, np.int64) for _ in Known._fields))
+
+
 def walk(
-    state: State, rows: Rows, slot: Ints, copies: Copies, *, processes: int, messages: int
+    state: State,
+    rows: Rows,
+    slot: Ints,
+    copies: Copies,
+    *,
+    processes: int,
+    messages: int,
+    known: Known | None = None,
 ) -> tuple[State, Overtaken, Ints]:
     """Walk a batch; return the state after it, what was delivered too early, and slots.
 
@@ -101,6 +135,7 @@ def walk(
         copies: What its sends lead to.
         processes: All processes are below this number.
         messages: All slots are below this number.
+        known: What processes know from before the walk; rows after the batch do not count.
 
     Raises:
         Disordered: A delivery stands before its send.
@@ -108,10 +143,11 @@ def walk(
     state = widen(state, processes=processes, messages=messages)
     found = np.empty((4, len(copies.limit)), np.int64)
     ended = np.empty(len(slot), np.int32)
-    at = np.zeros(4, np.int64)
+    at = np.zeros(5, np.int64)
     ordinal = np.cumsum(rows.is_send) - 1
+    known = nothing_known() if known is None else known
     while True:
-        why = _walk(state, rows, slot, ordinal, copies, found, ended, at)
+        why = _walk(state, rows, slot, ordinal, copies, known, found, ended, at)
         if why == DONE:
             overtaken = Overtaken(*found[:, : at[FOUND]].copy())
             return state, overtaken, ended[: at[ENDED]]
@@ -128,6 +164,7 @@ def _walk(
     slot: Ints,
     ordinal: Longs,
     copies: Copies,
+    known: Known,
     found: Longs,
     ended: Ints,
     at: Longs,
@@ -138,6 +175,11 @@ def _walk(
     deliveries, earliest, start, stop, target, limit = copies
     for i in range(at[ROW], len(row)):
         at[ROW] = i
+        while at[LEARNED] < len(known.row) and known.row[at[LEARNED]] <= row[i]:
+            at[NEED] = _learn(processes, past, place, counters, known, at, row[i])
+            if at[NEED] > 0:
+                return FULL_PAST
+            at[LEARNED] += 1
         message = slot[i]
         if message < 0:
             continue
@@ -251,6 +293,32 @@ def _append(
     past[at, OWN] = own
     processes[here, LENGTH] = length + 1
     counters[KEPT] += 1
+
+
+@compiled
+def _learn(
+    processes: Longs,
+    past: Longs,
+    place: Longs,
+    counters: Longs,
+    known: Known,
+    at: Longs,
+    now: int,
+) -> int:
+    """Let a process know a limit from before the walk; return what room lacks, or 0."""
+    i = at[LEARNED]
+    here, target, limit = known.process[i], known.target[i], known.limit[i]
+    _prune(processes, past, place, counters, here, now)
+    lacking = _reserve(processes, past, counters, here, 1)
+    if lacking > 0 or limit <= now:
+        return lacking
+    found = _find(processes, past, place, here, target)
+    if found < 0:
+        _append(processes, past, counters, here, target, limit, known.own[i])
+    else:
+        past[found, LIMIT] = max(past[found, LIMIT], limit)
+        past[found, OWN] = max(past[found, OWN], known.own[i])
+    return 0
 
 
 @compiled

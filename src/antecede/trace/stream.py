@@ -30,6 +30,7 @@ from antecede.trace.slots import Ints, Longs, Slots
 __all__ = [
     "Bools",
     "Disordered",
+    "Histories",
     "RowStream",
     "Rows",
     "Stream",
@@ -112,19 +113,47 @@ class RowStream:
 
     def backward(self) -> Iterator[Rows]:
         """Yield the rows from the end, with targets, and check every history."""
-        self.gaps = 0
-        lowest: Longs = np.empty(0, np.int64)
+        histories = Histories(self.processes)
         for numbered in self._trace.numbered_batches(MATCHED, backward=True):
-            batch = numbered.batch
-            at = dense(batch.column("process"), self.processes)
-            lowest = grown(lowest, len(self.processes), SEQ_NONE)
-            gaps = _check_histories(at, writable(batch.column("seq")), lowest)
-            if gaps < 0:
-                raise Disordered
-            self.gaps += gaps
+            histories.take(numbered.batch)
             yield message_rows(numbered, self.processes, self._trace.path)
-        self.gaps += int(np.count_nonzero((lowest > 0) & (lowest < SEQ_NONE)))
-        self.members = int(np.count_nonzero(lowest < SEQ_NONE))
+        process, first, _ = histories.spans()
+        self.gaps = histories.gaps + int(np.count_nonzero(first > 0))
+        self.members = len(process)
+
+
+class Histories:
+    """Checks that the rows of every process stand in the order of its history."""
+
+    gaps: int
+    """How many holes there are between the events that were seen."""
+
+    def __init__(self, processes: Slots) -> None:
+        """Start at the end of a run; processes that appear are added."""
+        self.gaps = 0
+        self._processes = processes
+        self._lowest: Longs = np.empty(0, np.int64)
+        self._highest: Longs = np.empty(0, np.int64)
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take in process and seq of a batch, the last batch first.
+
+        Raises:
+            Disordered: An event of a process stands after a later one.
+        """
+        at = dense(batch.column("process"), self._processes)
+        self._lowest = grown(self._lowest, len(self._processes), SEQ_NONE)
+        self._highest = grown(self._highest, len(self._processes), SEQ_NONE)
+        seq = writable(batch.column("seq"))
+        gaps = _check_histories(at, seq, self._lowest, self._highest)
+        if gaps < 0:
+            raise Disordered
+        self.gaps += gaps
+
+    def spans(self) -> tuple[Longs, Longs, Longs]:
+        """Return the processes that have events, and the first and last seq of each."""
+        (process,) = np.nonzero(self._lowest < SEQ_NONE)
+        return process, self._lowest[process], self._highest[process]
 
 
 def message_rows(numbered: NumberedBatch, processes: Slots, path: Path) -> Rows:
@@ -199,7 +228,7 @@ def grown(array: Longs, size: int, value: int) -> Longs:
 
 
 @compiled
-def _check_histories(process: Ints, seq: Longs, lowest: Longs) -> int:
+def _check_histories(process: Ints, seq: Longs, lowest: Longs, highest: Longs) -> int:
     """Go through rows from the last to the first; count gaps, or return -1 on disorder."""
     gaps = 0
     for i in range(process.size - 1, -1, -1):
@@ -209,5 +238,7 @@ def _check_histories(process: Ints, seq: Longs, lowest: Longs) -> int:
         # Rows of one seq count as one event, seen twice.
         if after != SEQ_NONE and seq[i] < after - 1:
             gaps += 1
+        if after == SEQ_NONE:
+            highest[process[i]] = seq[i]
         lowest[process[i]] = seq[i]
     return gaps

@@ -18,16 +18,16 @@ import numpy as np
 from antecede.errors import ConfigError
 from antecede.trace.extension import ordered_stream
 from antecede.trace.findings import FaultFindings, OrderFindings, order_violations
-from antecede.trace.kernel import walk
+from antecede.trace.kernel import Known, Overtaken, walk
 from antecede.trace.matching import GENUINE, LIVE, ONCE, Copies, Matching
 from antecede.trace.oracle import MessageId, Property
 from antecede.trace.reader import RunInfo, Trace, read_trace
 from antecede.trace.report import Report, Status
 from antecede.trace.slots import Ints, Slots
 from antecede.trace.state import new_state
-from antecede.trace.stream import Disordered, RowStream, Stream
+from antecede.trace.stream import Disordered, Rows, RowStream, Stream
 
-__all__ = ["verify"]
+__all__ = ["Walking", "fault_findings", "order_findings", "statuses_of", "verify"]
 
 _ORDERS = (Property.CAUSAL, Property.FIFO)
 _FAULTS = ((ONCE, Property.ONCE), (GENUINE, Property.GENUINE), (LIVE, Property.LIVE))
@@ -61,8 +61,7 @@ def verify(trace: Trace | str | Path, *, violations_max: int = 10) -> Report:
 
 
 def _verify_stream(stream: Stream, trace: Trace, violations_max: int) -> Report:
-    faults = [FaultFindings(which, kind, violations_max) for kind, which in _FAULTS]
-    orders = [OrderFindings(which, violations_max) for which in _ORDERS]
+    faults, orders = fault_findings(violations_max), order_findings(violations_max)
     with tempfile.TemporaryFile() as file:
         copies_file = _CopiesFile(file)
         matching = _match(stream, copies_file, faults)
@@ -71,11 +70,17 @@ def _verify_stream(stream: Stream, trace: Trace, violations_max: int) -> Report:
         kept_max = _walk(stream, copies_file, matching.open, orders)
     counts = {order.which: order.count for order in orders}
     counts.update({fault.which: fault.count for fault in faults})
-    statuses, reasons = _statuses(counts, trace.info, stream, matching)
+    statuses, reasons = statuses_of(
+        counts,
+        trace.info,
+        gaps=stream.gaps,
+        members=stream.members,
+        reach_min=matching.reach_min,
+    )
     violations = order_violations(stream, orders)
     for fault in faults:
         if statuses[fault.which] is Status.VIOLATED:
-            violations += fault.violations(stream.processes)
+            violations += fault.violations()
     return Report(
         run=trace.info.run,
         messages=matching.messages,
@@ -97,10 +102,9 @@ def _match(
         copies, found = matching.match(rows, len(stream.processes))
         copies_file.push(copies)
         for fault in faults:
-            fault.take(found)
+            fault.take(found, stream.processes)
     for fault in faults:
-        if fault.which is Property.GENUINE:
-            fault.take_invented(matching.invented())
+        fault.take(matching.invented(), stream.processes)
     return matching
 
 
@@ -108,31 +112,53 @@ def _walk(
     stream: Stream, copies_file: "_CopiesFile", unsent: Slots, orders: list[OrderFindings]
 ) -> int:
     """Go forward, collecting breaches of order; return the most limits that were kept."""
-    state = new_state()
-    in_flight = Slots()
+    walking = Walking()
     for rows in stream.forward():
         copies = copies_file.pop()
-        source = rows.source.astype(np.int64)
         sent = np.flatnonzero(rows.is_send)
-        if unsent.held and np.any(unsent.find(source[sent], rows.number[sent]) >= 0):
+        source = rows.source[sent].astype(np.int64)
+        if unsent.held and np.any(unsent.find(source, rows.number[sent]) >= 0):
             raise Disordered  # A delivery of it stands before its send.
+        overtaken = walking.walk(rows, copies, len(stream.processes))
+        for order in orders:
+            order.take(rows, overtaken)
+    return walking.kept_max
+
+
+class Walking:
+    """A walk forward through batches that follow each other, and what is in flight."""
+
+    def __init__(self) -> None:
+        """Start at the start of a run, or of a part of it."""
+        self._state = new_state()
+        self._in_flight = Slots()
+
+    def walk(
+        self, rows: Rows, copies: Copies, processes: int, known: Known | None = None
+    ) -> Overtaken:
+        """Walk the next batch; see :func:`antecede.trace.kernel.walk`."""
+        source = rows.source.astype(np.int64)
         slot: Ints = np.full(len(source), -1, np.int32)
-        sent = sent[copies.deliveries > 0]
-        slot[sent] = in_flight.add(source[sent], rows.number[sent])
+        sent = np.flatnonzero(rows.is_send)[copies.deliveries > 0]
+        slot[sent] = self._in_flight.add(source[sent], rows.number[sent])
         got = np.flatnonzero(~rows.is_send)
-        slot[got] = in_flight.find(source[got], rows.number[got])
-        state, overtaken, ended = walk(
-            state,
+        slot[got] = self._in_flight.find(source[got], rows.number[got])
+        self._state, overtaken, ended = walk(
+            self._state,
             rows,
             slot,
             copies,
-            processes=len(stream.processes),
-            messages=len(in_flight),
+            processes=processes,
+            messages=len(self._in_flight),
+            known=known,
         )
-        for order in orders:
-            order.take(rows, overtaken)
-        in_flight.remove(ended)
-    return state.kept_max
+        self._in_flight.remove(ended)
+        return overtaken
+
+    @property
+    def kept_max(self) -> int:
+        """The most limits that were kept at any time."""
+        return self._state.kept_max
 
 
 def _check_sent_once(stream: Stream, trace: Trace) -> None:
@@ -151,17 +177,40 @@ def _check_sent_once(stream: Stream, trace: Trace) -> None:
             raise ConfigError(f"{trace.path}: message {message} is sent twice")
 
 
-def _statuses(
-    counts: dict[Property, int], info: RunInfo, stream: Stream, matching: Matching
+def fault_findings(violations_max: int) -> list[FaultFindings]:
+    """Return what collects the breaches that show in a message by itself."""
+    return [FaultFindings(which, kind, violations_max) for kind, which in _FAULTS]
+
+
+def order_findings(violations_max: int) -> list[OrderFindings]:
+    """Return what collects the breaches of order."""
+    return [OrderFindings(which, violations_max) for which in _ORDERS]
+
+
+def statuses_of(
+    counts: dict[Property, int],
+    info: RunInfo,
+    *,
+    gaps: int,
+    members: int,
+    reach_min: int | None,
 ) -> tuple[dict[Property, Status], tuple[str, ...]]:
-    """Weigh what was found against what the trace cannot tell."""
+    """Weigh what was found against what the trace cannot tell.
+
+    Args:
+        counts: Of each property, how often it is broken.
+        info: What is known of the run.
+        gaps: How many holes the histories have.
+        members: How many processes have events.
+        reach_min: The fewest others that some broadcast reached, None without broadcasts.
+    """
     reasons = []
     statuses = {
         which: Status.VIOLATED if count else Status.HELD for which, count in counts.items()
     }
-    if stream.gaps:
-        gaps = "a gap" if stream.gaps == 1 else f"{stream.gaps} gaps"
-        reasons.append(f"{gaps} in what the processes recorded")
+    if gaps:
+        holes = "a gap" if gaps == 1 else f"{gaps} gaps"
+        reasons.append(f"{holes} in what the processes recorded")
         for which, status in statuses.items():
             if status is Status.HELD:
                 statuses[which] = Status.UNKNOWN
@@ -170,8 +219,8 @@ def _statuses(
     if counts[Property.LIVE] and not info.complete:
         statuses[Property.LIVE] = Status.UNKNOWN
         reasons.append("the run did not come to rest, so what is undelivered may be late")
-    members = info.processes if info.processes is not None else stream.members
-    if matching.reach_min is not None and matching.reach_min < members - 1:
+    members = info.processes if info.processes is not None else members
+    if reach_min is not None and reach_min < members - 1:
         if statuses[Property.LIVE] is Status.HELD:
             statuses[Property.LIVE] = Status.UNKNOWN
         reasons.append("a broadcast did not reach every process, and may not have had to")
