@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "the core reads the clock",
         "retransmission",
-        "        self.deadline = inf\n\n    def expire",
-        "        import time\n\n        self.deadline = inf + time.time()\n\n"
+        "        self.deadline = NEVER\n\n    def expire",
+        "        import time\n\n        self.deadline = NEVER + time.time()\n\n"
         "    def expire",
     ),
     Mutant(
