@@ -8,7 +8,8 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICE
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols lock clean
+.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols bench-spark \
+  verification lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -39,7 +40,7 @@ test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if pos
 	$(PYTEST)
 
 test-interpreted: $(VENV)/tools  ## the tests on the same source interpreted, with coverage
-	PYTHONPATH=src $(PYTEST) -m 'not own_build' --cov=antecede.core --cov-branch --cov-report=term-missing \
+	PYTHONPATH=src $(PYTEST) -m 'not own_build' --ignore tests/pipeline --cov=antecede.core --cov-branch --cov-report=term-missing \
 	  --cov-fail-under=100
 
 mutants: $(VENV)/tools  ## list the mutants of the core and what catches each
@@ -64,6 +65,12 @@ bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
 
 bench-protocols: $(VENV)/installed  ## what each protocol costs at n = 10, 100, 1000
 	$(BIN)/python -m bench.protocols
+
+bench-spark: $(VENV)/installed  ## speed of verification on Spark
+	$(BIN)/python -m bench.spark_verify
+
+verification: $(VENV)/installed  ## the results of the model checker (LONG=1: hours)
+	$(BIN)/python -m bench.verification $(if $(LONG),--long)
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	$(BIN)/python -m pip install --quiet uv

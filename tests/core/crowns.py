@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 
-from antecede.core import Frame, Process, ProcessId, encode
 from antecede.check.snapshot import snapshot
+from antecede.core import Frame, Process, ProcessId, encode
 
 SEND = "send"
 RECEIVE = "receive"

@@ -5,6 +5,7 @@ from typing import cast
 
 import pytest
 
+from antecede.check.snapshot import snapshot
 from antecede.core import (
     Ack,
     Frame,
@@ -18,7 +19,6 @@ from antecede.core import (
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.check.snapshot import snapshot
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 

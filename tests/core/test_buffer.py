@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecede.check.snapshot import snapshot
 from antecede.core import Frame, Process, ProcessId, encoding
 from antecede.core.buffer import Buffer, BufferAck, BufferFifo, read_buffer
 from antecede.core.encoding import VERSION, encode
@@ -37,7 +38,6 @@ from tests.core.crowns import (
     reachable,
 )
 from tests.core.naive_buffer import Naive
-from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecede.check.snapshot import snapshot
 from antecede.core.contract import Process, ProcessId, Transmit
 from antecede.core.cykas import Cykas, CykasAck, CykasMessage, YouCanTell, read_cykas
 from antecede.core.encoding import NUMBER_MAX, Frame, decode, encode
@@ -32,7 +33,6 @@ from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.testing.strategies import schedules
 from antecede.trace import Property
 from tests.core.cykas_variants import Change, Listing
-from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 ALICE, BOB, CAROL = range(3)

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from antecede.check.snapshot import snapshot
 from antecede.core import Delivery, Frame, ProcessId, RetransmissionPolicy, Transmit
 from antecede.core.encoding import decode, encode
 from antecede.core.link import Linked
@@ -21,7 +22,6 @@ from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.trace import Kind, Property
 from tests.core.broadcasts import Outputs, assert_right, joined, play, rest
-from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 SILENCE = 0.25

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecede.check.snapshot import snapshot
 from antecede.core import Process, ProcessId, RetransmissionPolicy, decode, encode
 from antecede.core.encoding import NUMBER_MAX, VERSION, Frame
 from antecede.core.link import Linked
@@ -35,7 +36,6 @@ from tests.core.receiver_side import (
     run_lockstep,
     told,
 )
-from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 GROUP_MAX = 6

@@ -2,6 +2,7 @@
 
 import pytest
 
+from antecede.check.snapshot import snapshot
 from antecede.core import (
     Ack,
     Frame,
@@ -18,7 +19,6 @@ from antecede.core.setting import Setting
 from antecede.errors import LocalError
 from antecede.testing import Cluster
 from antecede.trace import Kind
-from antecede.check.snapshot import snapshot
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 

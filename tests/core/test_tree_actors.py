@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from antecede.check.snapshot import snapshot
 from antecede.core import Frame, ProcessId, RetransmissionPolicy
 from antecede.core.contract import ProcessBase
 from antecede.core.link import Linked
@@ -13,7 +14,6 @@ from antecede.core.tree import Tree, TreeDelivery
 from antecede.errors import LocalError
 from antecede.trace import Property, Recorder, Verdict, judge
 from tests.core.naive_tree import random_parents
-from antecede.check.snapshot import snapshot
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 

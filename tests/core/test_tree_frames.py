@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antecede.check.snapshot import snapshot
 from antecede.core import Frame, ProcessId, decode, encode
 from antecede.core.encoding import NUMBER_MAX
 from antecede.core.link import Linked, Segment, read_linked
@@ -15,7 +16,6 @@ from antecede.core.topology import Placement, Topology
 from antecede.core.tree import Tree, TreeMessage, read_tree
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.check.snapshot import snapshot
 
 
 def message(

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from antecede.check.snapshot import snapshot
-from antecede.core.contract import Process, ProcessId
+from antecede.core.contract import NEVER, Process, ProcessId
 from antecede.core.encoding import Frame
 from antecede.core.retransmission import (
     RetransmissionPolicy,
@@ -52,7 +52,7 @@ class Packet:
 class Local:
     """A state of one process, and how it came about."""
 
-    __slots__ = ("id", "input", "moment", "parent", "place", "sends", "steps", "timed")
+    __slots__ = ("due", "id", "input", "moment", "parent", "place", "sends", "steps")
 
     place: int
     """Which process."""
@@ -64,8 +64,8 @@ class Local:
     """How many messages it has sent."""
     moment: float
     """Its clock."""
-    timed: bool
-    """It waits for a timer."""
+    due: float
+    """When its next timer is due; infinite if it waits for none."""
     steps: "dict[int, Step]"
     """What is known of its next steps, by input."""
 
@@ -77,7 +77,7 @@ class Local:
         self.input = input
         self.sends = 0
         self.moment = 0.0
-        self.timed = False
+        self.due = NEVER
         self.steps = {}
 
 
@@ -223,14 +223,14 @@ class Model:
         sends: int,
         moment: float,
     ) -> Local:
-        timed = process.next_timer() is not None
+        due = process.next_timer()
         key = (place, sends, moment, snapshot(process, self._without, self._ordered))
         known = self._local_keys.get(key)
         if known is None:
             known = Local(len(self.locals), place, parent, given)
             known.sends = sends
             known.moment = moment
-            known.timed = timed
+            known.due = NEVER if due is None else due
             self.locals.append(known)
             self._local_keys[key] = known
             if self._inspect is not None:

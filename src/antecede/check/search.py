@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from antecede.check.space import Action, Space
+from antecede.check.symmetry import NOT_SYMMETRIC
+from antecede.errors import ConfigError
 
 __all__ = ["Level", "Result", "Violation", "expand", "search"]
 
@@ -37,7 +39,7 @@ class Result:
     ends: int = 0
     """How many states nothing follows."""
     depth: int = 0
-    """How many actions the longest schedule has."""
+    """How many actions it takes to reach the farthest state, the shortest way."""
     exhausted: bool = True
     """There is nothing left to look at, within the bounds."""
     violation: Violation | None = None
@@ -47,8 +49,9 @@ class Result:
 class Level:
     """What one level leads to."""
 
-    found: set[bytes] = field(default_factory=set)
-    """The states of the next one; some may have been seen before."""
+    found: dict[bytes, None] = field(default_factory=dict)
+    """The states of the next one, each once, in the order found, which unlike that of a set
+    is always the same; some may have been seen before."""
     transitions: int = 0
     ends: int = 0
     broken: tuple[str, bytes, Action | None] | None = None
@@ -72,7 +75,7 @@ def expand(space: Space, states: list[bytes]) -> Level:
                 if level.broken is None:
                     level.broken = (successor.broken, state, successor.action)
             else:
-                found.add(successor.state)
+                found[successor.state] = None
     return level
 
 
@@ -95,8 +98,8 @@ def search(space: Space, result: Result, watch: Callable[[Result], bool]) -> Non
             if step.broken is not None:
                 _tell(space, result, step.broken, depth)
                 return
-            fresh = step.found - seen
-            seen |= fresh
+            fresh = [state for state in step.found if state not in seen]
+            seen.update(fresh)
             following += fresh
             result.states += len(fresh)
             if not watch(result):
@@ -116,6 +119,8 @@ def _tell(
             if successor.broken == what:
                 schedule.append(successor.action)
                 break
+        else:
+            raise ConfigError(NOT_SYMMETRIC)
     result.violation = Violation(
         property=what, depth=len(schedule), schedule=tuple(schedule)
     )
@@ -152,4 +157,6 @@ def _find_schedule(space: Space, goal: bytes, depth: int) -> tuple[list[Action],
                 schedule.append(successor.action)
                 state = successor.state
                 break
+        else:
+            raise ConfigError(NOT_SYMMETRIC)
     return schedule, state

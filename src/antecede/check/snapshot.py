@@ -8,6 +8,13 @@ from enum import Enum
 
 __all__ = ["snapshot"]
 
+DICTIONARY = "__dict__"
+"""Stands for the attributes that an object, rather than its class, has names for. Compiled
+classes may claim to have such and have none."""
+OWN_BYTES_MAX = 16
+"""A class written in Python adds a dictionary and a weak reference to its base; one that
+adds more hides it from Python."""
+
 _PLAIN = (bool, int, float, str, bytes, Enum)
 _names: dict[type, tuple[str, ...]] = {}
 
@@ -43,6 +50,8 @@ def snapshot(
         return tuple(
             sorted([snapshot(each, without, ordered, above) for each in thing], key=repr)
         )
+    if isinstance(thing, bytearray):
+        return bytes(thing)
     if isinstance(thing, list | tuple):
         return tuple([snapshot(element, without, ordered, above) for element in thing])
     kind = type(thing)
@@ -52,15 +61,37 @@ def snapshot(
         names = _names[kind] = tuple(sorted(found))
     # What is not there yet has no value.
     fields = [
-        snapshot(getattr(thing, name, None), without, ordered, above) for name in names
+        snapshot(getattr(thing, name, None), without, ordered, above)
+        for name in names
+        if name != DICTIONARY
     ]
+    if DICTIONARY in names:
+        fields += [
+            (name, snapshot(value, without, ordered, above))
+            for name, value in sorted(getattr(thing, DICTIONARY, {}).items())
+        ]
     return (kind.__name__, tuple(fields))
 
 
 def _attributes(cls: type) -> tuple[str, ...]:
-    for where in ("__mypyc_attrs__", "__slots__", "__dataclass_fields__"):
+    if cls is object:
+        return ()
+    for where in ("__mypyc_attrs__", "__slots__"):
         if where in cls.__dict__:
-            return tuple(name for name in cls.__dict__[where] if name != "__dict__")
-    if cls.__module__ != "builtins" and cls is not object:
+            found = cls.__dict__[where]
+            names = (found,) if isinstance(found, str) else tuple(found)
+            return tuple([_mangled(cls, name) for name in names])
+    if cls.__basicsize__ > OWN_BYTES_MAX + _size_of_base(cls) or cls.__dictoffset__ == 0:
         raise TypeError(f"the state of a {cls} cannot be seen")
-    return ()
+    return (DICTIONARY,)
+
+
+def _size_of_base(cls: type) -> int:
+    return cls.__base__.__basicsize__ if cls.__base__ is not None else 0
+
+
+def _mangled(cls: type, name: str) -> str:
+    """Return the name that a private attribute has outside its class."""
+    if name.startswith("__") and not name.endswith("__"):
+        return f"_{cls.__name__.lstrip('_')}{name}"
+    return name

@@ -10,6 +10,10 @@ process is pending in the message's past; delivering what is not pending is a re
 or from nowhere. Copies that have been delivered are forgotten, so that states which differ
 only in what is over are one state.
 
+*Timers* fire when nothing is in flight. A process whose clock has passed the moment at
+which another's timer is due lets that one go first; else a process could ask for ever while
+the one that could help does not get its turn. Who has waited beyond patience is stuck.
+
 *Reduction.* Processes run the same code, so states that differ only in the names of
 processes are one (:mod:`antecede.check.symmetry`). Steps at different processes commute,
 so what differs only in their order ends in the same state anyway, and is expanded once.
@@ -20,6 +24,7 @@ from typing import Final
 
 from antecede.check.model import TIMER, Model, Step, send_input
 from antecede.check.symmetry import Symmetry
+from antecede.core.contract import NEVER
 from antecede.errors import ConfigError
 
 __all__ = ["ARRIVE", "DUPLICATE", "FIRE", "LOSE", "SEND", "Action", "Space", "Successor"]
@@ -31,6 +36,9 @@ DUPLICATE: Final = 3
 FIRE: Final = 4
 
 WORD_BITS: Final = 32
+
+PATIENCE_S: Final = 256.0
+"""Far longer than it takes to get over a fault; there is so much for every fault."""
 
 
 class Action:
@@ -80,6 +88,7 @@ class Space:
         "_messages",
         "_model",
         "_options",
+        "_patience",
         "_pending",
         "_places",
         "_renamed_copies",
@@ -124,6 +133,7 @@ class Space:
         if symmetry is not None:
             self._renamed_copies = [{} for _ in symmetry.renamings]
         self._timers = losses > 0 or duplicates > 0
+        self._patience = PATIENCE_S * (losses + duplicates)
         self._places = len(options)
         self._sends = len(options[0])
         self._bits: dict[int, int] = {}
@@ -180,11 +190,20 @@ class Space:
             previous = entry
             self._take(row, index, found)
         if self._timers and len(row) == begin:
+            due = self._earliest(row)
             for place in range(self._places):
-                if self._model.locals[row[place]].timed:
+                local = self._model.locals[row[place]]
+                if due <= self._patience and local.due < NEVER and local.moment <= due:
                     step = self._fire(row, place)
                     found.append(step)
         return found
+
+    def _earliest(self, row: list[int]) -> float:
+        """Return when the first timer of all is due."""
+        due = NEVER
+        for place in range(self._places):
+            due = min(due, self._model.locals[row[place]].due)
+        return due
 
     def is_over(self, state: bytes) -> bool:
         """Tell whether everything was sent and nothing is in flight or awaited."""
@@ -193,9 +212,10 @@ class Space:
             return False
         for place in range(self._places):
             local = self._model.locals[row[place]]
-            if local.sends < self._sends or (self._timers and local.timed):
+            if local.sends < self._sends:
                 return False
-        return True
+        due = self._earliest(row)
+        return not self._timers or due == NEVER or due > self._patience
 
     def is_delivered(self, state: bytes) -> bool:
         """Tell whether everything that was sent has been delivered."""
@@ -257,7 +277,8 @@ class Space:
             if number <= self._sends:
                 bit = self._bits.get(self._copy(source, number - 1, place), 0)
             if not bit & row[self._pending]:
-                return "once" if bit else "genuine"
+                sends = self._model.locals[row[source]].sends
+                return "once" if bit and number <= sends else "genuine"
             message = source * self._sends + number - 1
             before = row[self._messages + message]
             early = before & self._to[place]

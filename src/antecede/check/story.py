@@ -6,7 +6,7 @@ replayed on the protocol as it is now (:func:`replay`), in the cluster of
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from antecede.core.contract import Process, ProcessId
 from antecede.core.encoding import encode
 from antecede.core.registry import protocol
 from antecede.core.setting import Setting
-from antecede.errors import ConfigError
+from antecede.errors import ConfigError, LocalError
 from antecede.testing.cluster import Cluster
 
 __all__ = ["Story", "load_story", "replay", "tell"]
@@ -102,11 +102,11 @@ def load_story(path: Path) -> Story:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return Story(
-            protocol=found["protocol"],
-            processes=found["processes"],
-            reliable=found["reliable"],
-            property=found["property"],
-            steps=tuple(found["steps"]),
+            protocol=str(found["protocol"]),
+            processes=int(found["processes"]),
+            reliable=bool(found["reliable"]),
+            property=str(found["property"]),
+            steps=tuple([dict(step) for step in found["steps"]]),
         )
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
@@ -125,39 +125,52 @@ def replay(story: Story, make: Callable[[ProcessId], Process] | None = None) -> 
     setting = Setting(processes=story.processes, reliable=story.reliable)
     broadcast = make is None and not protocol(story.protocol).capabilities.unicast
     cluster = Cluster(story.protocol, story.processes, setting=setting, make=make)
+    # As in the checker, each process has its own clock, which its timers alone move.
+    clocks = [0.0] * story.processes
     for number, step in enumerate(story.steps, 1):
-        place = step["process"]
+        place = step.get("process")
         if not isinstance(place, int) or place not in range(story.processes):
             raise ConfigError(f"step {number} names no process: {step}")
-        if step["do"] == "send" and broadcast:
-            cluster.broadcast(place)
-        elif step["do"] == "send":
-            targets = step["targets"]
-            assert isinstance(targets, Sequence)
-            cluster.send(place, [int(target) for target in targets])
-        elif step["do"] == "fire":
-            cluster.fire(place)
-        else:
-            _handle_packet(cluster, place, step, number)
+        cluster.now = clocks[place]
+        try:
+            _play(cluster, place, step, broadcast=broadcast)
+        except (KeyError, TypeError, ValueError, LocalError) as error:
+            raise ConfigError(f"step {number} is not possible: {error!r}") from error
+        clocks[place] = cluster.now
+    cluster.now = max(clocks)
     if story.property != "live":
         cluster.settle()
     return cluster
 
 
-def _handle_packet(
-    cluster: Cluster, place: int, step: dict[str, object], number: int
+def _play(
+    cluster: Cluster, place: int, step: Mapping[str, object], *, broadcast: bool
 ) -> None:
+    if step["do"] == "send" and broadcast:
+        cluster.broadcast(place)
+    elif step["do"] == "send":
+        targets = step["targets"]
+        if not isinstance(targets, Sequence):
+            raise ValueError(f"no targets: {targets!r}")
+        cluster.send(place, [int(target) for target in targets])
+    elif step["do"] == "fire":
+        cluster.fire(place)
+    else:
+        _handle_packet(cluster, place, step)
+
+
+def _handle_packet(cluster: Cluster, place: int, step: Mapping[str, object]) -> None:
+    handle = {
+        "arrive": cluster.arrive,
+        "lose": cluster.lose,
+        "duplicate": cluster.duplicate,
+    }[str(step["do"])]
     for index, packet in enumerate(cluster.in_flight):
         if (
             packet.target == place
             and packet.source == step["source"]
             and encode([packet.frame]).hex() == step["frame"]
         ):
-            if step["do"] == "arrive":
-                cluster.arrive(index)
-            elif step["do"] == "lose":
-                cluster.lose(index)
-            else:
-                cluster.duplicate(index)
+            handle(index)
             return
-    raise ConfigError(f"step {number}: nothing like that is in flight: {_line(step)}")
+    raise ValueError("nothing like that is in flight")

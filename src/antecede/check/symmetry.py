@@ -11,11 +11,14 @@ are equal is more than one order tried.
 """
 
 from itertools import permutations
+from typing import Final
 
 from antecede.check.model import TIMER, Local, Model, Packet, send_input
 from antecede.errors import ConfigError
 
-__all__ = ["Symmetry"]
+__all__ = ["NOT_SYMMETRIC", "Symmetry"]
+
+NOT_SYMMETRIC: Final = "this protocol is not symmetric: check it with --reduce off"
 
 
 class Symmetry:
@@ -92,7 +95,7 @@ class Symmetry:
                 if rank == 0:
                     return other
                 rank -= 1
-        raise ConfigError("this protocol is not symmetric: check it with --reduce off")
+        raise ConfigError(NOT_SYMMETRIC)
 
     def least(self, local: Local) -> int:
         """Return the least number that any renaming gives a local state."""

@@ -1,0 +1,87 @@
+"""Let the checker loose on a mutated copy of the core.
+
+Run as a module, it is given a task as JSON: the fields of a `Bound`, with ``lockstep`` to
+compare with the naive rule as well, or a ``program``. It carries it out on whichever
+antecede is on the path, and prints the property that is broken: empty if none is.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from antecede.check import Bound, Checked, check
+from antecede.check.search import Result
+from antecede.core.contract import ProcessId
+from antecede.core.registry import protocol
+from antecede.core.setting import Setting
+from antecede.errors import AntecedeError
+from tests.check.lockstep import Lockstep, inspect_rules
+from tests.check.programs import search_program
+from tests.mutation.hunt import ROOT, SOURCE
+from tests.mutation.mutants import Mutant
+
+__all__ = ["break_core", "find"]
+
+
+def break_core(mutant: Mutant, directory: Path) -> None:
+    """Put a copy of antecede, with the mutant in it, in a directory."""
+    package = directory / "antecede"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    path = package / "core" / f"{mutant.module}.py"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(mutant.old) == 1, mutant.name
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+
+
+def find(directory: Path, task: dict[str, object]) -> str:
+    """Return the property that the copy of antecede in a directory breaks, or nothing.
+
+    A process that raises an error breaks ``error``.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.check.mutant_hunt", json.dumps(task)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(directory)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return done.stdout.strip()
+
+
+def _main(task: dict[str, Any]) -> None:
+    try:
+        result = _search(task)
+    except (AntecedeError, AssertionError, LookupError) as error:
+        print("error", type(error).__name__, error)
+        return
+    if result.violation is not None:
+        print(result.violation.property)
+    elif not result.exhausted:
+        print("not exhausted")
+
+
+def _search(task: dict[str, Any]) -> Result | Checked:
+    name = task["protocol"]
+    if task.pop("lockstep", False):
+        return check(
+            Bound(**task),
+            make=lambda place: Lockstep(ProcessId(place), name),
+            inspect=inspect_rules,
+        )
+    if "program" not in task:
+        return check(Bound(**task))
+    info = protocol(task.pop("protocol"))
+    faults = task.get("losses", 0) or task.get("duplicates", 0)
+    setting = Setting(processes=len(task["program"]), reliable=not faults)
+    return search_program(lambda place: info.make(ProcessId(place), setting), **task)
+
+
+if __name__ == "__main__":
+    _main(json.loads(sys.argv[1]))

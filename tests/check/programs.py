@@ -1,0 +1,33 @@
+"""Every schedule of one fixed program: who sends to whom, in which order, is given."""
+
+from collections.abc import Sequence
+
+from antecede.check.model import Model
+from antecede.check.search import Result, search
+from antecede.check.space import Space
+from tests.check.variants import Make
+
+__all__ = ["Program", "search_program"]
+
+Program = Sequence[Sequence[Sequence[int]]]
+"""For each process, the targets of each of its messages; all send equally many."""
+
+
+def search_program(
+    make: Make,
+    program: Program,
+    *,
+    fifo: bool = False,
+    losses: int = 0,
+    duplicates: int = 0,
+    states_max: int = 200_000,
+) -> Result:
+    """Look at every schedule of a program, without any reduction."""
+    model = Model(make, len(program), timers=losses > 0 or duplicates > 0)
+    options = [[[sum(1 << t for t in targets)] for targets in own] for own in program]
+    space = Space(
+        model, options, fifo=fifo, losses=losses, duplicates=duplicates, symmetry=None
+    )
+    result = Result()
+    search(space, result, lambda found: found.states <= states_max)
+    return result

@@ -1,0 +1,117 @@
+"""What the checker finds: published variants, listings as printed, and mutants."""
+
+from pathlib import Path
+
+import pytest
+
+from antecede.check import Bound, check, replay, tell
+from tests.check.mutant_hunt import break_core, find
+from tests.check.programs import search_program
+from tests.check.variants import LISTINGS, SECRET_MODE, listing
+from tests.listings.almeida import Algorithm1, Algorithm2, Mend, before
+from tests.mutation.mutants import MUTANTS, Mutant
+
+TWO_THEN_ONE = [[[2], [1]], [[2], [2]], [[1], [1]]]
+"""Process 0 sends to 2 and then to 1, which answers 2: what the errata are about."""
+
+UNICAST: dict[str, object] = {"processes": 2, "messages": 2}
+MULTICAST: dict[str, object] = {"messages": 1, "multicast": True}
+FULL: dict[str, object] = MULTICAST | {"reduce": False}
+LOCKSTEP: dict[str, object] = MULTICAST | {"lockstep": True}
+FAULTS: dict[str, object] = UNICAST | {"losses": 1, "duplicates": 1}
+PROGRAM: dict[str, object] = {"program": TWO_THEN_ONE}
+
+FOUND: dict[str, dict[str, object]] = {
+    # Safety.
+    "no permit is ever needed": MULTICAST,
+    "a permit goes out one message too early": MULTICAST,
+    "a permit goes out one message too early (basic)": FULL,
+    "a message's own other copies do not hold its permit back": FULL,
+    "the frontier ignores copies that are not released": MULTICAST,
+    "every process counts as the target of the first unacked message": PROGRAM
+    | {"losses": 1},
+    "no message is ever held at the sender": MULTICAST,
+    "no message is ever held at the sender (basic)": MULTICAST,
+    "one missing permit is overlooked": MULTICAST,
+    "a copy to the source of the first missing permit ignores all others": MULTICAST,
+    "what is delivered is forgotten by the next send": MULTICAST,
+    "a permit covers a message beyond its number": MULTICAST,
+    "an ack is sent on arrival, before delivery": FAULTS,
+    "FIFO is off: what arrives is delivered": UNICAST,
+    "duplicates are delivered again": FAULTS,
+    # Liveness.
+    "one predecessor for all copies of a message": PROGRAM,
+    "messages are numbered from 0": {"messages": 1},
+    "a permit that overtakes its message is forgotten": {"messages": 1},
+    "permits are never transmitted unasked": UNICAST,
+    "a lost message is not transmitted again": {
+        "processes": 2,
+        "messages": 1,
+        "losses": 1,
+    },
+    # The right moment: only beside the naive rule.
+    "u2 does not move when a message is appended": LOCKSTEP,
+    "p2 does not move": LOCKSTEP,
+}
+"""In which bound each mutant is found."""
+
+UNSEEN = {
+    "duplicates are kept": "they cost memory, and nothing else",
+    "a lost permit is not requested": "larger bounds",
+    "a request is answered only when nothing is unacked": "late, and only after a loss",
+    "what is transmitted again repeats its first flag": "late, and only after a loss",
+    "all that is unacked is transmitted again, arrived or not": "needless, not wrong",
+    "the core reads the clock": "of the source, not of a schedule",
+    "an ack of a message never sent is believed": "nobody sends such an ack",
+    "a nonsensical message leaves a peer behind": "nobody sends such a message",
+}
+"""What the checker cannot see, and why; the tests of the core do."""
+
+
+def test_sends_in_secret_mode_break_causal_order() -> None:
+    checked = check(Bound(protocol="secret mode"), make=SECRET_MODE)
+    assert checked.violation is not None
+    assert checked.violation.property == "causal"
+    verdict = replay(tell(checked), SECRET_MODE).verdict()
+    assert {each.property.value for each in verdict.violations} == {"causal"}
+
+
+@pytest.mark.parametrize("name", LISTINGS)
+def test_listing_is_broken(name: str) -> None:
+    result = search_program(LISTINGS[name], TWO_THEN_ONE)
+    assert result.violation is not None
+    assert result.violation.property == ("fifo" if "printed" in name else "live")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "first_left"),
+    [(Algorithm1, Mend.SEPARATE_FLAG), (Algorithm2, Mend.PERMIT_ONCE)],
+)
+def test_mended_listing_holds(
+    algorithm: type[Algorithm1 | Algorithm2], first_left: Mend
+) -> None:
+    result = search_program(listing(algorithm, before(first_left)), TWO_THEN_ONE)
+    assert result.exhausted
+    assert result.violation is None
+
+
+def test_every_mutant_is_accounted_for() -> None:
+    assert {mutant.name for mutant in MUTANTS} == FOUND.keys() | UNSEEN.keys()
+    assert not FOUND.keys() & UNSEEN.keys()
+
+
+@pytest.mark.own_build
+@pytest.mark.parametrize(
+    "mutant",
+    [mutant for mutant in MUTANTS if mutant.name in FOUND],
+    ids=lambda mutant: mutant.name,
+)
+def test_checker_finds(mutant: Mutant, tmp_path: Path) -> None:
+    break_core(mutant, tmp_path)
+    name = "hybrid" if mutant.module == "hybrid" else "hybrid-basic"
+    found = find(tmp_path, {"protocol": name, **FOUND[mutant.name]})
+    lockstep = FOUND[mutant.name] is LOCKSTEP
+    if lockstep:
+        assert found.startswith("error Divergence")
+    else:
+        assert found in ("causal", "fifo", "once", "genuine", "live")
