@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from antecede.check.model import Model
     from antecede.check.search import Result
     from antecede.check.story import Story
+    from antecede.pipeline.run_study import Progress
 
 __all__ = ["main"]
 
@@ -97,6 +98,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     verification.add_argument("--json", action="store_true", help="print JSON")
     verification.set_defaults(run=_run_verify)
+
+    study = commands.add_parser(
+        "study", help="many runs on Spark: simulate, verify, measure"
+    )
+    deeds = study.add_subparsers(title="what to do", required=True, metavar="DEED")
+    running = deeds.add_parser("run", help="run a study, or go on with it")
+    running.add_argument("file", type=Path, metavar="FILE.toml", help="the study")
+    running.add_argument("--out", type=Path, help="its directory; default: the file's name")
+    running.add_argument("--master", help="a Spark master's URL; default: local Spark")
+    running.add_argument("--cores", type=int, help="cores of local Spark; default: all")
+    running.add_argument("--json", action="store_true", help="print JSON")
+    running.set_defaults(run=_run_study)
 
     showing = commands.add_parser("show", help="draw a space-time diagram")
     showing.add_argument("trace", type=Path, help="a run's directory")
@@ -345,6 +358,38 @@ def _run_verify(options: argparse.Namespace) -> int:
     return EXIT_VIOLATED if EXIT_VIOLATED in codes else max(codes)
 
 
+def _run_study(options: argparse.Namespace) -> int:
+    from antecede.pipeline.run_study import run_study
+    from antecede.pipeline.session import open_session
+    from antecede.pipeline.study import load_study
+
+    study = load_study(options.file)
+    directory = options.out if options.out is not None else Path(options.file.stem)
+    progress = _Progress()
+    with open_session(options.master, cores=options.cores) as spark:
+        outcome = run_study(spark, study, directory, report=progress.show_study)
+    progress.clear()
+    if options.json:
+        result = {
+            **asdict(outcome),
+            "directory": str(directory),
+            "left_out": study.left_out,
+        }
+        print(json.dumps(result, indent=2))
+    else:
+        print(f"{study.name}: {outcome.cells} cells, {outcome.simulated} simulated now")
+        for note in study.left_out:
+            print(f"  left out: {note}")
+        for cell, error in outcome.failed.items():
+            print(f"  {cell} failed: {error['error']}; {error['command']}")
+        for cell in outcome.broken:
+            print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
+        print(f"tables in {directory}: cells, verdicts, copies, measures, summary")
+    if outcome.broken:
+        return EXIT_VIOLATED
+    return EXIT_UNKNOWN if outcome.failed else EXIT_HELD
+
+
 def _run_show(options: argparse.Namespace) -> int:
     from antecede.trace.diagram import draw
     from antecede.trace.reader import read_trace
@@ -388,6 +433,14 @@ class _Progress:
         if sys.stderr.isatty() and monotonic() - self._shown >= PROGRESS_GAP_S:
             self._shown = monotonic()
             line = f"{result.states:,} states, depth {result.depth}"
+            print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
+
+    def show_study(self, progress: "Progress") -> None:
+        if sys.stderr.isatty():
+            self._shown = monotonic()
+            left = progress.seconds_left
+            rest = "" if left is None else f", {left:.0f} s left"
+            line = f"{progress.stage}: {progress.done} of {progress.total}{rest}"
             print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:

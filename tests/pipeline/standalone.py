@@ -1,0 +1,101 @@
+"""A standalone Spark cluster on this machine: one master, a few workers, all processes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import pyspark
+
+from antecede.pipeline.java import java_home
+
+START_S = 90
+
+
+class Standalone:
+    """A running cluster."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.url = ""
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.everything: list[subprocess.Popen[bytes]] = []
+
+    def start(self, workers: int) -> None:
+        master = self._spawn(
+            "master", "master.Master", "--host", "127.0.0.1", "--port", "0"
+        )
+        self.url = self._wait(master, "master", r"(spark://127\.0\.0\.1:\d+)")
+        for index in range(workers):
+            name = f"worker-{index}"
+            work = str(self.scratch / name)
+            worker = self._spawn(
+                name, "worker.Worker", "--cores", "1", "--memory", "1g",
+                "--host", "127.0.0.1", "--work-dir", work, self.url,
+            )  # fmt: skip
+            self.workers.append(worker)
+            self._wait(worker, name, "(Successfully registered)")
+
+    def kill_worker(self) -> None:
+        """Kill a worker and its executors, without a word."""
+        os.killpg(self.workers.pop().pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        for process in self.everything:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _spawn(self, name: str, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+        spark = Path(pyspark.__file__).parent
+        environment = os.environ | {
+            "JAVA_HOME": str(java_home(self.scratch)),
+            "SPARK_HOME": str(spark),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_MASTER_WEBUI_PORT": "0",
+            "SPARK_WORKER_WEBUI_PORT": "0",
+            "PYSPARK_PYTHON": sys.executable,
+        }
+        with open(self.scratch / f"{name}.log", "wb") as log:
+            process = subprocess.Popen(
+                [
+                    spark / "bin" / "spark-class",
+                    f"org.apache.spark.deploy.{what}",
+                    "--webui-port",
+                    "0",
+                    *arguments,
+                ],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
+            )
+        self.everything.append(process)
+        return process
+
+    def _wait(self, process: subprocess.Popen[bytes], name: str, pattern: str) -> str:
+        log = self.scratch / f"{name}.log"
+        start = monotonic()
+        while monotonic() - start < START_S:
+            text = log.read_text(errors="replace")
+            found = re.search(pattern, text)
+            if found:
+                return found.group(1)
+            assert process.poll() is None, text
+            sleep(0.2)
+        raise AssertionError(f"{name} did not start: {log.read_text(errors='replace')}")
+
+
+@contextmanager
+def standalone(scratch: Path, workers: int = 2) -> Iterator[Standalone]:
+    cluster = Standalone(scratch)
+    try:
+        cluster.start(workers)
+        yield cluster
+    finally:
+        cluster.stop()

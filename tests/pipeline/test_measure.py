@@ -1,0 +1,631 @@
+"""The tables of measures are what a slow walk over the events says."""
+
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from math import inf, isnan, pi, sqrt, tan
+from pathlib import Path
+from statistics import NormalDist, mean, stdev
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import ArrayType, StructType
+
+from antecede.core.registry import protocol
+from antecede.errors import ConfigError, LocalError
+from antecede.pipeline import measure_sql
+from antecede.pipeline.intervals import central_probability, student_t
+from antecede.pipeline.measure import (
+    COPIES_SCHEMA,
+    MEASURES,
+    MEASURES_SCHEMA,
+    SUMMARY_SCHEMA,
+    spark_schema,
+    write_measures,
+)
+from antecede.sim.runner import Outcome
+from antecede.sim.simulate import Scenario, simulate_to
+from antecede.trace.event import Event, Kind
+from antecede.trace.reader import RunInfo, read_trace
+from antecede.trace.writer import TraceWriter
+
+LOSSY = Scenario(processes=5, messages=12, size="uniform:0,90", loss=0.15, duplicate=0.1)
+JOBS = Scenario(processes=4, messages=9, workload="conversation", job="0.05", job_share=0.5)
+MANY = Scenario(processes=6, messages=6, workload="uniform:fan_out=3", reorder=0.2)
+ALL = Scenario(processes=5, messages=6, workload="broadcast", loss=0.1)
+CUT = Scenario(processes=5, messages=12, workload="uniform:fan_out=2", until_s=0.3)
+QUIET = Scenario(processes=3, messages=4, delay="0", loss=0.0)
+
+STUDY: dict[str, tuple[Scenario, tuple[str, ...], tuple[int, ...]]] = {
+    "lossy": (LOSSY, ("hybrid", "optimal", "tree", "unordered"), (1, 2, 3)),
+    "jobs": (JOBS, ("hybrid", "matrix", "buffer"), (1,)),
+    "many": (MANY, ("hybrid", "matrix", "optimal", "tree"), (5,)),
+    "all": (ALL, ("vector", "flood", "preventive", "tree", "newtop", "optimal"), (6,)),
+    "cut": (CUT, ("hybrid", "tree"), (7,)),
+    "quiet": (QUIET, ("unordered",), (8, 9)),
+}
+CELLS = pa.schema(
+    [
+        *[pa.field(name, pa.string()) for name in ("cell", "protocol")],
+        *[pa.field(name, pa.string()) for name in ("workload", "network")],
+        *[pa.field(name, pa.int32()) for name in ("processes", "messages")],
+        pa.field("seed", pa.int64()),
+        *[pa.field(name, pa.string()) for name in ("group", "comparable")],
+    ]
+)
+Key = tuple[int, int, int]
+"""A copy: its source, its number, its target."""
+
+
+@dataclass
+class Life:
+    """A copy, as the walk over the events finds it."""
+
+    sent: float
+    broadcast: bool
+    released: float | None = None
+    arrived: float | None = None
+    delivered: float | None = None
+    payload_bytes: int | None = None
+    metadata_bytes: int | None = None
+
+    @property
+    def waits(self) -> dict[str, float | None]:
+        return {
+            "sender_wait": less(self.released, self.sent),
+            "wire": less(self.arrived, self.released),
+            "receiver_wait": less(self.delivered, self.arrived),
+            "latency": less(self.delivered, self.sent),
+        }
+
+
+@dataclass
+class Tables:
+    """A study that has been measured."""
+
+    directory: Path
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    cells: dict[str, dict[str, object]] = field(default_factory=dict)
+    lives: dict[str, dict[Key, Life]] = field(default_factory=dict)
+    events: dict[str, list[Event]] = field(default_factory=dict)
+    measures: dict[str, dict[str, float | None]] = field(default_factory=dict)
+
+
+def less(later: float | None, earlier: float | None) -> float | None:
+    return None if later is None or earlier is None else later - earlier
+
+
+def add_cell(study: Tables, name: str, scenario: Scenario) -> None:
+    cell = f"{name}-{scenario.protocol}-{scenario.seed}"
+    study.cells[cell] = {
+        "cell": cell,
+        "protocol": scenario.protocol,
+        "workload": name,
+        "network": name,
+        "processes": scenario.processes,
+        "messages": scenario.messages,
+        "seed": scenario.seed,
+        "group": f"{name} {scenario.protocol}",
+        "comparable": f"{name} {scenario.seed}",
+    }
+    directory = study.directory / "events" / cell
+    study.outcomes[cell] = simulate_to(directory, scenario, name=cell)
+    study.events[cell] = list(read_trace(directory).events())
+    relays = protocol(scenario.protocol).capabilities.relays
+    study.lives[cell] = lives_of(study.events[cell], scenario.processes, relays)
+
+
+def write_cells(study: Tables) -> None:
+    table = pa.Table.from_pylist(list(study.cells.values()), schema=CELLS)
+    pq.write_table(table, study.directory / "cells.parquet")
+
+
+def read_measures(directory: Path) -> dict[str, dict[str, float | None]]:
+    found: dict[str, dict[str, float | None]] = defaultdict(dict)
+    for row in pq.read_table(directory / "measures").to_pylist():
+        assert row["measure"] not in found[row["cell"]]
+        found[row["cell"]][row["measure"]] = row["value"]
+    return dict(found)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tables:
+    """Simulate and measure; there are also a failed cell, and a trace of no cell."""
+    # A name in which nothing may be taken for a pattern.
+    directory: Path = tmp_path_factory.mktemp("study") / "a [b]{c} *"
+    made = Tables(directory)
+    for name, (scenario, names, seeds) in STUDY.items():
+        for which in names:
+            for seed in seeds:
+                add_cell(made, name, replace(scenario, protocol=which, seed=seed))
+    made.cells["failed"] = {**made.cells["lossy-hybrid-1"], "cell": "failed", "seed": 4}
+    write_cells(made)
+    shutil.copytree(directory / "events/lossy-hybrid-1", directory / "events/.half")
+    simulate_to(directory / "events/stale", LOSSY, name="stale")
+    write_measures(spark, directory)
+    made.measures = read_measures(directory)
+    return made
+
+
+def lives_of(events: Iterable[Event], processes: int, relays: bool) -> dict[Key, Life]:
+    """Follow every copy, event by event."""
+    lives: dict[Key, Life] = {}
+    frames: dict[tuple[int, int], list[Event]] = defaultdict(list)
+    for event in events:
+        source, number = event.source, event.number
+        if event.kind is Kind.SEND:
+            assert source is not None
+            assert number is not None
+            broadcast = event.targets is None
+            for target in event.targets or range(processes):
+                if target != source:
+                    life = Life(sent=event.time, broadcast=broadcast)
+                    lives[source, number, target] = life
+        elif event.kind in (Kind.RELEASE, Kind.TRANSMIT) and event.process == source:
+            assert source is not None
+            assert number is not None
+            frames[source, number].append(event)
+        elif event.kind in (Kind.ARRIVE, Kind.DELIVER):
+            assert source is not None
+            assert number is not None
+            copy = lives.get((source, number, event.process))
+            if copy is not None and event.kind is Kind.ARRIVE and copy.arrived is None:
+                copy.arrived = event.time
+            if copy is not None and event.kind is Kind.DELIVER and copy.delivered is None:
+                copy.delivered = event.time
+    for (source, number, target), life in list(lives.items()):
+        if life.broadcast and life.delivered is None:
+            del lives[source, number, target]
+        for frame in frames[source, number]:
+            if relays or frame.target == target:
+                life.released = frame.time
+                life.payload_bytes = frame.payload_bytes
+                life.metadata_bytes = frame.metadata_bytes
+                break
+    return lives
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def at_once(spans: Iterable[tuple[float | None, float | None]]) -> int:
+    """Count at every moment who is there then and stays for longer."""
+    whole = [(a, inf if b is None else b) for a, b in spans if a is not None]
+    return max(
+        (sum(start <= moment < end for start, end in whole) for moment, _ in whole),
+        default=0,
+    )
+
+
+def check_statistics(study: Tables, cell: str, name: str, values: list[float]) -> None:
+    found = {key: study.measures[cell][f"{name}_{key}"] for key in ("mean", "p50", "p99")}
+    found["max"] = study.measures[cell][f"{name}_max"]
+    if not values:
+        assert found == dict.fromkeys(found)
+        return
+    assert found == {
+        "mean": pytest.approx(mean(values), abs=1e-12),
+        "p50": pytest.approx(percentile(values, 0.5), abs=1e-12),
+        "p99": pytest.approx(percentile(values, 0.99), abs=1e-12),
+        "max": max(values),
+    }
+
+
+# Copies.
+
+
+def test_copies_are_those_of_the_events(study: Tables) -> None:
+    found: dict[str, dict[Key, dict[str, float | None]]] = defaultdict(dict)
+    for row in pq.read_table(study.directory / "copies").to_pylist():
+        key = (row.pop("source"), row.pop("number"), row.pop("target"))
+        run = row.pop("run")
+        assert key not in found[run]
+        found[run][key] = row
+    assert found.keys() == study.lives.keys()
+    for run, lives in study.lives.items():
+        assert found[run] == {
+            key: {
+                "sent": life.sent,
+                "released": life.released,
+                "arrived": life.arrived,
+                "delivered": life.delivered,
+                **life.waits,
+                "payload_bytes": life.payload_bytes,
+                "metadata_bytes": life.metadata_bytes,
+            }
+            for key, life in lives.items()
+        }, run
+
+
+def test_the_study_has_copies_at_every_stage_of_their_life(study: Tables) -> None:
+    """Else to measure them would show little."""
+    every = [life for lives in study.lives.values() for life in lives.values()]
+    stages = Counter(
+        (life.released is None, life.arrived is None, life.delivered is None)
+        for life in every
+    )
+    assert stages.keys() == {
+        (True, True, True),
+        (False, True, True),
+        (False, False, True),
+        (False, False, False),
+    }
+    assert {life.broadcast for life in every} == {True, False}
+    kinds = {event.kind for events in study.events.values() for event in events}
+    assert kinds >= {Kind.DROP, Kind.CONTROL, Kind.JOB_START, Kind.JOB_END, Kind.TRANSMIT}
+
+
+# Measures of a cell.
+
+
+def test_each_finished_cell_has_every_measure_once(study: Tables) -> None:
+    assert study.measures.keys() == study.outcomes.keys()
+    for cell, found in study.measures.items():
+        assert list(found) == list(MEASURES), cell
+
+
+@pytest.mark.parametrize("name", ["sender_wait", "wire", "receiver_wait", "latency"])
+def test_waits(study: Tables, name: str) -> None:
+    for cell, lives in study.lives.items():
+        values = [life.waits[name] for life in lives.values()]
+        there = [value for value in values if value is not None]
+        check_statistics(study, cell, name, there)
+
+
+def test_metadata(study: Tables) -> None:
+    for cell, lives in study.lives.items():
+        sizes = [life.metadata_bytes for life in lives.values()]
+        there = [float(size) for size in sizes if size is not None]
+        check_statistics(study, cell, "metadata_bytes", there)
+
+
+def test_means_are_those_of_the_simulator(study: Tables) -> None:
+    """Where messages are relayed, it takes the wait at the receiver for the wire's."""
+    compared = 0
+    for cell, outcome in study.outcomes.items():
+        found = study.measures[cell]
+        if outcome.wire_s is None or outcome.receiver_wait_s is None:
+            assert not outcome.complete
+            continue
+        compared += 1
+        assert found["sender_wait_mean"] == pytest.approx(outcome.sender_wait_s, abs=1e-9)
+        wire, wait = found["wire_mean"], found["receiver_wait_mean"]
+        assert wire is not None
+        assert wait is not None
+        assert wire + wait == pytest.approx(outcome.wire_s + outcome.receiver_wait_s)
+        if not protocol(outcome.protocol).capabilities.relays:
+            assert wire == pytest.approx(outcome.wire_s, abs=1e-9)
+    assert compared == len(study.outcomes) - 2
+
+
+def test_counts_are_those_of_the_simulator(study: Tables) -> None:
+    total: Counter[str] = Counter()
+    for cell, outcome in study.outcomes.items():
+        wanted = {
+            "control_frames": outcome.control_frames,
+            "control_bytes": outcome.control_bytes,
+            "retransmissions": outcome.retransmissions,
+            "relays": outcome.relays,
+            "drops": outcome.dropped_frames,
+            "payload_bytes_total": outcome.payload_bytes,
+            "metadata_bytes_total": outcome.metadata_bytes,
+        }
+        assert {name: study.measures[cell][name] for name in wanted} == wanted, cell
+        total.update(wanted)
+        assert study.measures[cell]["copies"] == len(study.lives[cell])
+        if outcome.complete:
+            assert study.measures[cell]["copies"] == outcome.copies
+            assert study.measures[cell]["delivered"] == outcome.copies
+    assert all(total.values())
+
+
+def test_execution_time_jobs_and_throughput(study: Tables) -> None:
+    jobs = 0
+    for cell, events in study.events.items():
+        found = study.measures[cell]
+        ends = [e.time for e in events if e.kind in (Kind.DELIVER, Kind.JOB_END)]
+        starts = [event.time for event in events if event.kind is Kind.JOB_START]
+        delivered = sum(e.kind is Kind.DELIVER and e.source != e.process for e in events)
+        jobs += len(starts)
+        assert found["execution_time"] == max(ends)
+        assert found["delivered"] == delivered
+        assert found["throughput"] == pytest.approx(delivered / max(ends))
+        wanted = pytest.approx(mean(starts)) if starts else None
+        assert found["job_start_mean"] == wanted
+    assert jobs > 0
+
+
+def test_peaks(study: Tables) -> None:
+    highest: Counter[str] = Counter()
+    for cell, lives in study.lives.items():
+        senders: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
+        receivers: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
+        for (source, _, target), life in lives.items():
+            senders[source].append((life.sent, life.released))
+            receivers[target].append((life.arrived, life.delivered))
+        wanted = {
+            "in_transit_max": at_once((c.released, c.arrived) for c in lives.values()),
+            "sender_buffer_max": max(map(at_once, senders.values())),
+            "receiver_buffer_max": max(map(at_once, receivers.values())),
+        }
+        assert {name: study.measures[cell][name] for name in wanted} == wanted, cell
+        for name, value in wanted.items():
+            highest[name] = max(highest[name], value)
+    assert all(value > 2 for value in highest.values())
+
+
+def test_who_buffers_nothing_has_empty_buffers(study: Tables) -> None:
+    for seed in (1, 2, 3):
+        assert study.measures[f"lossy-optimal-{seed}"]["sender_buffer_max"] == 0
+        assert study.measures[f"lossy-unordered-{seed}"]["receiver_buffer_max"] == 0
+    assert study.measures["quiet-unordered-8"]["in_transit_max"] == 0
+
+
+# Non-causal latency.
+
+REFERENCES = {"lossy": "optimal", "jobs": "matrix", "many": "optimal", "all": "optimal"}
+
+
+def targets_of(lives: dict[Key, Life], source: int, number: int) -> set[int]:
+    return {target for a, b, target in lives if (a, b) == (source, number)}
+
+
+def test_non_causal_latency(study: Tables) -> None:
+    unmatched = 0
+    for cell, lives in study.lives.items():
+        name, which, seed = cell.split("-")
+        if name not in REFERENCES:
+            check_statistics(study, cell, "non_causal_latency", [])
+            assert study.measures[cell]["non_causal_unmatched"] is None
+            continue
+        others = study.lives[f"{name}-{REFERENCES[name]}-{seed}"]
+        values = []
+        missing = 0
+        for key, life in lives.items():
+            other = others.get(key)
+            mine, theirs = life.waits["latency"], other and other.waits["latency"]
+            same = targets_of(lives, *key[:2]) == targets_of(others, *key[:2])
+            if mine is not None and isinstance(theirs, float) and same:
+                values.append(mine - theirs)
+            else:
+                missing += mine is not None
+        check_statistics(study, cell, "non_causal_latency", values)
+        assert study.measures[cell]["non_causal_unmatched"] == missing
+        unmatched += missing
+        if which == REFERENCES[name]:
+            assert set(values) == {0.0}
+        elif name == "lossy" and which == "hybrid":
+            assert max(values) > 0
+    assert unmatched > 0
+
+
+# The summary over seeds.
+
+
+def test_summary(study: Tables) -> None:
+    rows = pq.read_table(study.directory / "summary").to_pylist()
+    groups: dict[str, list[str]] = defaultdict(list)
+    for cell in study.measures:
+        groups[str(study.cells[cell]["group"])].append(cell)
+    assert Counter(row["group"] for row in rows) == dict.fromkeys(groups, len(MEASURES))
+    quantiles = {2: 12.706204736, 3: 4.302652730}
+    for row in rows:
+        cells = groups[row["group"]]
+        first = study.cells[cells[0]]
+        for name in ("protocol", "workload", "network", "processes", "messages"):
+            assert row[name] == first[name]
+        all_values = [study.measures[cell][row["measure"]] for cell in cells]
+        values = [value for value in all_values if value is not None]
+        assert row["seeds"] == len(values)
+        if not values:
+            assert row["mean"] is row["deviation"] is row["low"] is row["high"] is None
+            continue
+        assert row["mean"] == pytest.approx(mean(values))
+        if len(values) == 1:
+            assert row["deviation"] is row["low"] is row["high"] is None
+            continue
+        assert row["deviation"] == pytest.approx(stdev(values), abs=1e-12)
+        half = quantiles[len(values)] * stdev(values) / sqrt(len(values))
+        assert row["low"] == pytest.approx(mean(values) - half, rel=1e-6, abs=1e-9)
+        assert row["high"] == pytest.approx(mean(values) + half, rel=1e-6, abs=1e-9)
+    assert {row["seeds"] for row in rows} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("freedom", "t_95", "t_99"),
+    [
+        (1, 12.706, 63.657),
+        (2, 4.303, 9.925),
+        (3, 3.182, 5.841),
+        (4, 2.776, 4.604),
+        (5, 2.571, 4.032),
+        (9, 2.262, 3.250),
+        (10, 2.228, 3.169),
+        (29, 2.045, 2.756),
+        (30, 2.042, 2.750),
+        (120, 1.980, 2.617),
+    ],
+)
+def test_student_t_is_what_printed_tables_say(
+    freedom: int, t_95: float, t_99: float
+) -> None:
+    assert student_t(freedom) == pytest.approx(t_95, abs=5.1e-4)
+    assert student_t(freedom, 0.99) == pytest.approx(t_99, abs=5.1e-4)
+
+
+@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.9, 0.999])
+def test_student_t_in_closed_form(confidence: float) -> None:
+    assert student_t(1, confidence) == pytest.approx(tan(pi / 2 * confidence), rel=1e-9)
+    two = confidence * sqrt(2 / (1 - confidence**2))
+    assert student_t(2, confidence) == pytest.approx(two, rel=1e-9)
+    normal = NormalDist().inv_cdf((1 + confidence) / 2)
+    assert student_t(20_000, confidence) == pytest.approx(normal, rel=1e-3)
+    for freedom in (1, 2, 3, 8, 33):
+        t = student_t(freedom, confidence)
+        assert central_probability(t, freedom) == pytest.approx(confidence, rel=1e-9)
+
+
+def test_student_t_refuses_what_makes_no_sense() -> None:
+    assert central_probability(0, 3) == 0
+    assert central_probability(inf, 3) == central_probability(inf, 4) == pytest.approx(1)
+    for freedom, confidence in ((0, 0.95), (-1, 0.95), (3, 0.0), (3, 1.0), (3, 95.0)):
+        with pytest.raises(LocalError):
+            student_t(freedom, confidence)
+    with pytest.raises(LocalError):
+        central_probability(1.0, 0)
+    with pytest.raises(LocalError):
+        central_probability(-1.0, 1)
+
+
+# The tables as files.
+
+
+def test_spark_has_the_schema_of_a_trace_itself(study: Tables, spark: SparkSession) -> None:
+    plain = spark.createDataFrame(
+        pq.read_table(
+            study.directory / "events" / "many-hybrid-5" / "events.parquet"
+        ).to_pandas(),
+        spark_schema(),
+    )
+    assert plain.count() == len(study.events["many-hybrid-5"])
+    copy = study.directory.parent / "copy.parquet"
+    shutil.copy(study.directory / "events/many-hybrid-5/events.parquet", copy)
+    own = spark.read.parquet(str(copy)).schema
+    assert own.names == spark_schema().names
+    assert relaxed(own) == relaxed(spark_schema())
+
+
+def relaxed(schema: StructType) -> list[tuple[str, str]]:
+    """Leave out what may be null, inside of lists too."""
+    return [
+        (
+            each.name,
+            f"list of {each.dataType.elementType.simpleString()}"
+            if isinstance(each.dataType, ArrayType)
+            else each.dataType.simpleString(),
+        )
+        for each in schema
+    ]
+
+
+SCHEMAS = {
+    "copies": COPIES_SCHEMA,
+    "measures": MEASURES_SCHEMA,
+    "summary": SUMMARY_SCHEMA,
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_pandas_and_duckdb_read_the_same_rows(study: Tables, name: str) -> None:
+    table = pq.read_table(study.directory / name)
+    assert (table.schema.names, table.schema.types) == (
+        SCHEMAS[name].names,
+        SCHEMAS[name].types,
+    )
+    frame = pd.read_parquet(study.directory / name)
+    assert list(frame.columns) == SCHEMAS[name].names
+    assert len(frame) == table.num_rows > 0
+    copy = study.directory.parent / f"plain-{name}"  # DuckDB too knows patterns.
+    shutil.copytree(study.directory / name, copy, dirs_exist_ok=True)
+    with duckdb.connect() as connection:
+        found = connection.read_parquet(f"{copy}/*.parquet")
+        assert found.columns == SCHEMAS[name].names
+        rows = found.fetchall()
+    as_rows = [tuple(row.values()) for row in table.to_pylist()]
+    assert sorted(rows, key=repr) == sorted(as_rows, key=repr)
+    for column in ("mean", "value", "latency"):
+        if column in frame:
+            assert any(not isnan(value) for value in frame[column])
+
+
+def send(writer: TraceWriter, number: int, targets: list[int]) -> None:
+    """Record a message of process 0 that takes a second."""
+    recorder = writer.recorder
+    recorder.sent(0, number, targets, 0.0)
+    for target in targets:
+        row: Callable[..., None] = recorder.row
+        row(target, 1.0, 3, 0, number, target, -1, -1, None)
+
+
+def write_by_hand(directory: Path) -> None:
+    """Write two runs whose messages differ."""
+    made = Tables(directory)
+    targets = {
+        "optimal": [[1, 2], [1], [1, 2]],
+        "hybrid": [[1, 2], [2], [2, 3]],
+    }
+    for which, messages in targets.items():
+        made.cells[which] = {
+            **dict.fromkeys(CELLS.names, "same"),
+            "cell": which,
+            "protocol": which,
+            "group": which,
+            "processes": 4,
+            "messages": 3,
+            "seed": 0,
+        }
+        with TraceWriter(directory / "events" / which, which) as writer:
+            for number, named in enumerate(messages, 1):
+                send(writer, number, named)
+            writer.close(RunInfo(run=which))
+    write_cells(made)
+
+
+def test_other_targets_and_a_second_time(tmp_path: Path, spark: SparkSession) -> None:
+    """Tables are replaced, also after an attempt that was killed, and by empty ones."""
+    write_by_hand(tmp_path)
+    (tmp_path / ".copies.partial").mkdir()
+    (tmp_path / ".copies.old").mkdir()
+    write_measures(spark, tmp_path)
+    assert not list(tmp_path.glob(".*"))
+    found = read_measures(tmp_path)
+    assert found["optimal"]["non_causal_unmatched"] == 0
+    assert found["hybrid"]["non_causal_unmatched"] == 3
+    assert found["hybrid"]["non_causal_latency_max"] == 0
+    assert found["hybrid"]["sender_wait_mean"] is None
+    assert found["hybrid"]["in_transit_max"] == 0
+    shutil.rmtree(tmp_path / "events")
+    write_measures(spark, tmp_path)
+    for name, schema in SCHEMAS.items():
+        table = pq.read_table(tmp_path / name)
+        assert table.num_rows == 0
+        assert table.schema.names == schema.names
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_bad_input_is_told_in_a_line_and_changes_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"no cells\.parquet"):
+        write_measures(spark, tmp_path)
+    made = Tables(tmp_path)
+    add_cell(made, "one", replace(QUIET, protocol="unordered", seed=1))
+    write_cells(made)
+    (tmp_path / "events" / "two").mkdir()
+    (tmp_path / "events" / "two" / "events.parquet").write_bytes(b"no Parquet" * 10)
+    (tmp_path / "measures").mkdir()
+    (tmp_path / "measures" / "mark").touch()
+    with pytest.raises(ConfigError, match="cannot measure") as raised:
+        write_measures(spark, tmp_path)
+    assert "\n" not in str(raised.value)
+    assert (tmp_path / "measures" / "mark").exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_no_query_runs_python_for_a_row() -> None:
+    """Every query is SQL text, and takes its inputs by name."""
+    for name in measure_sql.__all__:
+        text = getattr(measure_sql, name)
+        if isinstance(text, str):
+            assert "SELECT" in text
+            assert "{" in text

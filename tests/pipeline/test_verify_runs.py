@@ -1,0 +1,122 @@
+"""Many runs on Spark: each gets the verdict that it gets alone, or its error."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from antecede.errors import ConfigError
+from antecede.pipeline.verify_runs import VERDICTS, balanced, verdict_of, verify_runs
+from antecede.trace import Event, Property
+from antecede.trace.reader import RunInfo
+from antecede.trace.table import table_of
+from antecede.trace.verify import verify
+from tests.trace.test_verify import FIGURE, arbitrary_run, do_harm, send
+
+
+def write(directory: Path, run: list[Event], **info: object) -> Path:
+    directory.mkdir(parents=True)
+    pq.write_table(table_of(run, directory.name), directory / "events.parquet")
+    fields = {"complete": True, **info}
+    about = RunInfo(run=directory.name, **fields)  # type: ignore[arg-type]
+    (directory / "run.json").write_text(about.to_json())
+    return directory
+
+
+@pytest.mark.parametrize("tasks", [None, 1, 3, 100])
+def test_every_run_gets_the_verdict_that_it_gets_alone(
+    spark: SparkSession, tmp_path: Path, tasks: int | None
+) -> None:
+    paths = []
+    for seed in range(40):
+        random = Random(seed)
+        run = arbitrary_run(random, 4, 60, 2)
+        for _ in range(random.choice([0, 1, 3])):
+            do_harm(random, run)
+        complete = random.random() < 0.7
+        paths.append(write(tmp_path / f"run-{seed}", run, complete=complete))
+    rows = verify_runs(spark, paths, violations_max=3, tasks=tasks).collect()
+    assert sorted(row.path for row in rows) == sorted(str(path) for path in paths)
+    judged = 0
+    for row in rows:
+        assert row.seconds > 0
+        if row.error is not None:
+            with pytest.raises(ConfigError) as caught:
+                verify(row.path)
+            assert row.error == str(caught.value)
+            assert row.causal is row.violations is row.messages is None
+            continue
+        judged += 1
+        expected = verify(row.path, violations_max=3)
+        assert row.run == expected.run == Path(row.path).name
+        for which in Property:
+            assert row[which.value] == expected.statuses[which].value
+            assert row[f"{which.value}_count"] == expected.counts[which]
+        assert (row.messages, row.deliveries) == (expected.messages, expected.deliveries)
+        assert row.events >= row.messages + row.deliveries
+        assert tuple(row.reasons) == expected.reasons
+        found = json.loads(row.violations)
+        assert found == json.loads(expected.to_json())["violations"]
+    assert judged > 30
+
+
+def test_a_bad_trace_is_a_row_with_its_error_and_the_others_go_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    good = write(tmp_path / "good", FIGURE)
+    absent = tmp_path / "absent"
+    foreign = write(tmp_path / "foreign", FIGURE)
+    (foreign / "events.parquet").write_text("no Parquet")
+    no_run = write(tmp_path / "no-run", [send(0, 1, 1), send(0, 1, 1)])
+    paths = [absent, foreign, good, no_run]
+    rows = {Path(row.path): row for row in verify_runs(spark, paths).collect()}
+    assert rows[good].error is None
+    assert rows[good].causal == "violated"
+    (shown,) = json.loads(rows[good].violations)
+    assert shown["chain"] == ["0:1", "0:2", "1:1", "2:1"]
+    assert "no such directory" in rows[absent].error
+    assert "not a Parquet file" in rows[foreign].error
+    assert "0:1 is sent twice" in rows[no_run].error
+    assert all("\n" not in (row.error or "") for row in rows.values())
+
+
+def test_the_table_has_the_schema_that_it_claims(spark: SparkSession) -> None:
+    table = verify_runs(spark, [])
+    assert to_arrow_schema(table.schema).names == VERDICTS.names
+    assert table.collect() == []
+    with pytest.raises(ConfigError, match="violations_max"):
+        verify_runs(spark, [], violations_max=-1)
+
+
+def test_what_no_one_expected_is_an_error_of_one_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("first line\nsecond line")
+
+    monkeypatch.setattr("antecede.pipeline.verify_runs.verify", fail)
+    row = verdict_of(str(write(tmp_path / "run", FIGURE)), 1)
+    assert str(row["error"]).endswith("run: ValueError: first line")
+    assert row["run"] == "run"
+
+
+def test_groups_are_about_equal_and_none_is_empty() -> None:
+    for seed in range(200):
+        random = Random(seed)
+        sizes = [random.choice([0, 1, 10, 1000]) for _ in range(random.randrange(60))]
+        count = random.randint(1, 20)
+        groups = balanced(sizes, count)
+        assert sorted(i for group in groups for i in group) == list(range(len(sizes)))
+        assert len(groups) == min(count, len(sizes))
+        assert all(groups)
+        sums = [sum(max(1, sizes[i]) for i in group) for group in groups]
+        assert sums == sorted(sums, reverse=True)
+        if sums:
+            # The largest would not be so, had its last one a better place to go.
+            assert sums[0] - max(1, sizes[groups[0][-1]]) <= sums[-1]
+        assert all(sizes[a] >= sizes[b] for group in groups for a, b in pairwise(group))
