@@ -298,7 +298,7 @@ def _replay_story(path: Path) -> int:
     from antecede.check import load_story, replay
 
     story = load_story(path)
-    verdict = replay(story).verdict(complete=story.property == "live")
+    verdict = replay(story).verdict()
     for line in story.lines():
         print(line)
     for violation in verdict.violations:
@@ -317,7 +317,7 @@ def _keep_story(story: "Story", options: argparse.Namespace) -> None:
             options.save.write_text(story.to_json(), encoding="utf-8")
         if options.svg is not None:
             cluster = replay(story)
-            violations = cluster.verdict(complete=story.property == "live").violations
+            violations = cluster.verdict().violations
             svg = draw(cluster.history, violations=violations, control=True)
             options.svg.write_text(svg, encoding="utf-8")
     except OSError as error:

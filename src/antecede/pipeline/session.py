@@ -103,9 +103,9 @@ def _start(master: str, cores: int, scratch: Path) -> "SparkSession":
             "spark.driver.host", "127.0.0.1"
         )
     else:
-        builder = builder.config("spark.cores.max", str(1 << 16)).config(
-            "spark.executorEnv.PYTHONHASHSEED", "0"
-        )
+        path = os.environ.get("PYTHONPATH")
+        if path:
+            builder = builder.config("spark.executorEnv.PYTHONPATH", path)
     try:
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
