@@ -136,8 +136,8 @@ def simulator_comparisons() -> list[Comparison]:
     slow = Side("hybrid", ("hybrid", "100", "300"), interpreted=True, module=module)
     simpy = Side("SimPy", ("ping_ack", "100", "300"), module=module)
     simpy_too = Side("SimPy", ("ping_ack", "100", "300"), interpreted=True, module=module)
-    many = Side("10,000", ("hybrid", "10000", "10"), module=module)
-    few = Side("100", ("hybrid", "100", "1000"), module=module)
+    many = Side("10,000", ("hybrid", "10000", "20"), module=module)
+    few = Side("100", ("hybrid", "100", "2000"), module=module)
     unit = "events/s"
     return [
         Comparison(

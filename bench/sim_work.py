@@ -1,6 +1,7 @@
 """What is measured of the simulator. Run as a module, it prints one measurement as JSON.
 
-An event is a send, or the arrival of a frame, in both models; timers do not count.
+An event is a send, or the arrival of a frame, in both models; timers do not count. Time
+is that of the processor.
 """
 
 import gc
@@ -27,7 +28,10 @@ PEERS = 10
 
 
 def hybrid(processes: int, messages: int) -> float:
-    """Return the events per second of ``hybrid``, its trace recorded but not written."""
+    """Return the events per second of ``hybrid``, counted but not recorded.
+
+    SimPy's model records nothing either.
+    """
     recorder = Tally()
     pace = Pace(gap=Exponential(GAP_S))
     workload = Uniform(processes, messages, pace, peers=min(PEERS, processes - 1))
