@@ -10,6 +10,7 @@ import json
 import sys
 from time import process_time
 
+from antecede.core.overlay import random_graph
 from antecede.core.registry import protocol
 from antecede.core.setting import Setting
 from antecede.sim.delay import Everywhere
@@ -21,6 +22,8 @@ from antecede.trace.recorder import Tally
 
 GAP_S = 0.05
 DELAY_S = 0.05
+DEGREE = 5
+"""Of the overlay: how many links each process draws; they go both ways."""
 SENDERS = 10
 """How many processes broadcast; of the unicasting ones, all send."""
 
@@ -34,6 +37,9 @@ def measure(name: str, processes: int, messages: int) -> dict[str, float]:
         workload = Uniform(processes, messages, pace)
     else:
         workload = Broadcast(processes, messages, pace, senders=SENDERS)
+    links = None
+    if able.overlay:
+        links = random_graph(processes, min(DEGREE, processes - 1), 1, both_ways=True)
     tally = Tally()
     gc.collect()
     start = process_time()
@@ -42,10 +48,10 @@ def measure(name: str, processes: int, messages: int) -> dict[str, float]:
         workload,
         Network(delay=Everywhere(Exponential(DELAY_S))),
         tally,
-        setting=Setting(reliable=True),
+        setting=Setting(reliable=True, links=links),
     )
     elapsed = process_time() - start
-    frames = outcome.copies + outcome.relays
+    frames = tally.releases + tally.relays
     return {
         "message_bytes": (tally.metadata_bytes - tally.control_bytes) / frames,
         "bytes": tally.metadata_bytes / outcome.copies,

@@ -40,6 +40,7 @@ class Tally:
         "metadata_bytes",
         "payload_bytes",
         "relays",
+        "releases",
         "retransmissions",
     )
 
@@ -47,6 +48,8 @@ class Tally:
     """How many frames without a message were transmitted."""
     control_bytes: int
     """The bytes of those frames."""
+    releases: int
+    """How many frames with a message its own source transmitted for the first time."""
     retransmissions: int
     """How many copies of messages were transmitted again."""
     relays: int
@@ -62,6 +65,7 @@ class Tally:
         """Start with nothing."""
         self.control_frames = 0
         self.control_bytes = 0
+        self.releases = 0
         self.retransmissions = 0
         self.relays = 0
         self.dropped_frames = 0
@@ -121,6 +125,8 @@ class Tally:
             elif origin != process:
                 kind = TRANSMIT
                 self.relays += 1
+            else:
+                self.releases += 1
             size = frame.payload_size()
             self.payload_bytes += size
             self.row(process, now, kind, origin, number, target, size, metadata, None)
