@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from antecede.pipeline.session import open_session
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
     with open_session(cores=2) as session:
         yield session

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,10 +154,12 @@ def _environment(scratch: Path) -> Iterator[None]:
 
 def _stop(spark: "SparkSession") -> None:
     """Stop the session and the Java process behind it."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    spark.stop()
+    with suppress(OSError, Py4JError):  # It may have died, or been stopped, before.
+        spark.stop()
     if gateway is not None:
         gateway.shutdown()
         process = getattr(gateway, "proc", None)
