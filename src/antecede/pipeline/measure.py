@@ -195,11 +195,16 @@ def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
 
 
 def ledger(spark: "SparkSession", events: "DataFrame", cells: "DataFrame") -> "DataFrame":
-    """Return what happened to every message; write it down, since it is used often."""
-    about = _about(spark, cells)
-    told = spark.sql(measure_sql.TOLD, events=events, cells=about)
+    """Return what all tables are made from; persist it if you make more than one."""
+    relaying = [info.name for info in protocols() if info.capabilities.relays]
+    names = ", ".join(f"'{name}'" for name in relaying)
+    relays = cells.selectExpr(
+        "cell", "comparable", "protocol", f"protocol IN ({names}) AS relays"
+    )
+    # In steps: Spark does not know a persisted table again that has a WITH in it.
+    told = spark.sql(measure_sql.TOLD, events=events, cells=relays)
     lives = spark.sql(measure_sql.LIVES, told=told)
-    return spark.sql(measure_sql.LEDGER, lives=lives, cells=about)
+    return spark.sql(measure_sql.LEDGER, lives=lives)
 
 
 def copies(spark: "SparkSession", ledger: "DataFrame") -> "DataFrame":
@@ -210,7 +215,6 @@ def copies(spark: "SparkSession", ledger: "DataFrame") -> "DataFrame":
 
 def measures(spark: "SparkSession", ledger: "DataFrame") -> "DataFrame":
     """Return the table ``measures``."""
-    about = _about(spark, cells)
     found = spark.sql(measure_sql.COPIES, ledger=ledger)
     compared = spark.sql(measure_sql.COMPARED, copies=found)
     wide = spark.sql(
@@ -303,11 +307,6 @@ def _spark_type(arrow: pa.DataType) -> "DataType":
         pa.int64(): types.LongType(),
         pa.float64(): types.DoubleType(),
     }[arrow]
-
-
-def _about(spark: "SparkSession", cells: "DataFrame") -> "DataFrame":
-    relaying = [info.name for info in protocols() if info.capabilities.relays]
-    return spark.sql(measure_sql.CELLS, args={"relaying": relaying}, cells=cells)
 
 
 def _address(path: Path) -> str:

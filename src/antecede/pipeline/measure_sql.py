@@ -13,13 +13,11 @@ and window is by that and more. All of them sort, so memory does not grow with a
 """
 
 __all__ = [
-    "CELLS",
     "COMPARED",
     "COPIES",
     "LEDGER",
     "LIVES",
     "PEAKS",
-    "PLACES",
     "QUANTITIES",
     "SEEDS_MAX",
     "STATISTICS",
@@ -106,7 +104,7 @@ WINDOW message AS (PARTITION BY comparable, run, source, number)
 COPIES = """
 WITH found AS (
   SELECT
-    id, comparable, protocol, run, source, number, target, message_sent AS sent,
+    comparable, protocol, run, source, number, target, message_sent AS sent,
     CASE WHEN relays THEN message_released ELSE released END AS released,
     arrived, delivered,
     CASE WHEN relays THEN message_payload_bytes ELSE payload_bytes END AS payload_bytes,
@@ -161,19 +159,11 @@ QUANTITIES = (
     "metadata_bytes",
 )
 """What every copy has, and a run has the mean, percentiles and the largest of."""
-PLACES = 16
-"""A quantity of a run is the run's id times this, plus its place among the quantities."""
-_STACK = ", ".join(
-    f"{place}, CAST({quantity} AS DOUBLE)" for place, quantity in enumerate(QUANTITIES)
-)
 
 
 def _each(template: str) -> str:
     """Return the same expressions for each quantity."""
-    return ",\n  ".join(
-        template.format(quantity, place, PLACES)
-        for place, quantity in enumerate(QUANTITIES)
-    )
+    return ",\n  ".join(template.format(quantity) for quantity in QUANTITIES)
 
 
 def _percentile(share: float) -> str:
@@ -185,34 +175,39 @@ def _percentile(share: float) -> str:
 
 STATISTICS = f"""
 WITH samples AS (
-  SELECT id * {PLACES} + place AS key, value
-  FROM {{compared}}
-  LATERAL VIEW stack({len(QUANTITIES)}, {_STACK}) AS place, value
-  WHERE value IS NOT NULL
+  SELECT comparable, run, quantity, value
+  FROM (
+    SELECT
+      comparable, run, sender_wait, wire, receiver_wait, latency, non_causal_latency,
+      CAST(metadata_bytes AS DOUBLE) AS metadata_bytes
+    FROM {{compared}}
+  )
+  UNPIVOT (value FOR quantity IN ({", ".join(QUANTITIES)}))
 ),
 ordered AS (
   SELECT
-    key, value,
-    row_number() OVER (PARTITION BY key ORDER BY value) - 1 AS place,
+    *,
+    row_number() OVER (PARTITION BY comparable, run, quantity ORDER BY value) - 1 AS place,
     count(*) OVER (
-      PARTITION BY key ORDER BY value
+      PARTITION BY comparable, run, quantity ORDER BY value
       ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
     ) - 1 AS last
   FROM samples
 ),
 picked AS (
   SELECT
-    key, count(*) AS count, avg(value) AS mean, max(value) AS max,
+    comparable, run, quantity,
+    count(*) AS count, avg(value) AS mean, max(value) AS max,
     {_percentile(0.5)} AS p50,
     {_percentile(0.99)} AS p99
   FROM ordered
-  GROUP BY key
+  GROUP BY comparable, run, quantity
 )
 SELECT
-  key DIV {PLACES} AS id,
-  {_each("max(struct(count, mean, p50, p99, max)) FILTER (WHERE key % {2} = {1}) AS {0}")}
+  comparable, run,
+  {_each("max(struct(count, mean, p50, p99, max)) FILTER (WHERE quantity = '{0}') AS {0}")}
 FROM picked
-GROUP BY key DIV {PLACES}
+GROUP BY comparable, run
 """
 """What there is to say about a quantity of a run's copies.
 
@@ -221,36 +216,38 @@ Percentiles are exact, and between two values in proportion.
 
 PEAKS = """
 WITH spans AS (
-  SELECT id, place, process, start, end
+  SELECT comparable, run, place, process, start, end
   FROM {copies}
   LATERAL VIEW stack(
-    3, 0, 0, released, arrived, 1, source, sent, released, 2, target, arrived, delivered
+    3,
+    'transit', -1, released, arrived,
+    'sender', source, sent, released,
+    'receiver', target, arrived, delivered
   ) AS place, process, start, end
   WHERE start IS NOT NULL AND NOT start <=> end
 ),
 changes AS (
-  SELECT CAST(id * 4 + place AS BIGINT) * 4294967296 + process AS key, time, change
+  SELECT comparable, run, place, process, time, change
   FROM spans
   LATERAL VIEW stack(2, start, 1, end, -1) AS time, change
   WHERE time IS NOT NULL
 ),
 levels AS (
   SELECT
-    key DIV 4294967296 AS place,
+    comparable, run, place,
     sum(change) OVER (
-      PARTITION BY key ORDER BY time
+      PARTITION BY comparable, run, place, process ORDER BY time
       RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS level
   FROM changes
-),
-highest AS (SELECT place, max(level) AS level FROM levels GROUP BY place)
+)
 SELECT
-  place DIV 4 AS id,
-  max(level) FILTER (WHERE place % 4 = 0) AS in_transit_max,
-  max(level) FILTER (WHERE place % 4 = 1) AS sender_buffer_max,
-  max(level) FILTER (WHERE place % 4 = 2) AS receiver_buffer_max
-FROM highest
-GROUP BY place DIV 4
+  comparable, run,
+  max(level) FILTER (WHERE place = 'transit') AS in_transit_max,
+  max(level) FILTER (WHERE place = 'sender') AS sender_buffer_max,
+  max(level) FILTER (WHERE place = 'receiver') AS receiver_buffer_max
+FROM levels
+GROUP BY comparable, run
 """
 """How many copies were somewhere at once, at the most, and for longer than a moment.
 
@@ -306,18 +303,10 @@ SELECT
   control_frames, control_bytes, metadata_bytes_total, payload_bytes_total,
   retransmissions, relays, drops
 FROM compared
-LEFT JOIN {{statistics}} USING (id)
-LEFT JOIN {{peaks}} USING (id)
+LEFT JOIN {{statistics}} USING (comparable, run)
+LEFT JOIN {{peaks}} USING (comparable, run)
 """
 """One row per run, one column per measure."""
-
-CELLS = """
-SELECT
-  cell, comparable, protocol, array_contains(:relaying, protocol) AS relays,
-  CAST(row_number() OVER (ORDER BY cell) AS BIGINT) AS id
-FROM {cells}
-"""
-"""What the other queries need to know about cells, numbered."""
 
 SEEDS_MAX = "SELECT max(n) FROM (SELECT count(*) AS n FROM {cells} GROUP BY `group`)"
 """How many cells the largest group has."""
