@@ -256,7 +256,7 @@ def write_measures(spark: "SparkSession", directory: Path) -> None:
         ConfigError: The directory is not a study's, has a file that is no trace, or
             cannot be written to.
     """
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
     from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
