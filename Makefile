@@ -40,7 +40,7 @@ test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if pos
 	$(PYTEST)
 
 test-interpreted: $(VENV)/tools  ## the tests on the same source interpreted, with coverage
-	PYTHONPATH=src $(PYTEST) -m 'not own_build' --ignore tests/pipeline --cov=antecede.core --cov-branch --cov-report=term-missing \
+	PYTHONPATH=src $(PYTEST) -m 'not own_build' --ignore tests/pipeline --ignore tests/check --cov=antecede.core --cov-branch --cov-report=term-missing \
 	  --cov-fail-under=100
 
 mutants: $(VENV)/tools  ## list the mutants of the core and what catches each
