@@ -5,7 +5,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICENSE
-PYTEST := $(BIN)/python -m pytest
+# A file is a unit of work, so that what a file or a package shares is made once a worker.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols bench-spark \
@@ -39,9 +40,9 @@ run: $(VENV)/installed  ## the main job: a simulated run under faults, judged
 test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if possible)
 	$(PYTEST)
 
-test-interpreted: $(VENV)/tools  ## the tests on the same source interpreted, with coverage
-	PYTHONPATH=src $(PYTEST) -m 'not own_build' --ignore tests/pipeline --ignore tests/check --cov=antecede.core --cov-branch --cov-report=term-missing \
-	  --cov-fail-under=100
+test-interpreted: $(VENV)/tools  ## the core's tests on the same source interpreted, with coverage
+	PYTHONPATH=src $(PYTEST) tests/core tests/testing tests/test_architecture.py \
+	  --cov=antecede.core --cov-branch --cov-report=term-missing --cov-fail-under=100
 
 mutants: $(VENV)/tools  ## list the mutants of the core and what catches each
 	PYTHONPATH=src $(BIN)/python -m tests.mutation

@@ -548,7 +548,6 @@ def busy(fifo: bool = True) -> Linked:
         (1, Segment(2, 0, Ack(1, 1))),
         (1, Segment(2, 0, Segment(2, 0, message(2)))),
     ],
-    ids=str,
 )
 @pytest.mark.parametrize("fifo", [True, False])
 def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(

@@ -17,8 +17,10 @@ from antecede.core.overlay import (
     Sampled,
     UnlinkNotice,
     check_links,
+    first_links,
     full,
     is_connected,
+    on_overlay,
     random_graph,
     read_sampled,
     reversed_links,
@@ -27,6 +29,7 @@ from antecede.core.overlay import (
 from antecede.core.preventive import Preventive
 from antecede.core.preventive_frames import Ping, Pong, Summary, read_preventive
 from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.setting import Setting
 from antecede.core.spray import Offer, Spray, Subscribe
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
@@ -413,3 +416,44 @@ def test_misuse_is_refused() -> None:
         Sampled(Flood(ProcessId(1)), Spray(ProcessId(2), 0))
     with pytest.raises(ConfigError):
         Sampled(Flood(ProcessId(1)), Spray(ProcessId(1), 0), linger_s=FOREVER)
+
+
+# What a setting asks for.
+
+
+def flood_in(setting: Setting, id: int) -> Flood:
+    return Flood(ProcessId(id), first_links(ProcessId(id), setting))
+
+
+def heard_by(process: ProcessBase) -> set[int]:
+    """To whom a broadcast goes."""
+    process.broadcast(b"hello", 0.0)
+    frames = process.frames_to_transmit()
+    return {each.target for each in frames if isinstance(each.frame, RelayedMessage)}
+
+
+def test_without_exchanges_the_links_of_the_setting_stay() -> None:
+    setting = Setting(processes=3, links=((1, 2), (0,), (0,)), newcomers=frozenset({2}))
+    assert first_links(ProcessId(0), setting) == [1]
+    assert first_links(ProcessId(2), setting) == []
+    process = flood_in(setting, 0)
+    assert on_overlay(process, setting) is process
+
+
+def test_with_exchanges_spray_brings_the_links_in_both_directions() -> None:
+    setting = Setting(processes=4, links=((1,), (2,), (0,), (0,)), exchange_s=1.0)
+    processes = [on_overlay(flood_in(setting, place), setting) for place in range(4)]
+    assert first_links(ProcessId(0), setting) == []
+    for process in processes:
+        assert isinstance(process, Sampled)
+    # 0 sends over its own link and to those that have a link to it.
+    assert heard_by(processes[0]) == {1, 2, 3}
+    assert heard_by(processes[1]) == {0, 2}
+    assert heard_by(processes[3]) == {0}
+
+
+def test_with_exchanges_a_newcomer_begins_alone() -> None:
+    setting = Setting(
+        processes=3, links=((1,), (0,), (0,)), exchange_s=1.0, newcomers=frozenset({2})
+    )
+    assert heard_by(on_overlay(flood_in(setting, 2), setting)) == set()

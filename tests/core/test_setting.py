@@ -44,3 +44,9 @@ def test_with_an_overlay_the_links_are_those_that_it_has() -> None:
     assert list(setting.links_of(ProcessId(0))) == [1]
     assert list(setting.links_of(ProcessId(1))) == [2, 0]
     assert list(setting.links_of(ProcessId(2))) == []
+
+
+def test_an_overlay_that_does_not_know_the_process_is_refused() -> None:
+    setting = Setting(processes=3, links=((1,), (0,)))
+    with pytest.raises(ConfigError, match="the overlay has 2 processes, none is 2"):
+        setting.links_of(ProcessId(2))

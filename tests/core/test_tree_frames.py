@@ -151,7 +151,7 @@ NONSENSE: list[tuple[int, Frame]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "frame"), NONSENSE, ids=str)
+@pytest.mark.parametrize(("source", "frame"), NONSENSE)
 def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
     source: int, frame: Frame
 ) -> None:
