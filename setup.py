@@ -17,6 +17,7 @@ WANTED = os.environ.get("ANTECEDE_COMPILE", "")
 COMPILED = (
     "src/antecede/core/*.py",
     "src/antecede/check/model.py",
+    "src/antecede/check/portable.py",
     "src/antecede/check/search.py",
     "src/antecede/check/snapshot.py",
     "src/antecede/check/space.py",
@@ -30,6 +31,7 @@ COMPILED = (
     "src/antecede/sim/network.py",
     "src/antecede/sim/program.py",
     "src/antecede/sim/services.py",
+    "src/antecede/sim/stopwatch.py",
     "src/antecede/sim/waits.py",
     "src/antecede/sim/workload.py",
     "src/antecede/trace/recorder.py",

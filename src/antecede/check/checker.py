@@ -134,9 +134,14 @@ def make_space(
     *,
     make: Callable[[int], Process] | None = None,
     fifo: bool | None = None,
+    ranked: bool = False,
     inspect: Callable[[Process], None] | None = None,
 ) -> tuple[Model, Space]:
-    """Make the space that :func:`check` searches, with the same arguments."""
+    """Make the space that :func:`check` searches, with the same arguments.
+
+    If it is ``ranked``, states can be told to another space of the same bound; see
+    :mod:`antecede.check.portable`.
+    """
     faults = bound.losses > 0 or bound.duplicates > 0
     broadcast = False
     symmetric = True
@@ -156,6 +161,7 @@ def make_space(
         timers=faults,
         ordered=not bound.reduce,
         broadcast=broadcast,
+        ranked=ranked,
         inspect=inspect,
     )
     everyone = (1 << bound.processes) - 1

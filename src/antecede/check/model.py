@@ -12,6 +12,7 @@ Time stands still, save that a timer which fires moves its own process's clock t
 """
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Final
 
 from antecede.check.snapshot import snapshot
@@ -22,28 +23,35 @@ from antecede.core.retransmission import (
     RetransmissionTimer,
     TimerQueue,
 )
+from antecede.errors import InternalError
 
 __all__ = ["TIMER", "Local", "Model", "Packet", "Step", "members", "send_input"]
 
 TIMER: Final = -1
 """The input of a timer that fires. Sends are below it, arrivals above."""
+RANK_BITS: Final = 62
+"""As many as a small integer has, compiled; among a million things, two are alike with a
+probability of 1 in ten million, which is then found out."""
 
 
 class Packet:
     """A frame with its way, interned: the same frame on the same way has one number."""
 
-    __slots__ = ("frame", "id", "input", "maker", "source", "target")
+    __slots__ = ("frame", "id", "input", "maker", "rank", "source", "target")
 
     maker: "Local | None"
     """The local state in which it was transmitted first."""
     input: int
     """The input that made it so."""
+    rank: int
+    """Its place in the order of packets."""
 
     def __init__(self, id: int, source: int, target: int, frame: Frame) -> None:
         """Make the record; use :meth:`Model.packet`."""
         self.maker = None
         self.input = 0
         self.id = id
+        self.rank = id
         self.source = source
         self.target = target
         self.frame = frame
@@ -52,7 +60,17 @@ class Packet:
 class Local:
     """A state of one process, and how it came about."""
 
-    __slots__ = ("due", "id", "input", "moment", "parent", "place", "sends", "steps")
+    __slots__ = (
+        "due",
+        "id",
+        "input",
+        "moment",
+        "parent",
+        "place",
+        "rank",
+        "sends",
+        "steps",
+    )
 
     place: int
     """Which process."""
@@ -60,6 +78,8 @@ class Local:
     """The state before the last input, None at the start."""
     input: int
     """That input: a packet, a send, or TIMER."""
+    rank: int
+    """Its place in the order of local states."""
     sends: int
     """How many messages it has sent."""
     moment: float
@@ -72,6 +92,7 @@ class Local:
     def __init__(self, id: int, place: int, parent: "Local | None", input: int) -> None:
         """Make the record; use :meth:`Model.step`."""
         self.id = id
+        self.rank = id
         self.place = place
         self.parent = parent
         self.input = input
@@ -113,8 +134,11 @@ class Model:
         "_ordered",
         "_without",
         "broadcast",
+        "by_rank",
         "locals",
         "packets",
+        "packets_by_rank",
+        "ranked",
         "start",
     )
 
@@ -124,6 +148,10 @@ class Model:
     """Every local state, by its number."""
     packets: list[Packet]
     """Every packet, by its number."""
+    by_rank: dict[int, Local]
+    """Every local state of a ranked model, by its rank."""
+    packets_by_rank: dict[int, Packet]
+    """Every packet of a ranked model, by its rank."""
 
     def __init__(
         self,
@@ -133,6 +161,7 @@ class Model:
         timers: bool = False,
         ordered: bool = True,
         broadcast: bool = False,
+        ranked: bool = False,
         inspect: Callable[[Process], None] | None = None,
     ) -> None:
         """Begin with fresh processes.
@@ -143,6 +172,8 @@ class Model:
             timers: Timers may fire; else their state does not count.
             ordered: The order of dictionaries counts.
             broadcast: What is sent goes to all, without naming them.
+            ranked: Put things in the order of fingerprints of what they are, the same in
+                every model; else in the order in which they are met, which is faster.
             inspect: Is shown a process in every local state, once; it raises what it
                 finds wrong.
         """
@@ -152,9 +183,12 @@ class Model:
         )
         self._ordered = ordered
         self.broadcast = broadcast
+        self.ranked = ranked
         self._inspect = inspect
         self.locals = []
         self.packets = []
+        self.by_rank = {}
+        self.packets_by_rank = {}
         self._keys: dict[object, Packet] = {}
         self._local_keys: dict[object, Local] = {}
         self.start = []
@@ -197,6 +231,11 @@ class Model:
             known = Packet(len(self.packets), source, target, frame)
             self.packets.append(known)
             self._keys[key] = known
+            if self.ranked:
+                known.rank = _fingerprint(key)
+                if known.rank in self.packets_by_rank:
+                    raise InternalError(f"two packets have the rank {known.rank}")
+                self.packets_by_rank[known.rank] = known
         return known
 
     def _rebuild(self, local: Local) -> Process:
@@ -233,6 +272,11 @@ class Model:
             known.due = NEVER if due is None else due
             self.locals.append(known)
             self._local_keys[key] = known
+            if self.ranked:
+                known.rank = _fingerprint(key)
+                if known.rank in self.by_rank:
+                    raise InternalError(f"two local states have the rank {known.rank}")
+                self.by_rank[known.rank] = known
             if self._inspect is not None:
                 self._inspect(process)
         return known
@@ -246,6 +290,12 @@ def members(bits: int) -> list[int]:
 def send_input(targets: int) -> int:
     """Return the input of a send to the processes in a bit set."""
     return TIMER - targets
+
+
+def _fingerprint(key: object) -> int:
+    """Return a number that tells what a snapshot holds, the same in every process."""
+    digest = blake2b(repr(key).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> (64 - RANK_BITS)
 
 
 def _feed(model: Model, process: Process, given: int, moment: float) -> float:

@@ -11,7 +11,7 @@ from antecede.check.space import Action, Space
 from antecede.check.symmetry import NOT_SYMMETRIC
 from antecede.errors import ConfigError
 
-__all__ = ["Level", "Result", "Violation", "expand", "search"]
+__all__ = ["Level", "Result", "Violation", "expand", "find_violation", "search"]
 
 STATES_PER_REPORT = 20_000
 
@@ -49,14 +49,14 @@ class Result:
 class Level:
     """What one level leads to."""
 
-    found: dict[bytes, None] = field(default_factory=dict)
-    """The states of the next one, each once, in the order found, which unlike that of a set
-    is always the same; some may have been seen before."""
+    found: dict[bytes, bytes] = field(default_factory=dict)
+    """The states of the next one, each with one that leads to it, in the order found, which
+    unlike that of a set is always the same; some may have been seen before."""
     transitions: int = 0
     ends: int = 0
-    broken: tuple[str, bytes, Action | None] | None = None
-    """The first violation: the property, the state before it, and the action; no action
-    if the state itself is stuck."""
+    broken: tuple[str, bytes] | None = None
+    """The first violation: the property, and the state that is stuck or before the step
+    that breaks it."""
 
 
 def expand(space: Space, states: list[bytes]) -> Level:
@@ -69,13 +69,13 @@ def expand(space: Space, states: list[bytes]) -> Level:
         if not successors and space.is_over(state):
             level.ends += 1
             if not space.is_delivered(state) and level.broken is None:
-                level.broken = ("live", state, None)
+                level.broken = ("live", state)
         for successor in successors:
             if successor.broken:
                 if level.broken is None:
-                    level.broken = (successor.broken, state, successor.action)
+                    level.broken = (successor.broken, state)
             else:
-                found[successor.state] = None
+                found[successor.state] = state
     return level
 
 
@@ -96,7 +96,9 @@ def search(space: Space, result: Result, watch: Callable[[Result], bool]) -> Non
             result.transitions += step.transitions
             result.ends += step.ends
             if step.broken is not None:
-                _tell(space, result, step.broken, depth)
+                what, goal = step.broken
+                way = _find_way(space, goal, depth)
+                result.violation = find_violation(space, what, way)
                 return
             fresh = [state for state in step.found if state not in seen]
             seen.update(fresh)
@@ -109,28 +111,37 @@ def search(space: Space, result: Result, watch: Callable[[Result], bool]) -> Non
         depth += 1
 
 
-def _tell(
-    space: Space, result: Result, broken: tuple[str, bytes, Action | None], depth: int
-) -> None:
-    what, goal, action = broken
-    schedule, state = _find_schedule(space, goal, depth)
-    if action is not None:
+def find_violation(space: Space, what: str, way: list[bytes]) -> Violation:
+    """Find the actions that break a property, without renaming anything.
+
+    Args:
+        space: The states.
+        what: The property; ``live`` is broken by the last state of the way, any other by
+            a step from there.
+        way: From the first state on, each as it was found.
+    """
+    schedule: list[Action] = []
+    state = way[0]
+    for wanted in way[1:]:
+        for successor in space.successors(state, renamed=False):
+            if not successor.broken and space.least(successor.state) == wanted:
+                schedule.append(successor.action)
+                state = successor.state
+                break
+        else:
+            raise ConfigError(NOT_SYMMETRIC)
+    if what != "live":
         for successor in space.successors(state, renamed=False):
             if successor.broken == what:
                 schedule.append(successor.action)
                 break
         else:
             raise ConfigError(NOT_SYMMETRIC)
-    result.violation = Violation(
-        property=what, depth=len(schedule), schedule=tuple(schedule)
-    )
+    return Violation(property=what, depth=len(schedule), schedule=tuple(schedule))
 
 
-def _find_schedule(space: Space, goal: bytes, depth: int) -> tuple[list[Action], bytes]:
-    """Search again, now with a note of how each state was reached.
-
-    Then go the way from the beginning without renaming anything.
-    """
+def _find_way(space: Space, goal: bytes, depth: int) -> list[bytes]:
+    """Search again, now with a note of how each state was reached."""
     reached: dict[bytes, bytes] = {space.first: b""}
     level = [space.first]
     for _ in range(depth):
@@ -148,15 +159,5 @@ def _find_schedule(space: Space, goal: bytes, depth: int) -> tuple[list[Action],
     while state:
         way.append(state)
         state = reached[state]
-    state = way.pop()
-    schedule: list[Action] = []
-    while way:
-        wanted = way.pop()
-        for successor in space.successors(state, renamed=False):
-            if not successor.broken and space.least(successor.state) == wanted:
-                schedule.append(successor.action)
-                state = successor.state
-                break
-        else:
-            raise ConfigError(NOT_SYMMETRIC)
-    return schedule, state
+    way.reverse()
+    return way

@@ -319,6 +319,8 @@ class Space:
             del row[self._flying :]
             if self._fifo:
                 flying.sort(key=self._channel)  # The order of a pair stays.
+            elif self._model.ranked:
+                flying.sort(key=self._packet_rank)
             else:
                 flying.sort()
             row += flying
@@ -327,11 +329,42 @@ class Space:
         packet = self._model.packets[number]
         return packet.source * self._places + packet.target
 
+    def _packet_rank(self, number: int) -> int:
+        return self._model.packets[number].rank
+
+    def ranks(self, row: list[int]) -> list[int]:
+        """Return a row with the ranks of local states and packets in place of numbers."""
+        new = row.copy()
+        for place in range(self._places):
+            new[place] = self._model.locals[row[place]].rank
+        for index in range(self._flying, len(row)):
+            new[index] = self._model.packets[row[index]].rank
+        return new
+
+    def numbers(self, ranks: list[int]) -> list[int]:
+        """Undo :meth:`ranks`; the model must know them all."""
+        new = ranks.copy()
+        for place in range(self._places):
+            new[place] = self._model.by_rank[ranks[place]].id
+        for index in range(self._flying, len(ranks)):
+            new[index] = self._model.packets_by_rank[ranks[index]].id
+        return new
+
+    def strangers(self, ranks: list[int]) -> tuple[list[int], list[int]]:
+        """Return the ranks of local states and of packets that the model does not know."""
+        locals_ = [
+            rank for rank in ranks[: self._places] if rank not in self._model.by_rank
+        ]
+        known = self._model.packets_by_rank
+        return locals_, [rank for rank in ranks[self._flying :] if rank not in known]
+
     def _renamed(self, row: list[int]) -> list[int]:
         symmetry = self._symmetry
         assert symmetry is not None
         locals_ = [self._model.locals[row[place]] for place in range(self._places)]
+        ranked = self._model.ranked
         best: list[int] = []
+        best_ranks: list[int] = []
         for which in symmetry.candidates(locals_):
             renaming = symmetry.renamings[which]
             new = row.copy()
@@ -347,8 +380,10 @@ class Space:
             for index in range(self._flying, len(row)):
                 new[index] = symmetry.packet(which, row[index])
             self._sort(new)
-            if not best or new < best:
+            ranks = self.ranks(new) if ranked else new
+            if not best or ranks < best_ranks:
                 best = new
+                best_ranks = ranks
         return best
 
     def _rename_copies(self, which: int, copies: int) -> int:

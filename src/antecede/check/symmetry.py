@@ -6,7 +6,7 @@ the renamed process transmits to the renamed target at the renamed step. A proto
 which that is not so, because it treats process 0 differently, is found out on the way.
 
 Of all renamings of a global state the least is kept. To find it, processes are first put in
-the order of the least numbers that any renaming gives their local states; only where two
+the order of the least ranks that any renaming gives their local states; only where two
 are equal is more than one order tried.
 """
 
@@ -98,17 +98,17 @@ class Symmetry:
         raise ConfigError(NOT_SYMMETRIC)
 
     def least(self, local: Local) -> int:
-        """Return the least number that any renaming gives a local state."""
+        """Return the least rank that any renaming gives a local state."""
         known = self._least.get(local.id, -1)
         if known < 0:
             known = min(
-                [self.local(which, local).id for which in range(len(self.renamings))]
+                [self.local(which, local).rank for which in range(len(self.renamings))]
             )
             self._least[local.id] = known
         return known
 
     def candidates(self, locals: list[Local]) -> list[int]:
-        """Return the renamings that put processes in the order of their least numbers."""
+        """Return the renamings that put processes in the order of their least ranks."""
         keys = [self.least(local) for local in locals]
         found: list[int] = []
         for which in range(len(self.renamings)):
