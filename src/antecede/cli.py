@@ -1,7 +1,8 @@
 """The command ``antecede``.
 
 Exit codes: 0 held, 1 a property is violated, 2 usage or bad input, 3 a bug of ours,
-4 inconclusive. What is heavy is imported only by the commands that need it.
+4 inconclusive, 130 interrupted. What is heavy is imported only by the commands that need
+it.
 """
 
 import argparse
@@ -11,10 +12,16 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import antecede
+from antecede.cli_terminal import (
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    ProgressLine,
+)
+from antecede.cli_traces import VIOLATIONS_SHOWN, add_study, add_verify
 from antecede.core.registry import protocols
 from antecede.errors import AntecedeError, ConfigError, InternalError
 from antecede.sim import Outcome, Scenario, simulate, simulate_to
@@ -27,17 +34,8 @@ if TYPE_CHECKING:
     from antecede.check.model import Model
     from antecede.check.search import Result
     from antecede.check.story import Story
-    from antecede.pipeline.run_study import Progress
 
 __all__ = ["main"]
-
-EXIT_USAGE = 2
-EXIT_INTERNAL = 3
-
-VIOLATIONS_SHOWN = 10
-"""More of them would hide the first."""
-PROGRESS_GAP_S = 0.5
-"""Often enough to be seen moving, seldom enough to cost nothing."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         needs = "this needs more packages: pip install 'antecede[trace]'"
         print(f"antecede: {needs} (no {error.name})", file=sys.stderr)
         return EXIT_USAGE
+    except KeyboardInterrupt:
+        words = getattr(options, "interrupted", "interrupted")
+        print(f"antecede: {words}", file=sys.stderr)
+        return EXIT_INTERRUPTED
     except Exception as error:
         traceback.print_exc()
         print(f"antecede: internal error, please report it: {error!r}", file=sys.stderr)
@@ -88,28 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_bound(checking)
     checking.set_defaults(run=_run_check)
 
-    verification = commands.add_parser("verify", help="judge recorded traces")
-    verification.add_argument("trace", type=Path, nargs="+", help="a run's directory")
-    verification.add_argument(
-        "--violations",
-        type=int,
-        default=VIOLATIONS_SHOWN,
-        help="how many to name of each property; default: %(default)s",
-    )
-    verification.add_argument("--json", action="store_true", help="print JSON")
-    verification.set_defaults(run=_run_verify)
-
-    study = commands.add_parser(
-        "study", help="many runs on Spark: simulate, verify, measure"
-    )
-    deeds = study.add_subparsers(title="what to do", required=True, metavar="DEED")
-    running = deeds.add_parser("run", help="run a study, or go on with it")
-    running.add_argument("file", type=Path, metavar="FILE.toml", help="the study")
-    running.add_argument("--out", type=Path, help="its directory; default: the file's name")
-    running.add_argument("--master", help="a Spark master's URL; default: local Spark")
-    running.add_argument("--cores", type=int, help="cores of local Spark; default: all")
-    running.add_argument("--json", action="store_true", help="print JSON")
-    running.set_defaults(run=_run_study)
+    add_verify(commands)
+    add_study(commands)
 
     showing = commands.add_parser("show", help="draw a space-time diagram")
     showing.add_argument("trace", type=Path, help="a run's directory")
@@ -148,6 +130,8 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a network that loses nothing, and no link layer to make it so",
     )
+    add("overlay", str, "links of flood and preventive: ring, random:degree=5, spray")
+    add("sample", str, "what to note of the processes beside their events, for --out")
     add("seed", int, "the same seed gives the same run")
     add("until_s", float, "virtual second at which to stop")
 
@@ -173,6 +157,15 @@ def _add_bound(parser: argparse.ArgumentParser) -> None:
         choices=("on", "off"),
         default="on",
         help="take states for one that differ in names only; default: on",
+    )
+    parser.add_argument(
+        "--master", help="search on Spark, at this master, such as local[2] or spark://..."
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        help="on Spark, where levels are kept, so that the command can go on; all workers"
+        " must reach it; default: a temporary directory",
     )
     parser.add_argument("--save", type=Path, help="write a counterexample to this file")
     parser.add_argument("--svg", type=Path, help="draw a counterexample to this file")
@@ -245,6 +238,8 @@ def _run_check(options: argparse.Namespace) -> int:
 
     if options.replay is not None:
         return _replay_story(options.replay)
+    if options.work is not None and options.master is None:
+        raise ConfigError("--work is for a search on Spark: give --master, too")
     bound = Bound(
         protocol=options.protocol,
         processes=options.processes,
@@ -257,7 +252,14 @@ def _run_check(options: argparse.Namespace) -> int:
         memory_max_gib=options.memory,
     )
     progress = _Progress()
-    checked = check(bound, report=progress.show_search)
+    if options.master is None:
+        checked = check(bound, report=progress.show_search)
+    else:
+        from antecede.pipeline.check_levels import check_at
+
+        checked = check_at(
+            options.master, bound, options.work, report=progress.show_search
+        )
     progress.clear()
     story = tell(checked) if checked.violation is not None else None
     if story is not None:
@@ -347,49 +349,6 @@ def _print_outcome(outcome: Outcome, held: bool, found: list[str]) -> None:
         print("verdict: held (causal, fifo, once, genuine) as far as it went")
 
 
-def _run_verify(options: argparse.Namespace) -> int:
-    from antecede.trace.verify import verify
-
-    codes = []
-    for path in options.trace:
-        report = verify(path, violations_max=options.violations)
-        codes.append(report.exit_code)
-        print(report.to_json() if options.json else f"{path}\n{report}")
-    return EXIT_VIOLATED if EXIT_VIOLATED in codes else max(codes)
-
-
-def _run_study(options: argparse.Namespace) -> int:
-    from antecede.pipeline.run_study import run_study
-    from antecede.pipeline.session import open_session
-    from antecede.pipeline.study import load_study
-
-    study = load_study(options.file)
-    directory = options.out if options.out is not None else Path(options.file.stem)
-    progress = _Progress()
-    with open_session(options.master, cores=options.cores) as spark:
-        outcome = run_study(spark, study, directory, report=progress.show_study)
-    progress.clear()
-    if options.json:
-        result = {
-            **asdict(outcome),
-            "directory": str(directory),
-            "left_out": study.left_out,
-        }
-        print(json.dumps(result, indent=2))
-    else:
-        print(f"{study.name}: {outcome.cells} cells, {outcome.simulated} simulated now")
-        for note in study.left_out:
-            print(f"  left out: {note}")
-        for cell, error in outcome.failed.items():
-            print(f"  {cell} failed: {error['error']}; {error['command']}")
-        for cell in outcome.broken:
-            print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
-        print(f"tables in {directory}: cells, verdicts, copies, measures, summary")
-    if outcome.broken:
-        return EXIT_VIOLATED
-    return EXIT_UNKNOWN if outcome.failed else EXIT_HELD
-
-
 def _run_show(options: argparse.Namespace) -> int:
     from antecede.trace.diagram import draw
     from antecede.trace.reader import read_trace
@@ -417,32 +376,13 @@ def _run_show(options: argparse.Namespace) -> int:
     return EXIT_HELD
 
 
-class _Progress:
+class _Progress(ProgressLine):
     """A line on a terminal that says how far a long run has come."""
 
-    def __init__(self) -> None:
-        self._shown = 0.0
-
     def show(self, loop: Loop) -> None:
-        if sys.stderr.isatty() and monotonic() - self._shown >= PROGRESS_GAP_S:
-            self._shown = monotonic()
-            line = f"{loop.events:,} events, {loop.now:.1f} s of virtual time"
-            print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
+        if self.due():
+            self.write(f"{loop.events:,} events, {loop.now:.1f} s of virtual time")
 
     def show_search(self, result: "Result", model: "Model") -> None:
-        if sys.stderr.isatty() and monotonic() - self._shown >= PROGRESS_GAP_S:
-            self._shown = monotonic()
-            line = f"{result.states:,} states, depth {result.depth}"
-            print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
-
-    def show_study(self, progress: "Progress") -> None:
-        if sys.stderr.isatty():
-            self._shown = monotonic()
-            left = progress.seconds_left
-            rest = "" if left is None else f", {left:.0f} s left"
-            line = f"{progress.stage}: {progress.done} of {progress.total}{rest}"
-            print(f"\r{line:60}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        if self._shown:
-            print(f"\r{'':60}\r", end="", file=sys.stderr, flush=True)
+        if self.due():
+            self.write(f"{result.states:,} states, depth {result.depth}")

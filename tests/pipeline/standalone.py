@@ -31,15 +31,21 @@ class Standalone:
             "master", "master.Master", "--host", "127.0.0.1", "--port", "0"
         )
         self.url = self._wait(master, "master", r"(spark://127\.0\.0\.1:\d+)")
-        for index in range(workers):
-            name = f"worker-{index}"
+        self.add_workers(workers)
+
+    def add_workers(self, count: int) -> None:
+        """Start workers, all at once, and wait until they are ready."""
+        added = {}
+        for _ in range(count):
+            name = f"worker-{len(self.everything)}"
             work = str(self.scratch / name)
-            worker = self._spawn(
+            added[name] = self._spawn(
                 name, "worker.Worker", "--cores", "1", "--memory", "1g",
                 "--host", "127.0.0.1", "--work-dir", work, self.url,
             )  # fmt: skip
-            self.workers.append(worker)
+        for name, worker in added.items():
             self._wait(worker, name, "(Successfully registered)")
+            self.workers.append(worker)
 
     def kill_worker(self) -> None:
         """Kill a worker and its executors, without a word."""

@@ -1,19 +1,67 @@
-"""A real cluster: master and workers as processes of their own, one of which is killed."""
+"""A real cluster: master and workers as processes of their own, one of which is killed.
+
+The commands run in processes of their own: Spark has one session to a process.
+"""
 
 import json
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from time import sleep
 
+import pytest
 from pyspark.sql import SparkSession
 
 from antecede.pipeline.place import Place
 from antecede.pipeline.run_study import run_study
 from antecede.pipeline.study import parse_study
+from antecede.sim import Scenario, simulate_to
+from antecede.trace.verify import verify
 from tests.pipeline.standalone import Standalone, standalone
 from tests.pipeline.test_run_study import TABLE, study_file, tables
+
+WINDOW_ROWS = 600
+VIOLATIONS = 3
+
+JUDGE_IN_WINDOWS = """
+import sys
+from pathlib import Path
+from antecede.pipeline.progress import Progress, RunningTasks, watched
+from antecede.pipeline.session import open_session
+from antecede.pipeline.windows import verify_windows
+
+url, path, rows, violations = sys.argv[1:]
+with open_session(url) as spark:
+    running = RunningTasks(spark)
+
+    def look(seconds):
+        done, total = running.count()
+        return Progress(stage="windows", done=done, total=total, seconds=seconds)
+
+    def show(progress):
+        print("tasks", progress.done, progress.total, flush=True)
+
+    with watched(show, look):
+        report = verify_windows(
+            spark, Path(path), rows_per_window=int(rows), violations_max=int(violations)
+        )
+print(report.to_json())
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
+    with standalone(tmp_path_factory.mktemp("cluster"), workers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def two_workers(cluster: Standalone) -> Standalone:
+    """The cluster, with as many workers again as it had."""
+    cluster.add_workers(2 - len(cluster.workers))
+    return cluster
 
 
 def kill_when_begun(
@@ -28,9 +76,8 @@ def kill_when_begun(
 
 
 def test_a_cluster_that_loses_a_worker_makes_the_same_tables(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, two_workers: Standalone, tmp_path: Path
 ) -> None:
-    """The command runs in a process of its own: Spark has one session to a process."""
     study = parse_study({**TABLE, "seeds": 6, "messages": 30})
     run_study(spark, study, tmp_path / "local")
     file = study_file(tmp_path, seeds=6, messages=30)
@@ -38,22 +85,59 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_tables(
         *(sys.executable, "-m", "antecede", "study", "run", str(file)),
         *("--out", str(tmp_path / "cluster"), "--json"),
     ]
-    with (
-        standalone(tmp_path, workers=2) as cluster,
-        subprocess.Popen(
-            [*command, "--master", cluster.url],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process,
-    ):
+    with subprocess.Popen(
+        [*command, "--master", two_workers.url],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
         killer = threading.Thread(
-            target=kill_when_begun, args=(cluster, tmp_path / "cluster", process)
+            target=kill_when_begun, args=(two_workers, tmp_path / "cluster", process)
         )
         killer.start()
         out, errors = process.communicate()
         killer.join()
         assert process.returncode == 0, errors
-        assert len(cluster.workers) == 1
+        assert len(two_workers.workers) == 1
     assert json.loads(out)["simulated"] == 18
     assert tables(tmp_path / "cluster") == tables(tmp_path / "local")
+
+
+def test_a_cluster_that_loses_a_worker_judges_a_run_in_windows_all_the_same(
+    two_workers: Standalone, tmp_path: Path
+) -> None:
+    scenario = Scenario(
+        protocol="unordered",
+        processes=4,
+        messages=1000,
+        gap="exponential:0.1",
+        delay="lognormal:0.02,1.0",
+        seed=3,
+    )
+    simulate_to(tmp_path / "run", scenario)
+    arguments = [two_workers.url, str(tmp_path / "run"), str(WINDOW_ROWS), str(VIOLATIONS)]
+    with subprocess.Popen(
+        [sys.executable, "-c", JUDGE_IN_WINDOWS, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        windows = 0
+        for line in process.stdout:
+            word, done, windows = (
+                line.split()[0],
+                int(line.split()[1]),
+                int(line.split()[2]),
+            )
+            assert word == "tasks"
+            if 0 < done < windows:
+                break
+        two_workers.kill_worker()
+        out, errors = process.communicate()
+        assert process.returncode == 0, errors
+    assert windows > 20
+    report = json.loads(out[out.index("{") :])
+    expected = verify(tmp_path / "run", violations_max=VIOLATIONS)
+    assert report == json.loads(expected.to_json())
+    assert any(violation["chain"] for violation in report["violations"])

@@ -1,6 +1,7 @@
 """A trace is read from its directory, or refused in one line that says why."""
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -213,3 +214,36 @@ def test_a_trace_can_be_opened_twice(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path))
     assert isinstance(trace, Trace)
     assert list(trace.events()) == list(trace.events())
+
+
+def test_a_file_is_opened_once_and_closed_afterwards(tmp_path: Path) -> None:
+    """Its footer grows with its row groups, and is read whenever it is opened."""
+    trace = read_trace(write(tmp_path / "run"))
+    path = tmp_path / "run" / "events.parquet"
+
+    def is_open() -> bool:
+        links = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
+        return str(path) in {os.readlink(link) for link in links if os.path.islink(link)}
+
+    assert not is_open()
+    batches = trace.batches()
+    next(batches)
+    assert is_open()
+    moved = path.rename(tmp_path / "moved")  # Whoever opens it again finds nothing.
+    assert sum(batch.num_rows for batch in batches) == 100 - 17
+    moved.rename(path)
+    assert not is_open()
+    batches = trace.batches()
+    next(batches)
+    assert is_open()
+    del batches
+    assert not is_open()
+
+
+def test_a_watched_trace_tells_what_is_read(tmp_path: Path) -> None:
+    trace = read_trace(write(tmp_path / "run"))
+    read: list[int] = []
+    assert len(list(trace.watched(read.append).batches())) == 6
+    assert read == [17, 17, 17, 17, 17, 15]
+    list(trace.batches())
+    assert len(read) == 6

@@ -1,20 +1,21 @@
 """Run a study: simulate, verify, measure; go on where an earlier run stopped."""
 
-import os
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from antecede.core.registry import protocol
 from antecede.pipeline.measure import write_measures
 from antecede.pipeline.place import Place
+from antecede.pipeline.progress import Progress, RunningTasks, watched
 from antecede.pipeline.simulate_cells import simulate_cells
 from antecede.pipeline.study import Study
-from antecede.pipeline.verify_runs import verify_runs
+from antecede.pipeline.verify_runs import parallelism, verify_runs
+from antecede.trace.schema import EVENTS_NAME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,24 +24,8 @@ __all__ = ["Progress", "StudyOutcome", "run_study"]
 
 VERDICTS_PER_JOB = 256
 """How many verdicts an interruption may lose."""
-POLL_S = 0.5
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a stage has come."""
-
-    stage: str
-    done: int
-    total: int
-    seconds: float
-
-    @property
-    def seconds_left(self) -> float | None:
-        """At the pace so far; None before anything is done."""
-        if not self.done:
-            return None
-        return self.seconds * (self.total - self.done) / self.done
+Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +49,7 @@ def run_study(
     study: Study,
     directory: Path,
     *,
-    report: Callable[[Progress], None] | None = None,
+    report: Report | None = None,
 ) -> StudyOutcome:
     """Run what is missing of a study, and write its tables.
 
@@ -81,11 +66,9 @@ def run_study(
     stale = place.open(study)
     before = len(place.simulated())
     wanted = {cell.id for cell in study.cells}
-    with _watched("simulate", len(wanted), lambda: len(place.simulated()), report):
-        simulate_cells(spark, place, study.cells, cores=_cores(spark))
+    _simulate(spark, place, study, report)
     _verify(spark, place, wanted, report)
-    with _watched("measure", 1, lambda: 0, report):
-        write_measures(spark, directory)
+    _measure(spark, directory, report)
     promising = {
         cell.id
         for cell in study.cells
@@ -101,53 +84,92 @@ def run_study(
     )
 
 
+def _simulate(
+    spark: "SparkSession", place: Place, study: Study, report: Report | None
+) -> None:
+    wanted = {cell.id for cell in study.cells}
+    before = wanted & place.simulated()
+    counted = _EventCount(place)
+
+    def look(seconds: float) -> Progress:
+        there = wanted & place.simulated()
+        return Progress(
+            stage="simulate",
+            done=len(there | place.failed().keys()),
+            total=len(wanted),
+            before=len(before),
+            events=counted.total(there - before),
+            seconds=seconds,
+        )
+
+    with watched(report, look):
+        simulate_cells(spark, place, study.cells, cores=parallelism(spark))
+
+
 def _verify(
-    spark: "SparkSession",
-    place: Place,
-    wanted: set[str],
-    report: Callable[[Progress], None] | None,
+    spark: "SparkSession", place: Place, wanted: set[str], report: Report | None
 ) -> None:
     missing = sorted((wanted & place.simulated()) - place.verified())
-    done = 0
-    with _watched("verify", len(missing), lambda: done, report):
+    if not missing:
+        return
+    done, now = 0, 0
+    counted = _EventCount(place)
+    running = RunningTasks(spark)
+
+    def look(seconds: float) -> Progress:
+        cells = done + int(now * running.share())
+        return Progress(
+            stage="verify",
+            done=cells,
+            total=len(missing),
+            events=counted.total(missing[:cells]),
+            seconds=seconds,
+        )
+
+    with watched(report, look):
         for start in range(0, len(missing), VERDICTS_PER_JOB):
             some = missing[start : start + VERDICTS_PER_JOB]
+            now = len(some)
             verdicts = verify_runs(spark, [place.events / cell for cell in some])
             place.add_verdicts(verdicts.toArrow())
+            now = 0
             done += len(some)
 
 
-def _cores(spark: "SparkSession") -> int:
-    """Return how many tasks run at once; a Connect server does not tell."""
-    try:
-        return int(spark.sparkContext.defaultParallelism)
-    except Exception:
-        return 2 * (os.cpu_count() or 1)
+def _measure(spark: "SparkSession", directory: Path, report: Report | None) -> None:
+    running = RunningTasks(spark)
+
+    def look(seconds: float) -> Progress:
+        done, total = running.count()
+        return Progress(
+            stage="measure",
+            done=done,
+            total=total,
+            unit="tasks of this step",
+            is_step=True,
+            seconds=seconds,
+        )
+
+    with watched(report, look):
+        write_measures(spark, directory)
 
 
-@contextmanager
-def _watched(
-    stage: str,
-    total: int,
-    count: Callable[[], int],
-    report: Callable[[Progress], None] | None,
-) -> Iterator[None]:
-    """Report the progress of a stage from a thread, until it is over."""
-    if report is None or total == 0:
-        yield
-        return
-    over = threading.Event()
-    start = monotonic()
+class _EventCount:
+    """How many events traces hold; each is opened once."""
 
-    def watch() -> None:
-        while not over.wait(POLL_S):
-            seconds = monotonic() - start
-            report(Progress(stage=stage, done=count(), total=total, seconds=seconds))
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._rows: dict[str, int] = {}
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    def total(self, cells: Iterable[str]) -> int:
+        """Return how many events these cells have."""
+        return sum(map(self._count, cells))
+
+    def _count(self, cell: str) -> int:
+        if cell not in self._rows:
+            try:
+                path = self._place.events / cell / EVENTS_NAME
+                self._rows[cell] = pq.read_metadata(path).num_rows
+            except (OSError, pa.ArrowException):  # Whoever verifies it will tell.
+                self._rows[cell] = 0
+        return self._rows[cell]

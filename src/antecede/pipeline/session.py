@@ -8,15 +8,20 @@ This package needs the extra ``antecede[spark]``.
 """
 
 import os
+import re
 import shutil
+import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from antecede.errors import ConfigError
+from antecede.errors import AntecedeError, ConfigError
+from antecede.pipeline.interrupt import interrupt_cancels, interrupt_waits
 from antecede.pipeline.java import java_home
 
 if TYPE_CHECKING:
@@ -25,6 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["open_session"]
 
 CONNECT = "sc://"
+STANDALONE = "spark://"
+PORTS = {CONNECT: 15002, STANDALONE: 7077}
+"""Where a server listens if its address does not say."""
+REACH_S = 5.0
+"""How long to try whether a server is there at all; Spark itself would take minutes."""
+STOP_S = 30.0
+"""How long Java may take to end before it is killed."""
 QUIET = """\
 status = error
 rootLogger.level = error
@@ -36,8 +48,25 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %p %c{1}: %m%n
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+logger.context.name = org.apache.spark.SparkContext
+logger.context.level = off
+logger.master.name = org.apache.spark.scheduler.cluster.StandaloneSchedulerBackend
+logger.master.level = off
+logger.transport.name = org.apache.spark.network.client.TransportResponseHandler
+logger.transport.level = off
 """
-"""Nothing but errors, Spark's greeting included."""
+"""Nothing but errors, Spark's greeting excluded, and of those not the ones that are raised
+here too if there is no session."""
+MASTER = re.compile(
+    r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+"
+)
+REPAIRS = {
+    r"No module named '(\w+)": r"Spark's workers have no \1: install antecede[trace] there",
+    r"PYTHON_VERSION_MISMATCH": "Spark's workers need the same Python as the driver",
+    r"No space left on device": "no space left on device, here or at Spark's workers",
+    r"SparkContext was shut down|stopped SparkContext": "the Spark cluster went away",
+}
+"""What an error of Spark may say, and what to tell the user."""
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+IgnoreUnrecognizedVMOptions"
 """For small and short jobs: a third off the start. Long jobs spend their time in Python."""
 
@@ -62,6 +91,8 @@ def open_session(
         import pyspark  # noqa: F401
     except ImportError:
         raise ConfigError("this needs Spark: pip install 'antecede[spark]'") from None
+    if given is not None:
+        _check_master(given)
     if given is not None and given.startswith(CONNECT):
         with _connected(given) as spark:
             yield spark
@@ -70,13 +101,54 @@ def open_session(
     scratch = Path(tempfile.mkdtemp(prefix="antecede-spark-"))
     try:
         with _environment(scratch):
-            spark = _start(given or f"local[{count}]", count, scratch)
+            started: SparkSession | None = None
             try:
-                yield spark
+                with interrupt_waits():
+                    started = _start(given or f"local[{count}]", count, scratch)
+                with interrupt_cancels(started.sparkContext.cancelAllJobs), _in_one_line():
+                    yield started
             finally:
-                _stop(spark)
+                if started is not None:
+                    _stop(started)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_master(master: str) -> None:
+    """Raise ConfigError if it is no master's URL, or nobody listens there."""
+    if not MASTER.fullmatch(master):
+        raise ConfigError(
+            f"a master is local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST:PORT,"
+            f" not {master!r}"
+        )
+    scheme = next((each for each in PORTS if master.startswith(each)), None)
+    if scheme is None:
+        return
+    problem = ""
+    for address in master.removeprefix(scheme).split(","):
+        try:
+            place = urlsplit(f"//{address}")
+            where = (place.hostname or "", place.port or PORTS[scheme])
+            with socket.create_connection(where, timeout=REACH_S):
+                return
+        except (OSError, ValueError) as error:
+            problem = getattr(error, "strerror", None) or str(error)
+    raise ConfigError(f"no Spark at {master}: {problem}")
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Raise ConfigError for what Spark reports at length, and only a user can repair."""
+    try:
+        yield
+    except AntecedeError:
+        raise
+    except Exception as error:
+        for pattern, words in REPAIRS.items():
+            found = re.search(pattern, str(error))
+            if found is not None:
+                raise ConfigError(found.expand(words)) from error
+        raise
 
 
 def _start(master: str, cores: int, scratch: Path) -> "SparkSession":
@@ -105,14 +177,23 @@ def _start(master: str, cores: int, scratch: Path) -> "SparkSession":
     else:
         path = os.environ.get("PYTHONPATH")
         if path:
+            # Executors stand in another directory than the driver.
+            path = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
             builder = builder.config("spark.executorEnv.PYTHONPATH", path)
     try:
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
     except Exception as error:
-        first = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"no Spark session at {master}: {first}") from error
+        _end_java()
+        raise ConfigError(f"no Spark session at {master}: {_reason(error)}") from error
     return spark
+
+
+def _reason(error: Exception) -> str:
+    """Return the line that says most of what Spark says."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    # The first line of an error in Java names a call of ours, the second the error.
+    return lines[1].lstrip(": ") if lines[1:] and "calling" in lines[0] else lines[0]
 
 
 @contextmanager
@@ -122,10 +203,13 @@ def _connected(url: str) -> Iterator["SparkSession"]:
     try:
         spark = SparkSession.builder.remote(url).getOrCreate()
     except Exception as error:
-        first = str(error).strip().partition("\n")[0]
-        raise ConfigError(f"no Spark Connect server at {url}: {first}") from error
+        first = _reason(error)
+        if "PACKAGE_NOT_INSTALLED" in first:
+            first = "a client of it needs pip install 'pyspark[connect]'"
+        raise ConfigError(f"no Spark Connect session at {url}: {first}") from error
     try:
-        yield spark
+        with interrupt_cancels(spark.interruptAll), _in_one_line():
+            yield spark
     finally:
         spark.stop()
 
@@ -155,16 +239,25 @@ def _environment(scratch: Path) -> Iterator[None]:
 def _stop(spark: "SparkSession") -> None:
     """Stop the session and the Java process behind it."""
     from py4j.protocol import Py4JError
+
+    with suppress(OSError, Py4JError):  # It may have died, or been stopped, before.
+        spark.stop()
+    _end_java()
+
+
+def _end_java() -> None:
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    with suppress(OSError, Py4JError):  # It may have died, or been stopped, before.
-        spark.stop()
     if gateway is not None:
         gateway.shutdown()
         process = getattr(gateway, "proc", None)
         if process is not None:
             process.stdin.close()
-            process.wait(timeout=30)
+            try:
+                process.wait(timeout=STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         SparkContext._gateway = None
         SparkContext._jvm = None

@@ -12,23 +12,31 @@ at the end.
 
 import heapq
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from antecede.errors import ConfigError
-from antecede.trace.oracle import Property
+from antecede.trace.oracle import MessageId, Property, Violation
 from antecede.trace.reader import read_trace
+from antecede.trace.report import Report, Status
 from antecede.trace.schema import EVENTS_NAME
 from antecede.trace.verify import verify
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["VERDICTS", "balanced", "parallelism", "verdict_of", "verify_runs"]
+__all__ = [
+    "VERDICTS",
+    "balanced",
+    "parallelism",
+    "report_of",
+    "verdict_of",
+    "verify_runs",
+]
 
 TASKS_PER_CORE = 4
 """Enough to even out what sizes do not tell, few enough for their cost to vanish."""
@@ -84,7 +92,8 @@ def verify_runs(
     if violations_max < 0:
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(spark)
-    names = [str(path) for path in paths]
+    # Workers may stand in another directory than the driver.
+    names = [str(Path(path).absolute()) for path in paths]
     groups = balanced([_size(path) for path in paths], count)
     shares = [[names[i] for i in group] for group in groups]
     indices = spark.range(0, len(shares), 1, max(1, len(shares)))
@@ -139,6 +148,37 @@ def verdict_of(path: str, violations_max: int) -> dict[str, object]:
         row["reasons"] = list(report.reasons)
     row["seconds"] = perf_counter() - start
     return row
+
+
+def report_of(row: Mapping[str, Any]) -> Report:
+    """Return the report that a row of VERDICTS tells of, but for ``kept_max``.
+
+    Raise ConfigError if it has no verdict, with the reason.
+    """
+    if row["error"] is not None:
+        raise ConfigError(row["error"])
+    return Report(
+        run=row["run"],
+        messages=row["messages"],
+        deliveries=row["deliveries"],
+        statuses={which: Status(row[which.value]) for which in Property},
+        counts={which: row[f"{which.value}_count"] for which in Property},
+        violations=tuple(
+            Violation(
+                property=Property(found["property"]),
+                process=found["process"],
+                message=_message(found["message"]),
+                chain=tuple(_message(each) for each in found["chain"]),
+            )
+            for found in json.loads(row["violations"])
+        ),
+        reasons=tuple(row["reasons"]),
+    )
+
+
+def _message(text: str) -> MessageId:
+    source, _, number = text.partition(":")
+    return MessageId(int(source), int(number))
 
 
 def _judge_shares(

@@ -153,7 +153,7 @@ def verify_windows(
     if rows_per_window is not None and rows_per_window < 1:
         raise ConfigError(f"rows_per_window must be at least 1, got {rows_per_window}")
     say = say if say is not None else lambda line: None
-    trace = read_trace(path)
+    trace = read_trace(Path(path).absolute())  # Workers may stand in another directory.
     cores = parallelism(spark)
     sizes = _sizes(trace, cores, rows_per_window)
     stage = spark_stage(spark)

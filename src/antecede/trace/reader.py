@@ -8,9 +8,11 @@ This module needs the extra ``antecede[trace]``.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from types import TracebackType
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -127,6 +129,7 @@ class Trace:
         self.path = path
         self.info = info
         self.rows = 0
+        self._read: Callable[[int], None] | None = None
         self._groups: list[_RowGroup] = []
         for file in files:
             with _open(file) as parquet:
@@ -135,6 +138,15 @@ class Trace:
                     rows = parquet.metadata.row_group(index).num_rows
                     self._groups.append(_RowGroup(file, index, self.rows, rows))
                     self.rows += rows
+
+    def watched(self, read: Callable[[int], None]) -> "Trace":
+        """Return the same trace; ``read`` is called with the rows of each batch it yields.
+
+        For a display of progress in this process; such a trace cannot be pickled.
+        """
+        trace = copy(self)
+        trace._read = read
+        return trace
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the order of the files, a bounded number at a time.
@@ -167,21 +179,24 @@ class Trace:
         wanted = set(SCHEMA.names if columns is None else columns)
         names = [name for name in SCHEMA.names if name in wanted]
         runs: set[str] = set()
-        for group in reversed(self._groups) if backward else self._groups:
-            if group.first + group.rows <= first or (
-                last is not None and group.first > last
-            ):
-                continue
-            batches = []
-            start = group.first
-            for batch in _read(group, names):
-                batches.append(NumberedBatch(start, batch))
-                start += batch.num_rows
-            for numbered in reversed(batches) if backward else batches:
-                end = numbered.first + numbered.batch.num_rows
-                if end > first and (last is None or numbered.first <= last):
-                    self._check(group.path, numbered.batch, runs)
-                    yield numbered
+        with _OneFile() as file:
+            for group in reversed(self._groups) if backward else self._groups:
+                if group.first + group.rows <= first or (
+                    last is not None and group.first > last
+                ):
+                    continue
+                batches = []
+                start = group.first
+                for batch in file.read(group, names):
+                    batches.append(NumberedBatch(start, batch))
+                    start += batch.num_rows
+                for numbered in reversed(batches) if backward else batches:
+                    end = numbered.first + numbered.batch.num_rows
+                    if end > first and (last is None or numbered.first <= last):
+                        self._check(group.path, numbered.batch, runs)
+                        if self._read is not None:
+                            self._read(numbered.batch.num_rows)
+                        yield numbered
 
     def events(self) -> Iterator[Event]:
         """Yield the rows as events, in their order, for :func:`antecede.trace.judge`.
@@ -275,16 +290,44 @@ def _open(path: Path) -> pq.ParquetFile:
         raise ConfigError(f"{path}: truncated or not a Parquet file") from error
 
 
-def _read(group: _RowGroup, names: list[str]) -> list[pa.RecordBatch]:
-    with _open(group.path) as parquet:
+class _OneFile:
+    """Reads row groups, and keeps the file of the last one open for the next.
+
+    To open a file is to read its footer, which grows with the number of its row groups; to
+    do so for each of them would make reading quadratic.
+    """
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._parquet: pq.ParquetFile | None = None
+
+    def __enter__(self) -> "_OneFile":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._parquet is not None:
+            self._parquet.close()
+
+    def read(self, group: _RowGroup, names: list[str]) -> list[pa.RecordBatch]:
+        """Read these columns of a row group, in batches."""
+        if self._parquet is None or self._path != group.path:
+            if self._parquet is not None:
+                self._parquet.close()
+            self._parquet = None
+            self._path, self._parquet = group.path, _open(group.path)
         try:
-            table = parquet.read_row_group(group.place, columns=names)
+            table = self._parquet.read_row_group(group.place, columns=names)
         except (pa.ArrowException, OSError) as error:
             raise ConfigError(f"{group.path}: damaged, its rows cannot be read") from error
-    batches: list[pa.RecordBatch] = (
-        table.select(names).combine_chunks().to_batches(max_chunksize=BATCH_ROWS_MAX)
-    )
-    return batches
+        batches: list[pa.RecordBatch] = (
+            table.select(names).combine_chunks().to_batches(max_chunksize=BATCH_ROWS_MAX)
+        )
+        return batches
 
 
 def _check_schema(path: Path, found: pa.Schema) -> None:

@@ -1,0 +1,160 @@
+"""The commands that judge many events: ``antecede verify`` and ``antecede study``."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from antecede.cli_terminal import EXIT_USAGE, ProgressLine
+from antecede.errors import ConfigError
+from antecede.trace.report import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+
+if TYPE_CHECKING:
+    from antecede.pipeline.run_study import StudyOutcome
+    from antecede.pipeline.study import Study
+
+    # Argparse gives what it returns no public name, nor is it generic when the code runs.
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["VIOLATIONS_SHOWN", "add_study", "add_verify"]
+
+VIOLATIONS_SHOWN = 10
+"""More of them would hide the first."""
+
+
+def add_verify(commands: "Commands") -> None:
+    """Add ``verify`` to what :meth:`argparse.ArgumentParser.add_subparsers` returned."""
+    parser = commands.add_parser("verify", help="judge recorded traces")
+    parser.add_argument(
+        "trace", type=Path, nargs="+", help="a run's directory, or one that holds runs"
+    )
+    parser.add_argument(
+        "--violations",
+        type=int,
+        default=VIOLATIONS_SHOWN,
+        help="how many to name of each property; default: %(default)s",
+    )
+    parser.add_argument(
+        "--spark",
+        choices=("on", "off", "auto"),
+        default="auto",
+        help="whether to use Spark; default: for many events, if it is installed",
+    )
+    _add_session(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run_verify)
+
+
+def add_study(commands: "Commands") -> None:
+    """Add ``study`` to what :meth:`argparse.ArgumentParser.add_subparsers` returned."""
+    study = commands.add_parser(
+        "study", help="many runs on Spark: simulate, verify, measure"
+    )
+    deeds = study.add_subparsers(title="what to do", required=True, metavar="DEED")
+    running = deeds.add_parser("run", help="run a study, or go on with it")
+    running.add_argument("file", type=Path, metavar="FILE.toml", help="the study")
+    running.add_argument("--out", type=Path, help="its directory; default: the file's name")
+    _add_session(running)
+    running.add_argument("--json", action="store_true", help="print JSON")
+    running.set_defaults(
+        run=_run_study, interrupted="interrupted; give the same command again to go on"
+    )
+
+
+def _add_session(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--master", help="a Spark master's URL; default: local Spark")
+    parser.add_argument("--cores", type=int, help="cores of local Spark; default: all")
+
+
+def _check_cores(options: argparse.Namespace) -> None:
+    if options.cores is not None and options.cores < 1:
+        raise ConfigError(f"--cores must be at least 1, got {options.cores}")
+
+
+def _run_verify(options: argparse.Namespace) -> int:
+    from antecede.pipeline.verify_traces import find_runs, verify_traces
+
+    _check_cores(options)
+    if options.violations < 0:
+        raise ConfigError(f"--violations must be at least 0, got {options.violations}")
+    if options.master is not None and options.spark == "off":
+        raise ConfigError("--master asks for Spark and --spark off for none; leave out one")
+    runs = find_runs(options.trace)
+    codes: Counter[int] = Counter()
+    with ProgressLine() as line:
+        for judged in verify_traces(
+            runs,
+            master=options.master,
+            cores=options.cores,
+            use_spark=options.spark,
+            violations_max=options.violations,
+            say=line.say,
+            show=line.write,
+        ):
+            line.clear()
+            if judged.report is None:
+                codes[EXIT_USAGE] += 1
+                print(f"antecede: {judged.error}", file=sys.stderr)
+                continue
+            report = judged.report
+            codes[report.exit_code] += 1
+            print(report.to_json() if options.json else f"{judged.path}\n{report}")
+    if len(runs) > 1 and not options.json:
+        print(_summary(codes))
+    worst = (EXIT_USAGE, EXIT_VIOLATED, EXIT_UNKNOWN, EXIT_HELD)
+    return next(code for code in worst if codes[code])
+
+
+def _summary(codes: Counter[int]) -> str:
+    words = {
+        EXIT_HELD: "held",
+        EXIT_VIOLATED: "VIOLATED",
+        EXIT_UNKNOWN: "unknown",
+        EXIT_USAGE: "not judged",
+    }
+    told = ", ".join(
+        f"{codes[code]:,} {word}" for code, word in words.items() if codes[code]
+    )
+    return f"{codes.total():,} runs: {told}"
+
+
+def _run_study(options: argparse.Namespace) -> int:
+    from antecede.pipeline.run_study import run_study
+    from antecede.pipeline.session import open_session
+    from antecede.pipeline.study import load_study
+
+    _check_cores(options)
+    study = load_study(options.file)
+    directory = options.out if options.out is not None else Path(options.file.stem)
+    with (
+        ProgressLine() as line,
+        open_session(options.master, cores=options.cores) as spark,
+    ):
+        outcome = run_study(spark, study, directory, report=line.write)
+    _print_study(study, outcome, as_json=options.json)
+    if outcome.broken:
+        return EXIT_VIOLATED
+    return EXIT_UNKNOWN if outcome.failed else EXIT_HELD
+
+
+def _print_study(study: "Study", outcome: "StudyOutcome", *, as_json: bool) -> None:
+    directory = outcome.directory
+    if as_json:
+        result = {
+            **asdict(outcome),
+            "directory": str(directory),
+            "left_out": study.left_out,
+        }
+        print(json.dumps(result, indent=2))
+        return
+    print(f"{study.name}: {outcome.cells} cells, {outcome.simulated} simulated now")
+    for note in study.left_out:
+        print(f"  left out: {note}")
+    for cell, error in outcome.failed.items():
+        print(f"  {cell} failed: {error['error']}; {error['command']}")
+    for cell in outcome.broken:
+        print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
+    print(f"tables in {directory}: cells, verdicts, copies, measures, summary")

@@ -1,0 +1,141 @@
+"""Ctrl-C while Spark is at work: a line, no process left, and the study goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from pyspark.sql import SparkSession
+
+from antecede.pipeline.interrupt import interrupt_cancels
+from antecede.pipeline.place import Place
+from antecede.pipeline.run_study import run_study
+from antecede.pipeline.study import parse_study
+from antecede.sim import Scenario, simulate_to
+from tests.pipeline.processes import COMMAND, in_session, left_behind
+from tests.pipeline.test_run_study import TABLE, study_file, tables
+
+WAIT_S = 240
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Start the command in a session of its own, as a terminal would."""
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_an_interrupted_study_leaves_no_process_and_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    file = study_file(tmp_path, seeds=2, messages=40)
+    directory = tmp_path / "interrupted"
+    process = start("study", "run", str(file), "--out", str(directory), "--cores", "1")
+    since = monotonic()
+    while not Place(directory).simulated():
+        assert process.poll() is None, process.communicate()[1]
+        assert monotonic() - since < WAIT_S
+        sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # As a terminal does: to all of them.
+    out, errors = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 130, errors
+    assert errors == "antecede: interrupted; give the same command again to go on\n"
+    assert out == ""
+    assert left_behind(process.pid) == []
+    assert not (directory / "summary").exists()  # It was in the middle.
+    done = len(Place(directory).simulated())
+    study = parse_study({**TABLE, "messages": 40})
+    outcome = run_study(spark, study, directory)
+    assert outcome.simulated == 6 - done
+    run_study(spark, study, tmp_path / "whole")
+    assert tables(directory) == tables(tmp_path / "whole")
+
+
+def test_an_interrupted_verdict_leaves_no_process(tmp_path: Path) -> None:
+    simulate_to(tmp_path / "run", Scenario(processes=3, messages=5))
+    process = start("verify", str(tmp_path / "run"), "--spark", "on", "--cores", "1")
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("judged on Spark, local")
+    os.killpg(process.pid, signal.SIGINT)
+    out, errors = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 130, errors
+    assert (out, errors) == ("", "antecede: interrupted\n")
+    assert left_behind(process.pid) == []
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def wait_for(calls: list[str], count: int) -> None:
+    since = monotonic()
+    while len(calls) < count:
+        assert monotonic() - since < WAIT_S
+        sleep(0.01)
+
+
+def test_the_first_interrupt_cancels_and_is_raised_at_the_end() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    calls: list[str] = []
+
+    def work() -> None:
+        with interrupt_cancels(lambda: calls.append("cancelled")):
+            interrupt()
+            wait_for(calls, 2)  # Again and again: another job may follow.
+            raise ValueError("what was cancelled says so")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert len(calls) >= 2
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_cannot_be_cancelled_is_left_after_a_while() -> None:
+    calls: list[str] = []
+
+    def work() -> None:
+        with interrupt_cancels(lambda: None, patience_s=0.1):
+            interrupt()
+            calls.append("went on")
+            wait_for(calls, 2)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert calls == ["went on"]
+
+
+def test_the_second_interrupt_is_raised_at_once() -> None:
+    calls: list[str] = []
+
+    def work() -> None:
+        with interrupt_cancels(lambda: None):
+            interrupt()
+            calls.append("went on")
+            interrupt()
+            calls.append("and on")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert calls == ["went on"]
+
+
+def test_without_an_interrupt_errors_are_what_they_were() -> None:
+    with pytest.raises(ValueError, match="as it was"), interrupt_cancels(lambda: None):
+        raise ValueError("as it was")
+
+
+def test_what_is_left_behind_is_found() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
+        (found,) = in_session(process.pid)
+        assert found.startswith(f"{process.pid}: ")
+        process.communicate(b"\n")
+    assert left_behind(process.pid) == []
