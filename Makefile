@@ -33,15 +33,14 @@ $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@$(BIN)/antecede --version
 	@touch $@
 
-run: $(VENV)/installed  ## the main job: a simulated run under faults, judged
-	$(BIN)/antecede simulate --protocol hybrid --processes 20 --messages 50 \
-	  --workload uniform:fan_out=2 --loss 0.05 --duplicate 0.05 --seed 1
+run: $(VENV)/installed  ## the main job: a cut through all studies, ending in a page
+	$(BIN)/antecede study run quick --out results/quick
 
 test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if possible)
 	$(PYTEST)
 
 test-interpreted: $(VENV)/tools  ## the core's tests on the same source interpreted, with coverage
-	PYTHONPATH=src $(PYTEST) tests/core tests/testing tests/test_architecture.py \
+	PYTHONPATH=src $(PYTEST) -m 'not long' tests/core tests/testing tests/test_architecture.py \
 	  --cov=antecede.core --cov-branch --cov-report=term-missing --cov-fail-under=100
 
 mutants: $(VENV)/tools  ## list the mutants of the core and what catches each

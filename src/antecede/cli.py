@@ -24,6 +24,7 @@ from antecede.cli_terminal import (
 from antecede.cli_traces import VIOLATIONS_SHOWN, add_study, add_verify
 from antecede.core.registry import protocols
 from antecede.errors import AntecedeError, ConfigError, InternalError
+from antecede.report.command import add_parser as add_report
 from antecede.sim import Outcome, Scenario, simulate, simulate_to
 from antecede.sim.catalogue import WORKLOADS
 from antecede.sim.loop import Loop
@@ -92,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_verify(commands)
     add_study(commands)
+    add_report(commands)
 
     showing = commands.add_parser("show", help="draw a space-time diagram")
     showing.add_argument("trace", type=Path, help="a run's directory")
@@ -257,9 +259,7 @@ def _run_check(options: argparse.Namespace) -> int:
     else:
         from antecede.pipeline.check_levels import check_at
 
-        checked = check_at(
-            options.master, bound, options.work, report=progress.show_search
-        )
+        checked = check_at(options.master, bound, options.work, report=progress.show_search)
     progress.clear()
     story = tell(checked) if checked.violation is not None else None
     if story is not None:

@@ -5,6 +5,7 @@ import json
 import sys
 from collections import Counter
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,8 +56,16 @@ def add_study(commands: "Commands") -> None:
     )
     deeds = study.add_subparsers(title="what to do", required=True, metavar="DEED")
     running = deeds.add_parser("run", help="run a study, or go on with it")
-    running.add_argument("file", type=Path, metavar="FILE.toml", help="the study")
-    running.add_argument("--out", type=Path, help="its directory; default: the file's name")
+    running.add_argument(
+        "study", metavar="NAME|FILE.toml", help="a built-in study, or a study's file"
+    )
+    running.add_argument("--profile", help="one of the study's profiles, such as reduced")
+    running.add_argument(
+        "--out", type=Path, help="its directory; default: the study's name"
+    )
+    running.add_argument(
+        "--no-report", action="store_true", help="leave the page to `antecede report`"
+    )
     _add_session(running)
     running.add_argument("--json", action="store_true", help="print JSON")
     running.set_defaults(
@@ -127,25 +136,41 @@ def _run_study(options: argparse.Namespace) -> int:
     from antecede.pipeline.study import load_study
 
     _check_cores(options)
-    study = load_study(options.file)
-    directory = options.out if options.out is not None else Path(options.file.stem)
+    study = load_study(options.study, options.profile)
+    directory = options.out if options.out is not None else Path(options.study).stem
+    directory = Path(directory)
     with (
         ProgressLine() as line,
         open_session(options.master, cores=options.cores) as spark,
     ):
         outcome = run_study(spark, study, directory, report=line.write)
-    _print_study(study, outcome, as_json=options.json)
+        page = None if options.no_report else _write_page(directory, line)
+    _print_study(study, outcome, page, as_json=options.json)
     if outcome.broken:
         return EXIT_VIOLATED
     return EXIT_UNKNOWN if outcome.failed else EXIT_HELD
 
 
-def _print_study(study: "Study", outcome: "StudyOutcome", *, as_json: bool) -> None:
+def _write_page(directory: Path, line: ProgressLine) -> Path | None:
+    """Write the report, if what it needs is installed."""
+    missing = [name for name in ("jinja2", "vl_convert") if find_spec(name) is None]
+    if missing:
+        line.say("no page: pip install 'antecede[report]', then `antecede report`")
+        return None
+    from antecede.report.write import write_report
+
+    return write_report([directory], directory / "report.html").page
+
+
+def _print_study(
+    study: "Study", outcome: "StudyOutcome", page: Path | None, *, as_json: bool
+) -> None:
     directory = outcome.directory
     if as_json:
         result = {
             **asdict(outcome),
             "directory": str(directory),
+            "page": None if page is None else str(page),
             "left_out": study.left_out,
         }
         print(json.dumps(result, indent=2))
@@ -158,3 +183,5 @@ def _print_study(study: "Study", outcome: "StudyOutcome", *, as_json: bool) -> N
     for cell in outcome.broken:
         print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
     print(f"tables in {directory}: cells, verdicts, copies, measures, summary")
+    if page is not None:
+        print(page)

@@ -332,6 +332,7 @@ def test_metadata_is_the_same_however_many_processes_there_are(
 # Random schedules.
 
 
+@pytest.mark.long
 @on_its_network
 def test_bare_random_runs_are_causal_and_live(make: type[Buffer], fifo: bool) -> None:
     for seed in range(1500):
@@ -354,6 +355,7 @@ def test_linked_runs_are_causal_despite_loss_duplication_and_pauses(
     assert cluster.verdict().held
 
 
+@pytest.mark.long
 @on_its_network
 def test_linked_long_random_runs_are_causal_and_live(
     make: type[Buffer], fifo: bool

@@ -392,6 +392,7 @@ def broken_in_storms(
     return broken
 
 
+@pytest.mark.long
 def test_random_runs_are_causal_and_live_when_frames_overtake() -> None:
     assert broken_in_storms(Cykas, 1500) == {}
 
@@ -432,6 +433,7 @@ def test_causal_and_live_on_a_bare_network_that_reorders(
     assert cluster.verdict().held
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fifo", [False, True])
 def test_causal_and_live_on_links_despite_all_faults(fifo: bool) -> None:
     for seed in range(400):
@@ -477,6 +479,7 @@ def per_target(transmits: list[Transmit]) -> dict[ProcessId, list[bytes]]:
     return frames
 
 
+@pytest.mark.long
 def test_every_step_transmits_exactly_what_the_mended_listing_does() -> None:
     """The window in place of the bit vectors changes nothing that can be seen."""
     for seed in range(400):

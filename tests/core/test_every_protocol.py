@@ -104,6 +104,7 @@ def names_match(info: ProtocolInfo, outcome: Outcome, *, all_of_them: bool) -> b
 # Order.
 
 
+@pytest.mark.long
 @every_protocol
 def test_order_and_liveness_hold_despite_loss_duplication_overtaking_and_pauses(
     info: ProtocolInfo,
@@ -113,6 +114,7 @@ def test_order_and_liveness_hold_despite_loss_duplication_overtaking_and_pauses(
     assert outcome.deliveries > 5 * RUNS
 
 
+@pytest.mark.long
 @every_protocol
 def test_order_and_liveness_hold_without_links_where_the_network_is_as_assumed(
     info: ProtocolInfo,

@@ -657,6 +657,7 @@ def test_a_refused_frame_that_waited_does_not_stop_those_behind_it() -> None:
 # At random, and broken on purpose.
 
 
+@pytest.mark.long
 def test_whatever_the_network_does_all_is_handed_over_once_and_the_link_comes_to_rest() -> (
     None
 ):

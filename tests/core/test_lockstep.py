@@ -281,6 +281,7 @@ def divergences(name: str, shape: Shape, naive: type[NaiveProcess]) -> Iterator[
             yield False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", CONSERVATIVE)
 def test_does_at_every_step_what_the_naive_rule_says(name: str, shape: Shape) -> None:

@@ -74,6 +74,7 @@ def arrive(cluster: Cluster, *, source: int, target: int) -> None:
 # Any network.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fan_out_max", [1, 4])
 def test_delivers_at_the_earliest_step_that_causal_order_allows(fan_out_max: int) -> None:
     for seed in range(1000):

@@ -75,6 +75,7 @@ def arrive(cluster: Cluster, *, source: int, target: int) -> Dependencies:
 # Any network.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fan_out_max", [1, 4])
 def test_delivers_at_the_same_earliest_steps_as_matrix(fan_out_max: int) -> None:
     for seed in range(1500):

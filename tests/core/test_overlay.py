@@ -158,6 +158,7 @@ def run_and_broadcast(swarm: Swarm, until: float, *, every_s: float) -> None:
         swarm.run(swarm.now + swarm.random.uniform(0, 2 * every_s))
 
 
+@pytest.mark.long
 def test_preventive_is_causal_while_the_overlay_changes_all_the_time() -> None:
     """And flood is not: the views of both go through the very same changes."""
     broken: dict[str, int] = {"flood": 0, "preventive": 0}
@@ -175,6 +176,7 @@ def test_preventive_is_causal_while_the_overlay_changes_all_the_time() -> None:
     assert broken["flood"] > 0
 
 
+@pytest.mark.long
 def test_pings_take_three_hops_and_few_links_are_unsafe() -> None:
     """Each exchange is between two processes with a link to all that it is about."""
     swarm = Swarm(3, (0.5, 1.0))
@@ -263,6 +265,7 @@ def test_processes_may_crash_in_a_live_overlay() -> None:
             assert swarm.crashed.isdisjoint(members[index].spray.view)
 
 
+@pytest.mark.long
 def test_over_links_that_lose_duplicate_and_reorder() -> None:
     for seed in range(8):
         random = Random(seed)

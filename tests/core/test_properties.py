@@ -54,6 +54,7 @@ def test_multicast_is_causal_despite_loss_duplication_and_pauses(
     assert_right(cluster, order)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROTOCOLS)
 @pytest.mark.parametrize("fan_out_max", [1, 4])
 @pytest.mark.parametrize("faults", [0.0, 0.2])

@@ -313,6 +313,7 @@ def traced_bytes(make: Callable[[], object]) -> tuple[int, int]:
     return held, peak
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slide", [slide_array, slide_map])
 def test_memory_follows_the_window_and_not_all_that_passed_through(
     slide: Callable[[], object],

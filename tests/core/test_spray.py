@@ -39,6 +39,7 @@ def grown(
     return swarm
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", [20, 150])
 def test_views_are_about_as_large_as_the_logarithm(processes: int) -> None:
     """Give or take a constant, which depends on who met whom in the beginning."""
@@ -67,6 +68,7 @@ def test_exchanges_make_no_arc_and_lose_none() -> None:
     assert all(index not in view for index, view in enumerate(after))
 
 
+@pytest.mark.long
 def test_the_overlay_stays_connected_and_nobody_is_a_hub() -> None:
     """Everybody came by the same contact; the exchanges undo that."""
     swarm = grown(120, 3, gap_s=20.0, until_s=6000.0, star=True)
@@ -104,6 +106,7 @@ def test_the_same_seed_gives_the_same_views_and_another_one_others() -> None:
     assert views[0] != views[2]
 
 
+@pytest.mark.long
 def test_the_dead_are_forgotten_and_the_living_stay_connected() -> None:
     swarm = grown(100, 7, until_s=6000.0)
     swarm.run(1000.0)

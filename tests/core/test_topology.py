@@ -94,6 +94,7 @@ def test_a_caller_cannot_change_a_tree() -> None:
     assert topology.neighbours(1) == [0]
 
 
+@pytest.mark.long
 def test_where_no_tree_is_given_it_is_balanced() -> None:
     assert balanced_parents(8) == [0, 0, 0, 1, 1, 2, 2, 3]
     assert balanced_parents(5, branches=4) == [0, 0, 0, 0, 0]

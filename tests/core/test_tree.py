@@ -99,6 +99,7 @@ def assert_held(cluster: Cluster, seed: int) -> None:
     assert not violations, f"seed {seed}: " + "\n".join(str(v) for v in violations)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_every_run_is_causal_and_well_formed_at_every_step(mode: str) -> None:
     """Definitions 3.3 to 3.8 hold after every step; the oracle judges the whole."""
@@ -110,6 +111,7 @@ def test_every_run_is_causal_and_well_formed_at_every_step(mode: str) -> None:
         assert_held(cluster, seed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_long_runs_on_larger_trees_are_causal(mode: str) -> None:
     for seed in range(15):
@@ -119,6 +121,7 @@ def test_long_runs_on_larger_trees_are_causal(mode: str) -> None:
         assert_held(cluster, seed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_on_a_link_layer_it_is_causal_despite_loss_duplication_and_reordering(
     mode: str,

@@ -101,6 +101,7 @@ def send_something(actors: Actors, random: Random) -> None:
     actors.send(random.randrange(count), targets)
 
 
+@pytest.mark.long
 def test_every_run_is_causal_between_actors() -> None:
     for seed in range(300):
         random = Random(seed)

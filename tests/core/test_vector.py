@@ -91,6 +91,7 @@ class NaiveVector(Outputs):
         return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [0.0, 0.2])
 def test_random_runs_are_causal_and_live(faults: float) -> None:
     for seed in range(400):

@@ -10,5 +10,5 @@ from antecede.pipeline.session import open_session
 
 @pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    with open_session(cores=2) as session:
+    with open_session(cores=2, brief=True) as session:
         yield session

@@ -4,9 +4,9 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from math import inf, isnan, pi, sqrt, tan
+from math import inf, isnan, sqrt
 from pathlib import Path
-from statistics import NormalDist, mean, stdev
+from statistics import mean, stdev
 
 import duckdb
 import pandas as pd
@@ -17,14 +17,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, StructType
 
 from antecede.core.registry import protocol
-from antecede.errors import ConfigError, LocalError
+from antecede.errors import ConfigError
 from antecede.pipeline import measure_sql
-from antecede.pipeline.intervals import central_probability, student_t
 from antecede.pipeline.measure import (
     COPIES_SCHEMA,
     MEASURES,
     MEASURES_SCHEMA,
     SUMMARY_SCHEMA,
+    plan_tables,
+    read_cells,
     spark_schema,
     write_measures,
 )
@@ -39,7 +40,7 @@ JOBS = Scenario(processes=4, messages=9, workload="conversation", job="0.05", jo
 MANY = Scenario(processes=6, messages=6, workload="uniform:fan_out=3", reorder=0.2)
 ALL = Scenario(processes=5, messages=6, workload="broadcast", loss=0.1)
 CUT = Scenario(processes=5, messages=12, workload="uniform:fan_out=2", until_s=0.3)
-QUIET = Scenario(processes=3, messages=4, delay="0", loss=0.0)
+QUIET = Scenario(processes=3, messages=4, delay="0", loss=0.0, sample="state:0,0.1,3+work")
 
 STUDY: dict[str, tuple[Scenario, tuple[str, ...], tuple[int, ...]]] = {
     "lossy": (LOSSY, ("hybrid", "optimal", "tree", "unordered"), (1, 2, 3)),
@@ -51,7 +52,7 @@ STUDY: dict[str, tuple[Scenario, tuple[str, ...], tuple[int, ...]]] = {
 }
 CELLS = pa.schema(
     [
-        *[pa.field(name, pa.string()) for name in ("cell", "protocol")],
+        *[pa.field(name, pa.string()) for name in ("cell", "grid", "protocol")],
         *[pa.field(name, pa.string()) for name in ("workload", "network")],
         *[pa.field(name, pa.int32()) for name in ("processes", "messages")],
         pa.field("seed", pa.int64()),
@@ -104,6 +105,7 @@ def add_cell(study: Tables, name: str, scenario: Scenario) -> None:
     cell = f"{name}-{scenario.protocol}-{scenario.seed}"
     study.cells[cell] = {
         "cell": cell,
+        "grid": f"the grid of {name}",
         "protocol": scenario.protocol,
         "workload": name,
         "network": name,
@@ -350,11 +352,17 @@ def test_peaks(study: Tables) -> None:
     for cell, lives in study.lives.items():
         senders: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
         receivers: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
+        sources: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
+        pairs: dict[Key, list[tuple[float | None, float | None]]] = defaultdict(list)
         for (source, _, target), life in lives.items():
             senders[source].append((life.sent, life.released))
             receivers[target].append((life.arrived, life.delivered))
+            sources[source].append((life.released, life.arrived))
+            pairs[source, 0, target].append((life.released, life.arrived))
         wanted = {
             "in_transit_max": at_once((c.released, c.arrived) for c in lives.values()),
+            "in_transit_source_max": max(map(at_once, sources.values())),
+            "in_transit_pair_max": max(map(at_once, pairs.values())),
             "sender_buffer_max": max(map(at_once, senders.values())),
             "receiver_buffer_max": max(map(at_once, receivers.values())),
         }
@@ -369,6 +377,38 @@ def test_who_buffers_nothing_has_empty_buffers(study: Tables) -> None:
         assert study.measures[f"lossy-optimal-{seed}"]["sender_buffer_max"] == 0
         assert study.measures[f"lossy-unordered-{seed}"]["receiver_buffer_max"] == 0
     assert study.measures["quiet-unordered-8"]["in_transit_max"] == 0
+
+
+def test_speed_ups_are_over_buffer_at_the_same_work(study: Tables) -> None:
+    buffer = study.measures["jobs-buffer-1"]
+    assert buffer["execution_speedup"] == buffer["job_start_speedup"] == 1
+    for which in ("hybrid", "matrix"):
+        found = study.measures[f"jobs-{which}-1"]
+        for name, time in (
+            ("execution_speedup", "execution_time"),
+            ("job_start_speedup", "job_start_mean"),
+        ):
+            ratio = (buffer[time] or 0) / (found[time] or 0)
+            assert found[name] == pytest.approx(ratio)
+            assert ratio != pytest.approx(1)
+    assert study.measures["lossy-hybrid-1"]["execution_speedup"] is None
+    assert study.measures["lossy-hybrid-1"]["job_start_speedup"] is None
+
+
+def test_samples_are_averaged_over_their_moments(study: Tables) -> None:
+    names = measure_sql.SAMPLED
+    for cell, found in study.measures.items():
+        file = study.directory / "events" / cell / "samples.parquet"
+        assert file.exists() == cell.startswith("quiet")
+        noted: dict[str, list[float]] = defaultdict(list)
+        for row in pq.read_table(file).to_pylist() if file.exists() else ():
+            noted[row["measure"]].append(row["value"])
+        for name in names:
+            over = max if name.endswith("_max") else mean
+            wanted = pytest.approx(over(noted[name])) if noted[name] else None
+            assert found[name] == wanted
+        if file.exists():
+            assert [len(noted[name]) for name in names[-4:]] == [3, 3, 1, 1]
 
 
 # Non-causal latency.
@@ -422,7 +462,7 @@ def test_summary(study: Tables) -> None:
     for row in rows:
         cells = groups[row["group"]]
         first = study.cells[cells[0]]
-        for name in ("protocol", "workload", "network", "processes", "messages"):
+        for name in ("grid", "protocol", "workload", "network", "processes", "messages"):
             assert row[name] == first[name]
         all_values = [study.measures[cell][row["measure"]] for cell in cells]
         values = [value for value in all_values if value is not None]
@@ -439,52 +479,6 @@ def test_summary(study: Tables) -> None:
         assert row["low"] == pytest.approx(mean(values) - half, rel=1e-6, abs=1e-9)
         assert row["high"] == pytest.approx(mean(values) + half, rel=1e-6, abs=1e-9)
     assert {row["seeds"] for row in rows} == {0, 1, 2, 3}
-
-
-@pytest.mark.parametrize(
-    ("freedom", "t_95", "t_99"),
-    [
-        (1, 12.706, 63.657),
-        (2, 4.303, 9.925),
-        (3, 3.182, 5.841),
-        (4, 2.776, 4.604),
-        (5, 2.571, 4.032),
-        (9, 2.262, 3.250),
-        (10, 2.228, 3.169),
-        (29, 2.045, 2.756),
-        (30, 2.042, 2.750),
-        (120, 1.980, 2.617),
-    ],
-)
-def test_student_t_is_what_printed_tables_say(
-    freedom: int, t_95: float, t_99: float
-) -> None:
-    assert student_t(freedom) == pytest.approx(t_95, abs=5.1e-4)
-    assert student_t(freedom, 0.99) == pytest.approx(t_99, abs=5.1e-4)
-
-
-@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.9, 0.999])
-def test_student_t_in_closed_form(confidence: float) -> None:
-    assert student_t(1, confidence) == pytest.approx(tan(pi / 2 * confidence), rel=1e-9)
-    two = confidence * sqrt(2 / (1 - confidence**2))
-    assert student_t(2, confidence) == pytest.approx(two, rel=1e-9)
-    normal = NormalDist().inv_cdf((1 + confidence) / 2)
-    assert student_t(20_000, confidence) == pytest.approx(normal, rel=1e-3)
-    for freedom in (1, 2, 3, 8, 33):
-        t = student_t(freedom, confidence)
-        assert central_probability(t, freedom) == pytest.approx(confidence, rel=1e-9)
-
-
-def test_student_t_refuses_what_makes_no_sense() -> None:
-    assert central_probability(0, 3) == 0
-    assert central_probability(inf, 3) == central_probability(inf, 4) == pytest.approx(1)
-    for freedom, confidence in ((0, 0.95), (-1, 0.95), (3, 0.0), (3, 1.0), (3, 95.0)):
-        with pytest.raises(LocalError):
-            student_t(freedom, confidence)
-    with pytest.raises(LocalError):
-        central_probability(1.0, 0)
-    with pytest.raises(LocalError):
-        central_probability(-1.0, 1)
 
 
 # The tables as files.
@@ -620,6 +614,19 @@ def test_bad_input_is_told_in_a_line_and_changes_nothing(
     assert "\n" not in str(raised.value)
     assert (tmp_path / "measures" / "mark").exists()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_events_are_read_once_for_all_tables(study: Tables, spark: SparkSession) -> None:
+    book, *made = plan_tables(spark, study.directory, read_cells(spark, study.directory))
+    try:
+        for frame in made:
+            plan = frame._jdf.queryExecution().executedPlan().toString()
+            assert "InMemoryTableScan" in plan
+            # All that is read from files is read beneath what is persisted.
+            outside = plan.partition("InMemoryRelation")[0]
+            assert "events.parquet" not in outside
+    finally:
+        book.unpersist()
 
 
 def test_no_query_runs_python_for_a_row() -> None:

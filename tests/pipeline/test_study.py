@@ -7,7 +7,7 @@ import pytest
 
 from antecede.errors import ConfigError
 from antecede.pipeline.simulate_cells import pack
-from antecede.pipeline.study import load_study, parse_study
+from antecede.pipeline.study import built_in_studies, load_study, parse_study
 
 FULL: dict[str, Any] = {
     "name": "full",
@@ -100,6 +100,21 @@ def test_groups_differ_in_the_seed_only_and_comparables_in_the_protocol_only() -
         ({"seeds": [-1]}, "seeds[0]"),
         ({"messages": 0}, "messages must be at least 1"),
         ({"mesages": 3}, "unknown key 'mesages'"),
+        ({"memory_gib": "all"}, "memory_gib must be a float"),
+        ({"grids": []}, "grids must be a list of tables"),
+        ({"grids": {"one": {}}}, "grids must be a list of tables"),
+        ({"grids": [3]}, "grids[0] must be a table"),
+        ({"grids": [{}]}, "grids[0].name must be a name"),
+        ({"grids": [{"name": "a"}, {"name": "a"}]}, "grids[1].name: there is a grid 'a'"),
+        ({"grids": [{"name": "a", "size": 3}]}, "unknown key 'grids[0].size'"),
+        ({"grids": [{"name": "a", "sizes": [1]}]}, "grid a: sizes[0] must be a number"),
+        ({"profiles": 3}, "profiles must be a table of tables"),
+        ({"profiles": {"small": {"name": "x"}}}, "unknown key 'profiles.small.name'"),
+        ({"profiles": {"small": {"grids": {"a": 3}}}}, "a must be a table"),
+        ({"networks": ["lan"]}, "networks has no 'lan'"),
+        ({"networks": {"x": {"overlay": "mesh"}}}, "unknown overlay 'mesh'"),
+        ({"workloads": {"x": {"sample": "all"}}}, "'all' is none of links"),
+        ({"protocols": ["hybrid", "hybrid"]}, "the same run"),
         ({"workloads": {"one": {"speed": 3}}}, "unknown key workloads.one.speed"),
         ({"workloads": {"one": 3}}, "workloads.one must be a table"),
         ({"workloads": {}}, "workloads must be a table"),
@@ -115,6 +130,157 @@ def test_an_error_names_the_key_in_one_line(change: dict[str, Any], words: str) 
         parse_study({**FULL, **change})
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+GRIDS: dict[str, Any] = {
+    **FULL,
+    "protocols": ["hybrid"],
+    "workloads": {"one": {"gap": ["0.01", "0.1"], "job": [1, 2]}},
+    "grids": [
+        {"name": "small", "seeds": [7]},
+        {"name": "large", "sizes": [50], "networks": ["wan"], "protocols": ["matrix"]},
+        {"name": "own", "networks": {"here": {"loss": [0.0, 0.5]}}},
+    ],
+    "profiles": {
+        "tiny": {
+            "messages": 2,
+            "seeds": 1,
+            "grids": {"large": {"sizes": [9]}, "own": {"left_out": True}},
+        },
+        "none": {"grids": {name: {"left_out": True} for name in ("small", "large", "own")}},
+        "lost": {"grids": {"lage": {}}},
+    },
+}
+
+
+def test_grids_have_keys_of_their_own_in_place_of_the_files() -> None:
+    study = parse_study(GRIDS)
+    found = {
+        (c.grid, c.scenario.protocol, c.network, c.scenario.processes, c.scenario.seed)
+        for c in study.cells
+    }
+    wanted = {
+        ("small", "hybrid", net, size, 7) for net in ("lan", "wan") for size in (3, 5)
+    }
+    wanted |= {("large", "matrix", "wan", 50, seed) for seed in (0, 1)}
+    wanted |= {
+        ("own", "hybrid", f"here loss={loss}", size, seed)
+        for loss in ("0.0", "0.5")
+        for size in (3, 5)
+        for seed in (0, 1)
+    }
+    assert found == wanted
+    assert {c.scenario.loss for c in study.cells if c.grid == "own"} == {0.0, 0.5}
+
+
+def test_a_list_of_values_makes_a_variant_of_each() -> None:
+    variants = {
+        (c.workload, c.scenario.gap, c.scenario.job) for c in parse_study(GRIDS).cells
+    }
+    assert variants == {
+        (f"one gap={gap} job={job}", gap, str(job))
+        for gap in ("0.01", "0.1")
+        for job in (1, 2)
+    }
+
+
+def test_a_grid_is_in_the_group_the_comparable_and_the_id() -> None:
+    twice = {**FULL, "grids": [{"name": "a"}, {"name": "b"}]}
+    cells = parse_study(twice).cells
+    for name in ("id", "group", "comparable"):
+        a, b = ({getattr(c, name) for c in cells if c.grid == grid} for grid in "ab")
+        assert not a & b
+    assert len({c.id for c in cells}) == len(cells)
+
+
+def test_a_profile_changes_the_files_keys_and_those_of_grids() -> None:
+    study = parse_study(GRIDS, "tiny")
+    assert study.profile == "tiny"
+    assert {c.scenario.messages for c in study.cells} == {2}
+    found = {(c.grid, c.scenario.processes, c.scenario.seed) for c in study.cells}
+    # The grid's own seeds are before the profile's.
+    assert found == {("small", 3, 7), ("small", 5, 7), ("large", 9, 0)}
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ("tny", "no profile 'tny'; there are: tiny, none, lost"),
+        ("none", "leaves out every grid"),
+        ("lost", "profiles.lost.grids.lage: there is no such grid"),
+    ],
+)
+def test_a_profile_that_cannot_be_is_told(profile: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        parse_study(GRIDS, profile)
+
+
+def test_what_would_not_fit_is_told_and_not_run() -> None:
+    table = {**FULL, "protocols": ["matrix", "hybrid"], "sizes": [4, 10_000]}
+    study = parse_study({**table, "workloads": {"one": {"workload": "pipeline"}}})
+    assert {(c.scenario.protocol, c.scenario.processes) for c in study.too_large} == {
+        ("matrix", 10_000)
+    }
+    assert len(study.cells) == 3 * len(study.too_large)
+    assert all("needs about" in cell.too_large for cell in study.too_large)
+    assert not {c.id for c in study.cells} & {c.id for c in study.too_large}
+    roomy = parse_study({**table, "workloads": {"one": {}}, "memory_gib": 1000})
+    assert not roomy.too_large
+
+
+@pytest.mark.parametrize("name", built_in_studies())
+def test_built_in_studies_can_be_run_whole_and_reduced(name: str) -> None:
+    whole = load_study(name)
+    assert whole.name == name
+    assert whole.title == built_in_studies()[name]
+    assert whole.left_out == ()
+    for cell in whole.cells:
+        assert cell.scenario.command().startswith("antecede simulate")
+    if name == "quick":
+        assert sum(cell.estimate.copies for cell in whole.cells) < 600_000
+        return
+    reduced = load_study(name, "reduced")
+    assert reduced.profile == "reduced"
+    assert sum(c.weight for c in reduced.cells) < sum(c.weight for c in whole.cells) / 3
+
+
+def test_the_papers_studies_have_the_papers_settings() -> None:
+    fig4 = load_study("cykas-fig4").cells
+    assert {c.scenario.processes for c in fig4} == {25, 50, 100, 200, 500}
+    assert {c.scenario.bandwidth for c in fig4} == {2e4, 1e5, 1e6, 1e7}
+    assert {(c.scenario.delay, c.scenario.messages) for c in fig4} == {("0.005", 100)}
+    fig5 = load_study("cykas-fig5").cells
+    assert {c.scenario.job for c in fig5} == {"0.0005", "0.005", "0.0125", "0.025", "0.05"}
+    assert {c.scenario.gap for c in fig5} == {"0.001", "0.01", "0.1", "1"}
+    assert {c.scenario.job_share for c in fig5} == {0.1}
+    fig6 = load_study("cykas-fig6").cells
+    assert {c.scenario.job_share for c in fig6} == {0.0, 0.1}
+    for cell in fig5 + fig6:
+        assert (cell.scenario.processes, cell.scenario.bandwidth) == (100, 50_000)
+    fig7 = load_study("pc-fig7").cells
+    assert {c.scenario.processes for c in fig7} == {1000, 10_000}
+    assert {"0.1", "1", "5"} <= {c.scenario.delay for c in fig7}
+    assert {c.scenario.reliable for c in fig4 + fig5 + fig6 + fig7} == {True}
+    large = load_study("microservices")
+    assert {c.scenario.processes for c in large.cells} == {10, 100, 1000, 10_000}
+    assert {c.scenario.loss for c in large.cells} == {0.0, 0.01, 0.05}
+    assert {c.scenario.protocol for c in large.too_large} == {"matrix"}
+
+
+def test_every_grid_of_quick_is_one_of_another_study() -> None:
+    others = {
+        cell.grid
+        for name in built_in_studies()
+        if name != "quick"
+        for cell in (*load_study(name).cells, *load_study(name).too_large)
+    }
+    quick = load_study("quick")
+    assert {cell.grid for cell in (*quick.cells, *quick.too_large)} <= others
+
+
+def test_a_name_that_there_is_not_gets_those_that_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"no study 'quik'; there are: .*quick"):
+        load_study("quik")
 
 
 def test_what_is_missing_is_named() -> None:

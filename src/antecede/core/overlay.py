@@ -41,7 +41,7 @@ from antecede.core.encoding import (
 )
 from antecede.core.flood import checked_peer
 from antecede.core.preventive import Preventive
-from antecede.core.setting import Setting
+from antecede.core.setting import LINGER_S, Setting
 from antecede.core.spray import Spray, SprayFrame, read_spray
 from antecede.errors import ConfigError, LocalError, PeerError
 
@@ -65,10 +65,6 @@ Links = Sequence[Sequence[int]]
 FIRST_OF_SPRAY: Final = 8
 LINKED: Final = 12
 UNLINKED: Final = 13
-LINGER_S: Final = 30.0
-"""How long a link outlives its place in the view: two time-outs of ``preventive``, so that
-a ping whose mediator has crashed can go another way before the old link is gone. With less
-than one, a process may be cut off when several others crash at once."""
 
 
 # Fixed overlays.
@@ -485,4 +481,4 @@ def on_overlay(inner: ProcessBase, setting: Setting) -> ProcessBase:
         period_s=setting.exchange_s,
         until_s=setting.exchange_until_s,
     )
-    return Sampled(inner, spray, incoming=incoming)
+    return Sampled(inner, spray, incoming=incoming, linger_s=setting.linger_s)

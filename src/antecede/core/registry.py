@@ -220,6 +220,7 @@ BY_TOPOLOGY: Final = (
                 place,
                 first_links(place, setting),
                 newcomer=place in setting.newcomers,
+                timeout_s=setting.ping_timeout_s,
             ),
             setting,
         ),

@@ -2,12 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from antecede.core.contract import ProcessId
 from antecede.core.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["Setting"]
+__all__ = ["LINGER_S", "Setting"]
+
+LINGER_S: Final = 30.0
+"""How long a link outlives its place in the view: two time-outs of ``preventive``, so that
+a ping whose mediator has crashed can go another way before the old link is gone. With less
+than one, a process may be cut off when several others crash at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,11 @@ class Setting:
     an overlay that stays as it is."""
     exchange_until_s: float = 1e999
     """From this time on, no more exchanges begin, so that a run comes to an end."""
+    linger_s: float = LINGER_S
+    """Under Spray: how long a link outlives its place in the view."""
+    ping_timeout_s: float = 15.0
+    """How long ``preventive`` waits for the first pong of a new link; a ping in vain costs
+    more than a late one, so it is to be longer than three hops take."""
     silence_s: float = 0.05
     """After how long a silent process of ``newtop`` makes itself heard."""
     seed: int = 0

@@ -45,7 +45,7 @@ from antecede.core.registry import protocols
 from antecede.errors import ConfigError, InternalError
 from antecede.pipeline import measure_sql
 from antecede.pipeline.intervals import student_t
-from antecede.trace.schema import EVENTS_NAME, SCHEMA
+from antecede.trace.schema import EVENTS_NAME, SAMPLES_NAME, SAMPLES_SCHEMA, SCHEMA
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,8 +60,10 @@ __all__ = [
     "copies",
     "ledger",
     "measures",
+    "plan_tables",
     "read_cells",
     "read_events",
+    "read_samples",
     "spark_schema",
     "summary",
     "write_measures",
@@ -98,6 +100,7 @@ SUMMARY_SCHEMA = pa.schema(
     [
         pa.field("group", pa.string()),
         # What all cells of the group have in common.
+        pa.field("grid", pa.string()),
         pa.field("protocol", pa.string()),
         pa.field("workload", pa.string()),
         pa.field("network", pa.string()),
@@ -147,7 +150,19 @@ MEASURES: dict[str, Measure] = {
     ),
     "job_start_mean": Measure(unit="s", meaning="from 0 to the start of a job, mean"),
     "throughput": Measure(unit="copies/s", meaning="copies delivered by execution time"),
+    "execution_speedup": Measure(
+        unit="times", meaning="execution time of buffer at the same work, by this one's"
+    ),
+    "job_start_speedup": Measure(
+        unit="times", meaning="mean job start of buffer at the same work, by this one's"
+    ),
     "in_transit_max": Measure(unit="copies", meaning="released and not arrived, at once"),
+    "in_transit_source_max": Measure(
+        unit="copies", meaning="released and not arrived, at once, of one source"
+    ),
+    "in_transit_pair_max": Measure(
+        unit="copies", meaning="released and not arrived, at once, of one source and target"
+    ),
     "sender_buffer_max": Measure(
         unit="copies", meaning="sent and not released, at once, at one source"
     ),
@@ -164,16 +179,31 @@ MEASURES: dict[str, Measure] = {
     "retransmissions": Measure(unit="frames", meaning="transmitted again, hop by hop"),
     "relays": Measure(unit="frames", meaning="passed on for another process"),
     "drops": Measure(unit="frames", meaning="lost by the network"),
+    # Only of runs that were sampled.
+    "links": Measure(unit="links", meaning="of a process on the overlay, safe or not"),
+    "unsafe_links": Measure(unit="links", meaning="of a process, not to be used yet"),
+    "mean_path": Measure(unit="hops", meaning="fewest along safe links, to anybody, mean"),
+    "unreached": Measure(unit="share", meaning="of processes that no safe way leads to"),
+    "view_links": Measure(unit="links", meaning="of a process, to and from views only"),
+    "view_mean_path": Measure(unit="hops", meaning="the same as mean_path along these"),
+    "state_numbers_mean": Measure(unit="numbers", meaning="kept by a process, mean"),
+    "state_numbers_max": Measure(unit="numbers", meaning="kept by a process, most"),
+    "sender_work_us": Measure(
+        unit="µs", meaning="of processor time per message sent, at its source"
+    ),
+    "receiver_work_us": Measure(
+        unit="µs", meaning="of processor time per message that arrived, at its target"
+    ),
 }
 """Every measure, in the order in which to show them."""
 
 
-def spark_schema() -> "StructType":
-    """Return the schema of the events as Spark has it, where any column may be null."""
+def spark_schema(schema: pa.Schema = SCHEMA) -> "StructType":
+    """Return a schema, that of the events, as Spark has it; any column may be null."""
     from pyspark.sql.types import StructField, StructType
 
     return StructType(
-        [StructField(field.name, _spark_type(field.type)) for field in SCHEMA]
+        [StructField(field.name, _spark_type(field.type)) for field in schema]
     )
 
 
@@ -186,6 +216,15 @@ def read_events(spark: "SparkSession", directory: Path) -> "DataFrame":
     return spark.read.schema(spark_schema()).parquet(pattern)
 
 
+def read_samples(spark: "SparkSession", directory: Path) -> "DataFrame":
+    """Read what the finished cells of a study noted of their processes."""
+    schema = spark_schema(SAMPLES_SCHEMA)
+    if not any(directory.glob(f"events/[!.]*/{SAMPLES_NAME}")):
+        return spark.createDataFrame([], schema)
+    pattern = f"{_address(directory)}/events/[^.]*/{SAMPLES_NAME}"
+    return spark.read.schema(schema).parquet(pattern)
+
+
 def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
     """Read a study's table of cells; raise ConfigError if it has none."""
     path = directory / "cells.parquet"
@@ -195,7 +234,7 @@ def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
 
 
 def ledger(spark: "SparkSession", events: "DataFrame", cells: "DataFrame") -> "DataFrame":
-    """Return what all tables are made from; persist it if you make more than one."""
+    """Return what all tables are made from; see :func:`plan_tables` before persisting."""
     relaying = [info.name for info in protocols() if info.capabilities.relays]
     names = ", ".join(f"'{name}'" for name in relaying)
     relays = cells.selectExpr(
@@ -213,8 +252,12 @@ def copies(spark: "SparkSession", ledger: "DataFrame") -> "DataFrame":
     return found.select(*COPIES_SCHEMA.names)
 
 
-def measures(spark: "SparkSession", ledger: "DataFrame") -> "DataFrame":
-    """Return the table ``measures``."""
+def measures(
+    spark: "SparkSession", ledger: "DataFrame", samples: "DataFrame | None" = None
+) -> "DataFrame":
+    """Return the table ``measures``; ``samples`` are those of :func:`read_samples`."""
+    if samples is None:
+        samples = spark.createDataFrame([], spark_schema(SAMPLES_SCHEMA))
     found = spark.sql(measure_sql.COPIES, ledger=ledger)
     compared = spark.sql(measure_sql.COMPARED, copies=found)
     wide = spark.sql(
@@ -222,9 +265,27 @@ def measures(spark: "SparkSession", ledger: "DataFrame") -> "DataFrame":
         statistics=spark.sql(measure_sql.STATISTICS, compared=compared),
         peaks=spark.sql(measure_sql.PEAKS, copies=found),
         totals=spark.sql(measure_sql.TOTALS, ledger=ledger),
+        sampled=spark.sql(measure_sql.SAMPLES, samples=samples),
     )
     values = [f"CAST({name} AS DOUBLE) AS {name}" for name in MEASURES]
     return wide.selectExpr("cell", *values).unpivot("cell", None, "measure", "value")
+
+
+def plan_tables(
+    spark: "SparkSession", directory: Path, cells: "DataFrame"
+) -> "tuple[DataFrame, DataFrame, DataFrame]":
+    """Return the ledger, persisted, and ``copies`` and ``measures``, made from it.
+
+    Unpersist the ledger when both are written.
+    """
+    from pyspark import StorageLevel
+
+    book = ledger(spark, read_events(spark, directory), cells)
+    found = copies(spark, book)
+    measured = measures(spark, book, read_samples(spark, directory))
+    # Not before: a query by text has views of its inputs, and to drop a view is to forget
+    # what was persisted of it.
+    return book.persist(StorageLevel.DISK_ONLY), found, measured
 
 
 def summary(
@@ -257,21 +318,15 @@ def write_measures(spark: "SparkSession", directory: Path) -> None:
             cannot be written to.
     """
     from py4j.protocol import Py4JJavaError
-    from pyspark import StorageLevel
     from pyspark.errors import PySparkException
 
     directory = directory.resolve()
     try:
-        cells = read_cells(spark, directory).persist()
-        book = ledger(spark, read_events(spark, directory), cells)
-        book = book.persist(StorageLevel.DISK_ONLY)
+        cells = read_cells(spark, directory)
+        book, all_copies, all_measures = plan_tables(spark, directory, cells)
         try:
-            _write(copies(spark, book), directory / "copies", COPIES_SCHEMA)
-            _write(
-                measures(spark, book).repartition(1),
-                directory / "measures",
-                MEASURES_SCHEMA,
-            )
+            _write(all_copies, directory / "copies", COPIES_SCHEMA)
+            _write(all_measures.repartition(1), directory / "measures", MEASURES_SCHEMA)
         finally:
             book.unpersist()
         written = spark.read.parquet(_address(_partial(directory / "measures")))
@@ -280,7 +335,6 @@ def write_measures(spark: "SparkSession", directory: Path) -> None:
             directory / "summary",
             SUMMARY_SCHEMA,
         )
-        cells.unpersist()
         for name in ("copies", "measures", "summary"):
             _replace(directory / name)
     except (Py4JJavaError, PySparkException) as error:

@@ -5,7 +5,8 @@ events are read once, for the ledger, and everything else is made from that::
 
     events ──► ledger ──► copies ──► compared ──► statistics ──┐
                  │           └─────► peaks ────────────────────┼──► wide
-                 └──► totals ──────────────────────────────────┘
+                 └──► totals ──────────────────────────────────┤
+    samples ───────────────────────────────────────────────────┘
 
 Rows are moved between tasks only once: the ledger's are put together by ``comparable``,
 so that a run and all that it is compared with are in one place, and every later grouping
@@ -19,6 +20,8 @@ __all__ = [
     "LIVES",
     "PEAKS",
     "QUANTITIES",
+    "SAMPLED",
+    "SAMPLES",
     "SEEDS_MAX",
     "STATISTICS",
     "SUMMARY",
@@ -219,10 +222,12 @@ WITH spans AS (
   SELECT comparable, run, place, process, start, end
   FROM {copies}
   LATERAL VIEW stack(
-    3,
-    'transit', -1, released, arrived,
-    'sender', source, sent, released,
-    'receiver', target, arrived, delivered
+    5,
+    'transit', -1L, released, arrived,
+    'source', CAST(source AS BIGINT), released, arrived,
+    'pair', shiftleft(CAST(source AS BIGINT), 32) + target, released, arrived,
+    'sender', CAST(source AS BIGINT), sent, released,
+    'receiver', CAST(target AS BIGINT), arrived, delivered
   ) AS place, process, start, end
   WHERE start IS NOT NULL AND NOT start <=> end
 ),
@@ -244,6 +249,8 @@ levels AS (
 SELECT
   comparable, run,
   max(level) FILTER (WHERE place = 'transit') AS in_transit_max,
+  max(level) FILTER (WHERE place = 'source') AS in_transit_source_max,
+  max(level) FILTER (WHERE place = 'pair') AS in_transit_pair_max,
   max(level) FILTER (WHERE place = 'sender') AS sender_buffer_max,
   max(level) FILTER (WHERE place = 'receiver') AS receiver_buffer_max
 FROM levels
@@ -277,13 +284,46 @@ GROUP BY comparable, run
 """
 """What there is to say about the events of a run."""
 
+SAMPLED = (
+    "links",
+    "unsafe_links",
+    "mean_path",
+    "unreached",
+    "view_links",
+    "view_mean_path",
+    "state_numbers_mean",
+    "state_numbers_max",
+    "sender_work_us",
+    "receiver_work_us",
+)
+"""What a probe may note; over its moments, means and the largest of the largest."""
+
+
+def _sampled(name: str) -> str:
+    over = "max" if name.endswith("_max") else "avg"
+    return f"{over}(value) FILTER (WHERE measure = '{name}') AS {name}"
+
+
+SAMPLES = f"""
+SELECT
+  run,
+  {", ".join(_sampled(name) for name in SAMPLED)}
+FROM {{samples}}
+GROUP BY run
+"""
+"""What there is to say about the samples of a run."""
+
 WIDE = f"""
 WITH compared AS (
   SELECT
     *,
-    bool_or(protocol IN ('optimal', 'matrix')) OVER (PARTITION BY comparable)
-      AS has_reference
+    bool_or(protocol IN ('optimal', 'matrix')) OVER same AS has_reference,
+    max(CASE WHEN protocol = 'buffer' THEN execution_time END) OVER same
+      AS buffer_execution_time,
+    max(CASE WHEN protocol = 'buffer' THEN job_start_mean END) OVER same
+      AS buffer_job_start_mean
   FROM {{totals}}
+  WINDOW same AS (PARTITION BY comparable)
 )
 SELECT
   run AS cell,
@@ -297,14 +337,20 @@ SELECT
   execution_time,
   job_start_mean,
   coalesce(latency.count, 0) / nullif(execution_time, 0.0D) AS throughput,
+  buffer_execution_time / nullif(execution_time, 0.0D) AS execution_speedup,
+  buffer_job_start_mean / nullif(job_start_mean, 0.0D) AS job_start_speedup,
   coalesce(in_transit_max, 0) AS in_transit_max,
+  coalesce(in_transit_source_max, 0) AS in_transit_source_max,
+  coalesce(in_transit_pair_max, 0) AS in_transit_pair_max,
   coalesce(sender_buffer_max, 0) AS sender_buffer_max,
   coalesce(receiver_buffer_max, 0) AS receiver_buffer_max,
   control_frames, control_bytes, metadata_bytes_total, payload_bytes_total,
-  retransmissions, relays, drops
+  retransmissions, relays, drops,
+  {", ".join(SAMPLED)}
 FROM compared
 LEFT JOIN {{statistics}} USING (comparable, run)
 LEFT JOIN {{peaks}} USING (comparable, run)
+LEFT JOIN {{sampled}} USING (run)
 """
 """One row per run, one column per measure."""
 
@@ -314,7 +360,7 @@ SEEDS_MAX = "SELECT max(n) FROM (SELECT count(*) AS n FROM {cells} GROUP BY `gro
 SUMMARY = """
 WITH statistics AS (
   SELECT
-    `group`,
+    `group`, any_value(grid) AS grid,
     any_value(protocol) AS protocol, any_value(workload) AS workload,
     any_value(network) AS network, any_value(processes) AS processes,
     any_value(messages) AS messages,
@@ -326,7 +372,7 @@ WITH statistics AS (
   GROUP BY `group`, measure
 )
 SELECT
-  `group`, protocol, workload, network, processes, messages, measure, seeds, mean,
+  `group`, grid, protocol, workload, network, processes, messages, measure, seeds, mean,
   deviation,
   mean - t * deviation / sqrt(seeds) AS low,
   mean + t * deviation / sqrt(seeds) AS high

@@ -23,26 +23,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.errors import ConfigError
+from antecede.pipeline.cells_table import CELLS_SCHEMA, cell_row
 from antecede.pipeline.study import Cell, Study
 from antecede.trace.oracle import Property
 from antecede.trace.schema import EVENTS_NAME
 
-__all__ = ["CELLS_SCHEMA", "Place"]
-
-CELLS_SCHEMA = pa.schema(
-    [
-        pa.field("cell", pa.string(), nullable=False),
-        pa.field("protocol", pa.string(), nullable=False),
-        pa.field("workload", pa.string(), nullable=False),
-        pa.field("network", pa.string(), nullable=False),
-        pa.field("processes", pa.int32(), nullable=False),
-        pa.field("messages", pa.int32(), nullable=False),
-        pa.field("seed", pa.int64(), nullable=False),
-        pa.field("group", pa.string(), nullable=False),
-        pa.field("comparable", pa.string(), nullable=False),
-        pa.field("command", pa.string(), nullable=False),
-    ]
-)
+__all__ = ["Place"]
 
 
 class Place:
@@ -76,8 +62,8 @@ class Place:
             self.events.mkdir(exist_ok=True)
             self.errors.mkdir(exist_ok=True)
             self.verdicts.mkdir(exist_ok=True)
-            _write(note, json.dumps({"name": study.name, "cells": len(study.cells)}))
-            self._write_cells(study.cells)
+            _write(note, json.dumps(_note(study)))
+            self._write_cells((*study.cells, *study.too_large))
             return self._remove_stale({cell.id for cell in study.cells})
         except OSError as error:
             where = error.filename or self.directory
@@ -120,21 +106,7 @@ class Place:
         partial.rename(part)
 
     def _write_cells(self, cells: Iterable[Cell]) -> None:
-        rows = [
-            {
-                "cell": cell.id,
-                "protocol": cell.scenario.protocol,
-                "workload": cell.workload,
-                "network": cell.network,
-                "processes": cell.scenario.processes,
-                "messages": cell.scenario.messages,
-                "seed": cell.scenario.seed,
-                "group": cell.group,
-                "comparable": cell.comparable,
-                "command": cell.scenario.command(),
-            }
-            for cell in cells
-        ]
+        rows = [cell_row(cell) for cell in cells]
         partial = self.directory / "cells.partial"
         pq.write_table(pa.Table.from_pylist(rows, schema=CELLS_SCHEMA), partial)
         partial.rename(self.directory / "cells.parquet")
@@ -159,6 +131,17 @@ class Place:
                 self.add_verdicts(table.filter(pa.array(keep)))
                 part.unlink()
         return stale
+
+
+def _note(study: Study) -> dict[str, object]:
+    """Return what there is to say about a study as a whole."""
+    return {
+        "name": study.name,
+        "title": study.title,
+        "profile": study.profile,
+        "cells": len(study.cells),
+        "left_out": study.left_out,
+    }
 
 
 def _write(path: Path, text: str) -> None:

@@ -67,19 +67,25 @@ REPAIRS = {
     r"SparkContext was shut down|stopped SparkContext": "the Spark cluster went away",
 }
 """What an error of Spark may say, and what to tell the user."""
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:+IgnoreUnrecognizedVMOptions"
-"""For small and short jobs: a third off the start. Long jobs spend their time in Python."""
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions"
+"""The collector that starts fastest, and needs the fewest threads."""
+BRIEF_OPTIONS = "-XX:TieredStopAtLevel=1"
+"""Java compiles in haste: a second off the start, but measuring takes thrice as long."""
 
 
 @contextmanager
 def open_session(
-    given: "SparkSession | str | None" = None, *, cores: int | None = None
+    given: "SparkSession | str | None" = None,
+    *,
+    cores: int | None = None,
+    brief: bool = False,
 ) -> Iterator["SparkSession"]:
     """Yield a session; one that was started here is stopped afterwards.
 
     Args:
         given: A session to use, a master's URL, or None for local Spark.
         cores: How many cores local Spark uses; None for all.
+        brief: There will be seconds of work, not minutes.
 
     Raises:
         ConfigError: There is no PySpark, no Java, or no such master.
@@ -104,7 +110,7 @@ def open_session(
             started: SparkSession | None = None
             try:
                 with interrupt_waits():
-                    started = _start(given or f"local[{count}]", count, scratch)
+                    started = _start(given or f"local[{count}]", count, scratch, brief)
                 with interrupt_cancels(started.sparkContext.cancelAllJobs), _in_one_line():
                     yield started
             finally:
@@ -151,13 +157,15 @@ def _in_one_line() -> Iterator[None]:
         raise
 
 
-def _start(master: str, cores: int, scratch: Path) -> "SparkSession":
+def _start(master: str, cores: int, scratch: Path, brief: bool) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     local = master.startswith("local")
     log = scratch / "log4j2.properties"
     log.write_text(QUIET, encoding="utf-8")
     options = f"-Dlog4j2.configurationFile={log.as_uri()} {JAVA_OPTIONS}"
+    if brief:
+        options += f" {BRIEF_OPTIONS}"
     builder = (
         SparkSession.builder.master(master)
         .appName("antecede")

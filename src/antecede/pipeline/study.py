@@ -3,6 +3,7 @@
 It is a TOML file::
 
     name = "lan-or-wan"
+    title = "What distance costs"   # a line for people; may be left out
     protocols = ["hybrid", "cykas", "matrix"]
     sizes = [10, 100]        # processes
     seeds = 5                # or a list of them
@@ -10,14 +11,28 @@ It is a TOML file::
 
     [workloads.steady]
     workload = "uniform"     # as for `antecede simulate`; also gap, size, job, job_share
-    gap = "exponential:0.02"
+    gap = ["0.01", "0.1"]    # a list makes a variant for each: "steady gap=0.01"
 
     [networks.wan]
     delay = "lognormal:0.05,0.5"   # also bandwidth, loss, duplicate, reorder, reliable
     loss = 0.01
 
-Every combination is a *cell*, one run, with an id that depends on what is run and on
-nothing else. A combination that a protocol cannot serve is left out.
+Every combination is a *cell*, one run, with an id that depends on what is run, and on the
+name of its grid, and on nothing else. A combination that a protocol cannot serve is left
+out. A cell whose state would take more than ``memory_gib`` (4 unless set) by
+:func:`antecede.pipeline.capacity.estimate` is in the table of cells, but not run.
+
+A file may have several grids, each with keys of its own in place of the file's, and
+profiles, which change the file's keys or those of a grid to make a smaller study of it::
+
+    [[grids]]
+    name = "large"
+    sizes = [1000, 10000]
+    networks = ["wan"]       # a list of names chooses among the file's
+
+    [profiles.reduced]
+    seeds = 1
+    grids.large.sizes = [1000]     # grids.NAME.left_out = true leaves a grid out
 """
 
 import json
@@ -25,29 +40,34 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
+from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
+from antecede.pipeline.capacity import Estimate, estimate
+from antecede.pipeline.study_file import (
+    NETWORK_KEYS,
+    WORKLOAD_KEYS,
+    Grid,
+    checked,
+    counts,
+    layered,
+    seeds,
+    strings,
+    variants,
+)
+from antecede.sim.overlays import overlay_parameters
 from antecede.sim.runner import check_able
 from antecede.sim.simulate import Scenario
 
-__all__ = ["Cell", "Study", "load_study", "parse_study"]
+__all__ = ["Cell", "Study", "built_in_studies", "load_study", "parse_study"]
 
-T = TypeVar("T")
-
-WORKLOAD_KEYS = {"workload": str, "gap": str, "size": str, "job": str, "job_share": float}
-NETWORK_KEYS = {
-    "delay": str,
-    "bandwidth": float,
-    "loss": float,
-    "duplicate": float,
-    "reorder": float,
-    "reliable": bool,
-}
-TOP_KEYS = ("name", "protocols", "sizes", "seeds", "messages", "until_s")
 ID_BYTES = 6
+MEMORY_GIB = 4.0
+"""What a cell may take unless the study says otherwise: two at once fit into a laptop."""
+GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,31 +80,36 @@ class Cell:
     network: str
     """Its name in the study."""
     scenario: Scenario
+    grid: str = ""
+    """The name of its grid; empty where the study has none."""
+    too_large: str = ""
+    """Why it is not run, if so."""
 
     @property
     def group(self) -> str:
         """Everything but the seed."""
         scenario = self.scenario
         size = f"{scenario.processes}x{scenario.messages}"
-        return f"{scenario.protocol} {self.workload} {self.network} {size}"
+        words = (self.grid, scenario.protocol, self.workload, self.network, size)
+        return " ".join(word for word in words if word)
 
     @property
     def comparable(self) -> str:
         """Everything but the protocol: the same work on the same network."""
         scenario = self.scenario
         size = f"{scenario.processes}x{scenario.messages}"
-        return f"{self.workload} {self.network} {size} {scenario.seed}"
+        words = (self.grid, self.workload, self.network, size, str(scenario.seed))
+        return " ".join(word for word in words if word)
+
+    @property
+    def estimate(self) -> Estimate:
+        """What it takes, roughly."""
+        return estimate(self.scenario)
 
     @property
     def weight(self) -> float:
-        """How much work it is, roughly: copies of messages times what each costs."""
-        scenario = self.scenario
-        copies = float(scenario.processes * scenario.messages)
-        if scenario.workload.startswith("broadcast"):
-            copies *= scenario.processes
-        if scenario.protocol == "matrix":
-            copies *= 1 + scenario.processes**2 / 3000
-        return copies
+        """How much work it is, roughly: for sharing cells out evenly."""
+        return self.estimate.seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,44 +118,100 @@ class Study:
 
     name: str
     cells: tuple[Cell, ...]
+    """What is run."""
     left_out: tuple[str, ...]
     """Combinations that a protocol cannot serve, each with the reason."""
+    title: str = ""
+    """A line for people."""
+    profile: str = ""
+    """Which of its profiles this is; empty for the whole study."""
+    too_large: tuple[Cell, ...] = ()
+    """What is not run, because it would not fit: each cell says why."""
 
 
-def load_study(path: Path) -> Study:
-    """Read a study from its file, or raise ConfigError, which names the key."""
+def built_in_studies() -> dict[str, str]:
+    """Return the names of the studies that come with antecede, each with its title."""
+    found: dict[str, str] = {}
+    for path in files("antecede").joinpath("studies").iterdir():
+        if path.name.endswith(".toml"):
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            found[path.name.removesuffix(".toml")] = str(table.get("title", ""))
+    return dict(sorted(found.items()))
+
+
+def load_study(which: Path | str, profile: str | None = None) -> Study:
+    """Read a study from its file, or a built-in one by its name.
+
+    Raise ConfigError, which names the key, if it cannot be; a name that there is not gets
+    those that there are.
+    """
+    text = str(which)
+    if "/" in text or text.endswith(".toml"):
+        try:
+            content = Path(which).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot read {text}: {error.strerror}") from error
+    else:
+        known = built_in_studies()
+        if text not in known:
+            raise ConfigError(
+                f"no study {text!r}; there are: {', '.join(known)};"
+                " a file's name ends in .toml"
+            )
+        path = files("antecede").joinpath("studies", f"{text}.toml")
+        content = path.read_text(encoding="utf-8")
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        return parse_study(tomllib.loads(text))
+        return parse_study(tomllib.loads(content), profile)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
+        raise ConfigError(f"{text} is not TOML: {error}") from error
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+        raise ConfigError(f"{text}: {error}") from error
 
 
-def parse_study(table: Mapping[str, object]) -> Study:
+def parse_study(table: Mapping[str, object], profile: str | None = None) -> Study:
     """Make a study from what the file says, or raise ConfigError, which names the key."""
-    for key in table:
-        if key not in (*TOP_KEYS, "workloads", "networks"):
-            raise ConfigError(f"unknown key {key!r}")
-    name = _checked(table, "name", str, None)
+    grids = layered(table, profile)
+    name = checked(table, "name", str, None)
     if not name:
         raise ConfigError("name must not be empty")
-    protocols = _strings(table, "protocols")
-    sizes = _numbers(table, "sizes", least=2)
-    seeds = _seeds(table)
-    base = Scenario(messages=_checked(table, "messages", int, 20))
-    if base.messages < 1:
-        raise ConfigError(f"messages must be at least 1, got {base.messages}")
-    if "until_s" in table:
-        base = replace(base, until_s=_checked(table, "until_s", float, None))
-    workloads = _variants(table, "workloads", WORKLOAD_KEYS, base)
-    networks = _variants(table, "networks", NETWORK_KEYS, base)
     cells: list[Cell] = []
     left_out: list[str] = []
+    for grid, keys in grids.items():
+        try:
+            _expand(grid, keys, cells, left_out)
+        except ConfigError as error:
+            if not grid:
+                raise
+            raise ConfigError(f"grid {grid}: {error}") from error
+    ids: set[str] = set()
+    for cell in cells:
+        if cell.id in ids:
+            raise ConfigError(f"two cells are the same run: {cell.group}")
+        ids.add(cell.id)
+    return Study(
+        name=name,
+        cells=tuple(cell for cell in cells if not cell.too_large),
+        left_out=tuple(left_out),
+        title=checked(table, "title", str, ""),
+        profile=profile or "",
+        too_large=tuple(cell for cell in cells if cell.too_large),
+    )
+
+
+def _expand(grid: str, keys: Grid, cells: list[Cell], left_out: list[str]) -> None:
+    """Add the cells of a grid."""
+    protocols = strings(keys, "protocols")
+    sizes = counts(keys, "sizes", least=2)
+    seed_list = seeds(keys)
+    memory = checked(keys, "memory_gib", float, MEMORY_GIB)
+    base = Scenario(messages=checked(keys, "messages", int, 20))
+    if base.messages < 1:
+        raise ConfigError(f"messages must be at least 1, got {base.messages}")
+    if "until_s" in keys:
+        base = replace(base, until_s=checked(keys, "until_s", float, None))
+    workloads = variants(keys, "workloads", WORKLOAD_KEYS, base)
+    networks = variants(keys, "networks", NETWORK_KEYS, base)
+    where = f"{grid}: " if grid else ""
     for which in protocols:
         protocol(which)  # Raises if there is none of that name.
         before = len(cells)
@@ -140,105 +221,40 @@ def parse_study(table: Mapping[str, object]) -> Study:
                 try:
                     check_able(protocol(which), trial.make_workload(), None)
                 except ConfigError as error:
-                    left_out.append(f"{which} on {workload}, {size} processes: {error}")
+                    note = f"{where}{which} on {workload}, {size} processes: {error}"
+                    left_out.append(note)
                     continue
                 for network, changes in networks.items():
-                    for seed in seeds:
+                    for seed in seed_list:
                         scenario = replace(trial, seed=seed, **_differences(changes))
                         scenario.make_network()  # Raises if a value is out of range.
-                        cells.append(_cell(scenario, workload, network))
+                        overlay_parameters(scenario.overlay)
+                        scenario.make_probe()
+                        cells.append(_cell(scenario, grid, workload, network, memory))
         if len(cells) == before:
             raise ConfigError(f"protocols: {which} can serve none of the workloads")
-    return Study(name=name, cells=tuple(cells), left_out=tuple(left_out))
 
 
-def _cell(scenario: Scenario, workload: str, network: str) -> Cell:
-    text = json.dumps(asdict(scenario), sort_keys=True)
+def _cell(
+    scenario: Scenario, grid: str, workload: str, network: str, memory_gib: float
+) -> Cell:
+    told = {**asdict(scenario), "grid": grid} if grid else asdict(scenario)
+    text = json.dumps(told, sort_keys=True)
     digest = blake2b(text.encode(), digest_size=ID_BYTES).hexdigest()
+    needed = estimate(scenario).memory_bytes / GIB
     return Cell(
         id=f"{scenario.protocol}-{scenario.processes}-{digest}",
         workload=workload,
         network=network,
         scenario=scenario,
+        grid=grid,
+        too_large=(
+            f"needs about {needed:.0f} GiB, more than {memory_gib:g}"
+            if needed > memory_gib
+            else ""
+        ),
     )
 
 
 def _differences(scenario: Scenario) -> dict[str, Any]:
     return {key: getattr(scenario, key) for key in NETWORK_KEYS}
-
-
-def _variants(
-    table: Mapping[str, object],
-    key: str,
-    known: Mapping[str, type],
-    base: Scenario,
-) -> dict[str, Scenario]:
-    """Read the named variants of workloads or networks."""
-    found = table.get(key, {"default": {}})
-    if not isinstance(found, dict) or not found:
-        raise ConfigError(f"{key} must be a table of at least one, such as [{key}.one]")
-    variants: dict[str, Scenario] = {}
-    for name, values in found.items():
-        if not isinstance(values, dict):
-            raise ConfigError(f"{key}.{name} must be a table")
-        changes: dict[str, Any] = {}
-        for field, value in values.items():
-            if field not in known:
-                raise ConfigError(
-                    f"unknown key {key}.{name}.{field}; there are: {', '.join(known)}"
-                )
-            if known[field] is str and isinstance(value, int | float):
-                value = str(value)
-            changes[field] = _of_type(f"{key}.{name}.{field}", value, known[field])
-        try:
-            variants[name] = replace(base, **changes)
-            variants[name].make_network()
-        except ConfigError as error:
-            raise ConfigError(f"{key}.{name}: {error}") from error
-    return variants
-
-
-def _of_type(key: str, value: object, kind: type) -> object:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{key} must be a {kind.__name__}, got {value!r}")
-    return value
-
-
-def _checked(table: Mapping[str, object], key: str, kind: type[T], default: T | None) -> T:
-    if key not in table:
-        if default is None:
-            raise ConfigError(f"{key} is missing")
-        return default
-    value = _of_type(key, table[key], kind)
-    assert isinstance(value, kind)
-    return value
-
-
-def _strings(table: Mapping[str, object], key: str) -> list[str]:
-    found = _checked(table, key, list, None)
-    if not found:
-        raise ConfigError(f"{key} must name at least one")
-    return [str(_of_type(f"{key}[{i}]", each, str)) for i, each in enumerate(found)]
-
-
-def _numbers(table: Mapping[str, object], key: str, *, least: int) -> list[int]:
-    found = _checked(table, key, list, None)
-    if not found:
-        raise ConfigError(f"{key} must have at least one number")
-    numbers: list[int] = []
-    for i, each in enumerate(found):
-        if not isinstance(each, int) or isinstance(each, bool) or each < least:
-            raise ConfigError(f"{key}[{i}] must be a number of at least {least}: {each!r}")
-        numbers.append(each)
-    return numbers
-
-
-def _seeds(table: Mapping[str, object]) -> list[int]:
-    found = table.get("seeds", 1)
-    if isinstance(found, list):
-        return _numbers(table, "seeds", least=0)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise ConfigError(f"seeds must be a number of at least 1, or a list: {found!r}")
-    return list(range(found))

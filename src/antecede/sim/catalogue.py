@@ -19,7 +19,7 @@ from antecede.sim.workload import (
     Workload,
 )
 
-__all__ = ["WORKLOADS", "make_workload"]
+__all__ = ["WORKLOADS", "make_workload", "workload_parameters"]
 
 WORKLOADS: dict[str, tuple[Callable[..., Workload], dict[str, type[int] | type[float]]]] = {
     "uniform": (Uniform, {"fan_out": int, "peers": int}),
@@ -49,6 +49,14 @@ def make_workload(text: str, processes: int, messages: int, pace: Pace) -> Workl
         raise ConfigError(f"unknown workload {name!r}; choose one of: {names}")
     factory, known = WORKLOADS[name]
     return factory(processes, messages, pace, **_parameters(name, rest, known))
+
+
+def workload_parameters(text: str) -> dict[str, int | float]:
+    """Return the parameters that ``text`` sets, or raise ConfigError."""
+    name, _, rest = text.partition(":")
+    if name not in WORKLOADS:
+        return {}
+    return _parameters(name, rest, WORKLOADS[name][1])
 
 
 def _parameters(

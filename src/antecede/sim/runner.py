@@ -1,18 +1,19 @@
 """Run a protocol on a workload in virtual time."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 
-from antecede.core.contract import ProcessId
+from antecede.core.contract import ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from antecede.sim.churn import Churn
 from antecede.sim.loop import Loop
 from antecede.sim.network import Network, check_processes
+from antecede.sim.probe import Probe
 from antecede.sim.workload import Workload
 from antecede.trace.recorder import Tally
 
@@ -77,6 +78,7 @@ def run(
     churn: Churn | None = None,
     until_s: float = inf,
     report: Callable[[Loop], None] | None = None,
+    probe: Probe | None = None,
 ) -> Outcome:
     """Run a protocol on a workload over a network, until everything is at rest.
 
@@ -91,6 +93,7 @@ def run(
         churn: Who comes and goes, for a broadcast protocol with dynamic membership.
         until_s: The virtual time at which to stop at the latest.
         report: Is called now and then, for a display of progress.
+        probe: What to note about the processes on the way.
 
     Raises:
         ConfigError: The protocol cannot serve the workload, or the network, the churn or
@@ -120,14 +123,41 @@ def run(
     if setting.reliable:
         network = _reliable(network, fifo=not able.reordering)
     members = [info.make(ProcessId(i), setting) for i in range(workload.processes)]
+    driven = members if probe is None else probe.wrap(members)
     loop = Loop(
-        members, network, workload, recorder, seed, churn, able.relays, able.broadcast
+        driven, network, workload, recorder, seed, churn, able.relays, able.broadcast
     )
+    if probe is not None and gone:
+        raise ConfigError("nothing can be sampled where processes crash or leave")
     with _resting_collector():
-        while loop.run(until_s, EVENTS_PER_REPORT):
-            if report is not None:
-                report(loop)
+        if probe is not None:
+            _observe(probe, members, loop, until_s, report)
+        _go_on(loop, until_s, report)
+        if probe is not None:
+            probe.end(loop.now)
     return _outcome(name, seed, loop, recorder)
+
+
+def _observe(
+    probe: Probe,
+    members: Sequence[ProcessBase],
+    loop: Loop,
+    until_s: float,
+    report: Callable[[Loop], None] | None,
+) -> None:
+    """Go from one of the probe's moments to the next."""
+    for moment in probe.moments:
+        if moment > until_s:
+            break
+        _go_on(loop, moment, report)
+        loop.unfinished = False  # It goes on after this.
+        probe.observe(moment, members)
+
+
+def _go_on(loop: Loop, until_s: float, report: Callable[[Loop], None] | None) -> None:
+    while loop.run(until_s, EVENTS_PER_REPORT):
+        if report is not None:
+            report(loop)
 
 
 def _outcome(name: str, seed: int, loop: Loop, recorder: Tally) -> Outcome:

@@ -1,11 +1,12 @@
 """One simulated run from a handful of parameters, judged, and written down if asked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, cast
 
+from antecede.core.registry import protocol
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from antecede.sim.catalogue import make_workload
@@ -14,6 +15,8 @@ from antecede.sim.delay import parse_delay
 from antecede.sim.distribution import parse_distribution
 from antecede.sim.loop import Loop
 from antecede.sim.network import Network
+from antecede.sim.overlays import make_overlay
+from antecede.sim.probe import Probe, Sample, parse_probe
 from antecede.sim.runner import Outcome, run
 from antecede.sim.workload import Pace, Workload
 from antecede.trace.event import Event
@@ -52,6 +55,11 @@ class Scenario:
     reliable: bool = False
     """Leave the link layer out: the network loses nothing, and keeps the order of each
     pair for the protocols that assume so."""
+    overlay: str = ""
+    """The links that messages travel along, for the protocols that use links: an overlay
+    of :mod:`antecede.sim.overlays`, or else everybody has links to all others."""
+    sample: str = ""
+    """What to note about the processes beside their events: :mod:`antecede.sim.probe`."""
     seed: int = 0
     until_s: float = inf
     """The virtual time at which to stop at the latest."""
@@ -78,8 +86,18 @@ class Scenario:
         )
 
     def make_setting(self) -> Setting:
-        """Make what every process is told."""
-        return Setting(reliable=self.reliable)
+        """Make what every process is told; raise ConfigError if there is no such overlay.
+
+        Protocols that use no links get none, and nor does their setting.
+        """
+        setting = Setting(reliable=self.reliable)
+        if not protocol(self.protocol).capabilities.overlay:
+            return setting
+        return make_overlay(self.overlay, setting, processes=self.processes, seed=self.seed)
+
+    def make_probe(self) -> Probe | None:
+        """Make what notes the samples, None for none; raise ConfigError if it cannot."""
+        return parse_probe(self.sample)
 
     def command(self) -> str:
         """Return the command that runs this scenario again."""
@@ -102,6 +120,8 @@ class Simulation:
     """Every event, in the order of virtual time."""
     verdict: Verdict
     """What the oracle says."""
+    samples: tuple[Sample, ...] = ()
+    """What the scenario's probe noted."""
 
 
 def simulate(
@@ -133,6 +153,7 @@ def simulate(
     elif parameters:
         raise ConfigError("give a scenario or its parameters, not both")
     recorder = Recorder()
+    probe = scenario.make_probe()
     outcome = run(
         scenario.protocol,
         workload if workload is not None else scenario.make_workload(),
@@ -143,6 +164,7 @@ def simulate(
         churn=churn,
         until_s=scenario.until_s,
         report=report,
+        probe=probe,
     )
     return Simulation(
         scenario=scenario,
@@ -153,6 +175,7 @@ def simulate(
             complete=outcome.complete,
             processes=scenario.processes if workload is None else workload.processes,
         ),
+        samples=() if probe is None else tuple(probe.samples),
     )
 
 
@@ -165,7 +188,8 @@ def simulate_to(
 ) -> Outcome:
     """Run a scenario and stream its trace to ``directory``; memory stays bounded.
 
-    The run is called ``name``, or after its protocol and seed.
+    The run is called ``name``, or after its protocol and seed. What its probe noted is in
+    ``samples.parquet`` beside the events.
     Verify it afterwards with :func:`antecede.trace.verify.verify`. Needs the extra
     ``antecede[trace]``.
     """
@@ -174,6 +198,7 @@ def simulate_to(
 
     workload = scenario.make_workload()
     network = scenario.make_network()
+    probe = scenario.make_probe()
     name = name if name is not None else f"{scenario.protocol}-{scenario.seed}"
     with TraceWriter(directory, name) as writer:
         outcome = run(
@@ -185,7 +210,10 @@ def simulate_to(
             setting=scenario.make_setting(),
             until_s=scenario.until_s,
             report=report,
+            probe=probe,
         )
+        if probe is not None:
+            _write_samples(directory, name, probe.samples)
         writer.close(
             RunInfo(
                 run=name,
@@ -198,3 +226,13 @@ def simulate_to(
             )
         )
     return outcome
+
+
+def _write_samples(directory: Path, run_name: str, samples: Sequence[Sample]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from antecede.trace.schema import SAMPLES_NAME, SAMPLES_SCHEMA
+
+    rows = [{"run": run_name, **asdict(sample)} for sample in samples]
+    pq.write_table(pa.Table.from_pylist(rows, SAMPLES_SCHEMA), directory / SAMPLES_NAME)

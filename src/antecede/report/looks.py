@@ -1,0 +1,79 @@
+"""How each protocol looks in every chart: a colour, a shape and a dash of its own.
+
+The three say the same, so that nobody needs colour to tell two lines apart. The colours
+have the same contrast against white and against near black.
+"""
+
+from dataclasses import dataclass
+
+from antecede.core.registry import protocols
+
+__all__ = ["Look", "look", "looks"]
+
+STAR = (
+    "M0,-1L0.23,-0.31L0.95,-0.31L0.36,0.12L0.59,0.81L0,0.38L-0.59,0.81L-0.36,0.12"
+    "L-0.95,-0.31L-0.23,-0.31Z"
+)
+HEXAGON = "M0,-0.9L0.78,-0.45L0.78,0.45L0,0.9L-0.78,0.45L-0.78,-0.45Z"
+SALTIRE = (
+    "M-0.9,-0.6L-0.6,-0.9L0,-0.3L0.6,-0.9L0.9,-0.6L0.3,0L0.9,0.6L0.6,0.9L0,0.3L-0.6,0.9"
+    "L-0.9,0.6L-0.3,0Z"
+)
+HOURGLASS = "M-0.8,-0.8L0.8,-0.8L-0.8,0.8L0.8,0.8Z"
+BOWTIE = "M-0.8,-0.8L-0.8,0.8L0.8,-0.8L0.8,0.8Z"
+DROP = "M0,-1L0.7,0.3L0.4,0.8L-0.4,0.8L-0.7,0.3Z"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How a protocol is drawn."""
+
+    colour: str
+    shape: str
+    """Its path, as in SVG, between -1 and 1."""
+    dash: tuple[int, ...]
+
+
+CIRCLE = "M-0.8,0a0.8,0.8 0 1 0 1.6,0a0.8,0.8 0 1 0 -1.6,0Z"
+SQUARE = "M-0.72,-0.72L0.72,-0.72L0.72,0.72L-0.72,0.72Z"
+DIAMOND = "M0,-1L0.75,0L0,1L-0.75,0Z"
+UP = "M0,-0.9L0.9,0.7L-0.9,0.7Z"
+DOWN = "M0,0.9L0.9,-0.7L-0.9,-0.7Z"
+RIGHT = "M0.9,0L-0.7,0.9L-0.7,-0.9Z"
+LEFT = "M-0.9,0L0.7,0.9L0.7,-0.9Z"
+CROSS = (
+    "M-0.3,-0.9L0.3,-0.9L0.3,-0.3L0.9,-0.3L0.9,0.3L0.3,0.3L0.3,0.9L-0.3,0.9L-0.3,0.3"
+    "L-0.9,0.3L-0.9,-0.3L-0.3,-0.3Z"
+)
+
+LOOKS = {
+    "hybrid": ("#0a7fc2", CIRCLE, ()),
+    "hybrid-basic": ("#3fa0a8", HEXAGON, (8, 3)),
+    "buffer": ("#c8671b", SQUARE, (6, 3)),
+    "buffer-fifo": ("#b98a2f", DROP, (6, 3, 2, 3)),
+    "cykas": ("#c2477f", DIAMOND, (3, 2)),
+    "matrix": ("#7a6ad8", UP, (10, 3)),
+    "optimal": ("#2f9355", DOWN, (2, 3)),
+    "vector": ("#8d7b4a", RIGHT, (10, 3, 2, 3)),
+    "newtop": ("#a4639b", LEFT, (4, 4)),
+    "flood": ("#5c83a8", CROSS, (1, 3)),
+    "preventive": ("#d0504a", STAR, (12, 2)),
+    "tree": ("#6f8f2f", HOURGLASS, (5, 2, 1, 2)),
+    "fifo": ("#868d96", SALTIRE, (2, 2)),
+    "unordered": ("#6d7480", BOWTIE, (1, 2)),
+}
+OTHER = ("#808080", CIRCLE, (1, 4))
+
+
+def look(protocol: str) -> Look:
+    """Return how a protocol is drawn."""
+    colour, shape, dash = LOOKS.get(protocol, OTHER)
+    return Look(colour=colour, shape=shape, dash=dash)
+
+
+def looks(names: list[str]) -> dict[str, Look]:
+    """Return how these protocols are drawn, in the order of the registry."""
+    known = [info.name for info in protocols()]
+    order = [name for name in known if name in names]
+    order += sorted(name for name in names if name not in known)
+    return {name: look(name) for name in order}

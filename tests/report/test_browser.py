@@ -1,0 +1,206 @@
+"""The page in a real browser: Debian's Chromium, headless, driven by Playwright."""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from antecede.report import ReportFiles
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Locator, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="optional: Chromium")
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WAIT_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """A page that is open, and what went on while it was opened."""
+
+    def __init__(self, browser: "Browser", path: Path, width: int, scheme: str) -> None:
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        dark = scheme == "dark"
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme="dark" if dark else "light",
+        )
+        self.page: Page = self.context.new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector("html[data-ready]", timeout=WAIT_MS)
+
+
+@pytest.fixture(scope="module")
+def wide(browser: "Browser", report: ReportFiles) -> Iterator[Visit]:
+    visit = Visit(browser, report.page, 1440, "light")
+    yield visit
+    visit.context.close()
+
+
+def chart(visit: Visit) -> "Locator":
+    return visit.page.locator(".chart[data-drawn]").first
+
+
+def marks(place: "Locator", protocol: str) -> int:
+    return place.locator(
+        f"[aria-roledescription=point][aria-label*='protocol: {protocol};']"
+    ).count()
+
+
+def samples(png: bytes) -> list[int]:
+    """Return a sample of the bytes of a screenshot: enough to see whether it is blank."""
+    width, height, _, kind = struct.unpack(">IIBB", png[16:26])
+    channels = {2: 3, 6: 4}[kind]
+    data, at = b"", 8
+    while at < len(png):
+        (length,) = struct.unpack(">I", png[at : at + 4])
+        if png[at + 4 : at + 8] == b"IDAT":
+            data += png[at + 8 : at + 8 + length]
+        at += 12 + length
+    raw = zlib.decompress(data)
+    stride = width * channels + 1
+    assert len(raw) == stride * height
+    # Filtered lines differ where pixels do, which is all that is asked.
+    return [b for y in range(height) for b in raw[y * stride + 2 : (y + 1) * stride : 16]]
+
+
+def test_it_opens_without_a_word_on_the_console_or_the_network(
+    wide: Visit, report: ReportFiles
+) -> None:
+    assert wide.complaints == []
+    assert wide.requests == [report.page.as_uri()]
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(390, "light"), (390, "dark"), (1440, "light"), (1440, "dark")]
+)
+def test_it_is_neither_blank_nor_wider_than_the_screen(
+    browser: "Browser", report: ReportFiles, width: int, scheme: str
+) -> None:
+    visit = Visit(browser, report.page, width, scheme)
+    assert visit.page.evaluate("document.documentElement.scrollWidth") <= width
+    visit.page.locator("figure.chart-figure").first.scroll_into_view_if_needed()
+    seen = samples(visit.page.screenshot())
+    assert sum(value != 0 for value in seen) > 0.01 * len(seen)
+    ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 23, 28)" if scheme == "dark" else "rgb(253, 253, 252)")
+    assert visit.complaints == []
+    visit.context.close()
+
+
+def test_a_blank_page_would_be_noticed(browser: "Browser") -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.set_content("<p></p>")
+    seen = samples(page.screenshot())
+    assert sum(value != 0 for value in seen) <= 0.01 * len(seen)
+    page.close()
+
+
+def test_hovering_over_a_mark_shows_its_exact_values(wide: Visit) -> None:
+    mark = chart(wide).locator("[aria-roledescription=point]").first
+    mark.scroll_into_view_if_needed()
+    mark.hover(force=True)
+    tip = wide.page.locator("#vg-tooltip-element.visible")
+    tip.wait_for(timeout=WAIT_MS)
+    text = tip.inner_text()
+    for word in ("protocol", "95 % interval", "seeds", "processes"):
+        assert word in text
+    wide.page.mouse.move(0, 0)
+
+
+def test_picking_protocols_changes_the_marks_of_every_chart(wide: Visit) -> None:
+    places = wide.page.locator(".chart[data-drawn]").all()
+    assert len(places) >= 6
+    before = [(marks(place, "hybrid"), marks(place, "buffer")) for place in places]
+    assert all(min(each) > 0 for each in before)
+    box = wide.page.locator("input[name=protocol][value=buffer]")
+    box.uncheck()
+    wide.page.wait_for_function(
+        "!document.querySelector('.chart [aria-label*=\"protocol: buffer;\"]')"
+    )
+    after = [(marks(place, "hybrid"), marks(place, "buffer")) for place in places]
+    assert after == [(hybrid, 0) for hybrid, _ in before]
+    box.check()
+    wide.page.wait_for_function(
+        "document.querySelector('.chart [aria-label*=\"protocol: buffer;\"]')"
+    )
+    assert [(marks(p, "hybrid"), marks(p, "buffer")) for p in places] == before
+
+
+def test_the_picker_works_from_the_keyboard(wide: Visit) -> None:
+    box = wide.page.locator("input[name=protocol][value=matrix]")
+    box.focus()
+    wide.page.keyboard.press("Space")
+    assert not box.is_checked()
+    wide.page.keyboard.press("Space")
+    assert box.is_checked()
+
+
+def test_axes_can_be_made_linear_and_logarithmic(wide: Visit) -> None:
+    figure = wide.page.locator("figure.chart-figure").first
+    place = figure.locator(".chart").first
+    box = figure.locator(".log-y")
+    ticks = place.locator(".role-axis-label").all_text_contents()
+    box.set_checked(not box.is_checked())
+    wide.page.wait_for_function(
+        "([place, ticks]) => place.querySelector('.role-axis-label') &&"
+        " [...place.querySelectorAll('.role-axis-label')]"
+        ".map((e) => e.textContent).join() !== ticks",
+        arg=[place.element_handle(), ",".join(ticks)],
+    )
+    assert place.locator("[aria-roledescription=point]").count() > 0
+    assert wide.complaints == []
+
+
+def test_a_heading_sorts_its_table_both_ways(wide: Visit) -> None:
+    wide.page.locator("details.table summary").first.click()
+    table = wide.page.locator("table.data").first
+    head = table.locator("thead th").nth(5)
+
+    def values() -> list[float]:
+        cells = table.locator("tbody tr td:nth-child(6)").all()
+        return [float(cell.get_attribute("data-value") or "nan") for cell in cells]
+
+    unsorted = values()
+    head.locator("button").click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert values() == sorted(unsorted)
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    assert values() == sorted(unsorted, reverse=True)
+    assert unsorted not in (sorted(unsorted), sorted(unsorted, reverse=True))
+
+
+def test_more_measures_are_drawn_when_they_are_asked_for(wide: Visit) -> None:
+    more = wide.page.locator("details.more").first
+    assert more.locator(".chart[data-drawn]").count() == 0
+    more.locator("summary").first.click()
+    more.locator(".chart[data-drawn]").last.wait_for(timeout=WAIT_MS)
+    assert more.locator("[aria-roledescription=point]").count() > 0
