@@ -1,5 +1,6 @@
 """The page in a real browser: Debian's Chromium, headless, driven by Playwright."""
 
+import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ from antecede.report import ReportFiles
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="optional: Chromium")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="optional: Chromium")
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -33,7 +34,7 @@ def browser() -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
         chromium.close()
 
