@@ -6,7 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICENSE
 # A file is a unit of work, so that what a file or a package shares is made once a worker.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
+  --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols bench-spark \
