@@ -74,6 +74,24 @@ class Checked:
     model: Model
     """To tell the violation's story with."""
 
+    @classmethod
+    def of(
+        cls, bound: Bound, result: Result, model: Model, *, start: float, local_states: int
+    ) -> "Checked":
+        """Sum up a search that began at ``start`` of the monotonic clock."""
+        return cls(
+            bound=bound,
+            states=result.states,
+            transitions=result.transitions,
+            ends=result.ends,
+            depth=result.depth,
+            local_states=local_states,
+            exhausted=result.exhausted,
+            seconds=monotonic() - start,
+            violation=result.violation,
+            model=model,
+        )
+
 
 def options(processes: int, place: int, *, multicast: bool) -> list[int]:
     """List the bit sets of targets that a message of the process at ``place`` may have."""
@@ -115,18 +133,7 @@ def check(
         return found.states <= bound.states_max and peak_gib <= bound.memory_max_gib
 
     search(space, result, watch)
-    return Checked(
-        bound=bound,
-        states=result.states,
-        transitions=result.transitions,
-        ends=result.ends,
-        depth=result.depth,
-        local_states=len(model.locals),
-        exhausted=result.exhausted,
-        seconds=monotonic() - start,
-        violation=result.violation,
-        model=model,
-    )
+    return Checked.of(bound, result, model, start=start, local_states=len(model.locals))
 
 
 def make_space(

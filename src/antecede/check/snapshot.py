@@ -6,6 +6,8 @@ be reached counts.
 
 from enum import Enum
 
+from antecede.attributes import listed_attributes
+
 __all__ = ["snapshot"]
 
 DICTIONARY = "__dict__"
@@ -76,11 +78,9 @@ def snapshot(
 def _attributes(cls: type) -> tuple[str, ...]:
     if cls is object:
         return ()
-    for where in ("__mypyc_attrs__", "__slots__"):
-        if where in cls.__dict__:
-            found = cls.__dict__[where]
-            names = (found,) if isinstance(found, str) else tuple(found)
-            return tuple([_mangled(cls, name) for name in names])
+    listed = listed_attributes(cls)
+    if listed is not None:
+        return listed
     if cls.__basicsize__ > OWN_BYTES_MAX + _size_of_base(cls) or cls.__dictoffset__ == 0:
         raise TypeError(f"the state of a {cls} cannot be seen")
     return (DICTIONARY,)
@@ -88,10 +88,3 @@ def _attributes(cls: type) -> tuple[str, ...]:
 
 def _size_of_base(cls: type) -> int:
     return cls.__base__.__basicsize__ if cls.__base__ is not None else 0
-
-
-def _mangled(cls: type, name: str) -> str:
-    """Return the name that a private attribute has outside its class."""
-    if name.startswith("__") and not name.endswith("__"):
-        return f"_{cls.__name__.lstrip('_')}{name}"
-    return name

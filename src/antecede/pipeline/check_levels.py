@@ -37,8 +37,9 @@ from antecede.check.portable import Entry, Portable
 from antecede.check.search import Result, find_violation
 from antecede.check.space import Space
 from antecede.errors import ConfigError
+from antecede.pipeline.place import write_whole
 from antecede.pipeline.session import open_session
-from antecede.pipeline.verify_runs import parallelism
+from antecede.pipeline.verify_runs import TASKS_PER_CORE, parallelism
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,6 @@ FINGERPRINT_BYTES = 16
 """Of ten thousand million states two are alike with a probability of 1 in 10^18."""
 STATES_PER_TASK = 2_000
 """Fewer would cost more to hand out than to expand."""
-TASKS_PER_CORE = 4
 STATES_AT_ONCE = 10_000
 
 STATE, LOCAL, PACKET, COUNTS, BROKEN = range(5)
@@ -123,17 +123,8 @@ def check_on_spark(
     if broken is not None:
         what, way = broken
         result.violation = find_violation(search.space, what, way)
-    return Checked(
-        bound=bound,
-        states=result.states,
-        transitions=result.transitions,
-        ends=result.ends,
-        depth=result.depth,
-        local_states=search.local_states,
-        exhausted=result.exhausted,
-        seconds=monotonic() - start,
-        violation=result.violation,
-        model=search.model,
+    return Checked.of(
+        bound, result, search.model, start=start, local_states=search.local_states
     )
 
 
@@ -141,7 +132,6 @@ def check_on_spark(
 class _Done:
     """What one level came to."""
 
-    states: int
     transitions: int
     ends: int
     following: int
@@ -218,7 +208,7 @@ class _Search:
                 row |= {"state": first, "before": b""}
                 table = pa.Table.from_pylist([row], schema=FOUND_ARROW)
                 pq.write_table(table.drop_columns(["kind"]), states / "part-0.parquet")
-                note.write_text(json.dumps(wanted), encoding="utf-8")
+                write_whole(note, json.dumps(wanted))
         except OSError as error:
             raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from error
         except ValueError as error:
@@ -267,7 +257,6 @@ class _Search:
             fresh.write.mode("overwrite").parquet(str(following / "states"))
             following_count = _count_rows(following / "states")
         done = _Done(
-            states=count,
             transitions=sum(each[0] for each in counts),
             ends=sum(each[1] for each in counts),
             following=following_count,
@@ -275,9 +264,7 @@ class _Search:
             culprit=None if culprit is None else culprit.hex(),
         )
         shutil.rmtree(found)
-        partial = level / "done.json.partial"
-        partial.write_text(json.dumps(asdict(done)), encoding="utf-8")
-        partial.rename(level / "done.json")
+        write_whole(level / "done.json", json.dumps(asdict(done)))
         return done
 
     def _way(self, depth: int, fingerprint: bytes) -> list[bytes]:
@@ -317,19 +304,14 @@ def _write_catalogue(
                 best[key] = entry
     table = pa.Table.from_pylist(
         [
-            {"is_packet": is_packet, "rank": rank, **_named(entry)}
-            for (is_packet, rank), entry in sorted(best.items())
+            dict(zip(CATALOGUE.names, (is_packet, *entry), strict=True))
+            for (is_packet, _), entry in sorted(best.items())
         ],
         schema=CATALOGUE,
     )
     partial = level / "catalogue.partial"
     pq.write_table(table, partial)
     partial.rename(level / "catalogue.parquet")
-
-
-def _named(entry: list[int]) -> dict[str, int]:
-    _, before, given, weight = entry
-    return {"before": before, "given": given, "weight": weight}
 
 
 def _read_catalogue(level: Path) -> list[Entry]:

@@ -28,7 +28,7 @@ from antecede.pipeline.study import Cell, Study
 from antecede.trace.oracle import Property
 from antecede.trace.schema import EVENTS_NAME
 
-__all__ = ["Place"]
+__all__ = ["Place", "write_whole"]
 
 
 class Place:
@@ -62,7 +62,7 @@ class Place:
             self.events.mkdir(exist_ok=True)
             self.errors.mkdir(exist_ok=True)
             self.verdicts.mkdir(exist_ok=True)
-            _write(note, json.dumps(_note(study)))
+            write_whole(note, json.dumps(_note(study)))
             self._write_cells((*study.cells, *study.too_large))
             return self._remove_stale({cell.id for cell in study.cells})
         except OSError as error:
@@ -144,7 +144,8 @@ def _note(study: Study) -> dict[str, object]:
     }
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that appears as a whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
     partial.rename(path)

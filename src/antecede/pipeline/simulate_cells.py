@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from antecede.pipeline.place import Place
 from antecede.pipeline.study import Cell
+from antecede.pipeline.verify_runs import TASKS_PER_CORE, balanced
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["pack", "simulate_cells"]
 
-TASKS_PER_CORE = 4
-"""More would cost more to start than they even out."""
 RESULT = "cell string, ok boolean, seconds double"
 
 
@@ -43,14 +42,9 @@ def simulate_cells(
 
 def pack(cells: Sequence[Cell], tasks: int) -> list[list[Cell]]:
     """Share cells out so that tasks take about equally long, the heaviest task first."""
-    groups: list[list[Cell]] = [[] for _ in range(min(tasks, len(cells)))]
-    loads = [0.0] * len(groups)
-    for cell in sorted(cells, key=lambda each: (-each.weight, each.id)):
-        least = loads.index(min(loads))
-        groups[least].append(cell)
-        loads[least] += cell.weight
-    order = sorted(range(len(groups)), key=lambda i: -loads[i])
-    return [groups[i] for i in order]
+    ordered = sorted(cells, key=lambda cell: cell.id)
+    sizes = [round(1e6 * cell.weight) for cell in ordered]
+    return [[ordered[i] for i in group] for group in balanced(sizes, tasks)]
 
 
 def _task(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "TASKS_PER_CORE",
     "VERDICTS",
     "balanced",
     "parallelism",

@@ -13,6 +13,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from antecede.pipeline.intervals import student_t
+from antecede.pipeline.study_file import NETWORK_KEYS
 from antecede.report.conditions import reliable, unhurried
 from antecede.report.tables import (
     CellRow,
@@ -21,6 +22,7 @@ from antecede.report.tables import (
     SummaryRow,
     Tables,
 )
+from antecede.sim.workload import HOT
 
 __all__ = [
     "NETWORK",
@@ -41,9 +43,7 @@ __all__ = [
 
 COLUMNS = {"delay": "delay_s", "gap": "gap_s", "job": "job_s"}
 """Where the mean of a distribution is."""
-HOT = 0.1
-"""What share of the processes are hotspots unless a workload says otherwise."""
-NETWORK = ("delay", "bandwidth", "loss", "duplicate", "reorder", "reliable", "overlay")
+NETWORK = tuple(NETWORK_KEYS)
 WORKLOAD = ("traffic", "gap", "size", "job", "job_share")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from antecede.errors import ConfigError
+from antecede.sim.distribution import parameters
 from antecede.sim.program import load_program, replay
 from antecede.sim.services import Conversation, Microservices, Pipeline, RequestReply
 from antecede.sim.workload import (
@@ -48,7 +49,7 @@ def make_workload(text: str, processes: int, messages: int, pace: Pace) -> Workl
         names = ", ".join((*WORKLOADS, "program:FILE", "replay:DIRECTORY"))
         raise ConfigError(f"unknown workload {name!r}; choose one of: {names}")
     factory, known = WORKLOADS[name]
-    return factory(processes, messages, pace, **_parameters(name, rest, known))
+    return factory(processes, messages, pace, **parameters(f"workload {name}", rest, known))
 
 
 def workload_parameters(text: str) -> dict[str, int | float]:
@@ -56,25 +57,7 @@ def workload_parameters(text: str) -> dict[str, int | float]:
     name, _, rest = text.partition(":")
     if name not in WORKLOADS:
         return {}
-    return _parameters(name, rest, WORKLOADS[name][1])
-
-
-def _parameters(
-    name: str, text: str, known: dict[str, type[int] | type[float]]
-) -> dict[str, int | float]:
-    values: dict[str, int | float] = {}
-    for part in text.split(",") if text else ():
-        key, _, value = part.partition("=")
-        if key not in known:
-            raise ConfigError(
-                f"workload {name} has no parameter {key!r}; it has:"
-                f" {', '.join(known) or 'none'}"
-            )
-        try:
-            values[key] = known[key](value)
-        except ValueError:
-            raise ConfigError(f"{key} of workload {name} cannot be {value!r}") from None
-    return values
+    return parameters(f"workload {name}", rest, WORKLOADS[name][1])
 
 
 def _make_replay(path: Path) -> Workload:

@@ -5,8 +5,9 @@ at least 0. On the command line it is a word and its parameters, ``uniform:0.01,
 bare number is a constant (:func:`parse_distribution`).
 """
 
+from collections.abc import Callable, Mapping
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
 from antecede.core.chance import exponential, lognormal, normal, uniform
 from antecede.errors import ConfigError
@@ -20,8 +21,11 @@ __all__ = [
     "Uniform",
     "check_amount",
     "numbers",
+    "parameters",
     "parse_distribution",
 ]
+
+T = TypeVar("T")
 
 FORMS: Final = (
     "NUMBER, constant:NUMBER, uniform:LOW,HIGH, exponential:MEAN[,MINIMUM],"
@@ -153,6 +157,30 @@ def numbers(text: str) -> list[float]:
         return [float(value) for value in text.split(",")]
     except ValueError:
         return []
+
+
+def parameters(
+    what: str, text: str, known: Mapping[str, Callable[[str], T]]
+) -> dict[str, T]:
+    """Read ``key=value``, split at commas, or raise ConfigError.
+
+    Args:
+        what: Whose parameters they are, for the error.
+        text: What was given; may be empty.
+        known: What reads the value of each; it raises ValueError.
+    """
+    values: dict[str, T] = {}
+    for part in text.split(",") if text else ():
+        key, _, value = part.partition("=")
+        if key not in known:
+            raise ConfigError(
+                f"{what} has no parameter {key!r}; it has: {', '.join(known) or 'none'}"
+            )
+        try:
+            values[key] = known[key](value)
+        except ValueError:
+            raise ConfigError(f"{key} of {what} cannot be {value!r}") from None
+    return values
 
 
 def check_amount(value: float, what: str) -> None:

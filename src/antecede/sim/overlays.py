@@ -14,6 +14,7 @@
     for a pong as long as ``ping_timeout_s`` says, if these are given.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, log
 
@@ -21,16 +22,40 @@ from antecede.core.chance import begin, stir, uniform
 from antecede.core.overlay import full, random_graph, ring
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError
+from antecede.sim.distribution import parameters
 
 __all__ = ["EXCHANGE_S", "OVERLAYS", "make_overlay", "overlay_parameters", "random_views"]
 
-OVERLAYS = {
-    "ring": (),
-    "full": (),
-    "random": ("degree",),
-    "spray": ("exchange_s", "until_s", "linger_s", "ping_timeout_s", "more"),
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < inf:
+        raise ValueError
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _amount(text)
+    if value < LEAST:
+        raise ValueError
+    return value
+
+
+LEAST = 1e-9
+"""What is positive is at least this."""
+OVERLAYS: dict[str, dict[str, Callable[[str], float]]] = {
+    "ring": {},
+    "full": {},
+    "random": {"degree": _positive},
+    "spray": {
+        "exchange_s": _positive,
+        "until_s": _positive,
+        "linger_s": _amount,
+        "ping_timeout_s": _positive,
+        "more": _amount,
+    },
 }
-"""The parameters of each."""
+"""The parameters of each, and what reads their values."""
 DEGREE = 5
 EXCHANGE_S = 60.0
 """As in the experiment of PC-broadcast."""
@@ -105,20 +130,4 @@ def _parse(text: str) -> _Words:
     name, _, rest = text.partition(":")
     if name not in OVERLAYS:
         raise ConfigError(f"unknown overlay {name!r}; choose one of: {', '.join(OVERLAYS)}")
-    known = OVERLAYS[name]
-    values: dict[str, float] = {}
-    for part in rest.split(",") if rest else ():
-        key, _, value = part.partition("=")
-        if key not in known:
-            raise ConfigError(
-                f"overlay {name} has no parameter {key!r}; it has:"
-                f" {', '.join(known) or 'none'}"
-            )
-        try:
-            values[key] = float(value)
-        except ValueError:
-            raise ConfigError(f"{key} of overlay {name} cannot be {value!r}") from None
-        least = 0.0 if key in ("linger_s", "more") else 1e-9
-        if not least <= values[key] < inf:
-            raise ConfigError(f"{key} of overlay {name} cannot be {value!r}")
-    return _Words(name=name, values=values)
+    return _Words(name=name, values=parameters(f"overlay {name}", rest, OVERLAYS[name]))

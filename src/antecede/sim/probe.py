@@ -24,6 +24,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from antecede.attributes import listed_attributes
 from antecede.core.contract import ProcessBase
 from antecede.core.flood import Flood
 from antecede.core.link import Linked
@@ -216,14 +217,8 @@ def count_numbers(thing: object, known: dict[int, tuple[int, object]] | None = N
 
 
 def _attributes(kind: type) -> list[str]:
-    """Name the attributes of a class's objects; compiled classes list them elsewhere."""
-    names: list[str] = []
-    for cls in kind.__mro__:
-        for where in ("__mypyc_attrs__", "__slots__"):
-            if where in cls.__dict__:
-                found = cls.__dict__[where]
-                names += [found] if isinstance(found, str) else list(found)
-                break
+    """Name the attributes of a class's objects that their classes list."""
+    names = [name for cls in kind.__mro__ for name in listed_attributes(cls) or ()]
     return [name for name in dict.fromkeys(names) if name != "__dict__"]
 
 

@@ -34,6 +34,8 @@ __all__ = [
 
 PAYLOAD_BYTES_MAX: Final = (1 << 31) - 1
 """What the column of a trace holds."""
+HOT: Final = 0.1
+"""What share of the processes are hotspots, unless it is set."""
 WORK: Final = 0x574F524B
 """Tells the workload's random numbers from the network's."""
 GAP: Final = 1
@@ -276,7 +278,7 @@ class Hotspot(Traffic):
         messages: int,
         pace: Pace,
         *,
-        hot: float = 0.1,
+        hot: float = HOT,
         share: float = 0.8,
     ) -> None:
         """Set the traffic.
