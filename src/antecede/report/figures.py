@@ -147,6 +147,11 @@ PLANS = {
         measures=("unsafe_links", "view_mean_path", "mean_path", "view_links", "links"),
         axis="delay",
     ),
+    "changing": Plan(
+        title="Several broadcasts while links come and go",
+        measures=("latency_mean", "metadata_bytes_mean", "receiver_wait_mean"),
+        axis="delay",
+    ),
     "growth": Plan(
         title="Table 1 of Almeida: what grows with the number of processes",
         measures=(
