@@ -258,7 +258,7 @@ def test_the_papers_studies_have_the_papers_settings() -> None:
     for cell in fig5 + fig6:
         assert (cell.scenario.processes, cell.scenario.bandwidth) == (100, 50_000)
     fig7 = load_study("pc-fig7").cells
-    assert {c.scenario.processes for c in fig7} == {1000, 10_000}
+    assert {c.scenario.processes for c in fig7 if "fig7" in c.grid} == {1000, 10_000}
     assert {"0.1", "1", "5"} <= {c.scenario.delay for c in fig7}
     assert {c.scenario.reliable for c in fig4 + fig5 + fig6 + fig7} == {True}
     large = load_study("microservices")
