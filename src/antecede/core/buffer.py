@@ -148,6 +148,10 @@ class Buffer(ProcessBase):
             self._post()
         return number
 
+    def backlog(self, peer: ProcessId) -> int:
+        """Count all messages that wait or are in transit."""
+        return len(self._output) + self._unacked
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Take a frame that arrived from ``source``."""
         check_now(now)

@@ -32,6 +32,7 @@ from antecede.errors import LocalError
 
 __all__ = [
     "NEVER",
+    "UNBOUNDED",
     "Delivery",
     "Process",
     "ProcessBase",
@@ -44,6 +45,9 @@ __all__ = [
 
 NEVER: Final = 1e999
 """A moment that does not come: infinity, as a constant that compiled code has at hand."""
+
+UNBOUNDED: Final = 1 << 60
+"""More of anything than fits anywhere."""
 
 ProcessId = NewType("ProcessId", int)
 """Names a process; chosen by the driver, never on the wire, at least 0."""
@@ -192,6 +196,37 @@ class ProcessBase:
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Take a frame that arrived from ``source``."""
         raise TypeError("a bare ProcessBase has no protocol")
+
+    def backlog(self, peer: ProcessId) -> int:
+        """Count the copies for ``peer`` that wait here or are not known to be delivered.
+
+        A protocol that cannot tell one peer's from another's counts them all.
+        """
+        return 0
+
+    def abandon(self, peer: ProcessId, now: float) -> None:
+        """Give up every copy to ``peer`` as if it had been acked, and drain.
+
+        Nothing of what was transmitted to the peer may be accepted there any more: the
+        driver sees to that first (docs/removal.md). Later sends to it begin anew. Raise
+        LocalError if the protocol cannot let go of a peer.
+        """
+        raise LocalError("this protocol cannot let go of a peer")
+
+    def renew(self, peer: ProcessId, now: float) -> None:
+        """Learn that ``peer`` has abandoned its copies for us and begins anew.
+
+        Raise LocalError if the protocol cannot let go of a peer.
+        """
+        raise LocalError("this protocol cannot let go of a peer")
+
+    def waive(self, peer: ProcessId, now: float) -> None:
+        """Wait for no permit of ``peer`` any more, and drain: it has stopped for good.
+
+        Nothing that it transmitted may be accepted anywhere any more (docs/removal.md).
+        Raise LocalError if the protocol cannot let go of a peer.
+        """
+        raise LocalError("this protocol cannot let go of a peer")
 
     def handle_timer(self, now: float) -> None:
         """Do what is due at ``now``: nothing, without timers."""

@@ -252,6 +252,10 @@ class Cykas(ProcessBase):
             self._release()  # Line 2.
         return number
 
+    def backlog(self, peer: ProcessId) -> int:
+        """Count all messages that wait or are in transit."""
+        return len(self._window)
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Take a frame that arrived from ``source``."""
         check_now(now)

@@ -18,7 +18,7 @@ The rule for multicast, which the paper leaves open, is the same sentence said o
 instead of messages: docs/multicast.md derives it and proves that it keeps causal order.
 """
 
-from antecede.core.contract import ProcessId
+from antecede.core.contract import UNBOUNDED, ProcessId
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.pair import MissingPermit, Peer
 from antecede.core.retransmission import RetransmissionPolicy
@@ -32,9 +32,14 @@ class Hybrid(HybridBasic):
 
     __slots__ = ("_permits_indexed", "_permits_other", "_unreleased_other")
 
-    def __init__(self, id: ProcessId, policy: RetransmissionPolicy | None = None) -> None:
+    def __init__(
+        self,
+        id: ProcessId,
+        policy: RetransmissionPolicy | None = None,
+        early_max: int = UNBOUNDED,
+    ) -> None:
         """Start a process with no history and no peers."""
-        super().__init__(id, policy)
+        super().__init__(id, policy, early_max)
         self._permits_indexed: IndexedSlidingMap[MissingPermit] = IndexedSlidingMap()
         self._permits = self._permits_indexed
         self._permits_other = 0  # p2: the first missing permit from another source.

@@ -23,9 +23,10 @@ Algorithm 2: what is not released yet is at its end. A multicast is a run of cop
 the same number. Where this module departs from the listings, docs/errata.md says why.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from antecede.core.contract import (
+    UNBOUNDED,
     Delivery,
     ProcessBase,
     ProcessId,
@@ -50,6 +51,7 @@ class HybridBasic(ProcessBase):
     __slots__ = (
         "_buffer",
         "_clock",
+        "_early_max",
         "_granting",
         "_peers",
         "_permits",
@@ -60,9 +62,19 @@ class HybridBasic(ProcessBase):
         "_unreleased",
     )
 
-    def __init__(self, id: ProcessId, policy: RetransmissionPolicy | None = None) -> None:
-        """Start a process with no history and no peers."""
+    def __init__(
+        self,
+        id: ProcessId,
+        policy: RetransmissionPolicy | None = None,
+        early_max: int = UNBOUNDED,
+    ) -> None:
+        """Start a process with no history and no peers.
+
+        At most ``early_max`` messages of a peer wait for one before them; what arrives
+        beyond that is refused, and comes again.
+        """
         super().__init__(id)
+        self._early_max = early_max
         self._policy = policy if policy is not None else RetransmissionPolicy()
         self._timers = TimerQueue()
         self._peers: dict[ProcessId, Peer] = {}
@@ -98,6 +110,7 @@ class HybridBasic(ProcessBase):
             if peer.sent < number:  # Else it is named twice.
                 self._buffer.add(Copy(peer, number, peer.sent, depends, data))
                 peer.sent = number
+                peer.pending += 1
         if to_itself:
             self._deliveries.append(Delivery(self._id, number, data))
         self._advance_unacked()
@@ -142,6 +155,98 @@ class HybridBasic(ProcessBase):
         """Tell when ``handle_timer`` wants to be called next, or None for never."""
         return self._timers.next_deadline()
 
+    def backlog(self, peer: ProcessId) -> int:
+        """Count the copies for ``peer`` that wait here or are not acked."""
+        known = self._peers.get(peer)
+        return known.pending if known is not None else 0
+
+    def abandon(self, peer: ProcessId, now: float) -> None:
+        """Give up every copy to ``peer`` as if it had been acked."""
+        check_now(now)
+        known = self._peers.get(peer)
+        if known is None or known.sent == 0:
+            return
+        buffer = self._buffer
+        for index in range(self._unacked, buffer.next):
+            copy = buffer[index]
+            if copy.peer is known and not copy.acked:
+                copy.released = True  # It never will be.
+                copy.acked = True
+                copy.payload = b""
+        while len(known.outstanding) > 0:
+            known.outstanding.remove()
+        known.transmit_timer.stop()
+        known.acked = known.sent  # An ack that is still on its way is an old one.
+        known.sent = 0
+        known.pending = 0
+        self._advance_unacked()
+        self._grant()
+        self._release(now)
+
+    def renew(self, peer: ProcessId, now: float) -> None:
+        """Learn that ``peer`` has abandoned its copies for us and begins anew."""
+        check_now(now)
+        known = self._peers.get(peer)
+        if known is not None and known.heard:
+            known.delivered = 0
+            known.held.clear()
+
+    def waive(self, peer: ProcessId, now: float) -> None:
+        """Wait for no permit of ``peer`` any more: it has stopped for good."""
+        check_now(now)
+        known = self._peers.get(peer)
+        if known is None or not known.heard:
+            return
+        while len(known.missing) > 0:
+            self._permits.remove(known.missing.remove())
+        known.held.clear()
+        known.request_timer.stop()
+        if known.sent == 0:
+            del self._peers[peer]
+        self._release(now)
+
+    def restore(
+        self,
+        clock: int,
+        pairs: Sequence[tuple[ProcessId, int, int, int]],
+        missing: Sequence[tuple[ProcessId, int]],
+        copies: Sequence[tuple[ProcessId, int, int, int, bytes]],
+        now: float,
+    ) -> None:
+        """Take up where a process that kept a journal was stopped; drain afterwards.
+
+        Args:
+            clock: the number of the last message sent.
+            pairs: peer, last number sent to it, last of its delivered, its highest permit.
+            missing: peer and number of what was delivered and has no permit, in order.
+            copies: peer, number, predecessor, how many of ``missing`` were delivered
+                before the send, and payload, of what is not acked, in order of sending.
+            now: the time, for the timers.
+        """
+        check_now(now)
+        self._clock = clock
+        for whom, sent, delivered, permitted in pairs:
+            peer = self._peer(whom)
+            if sent > 0:
+                peer.begin_to_send(self._policy)
+            peer.sent = sent
+            peer.released = sent
+            peer.acked = sent
+            if delivered > 0 or permitted > 0:
+                peer.begin_to_hear(self._policy)
+            peer.delivered = delivered
+            peer.permitted = permitted
+        for whom, number in missing:
+            self._await_permit(self._peers[whom], number, now)
+        for whom, number, predecessor, depends, payload in copies:
+            peer = self._peers[whom]
+            self._buffer.add(Copy(peer, number, predecessor, depends, payload))
+            peer.pending += 1
+            if peer.pending == 1:
+                peer.acked = predecessor
+        self._advance_unacked()
+        self._release(now)
+
     # The two decisions that the SPS-optimal variant (§5.6) makes differently.
 
     def _frontier(self, peer: Peer) -> int:
@@ -166,9 +271,10 @@ class HybridBasic(ProcessBase):
         """Release, in the order sent, what waits for no permit any more (trySend)."""
         buffer = self._buffer
         permits_first = self._permits.first
-        index = self._unreleased
+        index = max(self._unreleased, buffer.first)
         while index < buffer.next and buffer[index].depends <= permits_first:
-            self._release_copy(buffer[index], now)
+            if not buffer[index].released:  # Else it was abandoned.
+                self._release_copy(buffer[index], now)
             index += 1
         self._unreleased = index
 
@@ -243,6 +349,7 @@ class HybridBasic(ProcessBase):
             copy = outstanding.remove()
             copy.acked = True
             copy.payload = b""
+            peer.pending -= 1
         if outstanding.first < outstanding.next:
             peer.transmit_timer.restart(now)
             self._timers.file(peer.transmit_timer)
@@ -339,20 +446,27 @@ class HybridBasic(ProcessBase):
             held = peer.held.get(message.predecessor)
             if held is not None and held.number != message.number:
                 raise PeerError(f"{message}, but so is {held}")
+            if held is None and (
+                len(peer.held) >= self._early_max and message.predecessor != peer.delivered
+            ):
+                raise PeerError(f"{message}, and too many others wait already")
         return peer
 
     def _deliver(self, peer: Peer, message: Message, now: float) -> None:
         number = message.number
         peer.delivered = number
         if number > peer.permitted:
-            missing = MissingPermit(peer, number, now)
-            self._permits.add(missing)
-            peer.missing.add(missing)
-            if len(peer.missing) == 1:
-                peer.asked = False
-                peer.request_timer.restart(now)
-                self._timers.file(peer.request_timer)
+            self._await_permit(peer, number, now)
         self._deliveries.append(Delivery(peer.id, number, message.payload))
+
+    def _await_permit(self, peer: Peer, number: int, now: float) -> None:
+        missing = MissingPermit(peer, number, now)
+        self._permits.add(missing)
+        peer.missing.add(missing)
+        if len(peer.missing) == 1:
+            peer.asked = False
+            peer.request_timer.restart(now)
+            self._timers.file(peer.request_timer)
 
     def _receive_permit(self, peer: Peer, number: int, now: float) -> None:
         if number <= peer.permitted:

@@ -22,7 +22,14 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit, check_now
+from antecede.core.contract import (
+    UNBOUNDED,
+    Delivery,
+    ProcessBase,
+    ProcessId,
+    Transmit,
+    check_now,
+)
 from antecede.core.encoding import (
     Frame,
     FrameReader,
@@ -184,15 +191,23 @@ class _Lane:
 class Linked(ProcessBase):
     """A process of any protocol on top of the link layer."""
 
-    __slots__ = ("_fifo", "_inner", "_lanes", "_owing", "_policy", "_timers")
+    __slots__ = ("_early_max", "_fifo", "_inner", "_lanes", "_owing", "_policy", "_timers")
 
     def __init__(
-        self, inner: ProcessBase, fifo: bool, policy: RetransmissionPolicy | None = None
+        self,
+        inner: ProcessBase,
+        fifo: bool,
+        policy: RetransmissionPolicy | None = None,
+        early_max: int = UNBOUNDED,
     ) -> None:
-        """Put links under ``inner``, which has seen no input yet."""
+        """Put links under ``inner``, which has seen no input yet.
+
+        At most ``early_max`` segments of a peer wait for one before them.
+        """
         super().__init__(inner.id)
         self._inner = inner
         self._fifo = fifo
+        self._early_max = early_max
         self._policy = policy if policy is not None else RetransmissionPolicy()
         self._timers = TimerQueue()
         self._lanes: dict[ProcessId, _Lane] = {}
@@ -227,6 +242,12 @@ class Linked(ProcessBase):
         """
         self._inner.disconnect(peer, now)
         self._collect(now)
+
+    def backlog(self, peer: ProcessId) -> int:
+        """Count the frames for ``peer`` that are not acked, and what waits above."""
+        lane = self._lanes.get(peer)
+        outstanding = len(lane.outstanding) if lane is not None else 0
+        return outstanding + self._inner.backlog(peer)
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Take a frame that arrived from ``source``."""
@@ -344,6 +365,8 @@ class Linked(ProcessBase):
         if segment.acked > 0:
             self._check_ack(known, segment, segment.acked, segment.acked)
         lane = known if known is not None else _Lane(source, self._policy)
+        if number > lane.received + 1 and len(lane.early) >= self._early_max:
+            raise PeerError(f"{segment}, and too many others wait already")
         if number > lane.received and number not in lane.early:
             if self._fifo and number > lane.received + 1:
                 lane.early[number] = segment.frame

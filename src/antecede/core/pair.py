@@ -26,6 +26,7 @@ class Peer:
         "id",
         "missing",
         "outstanding",
+        "pending",
         "permitted",
         "released",
         "request_timer",
@@ -37,6 +38,8 @@ class Peer:
 
     sent: int
     """The last message sent to the peer (``ls``), 0 if none."""
+    pending: int
+    """How many copies for the peer wait, or are not acked."""
     released: int
     """The last message released to the peer, 0 if none."""
     acked: int
@@ -67,6 +70,7 @@ class Peer:
         """Start with no history; most pairs speak in one direction only."""
         self.id = id
         self.sent = 0
+        self.pending = 0
         self.released = 0
         self.acked = 0
         self.granted = 0

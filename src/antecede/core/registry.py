@@ -85,7 +85,8 @@ class ProtocolInfo:
         process = self.factory(id, setting)
         if self.capabilities.loss or setting.reliable:
             return process
-        return Linked(process, not self.capabilities.reordering, setting.policy)
+        fifo = not self.capabilities.reordering
+        return Linked(process, fifo, setting.policy, setting.early_max)
 
     def read_frame(self, reader: Reader, *, reliable: bool = False) -> Frame:
         """Read a frame that a process transmitted, made with the same ``reliable``."""
@@ -109,7 +110,7 @@ HYBRIDS: Final = (
         summary="SPS-optimal hybrid buffering: the default",
         reference="Almeida, Algorithm 2 and docs/multicast.md",
         capabilities=HYBRID_CAPABILITIES,
-        factory=lambda place, setting: Hybrid(place, setting.policy),
+        factory=lambda place, setting: Hybrid(place, setting.policy, setting.early_max),
         read=read_frame,
     ),
     ProtocolInfo(
@@ -117,7 +118,9 @@ HYBRIDS: Final = (
         summary="conservative hybrid buffering (CSPS)",
         reference="Almeida, Algorithms 1 and 3",
         capabilities=HYBRID_CAPABILITIES,
-        factory=lambda place, setting: HybridBasic(place, setting.policy),
+        factory=lambda place, setting: HybridBasic(
+            place, setting.policy, setting.early_max
+        ),
         read=read_frame,
     ),
 )

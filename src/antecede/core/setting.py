@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from antecede.core.contract import ProcessId
+from antecede.core.contract import UNBOUNDED, ProcessId
 from antecede.core.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
@@ -27,6 +27,9 @@ class Setting:
     """How many members there are, with ids from 0; 0 where nobody knows."""
     policy: RetransmissionPolicy = field(default_factory=RetransmissionPolicy)
     """When to transmit again."""
+    early_max: int = UNBOUNDED
+    """Under hybrid buffering and on links: how many messages of a peer may wait for one
+    before them; what arrives beyond that is dropped, and comes again."""
     reliable: bool = False
     """The network loses and duplicates nothing, and keeps the order of each pair if the
     protocol assumes so: the link layer is left out."""
