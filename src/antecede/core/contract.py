@@ -204,6 +204,17 @@ class ProcessBase:
         """
         return 0
 
+    def backlog_bytes(self, peer: ProcessId) -> int:
+        """Count the payload of those copies, where the protocol knows it."""
+        return 0
+
+    def round_trip_s(self, peer: ProcessId) -> float:
+        """Return the smoothed round trip to ``peer``, or -1 where none has been seen."""
+        return -1.0
+
+    def learn_round_trip(self, peer: ProcessId, round_trip_s: float) -> None:
+        """Learn what the driver has measured, for time-outs that have no sample yet."""
+
     def abandon(self, peer: ProcessId, now: float) -> None:
         """Give up every copy to ``peer`` as if it had been acked, and drain.
 

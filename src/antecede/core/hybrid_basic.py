@@ -111,6 +111,7 @@ class HybridBasic(ProcessBase):
                 self._buffer.add(Copy(peer, number, peer.sent, depends, data))
                 peer.sent = number
                 peer.pending += 1
+                peer.pending_bytes += len(data)
         if to_itself:
             self._deliveries.append(Delivery(self._id, number, data))
         self._advance_unacked()
@@ -160,6 +161,27 @@ class HybridBasic(ProcessBase):
         known = self._peers.get(peer)
         return known.pending if known is not None else 0
 
+    def backlog_bytes(self, peer: ProcessId) -> int:
+        """Count the payload of those copies."""
+        known = self._peers.get(peer)
+        return known.pending_bytes if known is not None else 0
+
+    def round_trip_s(self, peer: ProcessId) -> float:
+        """Return the smoothed round trip to ``peer``, or -1 where none has been seen."""
+        known = self._peers.get(peer)
+        if known is None:
+            return -1.0
+        return known.transmit_timer.round_trip_s if known.sent > 0 else known.round_trip_s
+
+    def learn_round_trip(self, peer: ProcessId, round_trip_s: float) -> None:
+        """Learn what the driver has measured, for time-outs that have no sample yet."""
+        self._peer(peer).round_trip_s = round_trip_s
+
+    def numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
+        """Return the last sent, acked, delivered and permitted, for a journal."""
+        known = self._peer(peer)
+        return known.sent, known.acked, known.delivered, known.permitted
+
     def abandon(self, peer: ProcessId, now: float) -> None:
         """Give up every copy to ``peer`` as if it had been acked."""
         check_now(now)
@@ -179,6 +201,7 @@ class HybridBasic(ProcessBase):
         known.acked = known.sent  # An ack that is still on its way is an old one.
         known.sent = 0
         known.pending = 0
+        known.pending_bytes = 0
         self._advance_unacked()
         self._grant()
         self._release(now)
@@ -199,8 +222,11 @@ class HybridBasic(ProcessBase):
             return
         while len(known.missing) > 0:
             self._permits.remove(known.missing.remove())
-        known.held.clear()
         known.request_timer.stop()
+        # Should a process of that name come back without its state, it begins with 1.
+        known.heard = False
+        known.delivered = 0
+        known.permitted = 0
         if known.sent == 0:
             del self._peers[peer]
         self._release(now)
@@ -230,18 +256,20 @@ class HybridBasic(ProcessBase):
             if sent > 0:
                 peer.begin_to_send(self._policy)
             peer.sent = sent
-            peer.released = sent
+            peer.released = clock  # It may ask for permits from before an abandonment.
             peer.acked = sent
             if delivered > 0 or permitted > 0:
                 peer.begin_to_hear(self._policy)
             peer.delivered = delivered
             peer.permitted = permitted
         for whom, number in missing:
-            self._await_permit(self._peers[whom], number, now)
+            # A peer that began anew may have delivered nothing, and owe a permit.
+            self._await_permit(self._peer_heard(whom), number, now)
         for whom, number, predecessor, depends, payload in copies:
             peer = self._peers[whom]
             self._buffer.add(Copy(peer, number, predecessor, depends, payload))
             peer.pending += 1
+            peer.pending_bytes += len(payload)
             if peer.pending == 1:
                 peer.acked = predecessor
         self._advance_unacked()
@@ -348,8 +376,9 @@ class HybridBasic(ProcessBase):
         while outstanding.first <= delivered:
             copy = outstanding.remove()
             copy.acked = True
-            copy.payload = b""
             peer.pending -= 1
+            peer.pending_bytes -= len(copy.payload)
+            copy.payload = b""
         if outstanding.first < outstanding.next:
             peer.transmit_timer.restart(now)
             self._timers.file(peer.transmit_timer)
@@ -439,6 +468,8 @@ class HybridBasic(ProcessBase):
         """Return the source's record, unless the message contradicts what came before."""
         peer = self._peers.get(source)
         if peer is None or not peer.heard:
+            if message.predecessor > 0 and self._early_max < 1:
+                raise PeerError(f"{message}, and none may wait")
             return self._peer_heard(source)
         if message.number > peer.delivered:
             if message.predecessor < peer.delivered:

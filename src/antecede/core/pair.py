@@ -27,9 +27,11 @@ class Peer:
         "missing",
         "outstanding",
         "pending",
+        "pending_bytes",
         "permitted",
         "released",
         "request_timer",
+        "round_trip_s",
         "sent",
         "transmit_timer",
     )
@@ -40,6 +42,10 @@ class Peer:
     """The last message sent to the peer (``ls``), 0 if none."""
     pending: int
     """How many copies for the peer wait, or are not acked."""
+    pending_bytes: int
+    """The payload of those."""
+    round_trip_s: float
+    """What somebody has measured before there was any traffic, or -1."""
     released: int
     """The last message released to the peer, 0 if none."""
     acked: int
@@ -71,6 +77,8 @@ class Peer:
         self.id = id
         self.sent = 0
         self.pending = 0
+        self.pending_bytes = 0
+        self.round_trip_s = -1.0
         self.released = 0
         self.acked = 0
         self.granted = 0
@@ -82,14 +90,20 @@ class Peer:
     def begin_to_send(self, policy: RetransmissionPolicy) -> None:
         """Make what sending needs, before the first message to the peer."""
         self.outstanding = SlidingArray()
-        self.transmit_timer = RetransmissionTimer(policy, self.id)
+        self.transmit_timer = self._timer(policy)
 
     def begin_to_hear(self, policy: RetransmissionPolicy) -> None:
         """Make what receiving needs, before the first message or permit of the peer."""
         self.heard = True
         self.held = {}
         self.missing = SlidingArray()
-        self.request_timer = RetransmissionTimer(policy, self.id)
+        self.request_timer = self._timer(policy)
+
+    def _timer(self, policy: RetransmissionPolicy) -> RetransmissionTimer:
+        timer = RetransmissionTimer(policy, self.id)
+        if self.round_trip_s >= 0:
+            timer.sample(self.round_trip_s)
+        return timer
 
     def find(self, number: int) -> int:
         """Return the index in ``outstanding`` of message ``number``, or -1.

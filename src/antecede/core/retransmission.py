@@ -86,6 +86,11 @@ class RetransmissionTimer:
         """The time-out in force, with the doublings since the last sample."""
         return self._timeout
 
+    @property
+    def round_trip_s(self) -> float:
+        """The smoothed round trip, or -1 before the first sample."""
+        return self._mean
+
     def sample(self, round_trip_s: float) -> None:
         """Learn from an answer to something that was transmitted once."""
         if self._mean < 0:
