@@ -4,6 +4,7 @@
 
     AntecedeError
     ├── LocalError      our caller broke the contract: fix the calling code
+    │   └── WindowFull  a send was not to wait, and would have had to: try later
     ├── PeerError       a frame broke the protocol: drop it, count it, go on
     ├── ConfigError     a bad flag, file or parameter: correct it and try again
     └── InternalError   an invariant of ours is broken: please report it
@@ -12,7 +13,14 @@ A call that raises has changed nothing. A property that does not hold in a run i
 error but a result: see :class:`antecede.trace.Verdict`.
 """
 
-__all__ = ["AntecedeError", "ConfigError", "InternalError", "LocalError", "PeerError"]
+__all__ = [
+    "AntecedeError",
+    "ConfigError",
+    "InternalError",
+    "LocalError",
+    "PeerError",
+    "WindowFull",
+]
 
 
 class AntecedeError(Exception):
@@ -21,6 +29,10 @@ class AntecedeError(Exception):
 
 class LocalError(AntecedeError):
     """The caller broke the contract; its own code must change."""
+
+
+class WindowFull(LocalError):
+    """A message was not accepted because a peer's window is full; try again later."""
 
 
 class PeerError(AntecedeError):

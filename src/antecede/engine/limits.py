@@ -42,7 +42,9 @@ class Limits:
     """How long to wait for a WELCOME before the first repetition; doubles, up to 16 times
     as long."""
     policy: RetransmissionPolicy = field(
-        default_factory=lambda: RetransmissionPolicy(initial_s=0.5, maximum_s=4.0)
+        default_factory=lambda: RetransmissionPolicy(
+            initial_s=0.5, minimum_s=0.03, maximum_s=4.0
+        )
     )
     """When to transmit again."""
 

@@ -23,7 +23,7 @@ PART_PREFIX: Final = b"\x01"
 LAST_PREFIX: Final = b"\x02"
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
+@mypyc_attr(acyclic=True)
 class Message:
     """A delivered message; with a journal, call :meth:`done` once it is dealt with."""
 

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from antecede.engine.remote import Cipher
 from antecede.engine.wire import HEAD
 from antecede.errors import ConfigError, PeerError
 
@@ -51,7 +52,7 @@ class Seal:
 
     def cipher(
         self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
-    ) -> AESGCM:
+    ) -> Cipher:
         """Derive the cipher for one direction between two incarnations."""
         parts = [CONTEXT]
         for name, number in ((sender, incarnation), (receiver, receiver_incarnation)):
@@ -60,14 +61,12 @@ class Seal:
         hkdf = HKDF(SHA256(), KEY_BYTES, salt=None, info=b"".join(parts))
         return AESGCM(hkdf.derive(self._key))
 
-    @staticmethod
-    def close(cipher: AESGCM, packet: int, head: bytes, body: bytes) -> bytes:
+    def close(self, cipher: Cipher, packet: int, head: bytes, body: bytes) -> bytes:
         """Return the sealed datagram."""
         nonce = packet.to_bytes(NONCE_BYTES, "big")
         return head + cipher.encrypt(nonce, body, head)
 
-    @staticmethod
-    def open(cipher: AESGCM, packet: int, datagram: bytes) -> bytes:
+    def open(self, cipher: Cipher, packet: int, datagram: bytes) -> bytes:
         """Return the body, or raise PeerError if the datagram is not what it seems."""
         nonce = packet.to_bytes(NONCE_BYTES, "big")
         try:

@@ -1,0 +1,455 @@
+"""The node: causal delivery for an asyncio application, over UDP.
+
+One node is one engine (:mod:`antecede.engine`) and one socket, on one event loop. All
+methods are to be called from that loop.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from antecede.engine.engine import Engine
+from antecede.engine.gate import Sealing
+from antecede.engine.limits import Limits
+from antecede.engine.message import Message
+from antecede.errors import ConfigError, LocalError, WindowFull
+from antecede.net.udp import Address, UdpSocket, is_loopback, parse_address, resolve
+
+__all__ = ["Node"]
+
+logger = logging.getLogger(__name__)
+
+BATCH = 256
+"""How many datagrams are taken from the socket before others get their turn."""
+FLUSH_FRAMES = 256
+"""How many frames may wait before they are transmitted without waiting for the loop."""
+LOOPBACK_DATAGRAM = 16_384
+"""Bytes of a datagram between nodes on one machine, whose path carries 64 KiB."""
+BYE_TRIES = 5
+BYE_S = 0.05
+"""How often, and how long after each other, a closing node says goodbye."""
+DRAIN_S = 5.0
+"""How long a closing node waits for its messages to be delivered."""
+
+
+class Node:
+    """A process of a causal group, for an application.
+
+    Use it as ``async with Node("ann", bind="127.0.0.1:9001", peers={...}) as node``.
+
+    Args:
+        name: by which its peers know it; unique in the group.
+        bind: where to listen, ``host:port``; port 0 lets the system choose.
+        peers: names and addresses of the others; more can be added later.
+        protocol: a unicast protocol of ``antecede protocols``, the same at all nodes.
+        key: the group key, 32 bytes: all datagrams are encrypted and authenticated.
+        insecure: allow an address other than loopback without a key.
+        limits: all bounds; see :class:`antecede.engine.limits.Limits`.
+        journal: a file that makes the node survive its restart without loss.
+        trace: a directory to record a trace to, for ``antecede verify``.
+        segmentation: let the kernel cut and join datagrams, where it can.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        bind: str | Address = "127.0.0.1:0",
+        peers: Mapping[str, str | Address] | None = None,
+        protocol: str = "hybrid",
+        key: bytes | None = None,
+        insecure: bool = False,
+        limits: Limits | None = None,
+        journal: str | Path | None = None,
+        trace: str | Path | None = None,
+        segmentation: bool = True,
+    ) -> None:
+        """Check the arguments; nothing is opened before the node is entered."""
+        if not isinstance(name, str) or not 1 <= len(name.encode()) <= 255:
+            raise ConfigError(f"a name is a text of 1 to 255 bytes, not {name!r}")
+        self.name = name
+        self._bind = parse_address(bind)
+        self._peers = {peer: parse_address(at) for peer, at in (peers or {}).items()}
+        self._protocol = protocol
+        self._key = key
+        self._insecure = insecure
+        self._limits = limits
+        self._journal_path = Path(journal) if journal is not None else None
+        self._trace_path = Path(trace) if trace is not None else None
+        self._segmentation = segmentation
+        self._seal = _make_seal(key)
+        self._engine: Engine | None = None
+        self._socket: UdpSocket | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inbox: deque[Message] = deque()
+        self._inbox_max = 0
+        self._readers: deque[asyncio.Future[None]] = deque()
+        self._blocked: list[tuple[Sequence[str], asyncio.Future[None]]] = []
+        self._flushers: list[asyncio.Future[None]] = []
+        self._committed: list[asyncio.Future[None]] = []
+        self._large = asyncio.Lock()
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._closing = False
+
+    # Opening and closing.
+
+    async def __aenter__(self) -> Self:
+        """Open the socket and meet the peers."""
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the node: see everything delivered first, unless an error is under way."""
+        await self.close(DRAIN_S if error is None else 0.0)
+
+    async def open(self) -> None:
+        """Open the socket and meet the peers; prefer ``async with``."""
+        if self._engine is not None:
+            raise LocalError("the node was opened before; make a new one")
+        udp = UdpSocket(self._bind, segmentation=self._segmentation)
+        try:
+            host = udp.address[0]
+            if self._seal is None and not self._insecure and not is_loopback(host):
+                raise ConfigError(
+                    f"{host} is not loopback: give a group key, or say insecure=True"
+                )
+            limits = self._limits if self._limits is not None else Limits()
+            if self._limits is None and is_loopback(host):
+                limits = replace(limits, datagram=LOOPBACK_DATAGRAM)
+            self._inbox_max = limits.inbox
+            engine = Engine(
+                self.name,
+                secrets.randbits(63) | 1,
+                protocol_name=self._protocol,
+                members=list(self._peers),
+                limits=limits,
+                seal=self._seal,
+                wall_offset=time.time() - time.monotonic(),
+            )
+            now = time.monotonic()
+            for peer, address in self._peers.items():
+                engine.add_peer(peer, resolve(address)[1], now)
+        except BaseException:
+            udp.close()
+            raise
+        self._engine = engine
+        self._socket = udp
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(udp.fileno(), self._readable)
+        self._settle(now)
+
+    async def close(self, drain_s: float = DRAIN_S) -> None:
+        """Wait until what was sent is delivered, say goodbye, and close the socket.
+
+        After ``drain_s`` seconds the node closes in any case; peers that wait for its
+        permits then wait until they remove it. Closing twice does nothing.
+        """
+        engine = self._engine
+        if engine is None or self._socket is None or self._closing:
+            return
+        self._closing = True
+        try:
+            if drain_s > 0:
+                await self._drain(engine, drain_s)
+        finally:
+            self._shut()
+
+    async def _drain(self, engine: Engine, drain_s: float) -> None:
+        try:
+            async with asyncio.timeout(drain_s):
+                await self._flushed(engine)
+        except TimeoutError:
+            logger.warning(
+                "%s closes with %d copies undelivered", self.name, engine.backlog
+            )
+            return
+        for _ in range(BYE_TRIES):
+            goodbyes = engine.bye(time.monotonic())
+            if not goodbyes or self._socket is None:
+                return
+            self._socket.transmit(goodbyes)
+            await asyncio.sleep(BYE_S)
+
+    def _shut(self) -> None:
+        assert self._socket is not None
+        assert self._loop is not None
+        self._loop.remove_reader(self._socket.fileno())
+        self._socket.close()
+        self._socket = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for reader in self._readers:
+            _wake(reader)
+        error = LocalError(f"{self.name} was closed")
+        blocked = [future for _, future in self._blocked]
+        for future in (*blocked, *self._flushers, *self._committed):
+            if not future.done():
+                future.set_exception(error)
+
+    @property
+    def address(self) -> Address:
+        """Where the node listens."""
+        return self._opened_socket().address
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for those who want to look inside."""
+        if self._engine is None:
+            raise LocalError("the node is not open; use `async with Node(...) as node`")
+        return self._engine
+
+    # Peers.
+
+    @property
+    def peers(self) -> list[str]:
+        """The names of the peers of the moment."""
+        return self.engine.peers()
+
+    def add_peer(self, name: str, address: str | Address) -> None:
+        """Let ``name`` be a peer from now on."""
+        self._opened_socket()
+        now = time.monotonic()
+        self.engine.add_peer(name, resolve(parse_address(address))[1], now)
+        self._settle(now)
+
+    async def remove(self, name: str, *, stopped: bool = False) -> None:
+        """Let go of a peer: abandon what it has not acked, so that permits flow again.
+
+        Returns when that has been done, a lease after the peer was last heard. Say
+        ``stopped`` of a peer that has stopped for good: its own permits are waived then
+        (docs/removal.md says what happens if it has not).
+        """
+        self._opened_socket()
+        now = time.monotonic()
+        ends = self.engine.remove_peer(name, now, stopped=stopped)
+        self._settle(now)
+        await asyncio.sleep(max(0.0, ends - now))
+        self._due()
+
+    # Sending.
+
+    async def send(self, target: str, data: bytes, *, wait: bool = True) -> int:
+        """Send ``data`` to one peer, or to the node itself, and return its number.
+
+        Waits while the window of the target is full; with ``wait=False`` raises
+        WindowFull instead. That the call returns means that the message is accepted, not
+        that it is delivered: see :meth:`flush`.
+        """
+        return await self._send((target,), data, wait)
+
+    async def multicast(
+        self, targets: Iterable[str], data: bytes, *, wait: bool = True
+    ) -> int:
+        """Send one message to several peers; else as :meth:`send`."""
+        return await self._send(tuple(targets), data, wait)
+
+    async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
+        """Send one message to all peers of the moment; else as :meth:`send`."""
+        targets = tuple(self.engine.peers())
+        if not targets:
+            raise LocalError("there is no peer to broadcast to; call add_peer first")
+        return await self._send(targets, data, wait)
+
+    async def _send(self, targets: Sequence[str], data: bytes, wait: bool) -> int:
+        engine = self.engine
+        if self._closing:
+            raise LocalError(f"{self.name} is closed; it sends nothing any more")
+        payloads = engine.cut(data)
+        if len(payloads) == 1:
+            if not engine.has_room(targets):
+                await self._wait_for_room(engine, targets, wait)
+            number = engine.post(targets, payloads[0], time.monotonic())
+        else:
+            if not wait and (self._large.locked() or not engine.has_room(targets)):
+                raise self._window_full(targets)
+            async with self._large:  # Parts of two messages must not mix.
+                for payload in payloads:
+                    if not engine.has_room(targets):
+                        await self._wait_for_room(engine, targets, True)
+                    number = engine.post(targets, payload, time.monotonic())
+                    self._post_done(engine)
+        self._post_done(engine)
+        return number
+
+    def _post_done(self, engine: Engine) -> None:
+        if engine.queued >= FLUSH_FRAMES:
+            self._settle(time.monotonic())
+        elif not self._scheduled:
+            self._scheduled = True
+            assert self._loop is not None
+            self._loop.call_soon(self._soon)
+
+    async def _wait_for_room(
+        self, engine: Engine, targets: Sequence[str], wait: bool
+    ) -> None:
+        if not wait:
+            raise self._window_full(targets)
+        assert self._loop is not None
+        self._settle(time.monotonic())
+        while not engine.has_room(targets):
+            future = self._loop.create_future()
+            self._blocked.append((targets, future))
+            await future
+
+    def _window_full(self, targets: Sequence[str]) -> WindowFull:
+        names = ", ".join(t for t in targets if not self.engine.has_room((t,)))
+        return WindowFull(f"the window of {names} is full; wait, or try again later")
+
+    async def flush(self) -> None:
+        """Wait until everything sent so far, and meanwhile, is delivered everywhere."""
+        self._opened_socket()
+        await self._flushed(self.engine)
+
+    async def _flushed(self, engine: Engine) -> None:
+        assert self._loop is not None
+        self._settle(time.monotonic())
+        while engine.backlog:
+            future = self._loop.create_future()
+            self._flushers.append(future)
+            await future
+
+    # Receiving.
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        """Iterate over the messages as they are delivered, until the node is closed."""
+        return self
+
+    async def __anext__(self) -> Message:
+        """Return the next message.
+
+        A slow consumer holds others back: once ``Limits.inbox`` messages wait here, the
+        node takes no more in and withholds their acks, and with them other nodes' permits.
+        """
+        while not self._inbox:
+            if self._engine is not None and self._socket is None:
+                raise StopAsyncIteration
+            self._opened_socket()
+            assert self._loop is not None
+            reader = self._loop.create_future()
+            self._readers.append(reader)
+            try:
+                await reader
+            finally:
+                with contextlib.suppress(ValueError):
+                    self._readers.remove(reader)
+        message = self._inbox.popleft()
+        if len(self._inbox) < self._inbox_max and self._engine is not None:
+            self._engine.full = False
+        return message
+
+    async def receive(self) -> Message:
+        """Return the next message; raise LocalError if the node is closed meanwhile."""
+        try:
+            return await self.__anext__()
+        except StopAsyncIteration:
+            raise LocalError(f"{self.name} is closed; nothing comes any more") from None
+
+    # What the loop calls.
+
+    def _readable(self) -> None:
+        engine = self._engine
+        udp = self._socket
+        if engine is None or udp is None:
+            return
+        now = time.monotonic()
+        for datagram, address in udp.receive(BATCH):
+            engine.feed(datagram, address, now)
+        self._settle(now)
+
+    def _soon(self) -> None:
+        self._scheduled = False
+        if self._socket is not None:
+            self._settle(time.monotonic())
+
+    def _due(self) -> None:
+        self._timer = None
+        if self._engine is not None and self._socket is not None:
+            now = time.monotonic()
+            self._engine.handle_timer(now)
+            self._settle(now)
+
+    def _settle(self, now: float) -> None:
+        """Transmit, hand over, wake whoever waits, and set the timer."""
+        engine = self._engine
+        udp = self._socket
+        if engine is None or udp is None:
+            return
+        datagrams = engine.flush(now)
+        if datagrams:
+            udp.transmit(datagrams)
+        fresh = engine.take()
+        if fresh:
+            self._inbox.extend(fresh)
+            engine.full = len(self._inbox) >= self._inbox_max
+            for _ in range(min(len(fresh), len(self._readers))):
+                _wake(self._readers.popleft())
+        if self._committed:
+            for future in self._committed:
+                _wake(future)
+            self._committed.clear()
+        if self._blocked:
+            self._unblock(engine)
+        if self._flushers and not engine.backlog:
+            for future in self._flushers:
+                _wake(future)
+            self._flushers.clear()
+        self._set_timer(engine, now)
+
+    def _unblock(self, engine: Engine) -> None:
+        still: list[tuple[Sequence[str], asyncio.Future[None]]] = []
+        for targets, future in self._blocked:
+            if engine.has_room(targets):
+                _wake(future)
+            else:
+                still.append((targets, future))
+        self._blocked = still
+
+    def _set_timer(self, engine: Engine, now: float) -> None:
+        """See to it that the engine's timer is handled; a timer set too early is kept."""
+        deadline = engine.next_timer()
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
+            self._timer.cancel()
+        assert self._loop is not None
+        self._timer_at = deadline
+        self._timer = self._loop.call_later(max(0.0, deadline - now), self._due)
+
+    def _opened_socket(self) -> UdpSocket:
+        if self._socket is None:
+            if self._engine is None:
+                raise LocalError("the node is not open; use `async with Node(...) as node`")
+            raise LocalError(f"{self.name} is closed")
+        return self._socket
+
+
+def _make_seal(key: bytes | None) -> Sealing | None:
+    if key is None:
+        return None
+    try:
+        from antecede.engine.seal import Seal
+    except ImportError:
+        raise ConfigError("a key needs antecede[secure]: pip install it") from None
+    return Seal(key)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
