@@ -27,7 +27,7 @@ LAST_PREFIX: Final = b"\x02"
 class Message:
     """A delivered message; with a journal, call :meth:`done` once it is dealt with."""
 
-    __slots__ = ("_done", "data", "number", "source", "when")
+    __slots__ = ("_done", "_life", "data", "number", "source", "when")
 
     source: str
     """Who sent it."""
@@ -44,13 +44,15 @@ class Message:
         number: int,
         data: bytes,
         when: float,
-        done: Callable[[str, int], None] | None = None,
+        life: int = 0,
+        done: Callable[[str, int, int], None] | None = None,
     ) -> None:
         """Make a message; the fields are documented on the class."""
         self.source = source
         self.number = number
         self.data = data
         self.when = when
+        self._life = life
         self._done = done
 
     def __repr__(self) -> str:
@@ -63,7 +65,7 @@ class Message:
         Without a journal this does nothing.
         """
         if self._done is not None:
-            self._done(self.source, self.number)
+            self._done(self.source, self._life, self.number)
 
 
 def fragments(data: bytes, room: int) -> list[bytes]:

@@ -238,6 +238,11 @@ class Remote:
             self._ack_index = len(self.out)
         self.out.append(frame)
 
+    def drop_parts(self) -> None:
+        """Forget the fragments so far."""
+        self.parts.clear()
+        self.parts_bytes = 0
+
     def take(self) -> list[Frame]:
         """Take what waits to be transmitted."""
         frames = self.out

@@ -21,6 +21,7 @@ from antecede.engine.gate import Sealing
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, WindowFull
+from antecede.net.journal import Journal
 from antecede.net.udp import Address, UdpSocket, is_loopback, parse_address, resolve
 
 __all__ = ["Node"]
@@ -54,6 +55,8 @@ class Node:
         insecure: allow an address other than loopback without a key.
         limits: all bounds; see :class:`antecede.engine.limits.Limits`.
         journal: a file that makes the node survive its restart without loss.
+        journal_sync: wait for the disk at each commit; without it nothing is lost if the
+            process is killed, but the last moments may be if the machine fails.
         trace: a directory to record a trace to, for ``antecede verify``.
         segmentation: let the kernel cut and join datagrams, where it can.
     """
@@ -69,6 +72,7 @@ class Node:
         insecure: bool = False,
         limits: Limits | None = None,
         journal: str | Path | None = None,
+        journal_sync: bool = True,
         trace: str | Path | None = None,
         segmentation: bool = True,
     ) -> None:
@@ -82,6 +86,8 @@ class Node:
         self._key = key
         self._insecure = insecure
         self._limits = limits
+        self._sync = journal_sync
+        self._journal: Journal | None = None
         self._journal_path = Path(journal) if journal is not None else None
         self._trace_path = Path(trace) if trace is not None else None
         self._segmentation = segmentation
@@ -132,26 +138,53 @@ class Node:
             if self._limits is None and is_loopback(host):
                 limits = replace(limits, datagram=LOOPBACK_DATAGRAM)
             self._inbox_max = limits.inbox
-            engine = Engine(
-                self.name,
-                secrets.randbits(63) | 1,
-                protocol_name=self._protocol,
-                members=list(self._peers),
-                limits=limits,
-                seal=self._seal,
-                wall_offset=time.time() - time.monotonic(),
-            )
             now = time.monotonic()
+            engine = self._make_engine(limits, now)
             for peer, address in self._peers.items():
                 engine.add_peer(peer, resolve(address)[1], now)
         except BaseException:
             udp.close()
+            if self._journal is not None:
+                self._journal.close()
             raise
         self._engine = engine
         self._socket = udp
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(udp.fileno(), self._readable)
         self._settle(now)
+
+    def _make_engine(self, limits: Limits, now: float) -> Engine:
+        life = 0
+        if self._journal_path is not None:
+            self._journal = Journal(self._journal_path, self.name, sync=self._sync)
+            life = self._journal.life
+        engine = Engine(
+            self.name,
+            secrets.randbits(63) | 1,
+            protocol_name=self._protocol,
+            members=list(self._peers),
+            limits=limits,
+            seal=self._seal,
+            life=life,
+            wall_offset=time.time() - now,
+        )
+        journal = self._journal
+        if journal is not None:
+            deliveries = journal.deliveries()
+            engine.restore(
+                journal.clock, journal.pairs(), journal.copies(), deliveries, now
+            )
+            for saved in deliveries:
+                if not saved.done:
+                    engine.hand_over_again(saved, time.time())
+            engine.keep(journal, self._message_done)
+        return engine
+
+    def _message_done(self, source: str, life: int, number: int) -> None:
+        """Let a message never be handed over again, whatever happens."""
+        if self._journal is not None and self._socket is not None:
+            self._journal.done(source, life, number)
+            self.engine.write_journal()
 
     async def close(self, drain_s: float = DRAIN_S) -> None:
         """Wait until what was sent is delivered, say goodbye, and close the socket.
@@ -191,6 +224,9 @@ class Node:
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
         self._socket = None
+        if self._journal is not None:
+            self.engine.write_journal()
+            self._journal.close()
         if self._timer is not None:
             self._timer.cancel()
         for reader in self._readers:
@@ -284,7 +320,17 @@ class Node:
                     number = engine.post(targets, payload, time.monotonic())
                     self._post_done(engine)
         self._post_done(engine)
+        if self._journal is not None:
+            await self._durable()
         return number
+
+    async def _durable(self) -> None:
+        """Wait for the commit that a message rests on; those of many are one."""
+        assert self._loop is not None
+        if self._scheduled:
+            future = self._loop.create_future()
+            self._committed.append(future)
+            await future
 
     def _post_done(self, engine: Engine) -> None:
         if engine.queued >= FLUSH_FRAMES:
