@@ -174,10 +174,10 @@ class Node:
             engine.restore(
                 journal.clock, journal.pairs(), journal.copies(), deliveries, now
             )
+            engine.keep(journal, self._message_done)
             for saved in deliveries:
                 if not saved.done:
                     engine.hand_over_again(saved, time.time())
-            engine.keep(journal, self._message_done)
         return engine
 
     def _message_done(self, source: str, life: int, number: int) -> None:
