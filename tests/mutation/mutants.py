@@ -92,8 +92,8 @@ MUTANTS = (
     Mutant(
         "a permit covers a message beyond its number",
         "hybrid_basic",
-        "if number > peer.permitted:\n            missing",
-        "if number > peer.permitted + 1:\n            missing",
+        "if number > peer.permitted:\n            self",
+        "if number > peer.permitted + 1:\n            self",
     ),
     Mutant(
         "an ack is sent on arrival, before delivery",

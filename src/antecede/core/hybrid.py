@@ -20,7 +20,7 @@ instead of messages: docs/multicast.md derives it and proves that it keeps causa
 
 from antecede.core.contract import UNBOUNDED, ProcessId
 from antecede.core.hybrid_basic import HybridBasic
-from antecede.core.pair import MissingPermit, Peer
+from antecede.core.pair import Copy, MissingPermit, Peer
 from antecede.core.retransmission import RetransmissionPolicy
 from antecede.core.sliding import IndexedSlidingMap
 
@@ -58,6 +58,10 @@ class Hybrid(HybridBasic):
         if index < buffer.next:
             return buffer[index].number - 1
         return self._clock
+
+    def _waits_for(self, copy: Copy, missing: MissingPermit) -> bool:
+        """Tell whether a copy is kept back for this permit: not for its own target's."""
+        return missing.peer is not copy.peer
 
     def _release(self, now: float) -> None:
         """Release every copy whose missing permits are all its own target's (point 3).

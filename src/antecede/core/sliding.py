@@ -133,9 +133,13 @@ class SlidingMap(Generic[K]):
             slots.remove()
         return True
 
+    def index(self, key: K) -> int | None:
+        """Return the index of ``key``, or None if it is not present."""
+        return self._indexes.get(key)
+
 
 class IndexedSlidingMap(SlidingMap[K]):
-    """A sliding map that can also be read by index, and asked for a key's index."""
+    """A sliding map that can also be read by index."""
 
     __slots__ = ()
 
@@ -148,7 +152,3 @@ class IndexedSlidingMap(SlidingMap[K]):
     def __getitem__(self, index: int) -> K | None:
         """Return the key at ``index`` of the window, or None once it was removed."""
         return self._slots[index]
-
-    def index(self, key: K) -> int | None:
-        """Return the index of ``key``, or None if it is not present."""
-        return self._indexes.get(key)
