@@ -1,7 +1,8 @@
 """Causal message delivery for Python: run it, prove it, size it.
 
 ``antecede.simulate(protocol="hybrid", processes=20, loss=0.05)`` runs a protocol in
-virtual time; ``antecede.Scenario`` lists what it takes. Both are loaded when first used.
+virtual time; ``antecede.Scenario`` lists what it takes. ``antecede.Node`` is a node of a
+causal group over UDP, ``antecede.Limits`` its bounds. All are loaded when first used.
 """
 
 import importlib
@@ -14,18 +15,26 @@ from antecede.errors import (
     InternalError,
     LocalError,
     PeerError,
+    WindowFull,
 )
 
 if typing.TYPE_CHECKING:
+    from antecede.engine.limits import Limits
+    from antecede.engine.message import Message
+    from antecede.net.node import Node
     from antecede.sim.simulate import Scenario, simulate
 
 __all__ = [
     "AntecedeError",
     "ConfigError",
     "InternalError",
+    "Limits",
     "LocalError",
+    "Message",
+    "Node",
     "PeerError",
     "Scenario",
+    "WindowFull",
     "__version__",
     "compiled",
     "simulate",
@@ -36,7 +45,13 @@ __version__ = "0.1.0"
 compiled: bool = not (_sliding.__file__ or "").endswith(".py")
 """Whether the core runs as compiled by mypyc; the same source interpreted otherwise."""
 
-_LAZY = {"Scenario": "antecede.sim.simulate", "simulate": "antecede.sim.simulate"}
+_LAZY = {
+    "Limits": "antecede.engine.limits",
+    "Message": "antecede.engine.message",
+    "Node": "antecede.net.node",
+    "Scenario": "antecede.sim.simulate",
+    "simulate": "antecede.sim.simulate",
+}
 """What is loaded when it is first asked for, and from where."""
 
 

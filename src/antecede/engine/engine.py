@@ -17,7 +17,7 @@ from antecede.core.encoding import Reader
 from antecede.engine.gate import Sealing
 from antecede.engine.group import Group, SavedDelivery
 from antecede.engine.limits import Limits
-from antecede.engine.message import LAST, PART, WHOLE, Message, fragments
+from antecede.engine.message import FIRST, LAST, PART, WHOLE, Message, fragments
 from antecede.engine.remote import ACTIVE, GONE, LEAVING, LEFT, Remote
 from antecede.engine.wire import BYE, DATA, DATA_PREFIX, FAREWELL, HEAD
 from antecede.errors import LocalError, PeerError
@@ -70,6 +70,7 @@ class Engine(Group):
         "_clock_offset",
         "_dirty",
         "_fresh",
+        "_itself",
         "_room",
         "_tally",
         "control_frames",
@@ -106,6 +107,7 @@ class Engine(Group):
         super().__init__(name, incarnation, protocol_name, members, bounds, seal, life)
         self._dirty: list[Remote] = []
         self._fresh: list[Message] = []
+        self._itself = Remote(name, 0, self._process.id, None)  # Holds parts.
         self._tally = tally
         self._clock_offset = wall_offset
         sealed = SEAL_BYTES if seal is not None else 0
@@ -193,7 +195,8 @@ class Engine(Group):
         elif accepted.kind == BYE:
             self._hear_bye(remote, now)
         elif accepted.kind == FAREWELL:
-            remote.state = LEFT
+            if remote.state == ACTIVE:
+                remote.state = LEFT
         elif self._gate.rtt_s >= 0:
             self._process.learn_round_trip(remote.id, self._gate.rtt_s)
         if remote.out and not remote.dirty:
@@ -238,10 +241,11 @@ class Engine(Group):
             if remote is None or remote.state != ACTIVE or remote.id != transmit.target:
                 continue
             if transmit.repeat:
-                self.retransmitted += 1
                 if not self._gate.ready(remote, now):
                     self._gate.want_hello(remote, now)
-                    continue
+                    if remote.out:  # One is enough to begin with when it is back.
+                        continue
+                self.retransmitted += 1
             elif transmit.frame.message_number() > 0:
                 self.released += 1
             else:
@@ -289,20 +293,24 @@ class Engine(Group):
         kind = payload[0] if payload else -1
         if kind == WHOLE:
             data = payload[1:]
-        elif remote is None or kind not in (PART, LAST):
-            self._gate.drops["frame"] += 1
-            return
         else:
-            remote.parts_bytes += len(payload) - 1
-            if remote.parts_bytes > self._limits.message:
-                remote.parts.clear()  # A whole above the limit is nobody's but a liar's.
+            holder = remote if remote is not None else self._itself
+            if kind == FIRST:
+                holder.drop_parts()  # The sender may have given up the one before.
+            holder.parts_bytes += len(payload) - 1
+            if (
+                kind not in (FIRST, PART, LAST)
+                or (kind != FIRST and not holder.parts)
+                or holder.parts_bytes > self._limits.message
+            ):  # It has no beginning, or a whole above the limit that only a liar sends.
+                holder.drop_parts()
                 self._gate.drops["frame"] += 1
                 return
-            remote.parts.append(payload[1:])
-            if kind == PART:
+            holder.parts.append(payload[1:])
+            if kind != LAST:
                 return
-            data = b"".join(remote.parts)
-            remote.drop_parts()
+            data = b"".join(holder.parts)
+            holder.drop_parts()
         self.delivered += 1
         self._fresh.append(Message(name, number, data, when, life, self._done))
 

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from antecede.core.contract import NEVER
 from antecede.engine.limits import Limits
-from antecede.engine.remote import ACTIVE, Cipher, Remote
+from antecede.engine.remote import ACTIVE, LEFT, Cipher, Remote
 from antecede.engine.wire import (
     BYE,
     DATA_PREFIX,
@@ -48,6 +48,8 @@ DROPS: Final = (
 )
 """Why something was dropped."""
 READINGS_HALF: Final = 1 << 31
+READING_S: Final = 0.001
+"""What a reading, in whole milliseconds, leaves open."""
 HELLO_DOUBLINGS: Final = 16
 
 
@@ -135,7 +137,11 @@ class Gate:
 
     def ready(self, remote: Remote, now: float) -> bool:
         """Tell whether the peer is known, and will accept what is transmitted now."""
-        return remote.incarnation != 0 and now - remote.echo_at < self._limits.lease_s / 2
+        return (
+            remote.incarnation != 0
+            and now - remote.echo_at < self._limits.lease_s / 2
+            and remote.address is not None
+        )
 
     def hello(self, remote: Remote, now: float) -> bytes:
         """Make a HELLO, and see to it that it is repeated."""
@@ -203,6 +209,8 @@ class Gate:
             kind, tag, incarnation, receiver, packet = read_head(datagram)
         except PeerError:
             return self._drop("malformed")
+        if incarnation == 0:
+            return self._drop("malformed")
         remote = self._by_tag.get(tag)
         if remote is None:
             return self._drop("stranger")
@@ -213,9 +221,9 @@ class Gate:
                 remote, incarnation, receiver, packet, datagram, address, now
             )
         if receiver != self.incarnation:
-            # It speaks with one that we were before. Let it learn better.
-            self.want_hello(remote, now)
-            return self._drop("incarnation")
+            return self._judge_misdirected(
+                remote, incarnation, receiver, packet, datagram, now
+            )
         known = incarnation == remote.incarnation
         if known and not remote.is_new(packet):
             return self._drop("replay")
@@ -244,6 +252,25 @@ class Gate:
         remote.bytes_in += len(datagram)
         return accepted
 
+    def _judge_misdirected(
+        self,
+        remote: Remote,
+        incarnation: int,
+        receiver: int,
+        packet: int,
+        datagram: bytes,
+        now: float,
+    ) -> Accepted | None:
+        """Let a peer that speaks with one that we were before learn better."""
+        if self._seal is not None:
+            cipher = self._seal.cipher(remote.name, incarnation, self.name, receiver)
+            try:
+                self._seal.open(cipher, packet, datagram)
+            except PeerError:
+                return self._drop("seal")
+        self.want_hello(remote, now)
+        return self._drop("incarnation")
+
     def _judge_hello(
         self,
         remote: Remote,
@@ -261,7 +288,7 @@ class Gate:
                 body = self._seal.open(cipher, packet, datagram)
             except PeerError:
                 return self._drop("seal")
-        if receiver != 0 or incarnation == 0 or len(body) != HELLO_BODY.size:
+        if receiver != 0 or len(body) != HELLO_BODY.size:
             return self._drop("malformed")
         reading, _, life, protocol = HELLO_BODY.unpack(body)
         if protocol != self._protocol:
@@ -276,7 +303,7 @@ class Gate:
 
     def _judge_welcome(self, accepted: Accepted, incarnation: int, now: float) -> bool:
         remote = accepted.remote
-        if incarnation == 0 or len(accepted.body) != WELCOME_BODY.size:
+        if len(accepted.body) != WELCOME_BODY.size:
             self._drop("malformed")
             return False
         reading, echo, epoch, life, protocol = WELCOME_BODY.unpack(accepted.body)
@@ -287,7 +314,8 @@ class Gate:
         if asked_at < 0 or now - asked_at > self._limits.lease_s:
             self._drop("expired")
             return False
-        self._meet(accepted, incarnation, life)
+        if not self._meet(accepted, incarnation, life, asked_at, now):
+            return False
         accepted.epoch = epoch
         self.rtt_s = now - asked_at
         remote.hello_at = NEVER
@@ -305,7 +333,8 @@ class Gate:
             self._drop("malformed")
             return False
         reading, echo, epoch = DATA_PREFIX.unpack_from(body)
-        if elapsed_ms(echo, reading_ms(now)) > self._lease_ms:
+        age_ms = elapsed_ms(echo, reading_ms(now))
+        if age_ms > self._lease_ms:
             self._drop("expired")
             return False
         if incarnation != remote.incarnation:
@@ -314,7 +343,8 @@ class Gate:
                 self.want_hello(remote, now)
                 self._drop("incarnation")
                 return False
-            self._meet(accepted, incarnation, life)
+            if not self._meet(accepted, incarnation, life, now - age_ms / 1000, now):
+                return False
         if epoch < remote.epoch_in and not accepted.new_life:
             self._drop("incarnation")
             return False
@@ -322,14 +352,30 @@ class Gate:
         self._note_reading(remote, reading, now)
         return True
 
-    def _meet(self, accepted: Accepted, incarnation: int, life: int) -> None:
-        """Speak with this incarnation from now on."""
+    def _meet(
+        self, accepted: Accepted, incarnation: int, life: int, alive_at: float, now: float
+    ) -> bool:
+        """Speak with this incarnation from now on, unless it is not the latest.
+
+        It was alive after ``alive_at``: it has repeated what our clock read then. Of two
+        incarnations, one that was alive after we had met the other is the later one; what
+        proves less may be late, and our own hello tells who is there.
+        """
         remote = accepted.remote
         if incarnation == remote.incarnation:
-            return
+            return True
+        if remote.incarnation != 0 and alive_at - READING_S <= remote.met_at:
+            self.want_hello(remote, now)
+            self._drop("incarnation")
+            return False
         accepted.previous = remote.life
         accepted.new_life = life != remote.life
-        remote.begin(incarnation, life)
+        remote.begin(incarnation, life, now)
+        if remote.state == LEFT:  # It is back.
+            remote.state = ACTIVE
+            remote.lease_ends = NEVER
+            self._watched.pop(remote.tag, None)
+        return True
 
     def _note_reading(self, remote: Remote, reading: int, now: float) -> None:
         if remote.echo_ms < 0 or elapsed_ms(remote.echo_ms, reading) < READINGS_HALF:
@@ -337,7 +383,12 @@ class Gate:
             remote.echo_at = now
 
     def want_hello(self, remote: Remote, now: float) -> None:
-        """See to it that the peer is asked who it is, unless that is under way."""
+        """See to it that the peer is asked who it is, unless that is under way.
+
+        One of a journal whose address is not known yet is asked when it is added.
+        """
+        if remote.address is None:
+            return
         if remote.hello_at == NEVER and remote.state == ACTIVE:
             remote.hello_at = now
             self.asking[remote.tag] = remote

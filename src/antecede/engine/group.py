@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from antecede.core.contract import NEVER, ProcessBase, ProcessId
+from antecede.core.frames import Permit
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.core.setting import Setting
@@ -123,6 +124,7 @@ class Group:
         "_info",
         "_journal",
         "_limits",
+        "_met",
         "_next_id",
         "_process",
         "_remotes",
@@ -171,6 +173,7 @@ class Group:
         self._touched: dict[str, Remote] = {}
         self._journal: JournalKeeper | None = None
         self._done: Callable[[str, int, int], None] | None = None
+        self._met: Callable[[int, str, int], None] | None = None
         if self._fixed:
             for member in names:
                 if member != name:
@@ -265,7 +268,7 @@ class Group:
             raise LocalError(f"{name} is not a peer")
         if not isinstance(self._process, HybridBasic):
             raise LocalError(f"{self._info.name} cannot let go of a peer; use hybrid")
-        ends = max(now, remote.echo_at + self._lease_s)
+        ends = self._lease_end(remote, now)
         if stopped and not remote.stopped:  # What it transmitted to others is under way.
             ends = now + self._lease_s
         elif remote.state == LEAVING:
@@ -282,12 +285,17 @@ class Group:
         """After how long, by our clock, another's lease has run out by its own."""
         return self._limits.lease_s * (1 + self._limits.drift)
 
+    def _lease_end(self, remote: Remote, now: float) -> float:
+        """Tell when the peer will refuse all that was transmitted to it so far."""
+        return max(now, max(remote.echo_at, remote.former_at) + self._lease_s)
+
     def _end_lease(self, remote: Remote, now: float) -> None:
-        """Abandon what a leaving peer has not acked: it refuses all of it by now."""
+        """Abandon what a peer that goes has not acked: it refuses all of it by now."""
         self._process.abandon(remote.id, now)
         if remote.stopped:
             self._process.waive(remote.id, now)
-        remote.state = GONE
+        if remote.state == LEAVING:  # Else it left by itself, and may come back so.
+            remote.state = GONE
         remote.lease_ends = NEVER
         remote.epoch_out += 1
         remote.drop_parts()
@@ -313,9 +321,19 @@ class Group:
             self._collect(now)
         remote.epoch_in = accepted.epoch
         remote.drop_parts()
-        if remote.state == LEFT:
-            remote.state = ACTIVE
+        if self._met is not None:
+            self._met(remote.id, remote.name, remote.life)
         return True
+
+    def tell_lives(self, met: Callable[[int, str, int], None]) -> None:
+        """Call ``met`` with id, name and life of every peer that is, or will be, known.
+
+        A peer that comes back without its history gets a new id.
+        """
+        self._met = met
+        for remote in self._remotes.values():
+            if remote.life:
+                met(remote.id, remote.name, remote.life)
 
     def bye(self, now: float) -> list[tuple[object, bytes]]:
         """Return the goodbyes to transmit; call it once ``backlog`` is 0, and again.
@@ -330,13 +348,25 @@ class Group:
         return out
 
     def _hear_bye(self, remote: Remote, now: float) -> None:
-        """Let a peer go whose messages have all been delivered: no permit is missing."""
+        """Let a peer go whose messages have all been delivered: no permit is missing.
+
+        What it has not acked is abandoned when its lease has run out, unless it is back
+        by then.
+        """
+        if remote.address is None:
+            return
         body = self._gate.prefix(remote, now)
         answer = self._gate.close(FAREWELL, remote, body)
         self._gate.answers.append((remote.address, answer))
-        if remote.state == ACTIVE and isinstance(self._process, HybridBasic):
-            self._process.waive(remote.id, now)
+        process = self._process
+        if remote.state == ACTIVE and isinstance(process, HybridBasic):
+            delivered = process.numbers(remote.id)[2]
+            if delivered > 0:
+                process.receive(remote.id, Permit(delivered), now)
             remote.state = LEFT
+            remote.take()
+            remote.lease_ends = self._lease_end(remote, now)
+            self._gate.watch(remote)
             self._collect(now)
 
     # How much is under way.
@@ -439,6 +469,7 @@ class Group:
         ids: dict[tuple[str, int], ProcessId] = {}
         for pair in pairs:
             remote = self._add(pair.name, self._new_id(), None)
+            remote.former_at = now
             remote.life = pair.life
             remote.epoch_in = pair.epoch_in
             remote.epoch_out = pair.epoch_out
@@ -463,6 +494,7 @@ class Group:
             target = self._remotes.get(copy.target)
             if target is None:  # It was sent before anything was heard of the peer.
                 target = self._add(copy.target, self._new_id(), None)
+                target.former_at = now
             unacked.append(
                 (target.id, copy.number, copy.predecessor, depends, copy.payload)
             )

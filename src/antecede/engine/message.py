@@ -1,10 +1,11 @@
 """A message as the application gets it, and how large ones travel.
 
-The first byte of every payload on the wire says whether it is a whole message, a part that
-others follow, or the last part. Parts are messages of their own to the protocol; the whole
-has the number of its last part. That keeps causal order: whatever happened before the
-whole was sent happened before its last part was, and whatever follows its delivery follows
-that of its last part.
+The first byte of every payload on the wire says whether it is a whole message, its first
+part, a part that others follow, or the last part. Parts are messages of their own to the
+protocol; the whole has the number of its last part. That keeps causal order: whatever
+happened before the whole was sent happened before its last part was, and whatever follows
+its delivery follows that of its last part. A message whose sender gave up half-way is
+forgotten when the first part of another comes.
 """
 
 from collections.abc import Callable
@@ -12,15 +13,17 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["LAST", "PART", "WHOLE", "Message", "fragments"]
+__all__ = ["FIRST", "LAST", "PART", "WHOLE", "Message", "fragments"]
 
 WHOLE: Final = 0
 PART: Final = 1
 LAST: Final = 2
+FIRST: Final = 3
 
 WHOLE_PREFIX: Final = b"\x00"
 PART_PREFIX: Final = b"\x01"
 LAST_PREFIX: Final = b"\x02"
+FIRST_PREFIX: Final = b"\x03"
 
 
 @mypyc_attr(acyclic=True)
@@ -76,5 +79,6 @@ def fragments(data: bytes, room: int) -> list[bytes]:
     parts = [
         PART_PREFIX + data[start : start + step] for start in range(0, len(data), step)
     ]
+    parts[0] = FIRST_PREFIX + parts[0][1:]
     parts[-1] = LAST_PREFIX + parts[-1][1:]
     return parts

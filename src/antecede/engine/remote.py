@@ -24,6 +24,8 @@ REPLAY_WINDOW: Final = 1024
 REPLAY_MASK: Final = (1 << REPLAY_WINDOW) - 1
 INTRODUCED_MAX: Final = 8
 """How many incarnations of a peer may have said hello without anything following."""
+RETIRED_MAX: Final = 16
+"""How many former incarnations of a peer are recognised at first sight."""
 HELLOS_MAX: Final = 8
 """How many hellos may be under way."""
 NOWHERE: Final = -1
@@ -56,6 +58,7 @@ class Remote:
         "echo_ms",
         "epoch_in",
         "epoch_out",
+        "former_at",
         "heard_at",
         "hello_at",
         "hello_wait_s",
@@ -65,6 +68,7 @@ class Remote:
         "introduced",
         "lease_ends",
         "life",
+        "met_at",
         "name",
         "opening",
         "out",
@@ -91,8 +95,10 @@ class Remote:
     """Which history its numbers belong to; 0 while unknown."""
     introduced: dict[int, int]
     """Incarnations that have said hello, and their lives; nothing else is proven."""
-    retired: set[int]
-    """Incarnations that were followed by others; nothing of theirs is accepted."""
+    retired: dict[int, None]
+    """The last incarnations that were followed by others; nothing of theirs is accepted."""
+    met_at: float
+    """When we began to speak with its present incarnation."""
     epoch_out: int
     """How many times we have let go of it and begun anew."""
     epoch_in: int
@@ -103,6 +109,8 @@ class Remote:
     """The last reading of its clock that we have seen, or -1."""
     echo_at: float
     """When that was."""
+    former_at: float
+    """When an incarnation before ours may have transmitted to it last."""
     heard_at: float
     """When anything that is certainly its own came last."""
     hello_at: float
@@ -137,7 +145,9 @@ class Remote:
         self.state = ACTIVE
         self.life = 0
         self.introduced = {}
-        self.retired = set()
+        self.retired = {}
+        self.met_at = -NEVER
+        self.former_at = -NEVER
         self.epoch_out = 0
         self.epoch_in = 0
         self.packet = 0
@@ -174,10 +184,13 @@ class Remote:
         if len(self.introduced) > INTRODUCED_MAX:
             del self.introduced[next(iter(self.introduced))]
 
-    def begin(self, incarnation: int, life: int) -> None:
+    def begin(self, incarnation: int, life: int, now: float) -> None:
         """Speak with this incarnation from now on, and never with the one before."""
         if self.incarnation:
-            self.retired.add(self.incarnation)
+            self.retired[self.incarnation] = None
+            if len(self.retired) > RETIRED_MAX:  # Older ones cannot prove to be alive.
+                del self.retired[next(iter(self.retired))]
+        self.met_at = now
         hellos = self.hellos
         self.forget_incarnation()
         self.hellos = hellos

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from antecede.engine.group import SavedCopy, SavedDelivery, SavedPair
-from antecede.engine.message import LAST, PART
+from antecede.engine.message import FIRST, LAST, PART
 from antecede.engine.remote import Remote
 from antecede.errors import ConfigError
 
@@ -148,13 +148,20 @@ class Journal:
     def delivered(self, source: str, life: int, number: int, payload: bytes) -> None:
         """Note a message before it is acked."""
         self._begin()
-        whole = None if payload[:1] == bytes([PART]) else number
+        kind = payload[0] if payload else -1
+        whole = None if kind in (FIRST, PART) else number
+        if kind == FIRST:  # What it finds half-done was given up, and is nobody's.
+            self._db.execute(
+                "UPDATE inbox SET done = 1"
+                " WHERE source = ? AND life = ? AND whole IS NULL",
+                (source, life),
+            )
         row = (self._next_seq(), source, life, number, whole, payload)
         self._db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?)", row)
-        if payload[:1] == bytes([LAST]):
+        if kind == LAST:
             self._db.execute(
                 "UPDATE inbox SET whole = ?"
-                " WHERE source = ? AND life = ? AND whole IS NULL",
+                " WHERE source = ? AND life = ? AND whole IS NULL AND NOT done",
                 (number, source, life),
             )
 

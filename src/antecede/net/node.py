@@ -14,15 +14,28 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+from antecede.core.registry import protocol as look_up
 from antecede.engine.engine import Engine
 from antecede.engine.gate import Sealing
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, WindowFull
 from antecede.net.journal import Journal
+from antecede.net.stats import (
+    NodeStats,
+    Waiting,
+    make_metrics,
+    make_stats,
+    make_waiting,
+)
 from antecede.net.udp import Address, UdpSocket, is_loopback, parse_address, resolve
+from antecede.trace.names import name_in_life
+from antecede.trace.recorder import Tally
+
+if TYPE_CHECKING:
+    from antecede.trace.live import LiveTrace
 
 __all__ = ["Node"]
 
@@ -58,6 +71,7 @@ class Node:
         journal_sync: wait for the disk at each commit; without it nothing is lost if the
             process is killed, but the last moments may be if the machine fails.
         trace: a directory to record a trace to, for ``antecede verify``.
+        run: what to call the run in the trace; the same at all nodes.
         segmentation: let the kernel cut and join datagrams, where it can.
     """
 
@@ -74,6 +88,7 @@ class Node:
         journal: str | Path | None = None,
         journal_sync: bool = True,
         trace: str | Path | None = None,
+        run: str = "live",
         segmentation: bool = True,
     ) -> None:
         """Check the arguments; nothing is opened before the node is entered."""
@@ -86,6 +101,8 @@ class Node:
         self._key = key
         self._insecure = insecure
         self._limits = limits
+        self._run = run
+        self._trace: LiveTrace | None = None
         self._sync = journal_sync
         self._journal: Journal | None = None
         self._journal_path = Path(journal) if journal is not None else None
@@ -158,16 +175,27 @@ class Node:
         if self._journal_path is not None:
             self._journal = Journal(self._journal_path, self.name, sync=self._sync)
             life = self._journal.life
+        incarnation = secrets.randbits(63) | 1
+        tally: Tally | None = None
+        if self._trace_path is not None:
+            self._trace = self._open_trace(life if life else incarnation)
+            tally = self._trace.recorder
         engine = Engine(
             self.name,
-            secrets.randbits(63) | 1,
+            incarnation,
             protocol_name=self._protocol,
             members=list(self._peers),
             limits=limits,
             seal=self._seal,
             life=life,
+            tally=tally,
             wall_offset=time.time() - now,
         )
+        if self._trace is not None:
+            trace = self._trace
+            engine.tell_lives(
+                lambda whom, name, life: trace.name_of(whom, name_in_life(name, life))
+            )
         journal = self._journal
         if journal is not None:
             deliveries = journal.deliveries()
@@ -179,6 +207,24 @@ class Node:
                 if not saved.done:
                     engine.hand_over_again(saved, time.time())
         return engine
+
+    def _open_trace(self, life: int) -> "LiveTrace":
+        try:
+            from antecede.trace.live import LiveTrace
+        except ImportError:
+            raise ConfigError("a trace needs antecede[trace]: pip install it") from None
+        assert self._trace_path is not None
+        own = 0
+        if not look_up(self._protocol).capabilities.dynamic:
+            own = sorted([*self._peers, self.name]).index(self.name)
+        return LiveTrace(
+            self._trace_path,
+            name_in_life(self.name, life),
+            id=own,
+            protocol=self._protocol,
+            run=self._run,
+            write_ahead=self._journal is not None,
+        )
 
     def _message_done(self, source: str, life: int, number: int) -> None:
         """Let a message never be handed over again, whatever happens."""
@@ -227,6 +273,11 @@ class Node:
         if self._journal is not None:
             self.engine.write_journal()
             self._journal.close()
+        if self._trace is not None:
+            for remote in self.engine.remotes.values():
+                if not remote.life:  # It was spoken to, and never met.
+                    self._trace.name_of(remote.id, remote.name)
+            self._trace.close(complete=not self.engine.backlog)
         if self._timer is not None:
             self._timer.cancel()
         for reader in self._readers:
@@ -369,6 +420,31 @@ class Node:
             self._flushers.append(future)
             await future
 
+    # What is going on.
+
+    def stats(self) -> NodeStats:
+        """Return what the node has done so far, and what is under way."""
+        return make_stats(self.engine, len(self._inbox), time.monotonic())
+
+    def metrics(self) -> str:
+        """Return the same as OpenMetrics text, to be served to a scraper."""
+        return make_metrics(self.stats())
+
+    def waiting(
+        self, source: str | None = None, number: int | None = None
+    ) -> list[Waiting]:
+        """Tell what waits, and on whom; of one source or message only, if named.
+
+        ``node.waiting("ann", 7)`` answers why Ann's message 7 is not delivered here, or,
+        at Ann's node, why it is not released or not acked yet. Empty: it does not wait
+        here. Protocols other than the hybrid ones tell nothing.
+        """
+        return [
+            entry
+            for entry in make_waiting(self.engine)
+            if source in (None, entry.source) and number in (None, entry.number)
+        ]
+
     # Receiving.
 
     def __aiter__(self) -> AsyncIterator[Message]:
@@ -435,6 +511,8 @@ class Node:
         udp = self._socket
         if engine is None or udp is None:
             return
+        if self._trace is not None and self._journal is not None:
+            self._trace.flush()  # Nothing leaves the node that its trace does not know.
         datagrams = engine.flush(now)
         if datagrams:
             udp.transmit(datagrams)

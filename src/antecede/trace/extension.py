@@ -24,7 +24,7 @@ from antecede.trace.reader import BATCH_ROWS_MAX, Trace
 from antecede.trace.slots import Ints, Longs, Slots
 from antecede.trace.stream import MATCHED, Bools, Rows, dense, message_rows, writable
 
-__all__ = ["OrderedStream", "ordered_stream"]
+__all__ = ["OrderedStream", "extend", "ordered_stream"]
 
 NONE = -1
 
@@ -89,9 +89,7 @@ def ordered_stream(trace: Trace) -> OrderedStream:
     is_sent = np.zeros(len(messages), np.bool_)
     is_sent[slot[rows.is_send]] = True
     bounds = np.searchsorted(rows.process[by_history], np.arange(len(processes) + 1))
-    order, place = _extend(
-        bounds, by_history, rows.is_send, rows.process, slot, is_sent, sort_keys[1]
-    )
+    order, place = extend(bounds, by_history, rows.is_send, slot, is_sent, sort_keys[1])
     if len(order) < len(rows.row):
         stuck = int(np.flatnonzero(place < bounds[1:])[0])
         row = by_history[place[stuck]]
@@ -159,11 +157,10 @@ def _reorder(rows: Rows, order: Longs) -> Rows:
 
 
 @compiled
-def _extend(
+def extend(
     bounds: Longs,
     by_history: Longs,
     is_send: Bools,
-    process: Ints,
     slot: Ints,
     is_sent: Bools,
     time: NDArray[np.float64],
@@ -172,6 +169,14 @@ def _extend(
 
     Return the order, and how far each history came: to its end, unless the process waits
     for ever for the send of what it has delivered.
+
+    Args:
+        bounds: For each process and one more, where its history begins in ``by_history``.
+        by_history: The events, by process and in the order of its history.
+        is_send: By event, whether it is a send, or else waits for one.
+        slot: By event, the number of its message.
+        is_sent: By message, whether it has a send; else it is not waited for.
+        time: By event, when it happened.
     """
     place = bounds[:-1].copy()
     order = np.empty(by_history.size, np.int64)

@@ -31,7 +31,9 @@ PARTIAL_SUFFIX = ".partial"
 """Ends the name of what is still being written."""
 
 _KINDS = {kind.value for kind in Kind}
-_TYPES = {"run": str, "complete": bool, "parameters": dict, "names": dict}
+_TYPES = {
+    "run": str, "complete": bool, "parameters": dict, "names": dict, "holes": list,
+}  # fmt: skip
 _TYPES_IF_ANY = {"protocol": str, "seed": int, "processes": int, "command": str}
 
 
@@ -55,6 +57,8 @@ class RunInfo:
     """How it was set up."""
     names: dict[int, str] = field(default_factory=dict)
     """What the processes of a foreign trace are called where it comes from."""
+    holes: list[str] = field(default_factory=list)
+    """What is known to be missing from the trace, in a few words each."""
     more: dict[str, object] = field(default_factory=dict)
     """Keys of the file that are none of the above, kept as they are."""
 
@@ -252,9 +256,11 @@ def read_trace(path: str | Path) -> Trace:
     for folder in (directory, events):
         if folder.is_dir():
             for left in sorted(folder.glob("*" + PARTIAL_SUFFIX)):
+                # Only a node leaves a folder: it was killed, or is still running.
+                advice = "`antecede merge` takes what there is of a node"
+                advice = advice if left.is_dir() else "record the run again"
                 raise ConfigError(
-                    f"{directory} is half-written: {left.name} was never finished;"
-                    " record the run again"
+                    f"{directory} is half-written: {left.name} was never finished; {advice}"
                 )
     if not events.exists():
         raise ConfigError(f"no {EVENTS_NAME} in {directory}: not the trace of a run")

@@ -216,6 +216,12 @@ def statuses_of(
                 statuses[which] = Status.UNKNOWN
         if not info.complete and counts[Property.GENUINE]:
             statuses[Property.GENUINE] = Status.UNKNOWN  # Its send may be in a gap.
+    if info.holes:
+        reasons += info.holes
+        for which, status in statuses.items():
+            # What is missing may be the very send, or delivery, that was not found.
+            if status is Status.HELD or which in (Property.GENUINE, Property.LIVE):
+                statuses[which] = Status.UNKNOWN
     if counts[Property.LIVE] and not info.complete:
         statuses[Property.LIVE] = Status.UNKNOWN
         reasons.append("the run did not come to rest, so what is undelivered may be late")

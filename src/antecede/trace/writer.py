@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.errors import ConfigError
+from antecede.trace.event import Kind
 from antecede.trace.reader import PARTIAL_SUFFIX, RunInfo
 from antecede.trace.recorder import KINDS, ROW, PackedRecorder
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 
-__all__ = ["TraceWriter"]
+__all__ = ["PackedRows", "TraceWriter", "batch_of", "packed_rows"]
 
 PACKED = np.dtype(
     [
@@ -38,6 +40,18 @@ PACKED = np.dtype(
 assert PACKED.itemsize == ROW.size
 
 KIND_NAMES = pa.array([kind.value for kind in KINDS])
+SEND = KINDS.index(Kind.SEND)
+
+
+class PackedRows(NamedTuple):
+    """Rows as a :class:`PackedRecorder` packs them, and the targets of the sends."""
+
+    rows: np.ndarray
+    """Of the type :data:`PACKED`."""
+    lengths: np.ndarray
+    """For each send how many targets it names, or -1 for a broadcast."""
+    targets: np.ndarray
+    """The targets of all sends, one after the other."""
 
 
 class TraceWriter:
@@ -98,26 +112,19 @@ class TraceWriter:
         if kind is not None:
             self.abandon()
 
+    def write_batch(self, batch: pa.RecordBatch) -> None:
+        """Write rows that have the schema already, in place of recorded ones."""
+        self._writer.write_batch(batch)
+        self.rows += batch.num_rows
+
     def _write(
         self, buffer: bytearray, count: int, targets: list[Sequence[int] | None]
     ) -> None:
         """Turn packed rows into a record batch and write it."""
-        rows = np.frombuffer(buffer, PACKED, count)
-        columns: dict[str, pa.Array] = {
-            "run": pa.repeat(pa.scalar(self._run), count),
-            "process": pa.array(rows["process"].copy()),
-            "seq": pa.array(self._seqs(rows["process"])),
-            "step": pa.array(np.arange(self.rows, self.rows + count)),
-            "time": pa.array(rows["time"].copy()),
-            "kind": KIND_NAMES.take(pa.array(rows["kind"].copy())),
-            "targets": _targets(rows["kind"] == 0, targets),
-        }
-        for name in ("source", "number", "target", "payload_bytes", "metadata_bytes"):
-            values = rows[name].copy()
-            columns[name] = pa.array(values, mask=values < 0)
-        batch = pa.record_batch([columns[name] for name in SCHEMA.names], schema=SCHEMA)
-        self._writer.write_batch(batch)
-        self.rows += count
+        packed = packed_rows(buffer, count, targets)
+        seq = self._seqs(packed.rows["process"])
+        step = np.arange(self.rows, self.rows + count)
+        self.write_batch(batch_of(packed, self._run, seq=seq, step=step))
 
     def _seqs(self, processes: np.ndarray) -> np.ndarray:
         """Return each row's place in the history of its process, and count on."""
@@ -137,17 +144,49 @@ class TraceWriter:
         return seqs
 
 
-def _targets(is_send: np.ndarray, targets: list[Sequence[int] | None]) -> pa.Array:
-    """Make the column of lists: one for each send that names targets, null elsewhere."""
-    lengths = np.zeros(len(is_send), np.int32)
-    lengths[is_send] = [0 if each is None else len(each) for each in targets]
-    named = np.zeros(len(is_send), bool)
-    named[is_send] = [each is not None for each in targets]
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+def packed_rows(
+    buffer: bytearray | bytes, count: int, targets: list[Sequence[int] | None]
+) -> PackedRows:
+    """View what a :class:`PackedRecorder` hands over as arrays; copy what you keep."""
+    lengths = [-1 if each is None else len(each) for each in targets]
     flat = chain.from_iterable(each for each in targets if each is not None)
+    return PackedRows(
+        rows=np.frombuffer(buffer, PACKED, count),
+        lengths=np.array(lengths, np.int32),
+        targets=np.fromiter(flat, np.int32),
+    )
+
+
+def batch_of(
+    packed: PackedRows, run: str, *, seq: np.ndarray, step: np.ndarray | None
+) -> pa.RecordBatch:
+    """Make rows of the schema from packed ones; without steps, ``step`` is null."""
+    rows = packed.rows
+    count = len(rows)
+    columns: dict[str, pa.Array] = {
+        "run": pa.repeat(pa.scalar(run), count),
+        "process": pa.array(rows["process"].copy()),
+        "seq": pa.array(seq),
+        "step": pa.nulls(count, pa.int64()) if step is None else pa.array(step),
+        "time": pa.array(rows["time"].copy()),
+        "kind": KIND_NAMES.take(pa.array(rows["kind"].copy())),
+        "targets": _targets(packed),
+    }
+    for name in ("source", "number", "target", "payload_bytes", "metadata_bytes"):
+        values = rows[name].copy()
+        columns[name] = pa.array(values, mask=values < 0)
+    return pa.record_batch([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+
+
+def _targets(packed: PackedRows) -> pa.Array:
+    """Make the column of lists: one for each send that names targets, null elsewhere."""
+    is_send = packed.rows["kind"] == SEND
+    lengths = np.full(len(is_send), -1, np.int32)
+    lengths[is_send] = packed.lengths
+    offsets = np.concatenate(([0], np.cumsum(np.maximum(lengths, 0)))).astype(np.int32)
     return pa.ListArray.from_arrays(
         pa.array(offsets),
-        pa.array(list(flat), pa.int32()),
+        pa.array(packed.targets),
         type=SCHEMA.field("targets").type,
-        mask=pa.array(~named),
+        mask=pa.array(lengths < 0),
     )
