@@ -21,9 +21,10 @@ from antecede.cli_terminal import (
     EXIT_USAGE,
     ProgressLine,
 )
-from antecede.cli_traces import VIOLATIONS_SHOWN, add_study, add_verify
+from antecede.cli_traces import VIOLATIONS_SHOWN, add_merge, add_study, add_verify
 from antecede.core.registry import protocols
 from antecede.errors import AntecedeError, ConfigError, InternalError
+from antecede.net.command import add_parser as add_demo
 from antecede.report.command import add_parser as add_report
 from antecede.sim import Outcome, Scenario, simulate, simulate_to
 from antecede.sim.catalogue import WORKLOADS
@@ -92,8 +93,10 @@ def _parser() -> argparse.ArgumentParser:
     checking.set_defaults(run=_run_check)
 
     add_verify(commands)
+    add_merge(commands)
     add_study(commands)
     add_report(commands)
+    add_demo(commands)
 
     showing = commands.add_parser("show", help="draw a space-time diagram")
     showing.add_argument("trace", type=Path, help="a run's directory")
@@ -145,6 +148,8 @@ def _add_bound(parser: argparse.ArgumentParser) -> None:
         ("messages", 2, "how many messages each sends"),
         ("loss", 0, "how many frames may be lost in a schedule"),
         ("duplicate", 0, "how many frames may arrive twice in a schedule"),
+        ("abandon", 0, "how often a process may let go of another that goes on"),
+        ("stop", 0, "how many processes may stop, and be let go of"),
         ("states", 200_000_000, "give up beyond so many states"),
     ):
         parser.add_argument(
@@ -248,6 +253,8 @@ def _run_check(options: argparse.Namespace) -> int:
         messages=options.messages,
         losses=options.loss,
         duplicates=options.duplicate,
+        abandons=options.abandon,
+        stops=options.stop,
         multicast=options.multicast,
         reduce=options.reduce == "on",
         states_max=options.states,

@@ -152,8 +152,7 @@ class Journal:
         whole = None if kind in (FIRST, PART) else number
         if kind == FIRST:  # What it finds half-done was given up, and is nobody's.
             self._db.execute(
-                "UPDATE inbox SET done = 1"
-                " WHERE source = ? AND life = ? AND whole IS NULL",
+                "UPDATE inbox SET done = 1 WHERE source = ? AND life = ? AND whole IS NULL",
                 (source, life),
             )
         row = (self._next_seq(), source, life, number, whole, payload)
