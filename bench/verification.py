@@ -65,6 +65,8 @@ FLAGS = {
     "--messages": "messages",
     "--loss": "losses",
     "--duplicate": "duplicates",
+    "--abandon": "abandons",
+    "--stop": "stops",
     "--states": "states_max",
     "--memory": "memory_max_gib",
 }
@@ -94,7 +96,7 @@ def checks() -> list[Check]:
         Check(table="3 processes, 2 messages each", bound=Bound(protocol=name))
         for name in UNICAST
     ]
-    found += _faults() + _multicast() + _broken() + _rules() + _long()
+    found += _faults() + _multicast() + _removal() + _broken() + _rules() + _long()
     return found
 
 
@@ -119,6 +121,43 @@ def _multicast() -> list[Check]:
         for name in ("hybrid", "hybrid-basic", "optimal", "matrix")
         for reduce in (True, False)
     ]
+
+
+def _removal() -> list[Check]:
+    table = "Processes let go of each other, or stop"
+    found: list[Check] = []
+    for name in HYBRIDS:
+        bounds = [
+            Bound(protocol=name, messages=1, abandons=2),
+            Bound(protocol=name, messages=1, abandons=1, stops=1),
+            Bound(protocol=name, messages=1, abandons=1, losses=1),
+            Bound(protocol=name, messages=1, stops=1, losses=1),
+            Bound(protocol=name, processes=2, abandons=1, losses=1),
+            Bound(protocol=name, messages=1, multicast=True, abandons=1),
+        ]
+        found += [Check(table=table, bound=bound) for bound in bounds]
+        for subject, bound in (
+            (
+                f"`{name}`, what was abandoned may come late",
+                Bound(protocol=name, abandons=1, lease=False),
+            ),
+            (
+                f"`{name}`, who stopped is waived before its lease is over",
+                Bound(protocol=name, stops=1, lease=False),
+            ),
+            (
+                f"`{name}`, the permits of one that lives are waived",
+                Bound(protocol=name, stops=1, mistaken=True),
+            ),
+        ):
+            found.append(
+                Check(table=table, bound=bound, expected="causal", subject=subject)
+            )
+        found += [
+            Check(table=table, bound=Bound(protocol=name, abandons=1), long=True),
+            Check(table=table, bound=Bound(protocol=name, stops=1), long=True),
+        ]
+    return found
 
 
 def _broken() -> list[Check]:

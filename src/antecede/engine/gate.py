@@ -373,8 +373,7 @@ class Gate:
         remote.begin(incarnation, life, now)
         if remote.state == LEFT:  # It is back.
             remote.state = ACTIVE
-            remote.lease_ends = NEVER
-            self._watched.pop(remote.tag, None)
+            self.unwatch(remote)
         return True
 
     def _note_reading(self, remote: Remote, reading: int, now: float) -> None:
@@ -389,19 +388,30 @@ class Gate:
         """
         if remote.address is None:
             return
-        if remote.hello_at == NEVER and remote.state == ACTIVE:
+        if remote.hello_at == NEVER and remote.state in (ACTIVE, LEFT):
             remote.hello_at = now
             self.asking[remote.tag] = remote
 
+    def stop_asking(self, remote: Remote) -> None:
+        """Say no hello to a peer any more that is about to go."""
+        remote.hello_at = NEVER
+        self.asking.pop(remote.tag, None)
+
     def due_hellos(self, now: float) -> list[Remote]:
         """Return the peers that a hello is due to."""
-        for tag in [tag for tag, peer in self.asking.items() if peer.state != ACTIVE]:
-            self.asking.pop(tag).hello_at = NEVER
+        for remote in list(self.asking.values()):
+            if remote.state not in (ACTIVE, LEFT):
+                self.stop_asking(remote)
         return [remote for remote in self.asking.values() if remote.hello_at <= now]
 
     def watch(self, remote: Remote) -> None:
         """See to it that the end of the peer's lease is noticed."""
         self._watched[remote.tag] = remote
+
+    def unwatch(self, remote: Remote) -> None:
+        """Let the peer's lease be renewed: it stays."""
+        remote.lease_ends = NEVER
+        self._watched.pop(remote.tag, None)
 
     def ended_leases(self, now: float) -> list[Remote]:
         """Return the peers whose lease has run out, once."""

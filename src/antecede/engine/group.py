@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
 from antecede.core.contract import NEVER, ProcessBase, ProcessId
+from antecede.core.encoding import NUMBER_MAX
 from antecede.core.frames import Permit
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.registry import ProtocolInfo, protocol
@@ -238,6 +239,7 @@ class Group:
             raise ConfigError(f"{name} is being removed; wait until its lease has run out")
         remote.state = ACTIVE
         remote.stopped = False
+        self._gate.unwatch(remote)
         remote.address = address
         self._gate.want_hello(remote, now)
 
@@ -360,11 +362,12 @@ class Group:
         self._gate.answers.append((remote.address, answer))
         process = self._process
         if remote.state == ACTIVE and isinstance(process, HybridBasic):
-            delivered = process.numbers(remote.id)[2]
-            if delivered > 0:
-                process.receive(remote.id, Permit(delivered), now)
+            for peer, number, _ in process.missing_permits(NUMBER_MAX):
+                if peer == remote.id:
+                    process.receive(peer, Permit(number), now)
             remote.state = LEFT
             remote.take()
+            self._gate.stop_asking(remote)
             remote.lease_ends = self._lease_end(remote, now)
             self._gate.watch(remote)
             self._collect(now)
@@ -372,26 +375,45 @@ class Group:
     # How much is under way.
 
     def has_room(self, targets: Iterable[str]) -> bool:
-        """Tell whether the windows of all ``targets`` are open."""
+        """Tell whether the windows of all ``targets`` are open.
+
+        Those of a peer that goes are: posting to it is refused, which nobody waits for.
+        """
         limits = self._limits
         process = self._process
+        if process.retained() >= limits.retained:
+            return False
         for name in targets:
             remote = self._remotes.get(name)
-            if remote is not None and (
-                process.backlog(remote.id) >= limits.window
-                or process.backlog_bytes(remote.id) >= limits.window_bytes
+            if (
+                remote is not None
+                and remote.state == ACTIVE
+                and (
+                    process.backlog(remote.id) >= limits.window
+                    or process.backlog_bytes(remote.id) >= limits.window_bytes
+                )
             ):
                 return False
         return True
 
+    def is_lone(self, targets: Sequence[str]) -> bool:
+        """Tell whether the one copy that was just sent is the only one for its target."""
+        if len(targets) != 1:
+            return False
+        remote = self._remotes.get(targets[0])
+        return remote is not None and self._process.backlog(remote.id) == 1
+
     @property
     def backlog(self) -> int:
-        """How many copies are not known to have been delivered, gone peers' aside."""
+        """How many copies are not known to have been delivered.
+
+        Those to peers that have gone or left are not among them: they never will be.
+        """
         process = self._process
         return sum(
             process.backlog(remote.id)
             for remote in self._remotes.values()
-            if remote.state != GONE
+            if remote.state in (ACTIVE, LEAVING)
         )
 
     # Time.

@@ -27,6 +27,10 @@ class Limits:
     """Copies to one peer that may wait or be unacked before ``send`` waits."""
     window_bytes: int = 256 << 10
     """The same in bytes of payload."""
+    retained: int = 1 << 18
+    """Copies to all peers together that may be kept until one before them is acked, before
+    ``send`` waits: a silent peer stops the sends to everybody then, until it is heard or
+    removed."""
     early: int = 8192
     """Messages of one peer that may wait for one before them; it is to be larger than
     any peer's window."""
@@ -56,7 +60,7 @@ class Limits:
             )
         if not 1 <= self.message <= MESSAGE_MAX:
             raise ConfigError(f"message is 1 to {MESSAGE_MAX} bytes, not {self.message}")
-        for name in ("window", "window_bytes", "early", "inbox"):
+        for name in ("window", "window_bytes", "retained", "early", "inbox"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is at least 1, not {getattr(self, name)}")
         if not self.lease_s > 0 or not 0 <= self.drift < 1 or not self.hello_s > 0:

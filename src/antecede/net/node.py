@@ -5,7 +5,6 @@ methods are to be called from that loop.
 """
 
 import asyncio
-import contextlib
 import logging
 import secrets
 import time
@@ -118,11 +117,13 @@ class Node:
         self._blocked: list[tuple[Sequence[str], asyncio.Future[None]]] = []
         self._flushers: list[asyncio.Future[None]] = []
         self._committed: list[asyncio.Future[None]] = []
+        self._pausing: set[asyncio.Future[None]] = set()
         self._large = asyncio.Lock()
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._closing = False
+        self._parting = False
 
     # Opening and closing.
 
@@ -257,6 +258,9 @@ class Node:
                 "%s closes with %d copies undelivered", self.name, engine.backlog
             )
             return
+        if self._journal is not None:
+            return  # It comes back: its peers keep what they have for it.
+        self._parting = engine.full = True  # It takes in nothing after its goodbye.
         for _ in range(BYE_TRIES):
             goodbyes = engine.bye(time.monotonic())
             if not goodbyes or self._socket is None:
@@ -284,7 +288,7 @@ class Node:
             _wake(reader)
         error = LocalError(f"{self.name} was closed")
         blocked = [future for _, future in self._blocked]
-        for future in (*blocked, *self._flushers, *self._committed):
+        for future in (*blocked, *self._flushers, *self._committed, *self._pausing):
             if not future.done():
                 future.set_exception(error)
 
@@ -325,8 +329,22 @@ class Node:
         now = time.monotonic()
         ends = self.engine.remove_peer(name, now, stopped=stopped)
         self._settle(now)
-        await asyncio.sleep(max(0.0, ends - now))
+        while now < ends:
+            await self._pause(ends - now)
+            now = time.monotonic()
         self._due()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not beyond the closing of the node: that raises."""
+        assert self._loop is not None
+        future = self._loop.create_future()
+        self._pausing.add(future)
+        timer = self._loop.call_later(seconds, _wake, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._pausing.discard(future)
 
     # Sending.
 
@@ -343,6 +361,8 @@ class Node:
         self, targets: Iterable[str], data: bytes, *, wait: bool = True
     ) -> int:
         """Send one message to several peers; else as :meth:`send`."""
+        if isinstance(targets, str):
+            raise LocalError(f"targets are a list of names, not {targets!r}; use send")
         return await self._send(tuple(targets), data, wait)
 
     async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
@@ -360,7 +380,10 @@ class Node:
         if len(payloads) == 1:
             if not engine.has_room(targets):
                 await self._wait_for_room(engine, targets, wait)
-            number = engine.post(targets, payloads[0], time.monotonic())
+            now = time.monotonic()
+            number = engine.post(targets, payloads[0], now)
+            if engine.is_lone(targets):
+                self._flush(engine, now)  # Waiting for others would only delay it.
         else:
             if not wait and (self._large.locked() or not engine.has_room(targets)):
                 raise self._window_full(targets)
@@ -387,9 +410,13 @@ class Node:
         if engine.queued >= FLUSH_FRAMES:
             self._settle(time.monotonic())
         elif not self._scheduled:
-            self._scheduled = True
-            assert self._loop is not None
-            self._loop.call_soon(self._soon)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        """Transmit once everybody whom the loop runs meanwhile has had their say."""
+        self._scheduled = True
+        assert self._loop is not None
+        self._loop.call_soon(self._soon)
 
     async def _wait_for_room(
         self, engine: Engine, targets: Sequence[str], wait: bool
@@ -399,9 +426,13 @@ class Node:
         assert self._loop is not None
         self._settle(time.monotonic())
         while not engine.has_room(targets):
-            future = self._loop.create_future()
-            self._blocked.append((targets, future))
-            await future
+            entry = (targets, self._loop.create_future())
+            self._blocked.append(entry)
+            try:
+                await entry[1]
+            finally:
+                if entry in self._blocked:
+                    self._blocked.remove(entry)
 
     def _window_full(self, targets: Sequence[str]) -> WindowFull:
         names = ", ".join(t for t in targets if not self.engine.has_room((t,)))
@@ -418,7 +449,11 @@ class Node:
         while engine.backlog:
             future = self._loop.create_future()
             self._flushers.append(future)
-            await future
+            try:
+                await future
+            finally:
+                if future in self._flushers:
+                    self._flushers.remove(future)
 
     # What is going on.
 
@@ -466,12 +501,15 @@ class Node:
             self._readers.append(reader)
             try:
                 await reader
-            finally:
-                with contextlib.suppress(ValueError):
+            except asyncio.CancelledError:
+                if reader in self._readers:
                     self._readers.remove(reader)
+                elif self._inbox:  # It was woken: somebody else takes its turn.
+                    self._wake_readers(1)
+                raise
         message = self._inbox.popleft()
-        if len(self._inbox) < self._inbox_max and self._engine is not None:
-            self._engine.full = False
+        if self._engine is not None:
+            self._engine.full = self._is_full()
         return message
 
     async def receive(self) -> Message:
@@ -491,7 +529,10 @@ class Node:
         now = time.monotonic()
         for datagram, address in udp.receive(BATCH):
             engine.feed(datagram, address, now)
-        self._settle(now)
+        # Whoever is woken runs before the flush: acks ride on what they send.
+        self._hand_over(engine)
+        if not self._scheduled:
+            self._schedule()
 
     def _soon(self) -> None:
         self._scheduled = False
@@ -499,7 +540,9 @@ class Node:
             self._settle(time.monotonic())
 
     def _due(self) -> None:
-        self._timer = None
+        if self._timer is not None:
+            self._timer.cancel()  # It may not be what has called.
+            self._timer = None
         if self._engine is not None and self._socket is not None:
             now = time.monotonic()
             self._engine.handle_timer(now)
@@ -508,31 +551,50 @@ class Node:
     def _settle(self, now: float) -> None:
         """Transmit, hand over, wake whoever waits, and set the timer."""
         engine = self._engine
+        if engine is not None and self._socket is not None:
+            self._flush(engine, now)
+            self._hand_over(engine)
+
+    def _flush(self, engine: Engine, now: float) -> None:
+        """Transmit what waits, and set the timer."""
         udp = self._socket
-        if engine is None or udp is None:
+        if udp is None:
             return
         if self._trace is not None and self._journal is not None:
             self._trace.flush()  # Nothing leaves the node that its trace does not know.
         datagrams = engine.flush(now)
         if datagrams:
             udp.transmit(datagrams)
-        fresh = engine.take()
-        if fresh:
-            self._inbox.extend(fresh)
-            engine.full = len(self._inbox) >= self._inbox_max
-            for _ in range(min(len(fresh), len(self._readers))):
-                _wake(self._readers.popleft())
         if self._committed:
             for future in self._committed:
                 _wake(future)
             self._committed.clear()
+        self._set_timer(engine, now)
+
+    def _hand_over(self, engine: Engine) -> None:
+        """Give the application what has come, and wake whoever waits."""
+        fresh = engine.take()
+        if fresh:
+            self._inbox.extend(fresh)
+            engine.full = self._is_full()
+            self._wake_readers(len(fresh))
         if self._blocked:
             self._unblock(engine)
         if self._flushers and not engine.backlog:
             for future in self._flushers:
                 _wake(future)
             self._flushers.clear()
-        self._set_timer(engine, now)
+
+    def _is_full(self) -> bool:
+        return self._parting or len(self._inbox) >= self._inbox_max
+
+    def _wake_readers(self, count: int) -> None:
+        """Wake so many readers, but none that has been cancelled in their place."""
+        while count > 0 and self._readers:
+            reader = self._readers.popleft()
+            if not reader.done():
+                reader.set_result(None)
+                count -= 1
 
     def _unblock(self, engine: Engine) -> None:
         still: list[tuple[Sequence[str], asyncio.Future[None]]] = []
