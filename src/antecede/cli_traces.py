@@ -1,9 +1,10 @@
-"""The commands that judge many events: ``antecede verify`` and ``antecede study``."""
+"""The commands on many events: ``antecede verify``, ``merge`` and ``study``."""
 
 import argparse
 import json
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     # Argparse gives what it returns no public name, nor is it generic when the code runs.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["VIOLATIONS_SHOWN", "add_study", "add_verify"]
+__all__ = ["VIOLATIONS_SHOWN", "add_foreign", "add_merge", "add_study", "add_verify"]
 
 VIOLATIONS_SHOWN = 10
 """More of them would hide the first."""
@@ -30,7 +31,10 @@ def add_verify(commands: "Commands") -> None:
     """Add ``verify`` to what :meth:`argparse.ArgumentParser.add_subparsers` returned."""
     parser = commands.add_parser("verify", help="judge recorded traces")
     parser.add_argument(
-        "trace", type=Path, nargs="+", help="a run's directory, or one that holds runs"
+        "trace",
+        type=Path,
+        nargs="+",
+        help="a run's directory, or one that holds runs, or a file of another format",
     )
     parser.add_argument(
         "--violations",
@@ -46,7 +50,43 @@ def add_verify(commands: "Commands") -> None:
     )
     _add_session(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_foreign(parser)
     parser.set_defaults(run=_run_verify)
+
+
+def add_foreign(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how to read files of other formats (docs/traces.md)."""
+    foreign = parser.add_argument_group("files of other formats, see docs/traces.md")
+    foreign.add_argument(
+        "--format",
+        help="shiviz, tracechecker, jaeger, zipkin, otlp, spancsv or messages;"
+        " default: found out",
+    )
+    foreign.add_argument("--regex", help="ShiViz: the expression of an event")
+    foreign.add_argument("--delimiter", help="ShiViz: of a line that begins a new run")
+    foreign.add_argument("--ignore", help="ShiViz: of lines that are no events")
+    foreign.add_argument("--receives", help="ShiViz: of the text of events that receive")
+    foreign.add_argument(
+        "--columns",
+        action="append",
+        metavar="OURS=THEIRS,...",
+        help="CSV and Parquet: what our columns are called there",
+    )
+    foreign.add_argument(
+        "--together", action="store_true", help="all these files are of one run"
+    )
+    foreign.add_argument("--out", type=Path, help="a directory to keep the traces in")
+
+
+def add_merge(commands: "Commands") -> None:
+    """Add ``merge`` to what :meth:`argparse.ArgumentParser.add_subparsers` returned."""
+    parser = commands.add_parser("merge", help="join the traces of live nodes into one")
+    parser.add_argument("out", type=Path, help="the merged trace's directory, a new one")
+    parser.add_argument(
+        "trace", type=Path, nargs="+", help="a node's directory, or one that holds nodes'"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run_merge)
 
 
 def add_study(commands: "Commands") -> None:
@@ -85,15 +125,26 @@ def _check_cores(options: argparse.Namespace) -> None:
 
 def _run_verify(options: argparse.Namespace) -> int:
     from antecede.pipeline.verify_traces import find_runs, verify_traces
+    from antecede.trace.live_reader import are_nodes_of_one_run
 
     _check_cores(options)
     if options.violations < 0:
         raise ConfigError(f"--violations must be at least 0, got {options.violations}")
     if options.master is not None and options.spark == "off":
         raise ConfigError("--master asks for Spark and --spark off for none; leave out one")
-    runs = find_runs(options.trace)
     codes: Counter[int] = Counter()
-    with ProgressLine() as line:
+    with ProgressLine() as line, ExitStack() as stack:
+        files = [path for path in options.trace if path.is_file()]
+        foreign = None
+        runs = find_runs([path for path in options.trace if path not in files])
+        if files:
+            from antecede.ingest.command import ForeignFiles
+
+            foreign = stack.enter_context(ForeignFiles(options, line.write))
+            runs += foreign.take([files] if options.together else [[f] for f in files])
+            for error in foreign.errors:
+                codes[EXIT_USAGE] += 1
+                line.say(f"antecede: {error}")
         for judged in verify_traces(
             runs,
             master=options.master,
@@ -108,13 +159,34 @@ def _run_verify(options: argparse.Namespace) -> int:
                 codes[EXIT_USAGE] += 1
                 print(f"antecede: {judged.error}", file=sys.stderr)
                 continue
-            report = judged.report
-            codes[report.exit_code] += 1
-            print(report.to_json() if options.json else f"{judged.path}\n{report}")
-    if len(runs) > 1 and not options.json:
+            name, report = str(judged.path), judged.report
+            told = (name, report) if foreign is None else foreign.told(judged.path, report)
+            codes[told[1].exit_code] += 1
+            print(told[1].to_json() if options.json else f"{told[0]}\n{told[1]}")
+    if codes.total() > 1 and not options.json:
         print(_summary(codes))
+    if len(runs) > 1 and are_nodes_of_one_run(runs):
+        words = "these are nodes of one run; judge them together: antecede merge OUT DIR..."
+        print(words, file=sys.stderr)
     worst = (EXIT_USAGE, EXIT_VIOLATED, EXIT_UNKNOWN, EXIT_HELD)
     return next(code for code in worst if codes[code])
+
+
+def _run_merge(options: argparse.Namespace) -> int:
+    from antecede.pipeline.verify_traces import find_runs
+    from antecede.trace.merge import merge_traces
+
+    merged = merge_traces(find_runs(options.trace), options.out)
+    if options.json:
+        print(json.dumps({**asdict(merged), "path": str(merged.path)}, indent=2))
+        return EXIT_HELD
+    size = f"{merged.nodes:,} nodes, {merged.restarts:,} restarts, {merged.events:,} events"
+    print(f"{merged.run}: {size}, {merged.messages:,} messages")
+    for what, lines in (("missing", merged.holes), ("note", merged.notes)):
+        for line in lines:
+            print(f"  {what}: {line}")
+    print(f"merged into {merged.path}; judge it with: antecede verify {merged.path}")
+    return EXIT_HELD
 
 
 def _summary(codes: Counter[int]) -> str:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from time import monotonic
 
 from antecede.check.model import Model
+from antecede.check.removal import RemovalSpace
 from antecede.check.search import Result, Violation, search
 from antecede.check.space import Space
 from antecede.check.symmetry import Symmetry
 from antecede.core.contract import Process, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.core.setting import Setting
-from antecede.errors import ConfigError
+from antecede.errors import ConfigError, LocalError
 
 __all__ = ["Bound", "Checked", "check", "make_space", "options"]
 
@@ -33,6 +34,14 @@ class Bound:
     flight."""
     duplicates: int = 0
     """How many frames may arrive twice in a schedule."""
+    abandons: int = 0
+    """How often, in a schedule, a process may let go of another that goes on."""
+    stops: int = 0
+    """How many processes may stop in a schedule, and be let go of."""
+    lease: bool = True
+    """What was given up does not come late; without that, see what it is for."""
+    mistaken: bool = False
+    """Who is said to have stopped goes on: see why nobody must say so."""
     multicast: bool = False
     """A message may go to several processes."""
     reduce: bool = True
@@ -49,7 +58,12 @@ class Bound:
             )
         if self.messages < 1:
             raise ConfigError(f"each process sends at least 1 message, not {self.messages}")
-        for name, value in (("loss", self.losses), ("duplicate", self.duplicates)):
+        for name, value in (
+            ("loss", self.losses),
+            ("duplicate", self.duplicates),
+            ("abandon", self.abandons),
+            ("stop", self.stops),
+        ):
             if not 0 <= value <= 200:
                 raise ConfigError(f"{name} must be from 0 to 200, got {value}")
 
@@ -169,6 +183,7 @@ def make_space(
         ordered=not bound.reduce,
         broadcast=broadcast,
         ranked=ranked,
+        refusals=bound.mistaken or not bound.lease,
         inspect=inspect,
     )
     everyone = (1 << bound.processes) - 1
@@ -178,15 +193,36 @@ def make_space(
         if broadcast:
             own = [everyone & ~(1 << place)]
         choices.append([own] * bound.messages)
+    symmetry = Symmetry(model) if bound.reduce and symmetric else None
+    if bound.abandons or bound.stops:
+        if fifo:
+            raise ConfigError("who lets go of a peer needs no order of frames")
+        return model, _removal_space(bound, model, choices, symmetry)
     space = Space(
         model,
         choices,
         fifo=bool(fifo),
         losses=bound.losses,
         duplicates=bound.duplicates,
-        symmetry=Symmetry(model) if bound.reduce and symmetric else None,
+        symmetry=symmetry,
     )
     return model, space
+
+
+def _removal_space(
+    bound: Bound, model: Model, choices: list[list[list[int]]], symmetry: Symmetry | None
+) -> Space:
+    return RemovalSpace(
+        model,
+        choices,
+        abandons=bound.abandons,
+        stops=bound.stops,
+        lease=bound.lease,
+        mistaken=bound.mistaken,
+        losses=bound.losses,
+        duplicates=bound.duplicates,
+        symmetry=symmetry,
+    )
 
 
 def _maker(info: ProtocolInfo, setting: Setting) -> Callable[[int], Process]:
@@ -197,5 +233,10 @@ def _check_able(info: ProtocolInfo, bound: Bound) -> None:
     able = info.capabilities
     if bound.multicast and not able.multicast:
         raise ConfigError(f"{info.name} has no multicast")
+    if bound.abandons or bound.stops:
+        try:
+            info.make(ProcessId(0), Setting(processes=2)).abandon(ProcessId(1), 0.0)
+        except LocalError:
+            raise ConfigError(f"{info.name} cannot let go of a peer") from None
     if info.name == "newtop":
         raise ConfigError("newtop is live by its timers alone, which are not checked")

@@ -16,19 +16,39 @@ from hashlib import blake2b
 from typing import Final
 
 from antecede.check.snapshot import snapshot
-from antecede.core.contract import NEVER, Process, ProcessId
+from antecede.core.contract import NEVER, Process, ProcessBase, ProcessId
 from antecede.core.encoding import Frame
 from antecede.core.retransmission import (
     RetransmissionPolicy,
     RetransmissionTimer,
     TimerQueue,
 )
-from antecede.errors import InternalError
+from antecede.errors import InternalError, PeerError
 
-__all__ = ["TIMER", "Local", "Model", "Packet", "Step", "members", "send_input"]
+__all__ = [
+    "ABANDON_PEER",
+    "CHANGES",
+    "CHANGE_KINDS",
+    "RENEW_PEER",
+    "TIMER",
+    "WAIVE_PEER",
+    "Local",
+    "Model",
+    "Packet",
+    "Step",
+    "change_input",
+    "members",
+    "send_input",
+]
 
 TIMER: Final = -1
-"""The input of a timer that fires. Sends are below it, arrivals above."""
+"""The input of a timer that fires. Sends are right below it, arrivals above."""
+CHANGES: Final = -64
+"""From here down, the inputs that let go of a peer; below all sends."""
+ABANDON_PEER: Final = 0
+RENEW_PEER: Final = 1
+WAIVE_PEER: Final = 2
+CHANGE_KINDS: Final = 3
 RANK_BITS: Final = 62
 """As many as a small integer has, compiled; among a million things, two are alike with a
 probability of 1 in ten million, which is then found out."""
@@ -77,7 +97,7 @@ class Local:
     parent: "Local | None"
     """The state before the last input, None at the start."""
     input: int
-    """That input: a packet, a send, or TIMER."""
+    """That input: a packet, a send, TIMER, or a change."""
     rank: int
     """Its place in the order of local states."""
     sends: int
@@ -139,6 +159,7 @@ class Model:
         "packets",
         "packets_by_rank",
         "ranked",
+        "refusals",
         "start",
     )
 
@@ -162,6 +183,7 @@ class Model:
         ordered: bool = True,
         broadcast: bool = False,
         ranked: bool = False,
+        refusals: bool = False,
         inspect: Callable[[Process], None] | None = None,
     ) -> None:
         """Begin with fresh processes.
@@ -174,6 +196,7 @@ class Model:
             broadcast: What is sent goes to all, without naming them.
             ranked: Put things in the order of fingerprints of what they are, the same in
                 every model; else in the order in which they are met, which is faster.
+            refusals: A frame that a process refuses is dropped; else that is an error.
             inspect: Is shown a process in every local state, once; it raises what it
                 finds wrong.
         """
@@ -184,6 +207,7 @@ class Model:
         self._ordered = ordered
         self.broadcast = broadcast
         self.ranked = ranked
+        self.refusals = refusals
         self._inspect = inspect
         self.locals = []
         self.packets = []
@@ -219,7 +243,7 @@ class Model:
                 packet.maker = local
                 packet.input = given
             packets.append(packet.id)
-        sends = local.sends + (1 if given < TIMER else 0)
+        sends = local.sends + (1 if CHANGES < given < TIMER else 0)
         after = self._intern(process, local.place, local, given, sends, moment)
         return Step(after, packets, deliveries)
 
@@ -292,6 +316,11 @@ def send_input(targets: int) -> int:
     return TIMER - targets
 
 
+def change_input(kind: int, peer: int) -> int:
+    """Return the input of letting go of a peer, or of what follows from it."""
+    return CHANGES - peer * CHANGE_KINDS - kind
+
+
 def _fingerprint(key: object) -> int:
     """Return a number that tells what a snapshot holds, the same in every process."""
     digest = blake2b(repr(key).encode(), digest_size=8).digest()
@@ -302,12 +331,18 @@ def _feed(model: Model, process: Process, given: int, moment: float) -> float:
     """Give a process an input, and return its clock afterwards."""
     if given > TIMER:
         packet = model.packets[given]
-        process.receive(ProcessId(packet.source), packet.frame, moment)
+        try:
+            process.receive(ProcessId(packet.source), packet.frame, moment)
+        except PeerError:
+            if not model.refusals:
+                raise
     elif given == TIMER:
         due = process.next_timer()
         assert due is not None
         moment = max(moment, due)
         process.handle_timer(moment)
+    elif given <= CHANGES:
+        _change(process, CHANGES - given, moment)
     else:
         bits = TIMER - given
         if model.broadcast:
@@ -316,3 +351,15 @@ def _feed(model: Model, process: Process, given: int, moment: float) -> float:
             process.send([ProcessId(target) for target in members(bits)], b"", moment)
     process.next_timer()  # As every driver asks after every input; it may tidy up.
     return moment
+
+
+def _change(process: Process, change: int, moment: float) -> None:
+    assert isinstance(process, ProcessBase)
+    peer = ProcessId(change // CHANGE_KINDS)
+    kind = change % CHANGE_KINDS
+    if kind == ABANDON_PEER:
+        process.abandon(peer, moment)
+    elif kind == RENEW_PEER:
+        process.renew(peer, moment)
+    else:
+        process.waive(peer, moment)

@@ -20,6 +20,7 @@ so what differs only in their order ends in the same state anyway, and is expand
 """
 
 from array import array
+from collections.abc import Sequence
 from typing import Final
 
 from antecede.check.model import TIMER, Model, Step, send_input
@@ -47,11 +48,11 @@ class Action:
     __slots__ = ("kind", "place", "what")
 
     kind: int
-    """SEND, ARRIVE, LOSE, DUPLICATE or FIRE."""
+    """SEND, ARRIVE, LOSE, DUPLICATE or FIRE, or one of a subclass."""
     place: int
     """The process that it happens to."""
     what: int
-    """Of a send the bit set of the targets, of a packet its number."""
+    """Of a send the bit set of the targets, of a packet its number, else a process."""
 
     def __init__(self, kind: int, place: int, what: int) -> None:
         """Make the record."""
@@ -82,6 +83,7 @@ class Space:
         "_bits",
         "_budgets",
         "_copies",
+        "_extra",
         "_fifo",
         "_flying",
         "_from",
@@ -112,6 +114,8 @@ class Space:
         losses: int,
         duplicates: int,
         symmetry: Symmetry | None,
+        extra: Sequence[int] = (),
+        faults: int = 0,
     ) -> None:
         """Set the bounds.
 
@@ -123,6 +127,8 @@ class Space:
             duplicates: How many frames may arrive twice in a run.
             symmetry: To take states for one that differ in names only; the options must
                 be the same for all processes then.
+            extra: What a subclass remembers beside, as it is at the start.
+            faults: How many faults of its own a subclass adds.
         """
         self._model = model
         self._options = options
@@ -133,7 +139,7 @@ class Space:
         if symmetry is not None:
             self._renamed_copies = [{} for _ in symmetry.renamings]
         self._timers = losses > 0 or duplicates > 0
-        self._patience = PATIENCE_S * (losses + duplicates)
+        self._patience = PATIENCE_S * (losses + duplicates + faults)
         self._places = len(options)
         self._sends = len(options[0])
         self._bits: dict[int, int] = {}
@@ -157,9 +163,10 @@ class Space:
         self._pending = 2 * self._places
         self._messages = self._pending + 1
         self._budgets = self._messages + self._places * self._sends
-        self._flying = self._budgets + 1
+        self._extra = self._budgets + 1
+        self._flying = self._extra + len(extra)
         row = [local.id for local in model.start] + [0] * self._places + [0]
-        row += [0] * (self._places * self._sends) + [losses << 8 | duplicates]
+        row += [0] * (self._places * self._sends) + [losses << 8 | duplicates, *extra]
         self.first = self.least(array("I", row).tobytes())
 
     def successors(self, state: bytes, *, renamed: bool = True) -> list[Successor]:
@@ -168,12 +175,10 @@ class Space:
         row = array("I", state).tolist()
         found: list[Successor] = []
         for place in range(self._places):
-            local = self._model.locals[row[place]]
-            if local.sends < self._sends:
-                which = local.sends
-                for targets in self._options[place][which]:
-                    step = self._send(row, place, which, targets)
-                    found.append(step)
+            for targets in self._possible(row, place):
+                which = self._model.locals[row[place]].sends
+                step = self._send(row, place, which, targets)
+                found.append(step)
         begin = self._flying
         previous = -1
         channel = -1
@@ -193,7 +198,8 @@ class Space:
             due = self._earliest(row)
             for place in range(self._places):
                 local = self._model.locals[row[place]]
-                if due <= self._patience and local.due < NEVER and local.moment <= due:
+                waits = self._due(row, place) < NEVER
+                if due <= self._patience and waits and local.moment <= due:
                     step = self._fire(row, place)
                     found.append(step)
         return found
@@ -202,8 +208,30 @@ class Space:
         """Return when the first timer of all is due."""
         due = NEVER
         for place in range(self._places):
-            due = min(due, self._model.locals[row[place]].due)
+            due = min(due, self._due(row, place))
         return due
+
+    # What a subclass may restrict.
+
+    def _possible(self, row: list[int], place: int) -> list[int]:
+        """Return the target sets to which a process may send now."""
+        which = self._model.locals[row[place]].sends
+        return self._options[place][which] if which < self._sends else []
+
+    def _due(self, row: list[int], place: int) -> float:
+        """Return when the next timer of a process is due."""
+        return self._model.locals[row[place]].due
+
+    def _post(self, row: list[int], packets: list[int]) -> None:
+        """Put what is transmitted in flight."""
+        row += packets
+
+    def _given_up(self, row: list[int]) -> int:
+        """Return the copies that nobody has to wait for, though they may still come."""
+        return 0
+
+    def _rename_extra(self, which: int, row: list[int], new: list[int]) -> None:
+        """Rename what a subclass remembers."""
 
     def is_over(self, state: bytes) -> bool:
         """Tell whether everything was sent and nothing is in flight or awaited."""
@@ -211,8 +239,7 @@ class Space:
         if len(row) > self._flying:
             return False
         for place in range(self._places):
-            local = self._model.locals[row[place]]
-            if local.sends < self._sends:
+            if self._possible(row, place):
                 return False
         due = self._earliest(row)
         return not self._timers or due == NEVER or due > self._patience
@@ -281,7 +308,10 @@ class Space:
                 return "once" if bit and number <= sends else "genuine"
             message = source * self._sends + number - 1
             before = row[self._messages + message]
-            early = before & self._to[place]
+            given_up = self._given_up(row)
+            early = before & self._to[place] & ~given_up
+            if bit & given_up & row[self._places + place]:
+                broken = "causal"  # What follows it was delivered already.
             if early:
                 broken = "fifo" if early & self._from[source] else "causal"
             # From now on its past, and its copies to others, are in the target's past.
@@ -301,7 +331,7 @@ class Space:
     def _pack(self, row: list[int], step: Step | None) -> bytes:
         """Put what is transmitted in flight, and pack the row, or the least like it."""
         if step is not None:
-            row += step.packets
+            self._post(row, step.packets)
         self._sort(row)
         if self._renaming:
             row = self._renamed(row)
@@ -377,6 +407,7 @@ class Space:
                     message = renaming[place] * self._sends + send
                     new[self._messages + message] = self._rename_copies(which, before)
             new[self._pending] = self._rename_copies(which, row[self._pending])
+            self._rename_extra(which, row, new)
             for index in range(self._flying, len(row)):
                 new[index] = symmetry.packet(which, row[index])
             self._sort(new)

@@ -6,19 +6,21 @@ replayed on the protocol as it is now (:func:`replay`), in the cluster of
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from antecede.check.checker import Checked
 from antecede.check.model import Model, members
+from antecede.check.removal import ABANDON, RENEW, STOP, WAIVE
 from antecede.check.space import ARRIVE, DUPLICATE, FIRE, LOSE, SEND, Action
 from antecede.core.contract import Process, ProcessId
 from antecede.core.encoding import encode
 from antecede.core.registry import protocol
 from antecede.core.setting import Setting
-from antecede.errors import ConfigError, LocalError
-from antecede.testing.cluster import Cluster
+from antecede.errors import ConfigError, LocalError, PeerError
+from antecede.testing.cluster import Cluster, Packet
 
 __all__ = ["Story", "load_story", "replay", "tell"]
 
@@ -28,6 +30,18 @@ WORDS = {
     LOSE: "lose",
     DUPLICATE: "duplicate",
     FIRE: "fire",
+    ABANDON: "abandon",
+    RENEW: "renew",
+    STOP: "stop",
+    WAIVE: "waive",
+}
+
+
+CHANGES = {
+    "abandon": "process {who} lets go of process {peer}",
+    "renew": "process {who} learns that process {peer} begins anew",
+    "stop": "process {who} is said to have stopped",
+    "waive": "process {who} waives the permits of process {peer}",
 }
 
 
@@ -42,6 +56,10 @@ class Story:
     property: str
     steps: tuple[dict[str, object], ...]
     """What happens, in order; see :func:`tell`."""
+    lease: bool = True
+    """What was given up does not come late."""
+    mistaken: bool = False
+    """Who is said to have stopped goes on."""
 
     def to_json(self) -> str:
         """Write it down for :func:`load_story`."""
@@ -51,6 +69,8 @@ class Story:
                 "processes": self.processes,
                 "reliable": self.reliable,
                 "property": self.property,
+                "lease": self.lease,
+                "mistaken": self.mistaken,
                 "steps": self.steps,
             },
             indent=2,
@@ -71,6 +91,8 @@ def tell(checked: Checked) -> Story:
         processes=bound.processes,
         reliable=not (bound.losses or bound.duplicates),
         property=checked.violation.property,
+        lease=bound.lease,
+        mistaken=bound.mistaken,
         steps=tuple(_step(checked.model, action) for action in schedule),
     )
 
@@ -79,7 +101,9 @@ def _step(model: Model, action: Action) -> dict[str, object]:
     step: dict[str, object] = {"do": WORDS[action.kind], "process": action.place}
     if action.kind == SEND:
         step["targets"] = members(action.what)
-    elif action.kind != FIRE:
+    elif action.kind in (ABANDON, RENEW, WAIVE):
+        step["peer"] = action.what
+    elif action.kind not in (FIRE, STOP):
         packet = model.packets[action.what]
         step["source"] = packet.source
         step["frame"] = encode([packet.frame]).hex()
@@ -93,6 +117,8 @@ def _line(step: dict[str, object]) -> str:
         return f"process {who} sends to {step['targets']}"
     if what == "fire":
         return f"a timer of process {who} fires"
+    if what in CHANGES:
+        return CHANGES[str(what)].format(who=who, peer=step.get("peer"))
     deed = {"arrive": "arrives", "lose": "is lost", "duplicate": "is duplicated"}
     return f"{step['shown']} from {step['source']} to {who} {deed[str(what)]}"
 
@@ -107,6 +133,8 @@ def load_story(path: Path) -> Story:
             reliable=bool(found["reliable"]),
             property=str(found["property"]),
             steps=tuple([dict(step) for step in found["steps"]]),
+            lease=bool(found.get("lease", True)),
+            mistaken=bool(found.get("mistaken", False)),
         )
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
@@ -125,6 +153,7 @@ def replay(story: Story, make: Callable[[ProcessId], Process] | None = None) -> 
     setting = Setting(processes=story.processes, reliable=story.reliable)
     broadcast = make is None and not protocol(story.protocol).capabilities.unicast
     cluster = Cluster(story.protocol, story.processes, setting=setting, make=make)
+    removal = _Removal(cluster, lease=story.lease, mistaken=story.mistaken)
     # As in the checker, each process has its own clock, which its timers alone move.
     clocks = [0.0] * story.processes
     for number, step in enumerate(story.steps, 1):
@@ -133,14 +162,85 @@ def replay(story: Story, make: Callable[[ProcessId], Process] | None = None) -> 
             raise ConfigError(f"step {number} names no process: {step}")
         cluster.now = clocks[place]
         try:
-            _play(cluster, place, step, broadcast=broadcast)
+            with removal.kept_off():
+                if step["do"] in CHANGES:
+                    removal.play(place, step)
+                else:
+                    _play(cluster, place, step, broadcast=broadcast)
         except (KeyError, TypeError, ValueError, LocalError) as error:
             raise ConfigError(f"step {number} is not possible: {error!r}") from error
         clocks[place] = cluster.now
     cluster.now = max(clocks)
-    if story.property != "live":
+    if removal.has_begun:
+        while story.property != "live" and cluster.in_flight:
+            with removal.kept_off():
+                cluster.arrive()
+    elif story.property != "live":
         cluster.settle()
     return cluster
+
+
+class _Removal:
+    """Who has let go of whom, and what is therefore lost."""
+
+    def __init__(self, cluster: Cluster, *, lease: bool, mistaken: bool) -> None:
+        self._cluster = cluster
+        self._lease = lease
+        self._mistaken = mistaken
+        self._off: set[tuple[int, int]] = set()
+        self._stopped: set[int] = set()
+        self.has_begun = False
+
+    def play(self, place: int, step: Mapping[str, object]) -> None:
+        """Carry out a step by which a process lets go of another."""
+        self.has_begun = True
+        if step["do"] == "stop":
+            if not self._mistaken:
+                self._stopped.add(place)
+                self._lose(
+                    lambda packet: (
+                        packet.target == place or (self._lease and packet.source == place)
+                    )
+                )
+            return
+        peer = step["peer"]
+        if not isinstance(peer, int):
+            raise ValueError(f"no peer: {peer!r}")
+        if step["do"] == "abandon":
+            self._off.add((place, peer))
+            if self._lease:
+                self._lose(lambda packet: (packet.source, packet.target) == (place, peer))
+            self._cluster.abandon(place, peer)
+        elif step["do"] == "renew":
+            self._off.discard((peer, place))
+            self._cluster.renew(place, peer)
+        else:
+            self._cluster.waive(place, peer)
+
+    @contextmanager
+    def kept_off(self) -> Iterator[None]:
+        """Lose what is transmitted meanwhile to who has stopped, or was let go of.
+
+        Once that has begun, what a process refuses is dropped.
+        """
+        before = list(self._cluster.in_flight)
+        try:
+            yield
+        except PeerError:
+            if not self.has_begun:
+                raise
+        known = {id(packet) for packet in before}
+        self._lose(lambda packet: id(packet) not in known and self._is_off(packet))
+
+    def _is_off(self, packet: Packet) -> bool:
+        pair = (packet.source, packet.target)
+        return packet.target in self._stopped or pair in self._off
+
+    def _lose(self, which: Callable[[Packet], bool]) -> None:
+        flying = self._cluster.in_flight
+        for index in range(len(flying) - 1, -1, -1):
+            if which(flying[index]):
+                self._cluster.lose(index)
 
 
 def _play(

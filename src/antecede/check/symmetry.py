@@ -13,7 +13,16 @@ are equal is more than one order tried.
 from itertools import permutations
 from typing import Final
 
-from antecede.check.model import TIMER, Local, Model, Packet, send_input
+from antecede.check.model import (
+    CHANGE_KINDS,
+    CHANGES,
+    TIMER,
+    Local,
+    Model,
+    Packet,
+    change_input,
+    send_input,
+)
 from antecede.errors import ConfigError
 
 __all__ = ["NOT_SYMMETRIC", "Symmetry"]
@@ -58,6 +67,9 @@ class Symmetry:
             return self.packet(which, given)
         if given == TIMER:
             return TIMER
+        if given <= CHANGES:
+            peer, kind = divmod(CHANGES - given, CHANGE_KINDS)
+            return change_input(kind, self.renamings[which][peer])
         return send_input(self.targets(which, TIMER - given))
 
     def targets(self, which: int, bits: int) -> int:

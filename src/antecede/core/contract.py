@@ -208,6 +208,13 @@ class ProcessBase:
         """Count the payload of those copies, where the protocol knows it."""
         return 0
 
+    def retained(self) -> int:
+        """Count the copies that are kept because one before them is not acked.
+
+        They grow with what is sent to anybody for as long as one peer is silent.
+        """
+        return 0
+
     def round_trip_s(self, peer: ProcessId) -> float:
         """Return the smoothed round trip to ``peer``, or -1 where none has been seen."""
         return -1.0

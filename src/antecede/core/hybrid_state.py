@@ -92,6 +92,10 @@ class HybridState(ProcessBase):
         known = self._peers.get(peer)
         return known.pending_bytes if known is not None else 0
 
+    def retained(self) -> int:
+        """Count the copies that are kept because one before them is not acked."""
+        return len(self._buffer)
+
     def round_trip_s(self, peer: ProcessId) -> float:
         """Return the smoothed round trip to ``peer``, or -1 where none has been seen."""
         known = self._peers.get(peer)

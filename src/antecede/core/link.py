@@ -365,12 +365,14 @@ class Linked(ProcessBase):
         if segment.acked > 0:
             self._check_ack(known, segment, segment.acked, segment.acked)
         lane = known if known is not None else _Lane(source, self._policy)
-        fresh = number > lane.received and number not in lane.early
-        early = number > lane.received + 1
-        if fresh and early and len(lane.early) >= self._early_max:
+        if (
+            number > lane.received + 1
+            and len(lane.early) >= self._early_max
+            and number not in lane.early
+        ):
             raise PeerError(f"{segment}, and too many others wait already")
-        if fresh:
-            if self._fifo and early:
+        if number > lane.received and number not in lane.early:
+            if self._fifo and number > lane.received + 1:
                 lane.early[number] = segment.frame
             else:
                 self._inner.receive(source, segment.frame, now)

@@ -14,6 +14,7 @@ from typing import Final
 
 from antecede.core.contract import Delivery, ProcessId
 from antecede.core.encoding import Reader
+from antecede.core.hybrid_basic import HybridBasic
 from antecede.engine.gate import Sealing
 from antecede.engine.group import Group, SavedDelivery
 from antecede.engine.limits import Limits
@@ -185,6 +186,9 @@ class Engine(Group):
             if not self._begin_life(accepted, now):
                 return
         elif accepted.epoch > remote.epoch_in:
+            if not isinstance(self._process, HybridBasic):
+                self._gate.drops["protocol"] += 1  # Its own could not have let go of us.
+                return
             self._process.renew(remote.id, now)
             remote.drop_parts()
             remote.epoch_in = accepted.epoch

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from antecede.core.contract import Process, ProcessId
+from antecede.core.contract import Process, ProcessBase, ProcessId
 from antecede.core.encoding import Frame
 from antecede.core.registry import protocol
 from antecede.core.retransmission import RetransmissionPolicy
@@ -121,6 +121,30 @@ class Cluster:
         self.processes[source].disconnect(ProcessId(target), self.now)
         self._drain(source)
 
+    def abandon(self, source: int, peer: int) -> None:
+        """Let ``source`` give up its copies for ``peer``.
+
+        Lose first what is in flight from ``source`` to ``peer``: an abandoned copy that
+        still arrives may break causal order.
+        """
+        self._base(source).abandon(ProcessId(peer), self.now)
+        self._drain(source)
+
+    def renew(self, source: int, peer: int) -> None:
+        """Let ``source`` learn that ``peer`` has abandoned it and begins anew."""
+        self._base(source).renew(ProcessId(peer), self.now)
+        self._drain(source)
+
+    def waive(self, source: int, peer: int) -> None:
+        """Let ``source`` wait for no permit of ``peer``, which must have stopped."""
+        self._base(source).waive(ProcessId(peer), self.now)
+        self._drain(source)
+
+    def replace(self, index: int, process: Process) -> None:
+        """Put ``process``, which may have outputs already, in the place of another."""
+        self.processes[index] = process
+        self._drain(index)
+
     def arrive(self, index: int = 0) -> None:
         """Let the packet at ``index`` of :attr:`in_flight` arrive."""
         packet = self.in_flight.pop(index)
@@ -191,6 +215,12 @@ class Cluster:
             and event.source is not None
             and event.number is not None
         ]
+
+    def _base(self, index: int) -> ProcessBase:
+        process = self.processes[index]
+        if not isinstance(process, ProcessBase):
+            raise LocalError(f"process {index} is not of the core's making")
+        return process
 
     def _drain(self, index: int) -> None:
         process = self.processes[index]

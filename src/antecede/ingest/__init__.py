@@ -1,0 +1,28 @@
+"""Traces that others recorded: read them, find happened-before, judge them.
+
+Each format has a reader, which yields records (:mod:`antecede.ingest.records`); from these
+:func:`ingest` makes a trace of our own. :mod:`antecede.ingest.data_sources` has the same
+readers for Spark.
+
+This package needs the extra ``antecede[trace]``.
+"""
+
+from antecede.ingest.findings import Finding, Findings, Place, Skew
+from antecede.ingest.formats import FORMATS, Format, find_format
+from antecede.ingest.ingest import Ingested, ingest
+from antecede.ingest.judging import ForeignReport
+from antecede.ingest.records import Options
+
+__all__ = [
+    "FORMATS",
+    "Finding",
+    "Findings",
+    "ForeignReport",
+    "Format",
+    "Ingested",
+    "Options",
+    "Place",
+    "Skew",
+    "find_format",
+    "ingest",
+]

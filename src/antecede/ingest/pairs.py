@@ -1,0 +1,149 @@
+"""Messages that were recorded as pairs of a send and a receive.
+
+Events of a process are in the order of its own timestamps, which is an assumption. Where two
+of them are the same, the message of one is given up (:mod:`antecede.ingest.ordering`).
+Timestamps of different processes are never compared, but to find skew.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecede.ingest.draft import DELIVER, LOCAL, NONE, SEND, Draft, skew_of
+from antecede.ingest.findings import PLACES_KEPT, Collector, Findings, Place
+from antecede.ingest.records import MESSAGES
+from antecede.trace.slots import Ints, Longs
+from antecede.trace.stream import Bools
+
+__all__ = ["PairLog", "draft_pairs"]
+
+ASSUMED = "each process's own timestamps order its events"
+
+
+class PairLog:
+    """The messages of one run; add the records of all its files, then draft it."""
+
+    records: int
+    """How many records there were."""
+
+    def __init__(self, format_name: str) -> None:
+        """Start with no messages."""
+        self.format_name = format_name
+        self.records = 0
+        self.files: list[str] = []
+        self.holes = Collector()
+        self._unread = 0
+        self._file_of: list[int] = []
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, file: str, batch: pa.RecordBatch) -> None:
+        """Take in records of :data:`antecede.ingest.records.MESSAGES` of a file."""
+        if not self.files or self.files[-1] != file:
+            self.files.append(file)
+        self.records += batch.num_rows
+        problem = batch.column("problem")
+        if problem.null_count < len(problem):
+            bad = batch.filter(pc.is_valid(problem))
+            self._unread += bad.num_rows
+            lines, reasons = (bad.column(name).to_pylist() for name in ("line", "problem"))
+            for line, why in zip(lines, reasons, strict=True):
+                self.holes.add(f"unread: {why}", Place(file, line))
+            batch = batch.filter(pc.is_null(problem))
+        self._batches.append(batch)
+        self._file_of.append(len(self.files) - 1)
+
+    @property
+    def read(self) -> int:
+        """How many records could be read."""
+        return self.records - self._unread
+
+    def table(self) -> tuple[pa.Table, Ints]:
+        """Return all records that were read, and of each its file."""
+        table = pa.Table.from_batches(self._batches, MESSAGES).combine_chunks()
+        sizes = [batch.num_rows for batch in self._batches]
+        return table, np.repeat(np.array(self._file_of, np.int32), sizes)
+
+
+def draft_pairs(log: PairLog) -> tuple[Draft, Findings]:
+    """Order the events of every process, and tell what is missing."""
+    table, file = log.table()
+    line = table["line"].to_numpy()
+    unsent = np.asarray(pc.is_null(table["sent_ns"]))
+    first = np.flatnonzero(unsent)[:PLACES_KEPT]
+    targets = table["target"].to_pylist() if len(first) else []
+    log.holes.add_all(
+        "receives without a send",
+        int(np.count_nonzero(unsent)),
+        [Place(log.files[file[i]], int(line[i]), targets[i]) for i in first],
+    )
+    draft = _draft(table, file, line, log.files)
+    findings = Findings(
+        format_name=log.format_name,
+        files=tuple(log.files),
+        unit="messages",
+        records=log.records,
+        unknown=log.records - log.read + int(np.count_nonzero(unsent)),
+        processes=len(draft.names),
+        holes=log.holes.findings(),
+        skew=skew_of(draft),
+        assumed=(ASSUMED,),
+    )
+    return draft, findings
+
+
+def _draft(table: pa.Table, file: Ints, line: Longs, files: list[str]) -> Draft:
+    count = table.num_rows
+    both = pa.concat_arrays(
+        [chunk for name in ("source", "target") for chunk in table[name].chunks]
+    ).dictionary_encode()
+    codes = both.indices.to_numpy().astype(np.int32)
+    source, target = codes[:count], codes[count:]
+    sent, received = (_times(table[name]) for name in ("sent_ns", "received_ns"))
+    message, is_first = _messages(table["message"], source, sent[1])
+    # A send for each message, and a receive for each record that has one.
+    sends = np.flatnonzero(is_first)
+    gets = np.flatnonzero(received[1])
+    row = np.concatenate((sends, gets))
+    process = np.concatenate((source[sends], target[gets]))
+    time = np.concatenate((sent[0][sends], received[0][gets]))
+    is_send = np.repeat([True, False], [len(sends), len(gets)])
+    kind = np.where(is_send, SEND, np.where(sent[1][row], DELIVER, LOCAL))
+    order = np.lexsort((~is_send, line[row], file[row], time, process))
+    missed = np.flatnonzero(sent[1] & ~received[1])
+    return Draft(
+        names=both.dictionary.to_pylist(),
+        files=files,
+        process=process[order],
+        kind=kind[order].astype(np.int32),
+        message=np.where(kind == LOCAL, NONE, message[row])[order],
+        time_ns=time[order],
+        hint=(time - time.min())[order] if len(time) else time,
+        file=file[row][order],
+        line=line[row][order],
+        is_known=np.ones(int(message.max(initial=NONE)) + 1, np.bool_),
+        undelivered=(message[missed], target[missed]),
+    )
+
+
+def _times(column: pa.ChunkedArray) -> tuple[Longs, Bools]:
+    known = np.asarray(pc.is_valid(column))
+    return column.fill_null(0).to_numpy(), known
+
+
+def _messages(names: pa.ChunkedArray, source: Ints, is_sent: Bools) -> tuple[Longs, Bools]:
+    """Number the messages that were sent; return also which record is the first of each."""
+    own = names.combine_chunks().dictionary_encode()
+    if isinstance(own, pa.ChunkedArray):
+        own = own.chunk(0)
+    code = own.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
+    width = len(own.dictionary) + len(code)
+    # A record without a name is a message by itself.
+    code = np.where(code == NONE, len(own.dictionary) + np.arange(len(code)), code)
+    key = source.astype(np.int64) * width + code
+    message = np.full(len(key), NONE, np.int64)
+    sent = np.flatnonzero(is_sent)
+    _, first, inverse = np.unique(key[sent], return_index=True, return_inverse=True)
+    message[sent] = inverse
+    is_first = np.zeros(len(key), np.bool_)
+    is_first[sent[first]] = True
+    return message, is_first

@@ -1,0 +1,420 @@
+"""Everything an engine keeps has a bound, whatever its peers do or leave undone."""
+
+import gc
+import tracemalloc
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from antecede.core import protocols
+from antecede.core.encoding import NUMBER_MAX, Frame, Reader
+from antecede.core.frames import Ack, Permit
+from antecede.core.frames import Message as MessageFrame
+from antecede.core.link import LinkAck
+from antecede.core.registry import protocol
+from antecede.engine import Engine, Limits
+from antecede.engine.engine import UNREADY_MAX
+from antecede.engine.gate import Sealing
+from antecede.engine.remote import Remote
+from antecede.engine.seal import Seal
+from antecede.engine.wire import DATA, DATA_PREFIX, HEAD, HELLO, read_head, tag_of
+from antecede.errors import ConfigError, LocalError
+from tests.engine.lossy import Flight, Network, chatter
+
+UNICAST = [info for info in protocols() if info.capabilities.unicast]
+CONSTANT = ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "tree", "fifo"]
+"""Protocols whose metadata does not grow with the group."""
+
+
+def frames_of(flight: Flight, protocol_name: str = "hybrid") -> list[Frame]:
+    """Read the frames of a plain datagram."""
+    if read_head(flight.datagram)[0] != DATA:
+        return []
+    reader = Reader(flight.datagram, HEAD.size + DATA_PREFIX.size)
+    frames = []
+    while reader.position < len(flight.datagram):
+        frames.append(protocol(protocol_name).read_frame(reader))
+    return frames
+
+
+def pair(limits: Limits | None = None, protocol_name: str = "hybrid") -> Network:
+    network = Network(limits=limits, protocol=protocol_name, delay_s=(0.001, 0.001))
+    network.mesh("ann", "bob")
+    network.run(1.0)
+    return network
+
+
+# Windows.
+
+
+def test_the_window_counts_copies_until_they_are_acked() -> None:
+    network = pair(Limits(window=10))
+    ann = network.engines["ann"]
+    for _ in range(10):
+        assert ann.has_room(["bob"])
+        network.send("ann", "bob", data=b"x")
+    assert not ann.has_room(["bob"])
+    assert ann.has_room([])
+    network.run(1.0)
+    assert ann.has_room(["bob"])
+
+
+def test_the_window_counts_bytes_too() -> None:
+    network = pair(Limits(window_bytes=5000))
+    ann = network.engines["ann"]
+    for _ in range(5):
+        assert ann.has_room(["bob"])
+        network.send("ann", "bob", data=bytes(999))
+    assert not ann.has_room(["bob"])
+
+
+def test_one_full_window_among_the_targets_is_enough() -> None:
+    network = Network(limits=Limits(window=1))
+    network.mesh("ann", "bob", "cid")
+    network.run(1.0)
+    ann = network.engines["ann"]
+    network.send("ann", "bob", data=b"x")
+    assert ann.has_room(["cid"])
+    assert not ann.has_room(["cid", "bob"])
+
+
+@pytest.mark.parametrize("info", UNICAST, ids=lambda info: info.name)
+def test_every_protocol_has_a_window_that_opens_again(info: object) -> None:
+    name = info.name  # type: ignore[attr-defined]
+    network = pair(Limits(window=8), name)
+    ann = network.engines["ann"]
+    sent = 0
+    while ann.has_room(["bob"]):
+        network.send("ann", "bob", data=b"x")
+        sent += 1
+        assert sent <= 8
+    network.run_until_quiet()
+    assert ann.has_room(["bob"])
+    assert network.data("bob") == [b"x"] * sent
+
+
+# What arrives.
+
+
+@pytest.mark.parametrize("name", ["hybrid", "hybrid-basic", "fifo", "matrix"])
+def test_early_messages_beyond_the_bound_are_refused_and_come_again(name: str) -> None:
+    network = pair(Limits(early=5), name)
+    network.send("ann", "bob", data=b"0")
+    lost = network.hold_back(lambda flight: True)
+    assert lost
+    for index in range(1, 20):
+        network.send("ann", "bob", data=b"%d" % index)
+    network.run(0.004)
+    assert network.data("bob") == []
+    assert network.dropped("bob") == {"frame": 14}
+    network.run(30.0)
+    assert network.data("bob") == [b"%d" % index for index in range(20)]
+    assert network.verdict().held
+
+
+@pytest.mark.parametrize("name", ["hybrid", "cykas", "matrix", "tree"])
+def test_a_full_inbox_withholds_acks_and_the_messages_come_again(name: str) -> None:
+    network = pair(protocol_name=name)
+    ann, bob = network.engines["ann"], network.engines["bob"]
+    bob.full = True
+    for index in range(5):
+        network.send("ann", "bob", data=b"%d" % index)
+    network.run(10.0)
+    assert network.data("bob") == []
+    assert ann.backlog > 0
+    assert network.dropped("bob")["inbox"] > 0
+    network.send("bob", "ann", data=b"acks and sends go on")
+    network.run(1.0)
+    assert network.data("ann") == [b"acks and sends go on"]
+    assert bob.backlog == 0
+    bob.full = False
+    network.run(30.0)
+    assert network.data("bob") == [b"%d" % index for index in range(5)]
+    assert network.verdict().held
+
+
+# Fragments.
+
+
+@pytest.mark.parametrize("size", [0, 1, 1100, 1138, 1139, 1140, 1141, 5000, 100_000])
+@pytest.mark.parametrize("seal", [None, Seal(b"k" * 32)], ids=["plain", "sealed"])
+def test_messages_of_any_size_come_as_they_were(size: int, seal: Sealing | None) -> None:
+    network = Network(seal=seal, loss=0.1, delay_s=(0.001, 0.02))
+    network.mesh("ann", "bob")
+    data = network.random.randbytes(size)
+    network.send("ann", "bob", "ann", data=data)
+    network.send("ann", "bob", data=b"after")
+    network.run(60.0)
+    assert network.data("bob") == [data, b"after"]
+    assert network.data("ann") == [data]
+    assert max(len(flight.datagram) for flight in network.transmitted) <= 1232
+
+
+def test_a_message_at_the_limit_goes_and_one_above_it_changes_nothing() -> None:
+    network = pair(Limits(message=10_000))
+    ann = network.engines["ann"]
+    with pytest.raises(LocalError, match="10001 bytes is above the limit of 10000"):
+        ann.send(["bob"], bytes(10_001), network.now)
+    assert ann.stats().sent == 0
+    network.send("ann", "bob", data=bytes(10_000))
+    network.run(5.0)
+    assert network.data("bob") == [bytes(10_000)]
+
+
+def test_a_message_above_the_receivers_limit_is_dropped_and_the_next_comes() -> None:
+    network = Network()
+    network.start("ann")
+    network.start("bob", limits=Limits(message=10_000))
+    network.introduce("ann", "bob")
+    network.introduce("bob", "ann")
+    network.send("ann", "bob", data=bytes(30_000))
+    network.send("ann", "bob", data=bytes(5_000))
+    network.send("ann", "bob", data=bytes(9_000))
+    network.run(20.0)
+    assert [len(data) for data in network.data("bob")] == [5_000, 9_000]
+    assert network.dropped("bob")["frame"] > 0
+    assert network.engines["bob"].remotes["ann"].parts_bytes == 0
+
+
+def test_small_messages_between_the_parts_of_a_large_one_come_as_they_were() -> None:
+    network = pair()
+    ann = network.engines["ann"]
+    large = network.random.randbytes(6000)
+    for index, part in enumerate(ann.cut(large)):
+        ann.post(["bob"], part, network.now)
+        network.send("ann", "bob", data=b"%d" % index)
+    network.run(5.0)
+    small = [data for data in network.data("bob") if data != large]
+    assert len(network.data("bob")) == len(small) + 1
+    assert small == [b"%d" % index for index in range(len(small))]
+    assert network.data("bob")[-2] == large  # Its place is that of its last part.
+
+
+@pytest.mark.parametrize("first", [b"", b"\x01part", b"\x02last", b"\x07what"])
+def test_payloads_that_are_no_message_are_dropped(first: bytes) -> None:
+    network = pair()
+    network.engines["ann"].post(["bob"], first, network.now)
+    network.send("ann", "bob", data=b"good")
+    network.run(5.0)
+    assert network.data("bob") == [b"good"]
+    assert network.dropped("bob") == {"frame": 1}
+    assert network.engines["bob"].remotes["ann"].parts == []
+
+
+def test_only_bytes_can_be_sent() -> None:
+    with pytest.raises(LocalError, match="data must be bytes, not str"):
+        Engine("ann", 1).cut("text")
+
+
+# Datagrams.
+
+
+@pytest.mark.parametrize("datagram", [256, 1232, 9000])
+@pytest.mark.parametrize("seal", [None, Seal(b"k" * 32)], ids=["plain", "sealed"])
+@pytest.mark.parametrize("name", CONSTANT)
+def test_no_datagram_is_larger_than_the_path_carries(
+    name: str, seal: Sealing | None, datagram: int
+) -> None:
+    limits = Limits(datagram=datagram)
+    network = Network(loss=0.1, seal=seal, limits=limits, protocol=name)
+    network.mesh("ann", "bob", "cid")
+    chatter(network, messages=10)
+    network.on_message = None
+    for size in range(datagram - 130, datagram + 5):
+        network.send("ann", "bob", data=bytes(size))
+    network.run(20.0)
+    largest = max(len(flight.datagram) for flight in network.transmitted)
+    assert datagram - 60 < largest <= datagram
+
+
+def test_the_room_for_metadata_suffices_for_the_largest_numbers() -> None:
+    engine = Engine("ann", 1)
+    part = engine.cut(bytes(5000))[0]
+    frame = MessageFrame(NUMBER_MAX, NUMBER_MAX - 1, True, part)
+    assert HEAD.size + DATA_PREFIX.size + frame.size() <= Limits().datagram
+
+
+def test_many_frames_share_a_datagram_and_one_ack_answers_them() -> None:
+    network = pair()
+    ann = network.engines["ann"]
+    before = len(network.transmitted)
+    for _ in range(100):
+        ann.send(["bob"], b"x" * 20, network.now)
+    network.run(0.0015)
+    outward = [f for f in network.transmitted[before:] if f.source == "ann"]
+    frames = [frame for flight in outward for frame in frames_of(flight)]
+    assert len(frames) == 100
+    assert len(outward) <= 3
+    network.run(1.0)
+    back = [flight for flight in network.transmitted if flight.source == "bob"]
+    acks = [f for flight in back for f in frames_of(flight) if isinstance(f, Ack)]
+    assert len(acks) <= len(outward)
+    assert acks[-1].delivered == 100
+
+
+def test_acks_and_permits_that_others_cover_are_left_out() -> None:
+    remote = Remote("bob", tag_of("bob"), Engine("x", 1).process.id, "bob")
+    for number in range(1, 50):
+        remote.queue(Ack(number, number))
+        remote.queue(Permit(number))
+    assert [frame.size() for frame in remote.out] == [2, 2]
+    assert [repr(frame) for frame in remote.take()] == ["Ack(49, arrived 49)", "Permit(49)"]
+    remote.queue(Ack(3, 7))  # 7 arrived early: to be told on its own.
+    remote.queue(Ack(3, 9))
+    remote.queue(Ack(9, 4))
+    assert [repr(frame) for frame in remote.take()] == [
+        "Ack(3, arrived 7)",
+        "Ack(9, arrived 4)",
+    ]
+    for number in range(1, 50):
+        remote.queue(LinkAck(number, number))
+    assert [repr(frame) for frame in remote.take()] == ["LinkAck(49, arrived 49)"]
+
+
+# A peer that is silent.
+
+
+def held_objects(engine: Engine) -> int:
+    """Count the objects that are kept for peers."""
+    return sum(
+        len(remote.out) + len(remote.hellos) + len(remote.parts) + len(remote.introduced)
+        for remote in engine.remotes.values()
+    )
+
+
+@pytest.mark.parametrize("met", [True, False], ids=["met", "never met"])
+def test_an_hour_of_silence_costs_no_memory_and_few_datagrams(met: bool) -> None:
+    """Ann keeps trying to send to bob and to cid, within her windows."""
+    network = Network(limits=Limits(window=64, retained=100))
+    network.mesh("ann", "bob", "cid")
+    if met:
+        network.run(1.0)
+    network.stop("bob")
+    ann = network.engines["ann"]
+
+    def hours_quarter() -> None:
+        for _ in range(90):
+            while ann.has_room(["bob"]):
+                network.send("ann", "bob", data=bytes(100))
+            if ann.has_room(["cid"]):
+                network.send("ann", "cid", data=bytes(100))
+            network.run(10.0)
+            network.transmitted.clear()
+            for starts in network.starts.values():
+                starts[-1].recorder.events.clear()
+            for messages in network.taken.values():
+                messages.clear()
+
+    hours_quarter()
+    kept = held_objects(ann)
+    gc.collect()
+    tracemalloc.start()
+    hours_quarter()
+    gc.collect()
+    begun, _ = tracemalloc.get_traced_memory()
+    hours_quarter()
+    hours_quarter()
+    gc.collect()
+    ended, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert ann.backlog == 64
+    assert ann.process.retained() == 100
+    assert held_objects(ann) <= kept + 2
+    assert ended - begun < 10_000
+    network.run(100.0)
+    to_bob = [
+        flight
+        for flight in network.transmitted
+        if (flight.source, flight.target) == ("ann", "bob")
+    ]
+    assert 20 <= len(to_bob) <= 30
+    assert all(read_head(flight.datagram)[0] == HELLO for flight in to_bob)
+
+
+def test_what_waits_for_an_unready_peer_is_bounded_and_arrives_in_the_end() -> None:
+    network = Network(limits=Limits(window=3 * UNREADY_MAX, window_bytes=1 << 30))
+    ann = network.start("ann")
+    network.introduce("ann", "bob")
+    for index in range(UNREADY_MAX + 500):
+        ann.send(["bob"], b"%d" % index, network.now)
+    network.settle("ann")
+    assert len(ann.remotes["bob"].out) == UNREADY_MAX
+    network.start("bob")
+    network.introduce("bob", "ann")
+    network.run(60.0)
+    assert network.data("bob") == [b"%d" % index for index in range(UNREADY_MAX + 500)]
+
+
+def test_who_waits_for_a_silent_peer_keeps_so_much_and_then_waits_to_send() -> None:
+    network = Network(limits=Limits(retained=50, lease_s=2.0))
+    network.mesh("ann", "bob", "cid")
+    network.run(1.0)
+    network.stop("bob")
+    ann = network.engines["ann"]
+    network.send("ann", "bob", data=b"stalls")
+    sent = 0
+    while ann.has_room(["cid"]):
+        network.send("ann", "cid", data=b"x")
+        network.run(0.1)
+        sent += 1
+        assert sent <= 50
+    assert len(network.data("cid")) == sent == 49
+    network.engines["ann"].remove_peer("bob", network.now)
+    network.run(5.0)
+    assert ann.has_room(["cid"])
+
+
+def test_retransmissions_to_a_peer_that_falls_silent_become_rare() -> None:
+    network = pair(Limits(lease_s=10_000.0))
+    network.stop("bob")
+    network.send("ann", "bob", data=b"x")
+    network.run(100.0)
+    at = [flight.transmitted_at for flight in network.transmitted if flight.source == "ann"]
+    gaps = [later - earlier for earlier, later in pairwise(at[-10:])]
+    assert gaps[-1] == pytest.approx(Limits().policy.maximum_s)
+    assert len(at) < 40
+
+
+def test_a_silent_peer_is_back_at_once_when_it_says_hello() -> None:
+    """What was suppressed while nobody listened goes out with the handshake."""
+    network = pair()
+    network.lost = lambda flight: True
+    network.send("ann", "bob", data=b"x")
+    network.run(300.0)
+    network.lost = lambda flight: False
+    network.engines["bob"].add_peer("ann", "ann", network.now)
+    network.run(0.01)
+    network.send("bob", "ann", data=b"here")
+    network.run(5.0)
+    assert network.data("bob") == [b"x"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("datagram", 100, "datagram is 256 to 65507 bytes, not 100"),
+        ("datagram", 70_000, "not 70000"),
+        ("message", 0, "message is 1 to"),
+        ("window", 0, "window is at least 1, not 0"),
+        ("window_bytes", 0, "window_bytes is at least 1"),
+        ("retained", 0, "retained is at least 1"),
+        ("early", 0, "early is at least 1"),
+        ("inbox", -1, "inbox is at least 1, not -1"),
+        ("lease_s", 0.0, "lease_s and hello_s are above 0"),
+        ("hello_s", -1.0, "lease_s and hello_s are above 0"),
+        ("drift", 1.0, "drift from 0 to below 1"),
+        ("lease_s", float("nan"), "lease_s and hello_s are above 0"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(
+    field: str, value: float, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        replace(Limits(), **{field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["vector", "newtop", "flood", "preventive"])
+def test_protocols_without_unicast_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} has no unicast; choose another"):
+        Engine("ann", 1, protocol_name=name)

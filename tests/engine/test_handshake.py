@@ -1,0 +1,231 @@
+"""Nobody is believed before it has proven to be there now."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from antecede.engine import Engine, Limits
+from antecede.engine.remote import INTRODUCED_MAX, RETIRED_MAX
+from antecede.engine.seal import Seal
+from antecede.engine.wire import DATA, HELLO, VERSION, WELCOME, read_head, tag_of
+from antecede.errors import ConfigError, LocalError
+from tests.engine.lossy import Flight, Network
+
+KINDS = {HELLO: "hello", WELCOME: "welcome", DATA: "data"}
+
+
+def kind_of(flight: Flight) -> int:
+    return read_head(flight.datagram)[0]
+
+
+def is_from(source: str, kind: int) -> Callable[[Flight], bool]:
+    return lambda flight: flight.source == source and kind_of(flight) == kind
+
+
+def kinds(network: Network, source: str) -> list[str]:
+    return [
+        KINDS[kind_of(flight)] for flight in network.transmitted if flight.source == source
+    ]
+
+
+def test_nothing_but_hellos_and_answers_comes_before_the_handshake() -> None:
+    network = Network()
+    network.mesh("ann", "bob")
+    network.send("ann", "bob", data=b"first")
+    network.run_until_quiet()
+    assert kinds(network, "ann")[0] == "hello"
+    said = [flight for flight in network.transmitted if kind_of(flight) == DATA]
+    welcomed = [flight for flight in network.transmitted if kind_of(flight) == WELCOME]
+    assert min(f.transmitted_at for f in said) >= min(f.due for f in welcomed)
+    assert network.data("bob") == [b"first"]
+
+
+@pytest.mark.parametrize("lost", [HELLO, WELCOME], ids=["hello", "welcome"])
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_lost_hello_or_welcome_is_made_up_for_by_the_next_hello(
+    lost: int, times: int
+) -> None:
+    network = Network()
+    left = {"ann": times, "bob": times}
+
+    def lose(flight: Flight) -> bool:
+        if kind_of(flight) != lost or left[flight.source] == 0:
+            return False
+        left[flight.source] -= 1
+        return True
+
+    network.lost = lose
+    network.mesh("ann", "bob")
+    network.send("ann", "bob", data=b"x")
+    network.run(20.0)
+    assert network.data("bob") == [b"x"]
+    assert network.verdict().held
+
+
+def test_only_one_needs_to_know_the_address_of_the_other_in_time() -> None:
+    network = Network()
+    network.start("ann")
+    network.introduce("ann", "bob")
+    network.send("ann", "bob", data=b"early")
+    network.run(5.0)
+    network.start("bob")
+    network.run(5.0)
+    assert network.dropped("bob")["stranger"] > 0
+    assert network.data("bob") == []
+    network.introduce("bob", "ann")
+    network.run(5.0)
+    assert network.data("bob") == [b"early"]
+
+
+def test_crossing_hellos_lead_to_one_meeting() -> None:
+    network = Network(delay_s=(0.01, 0.01))
+    ann, bob = network.mesh("ann", "bob")
+    network.send("ann", "bob", data=b"a")
+    network.send("bob", "ann", data=b"b")
+    network.run(5.0)
+    assert kinds(network, "ann").count("hello") == 1
+    assert kinds(network, "bob").count("hello") == 1
+    assert ann.remotes["bob"].incarnation == bob.incarnation
+    assert bob.remotes["ann"].incarnation == ann.incarnation
+    assert network.verdict().held
+
+
+def test_hellos_to_a_silent_peer_become_rare_but_never_stop() -> None:
+    network = Network()
+    network.start("ann")
+    network.introduce("ann", "bob")
+    network.run(600.0)
+    at = [f.transmitted_at for f in network.transmitted]
+    gaps = [later - earlier for earlier, later in pairwise(at)]
+    limits = Limits()
+    assert gaps[0] == pytest.approx(limits.hello_s)
+    assert gaps == sorted(gaps)
+    assert gaps[-1] == pytest.approx(16 * limits.hello_s)
+    assert at[-1] > network.now - 16 * limits.hello_s - 1
+
+
+def test_another_protocol_is_refused_and_named_as_the_reason() -> None:
+    network = Network()
+    network.start("ann", protocol="hybrid")
+    network.start("bob", protocol="cykas")
+    network.introduce("ann", "bob")
+    network.introduce("bob", "ann")
+    network.send("ann", "bob", data=b"x")
+    network.run(5.0)
+    assert set(network.dropped("ann")) == set(network.dropped("bob")) == {"protocol"}
+    assert network.data("bob") == []
+    assert all(kind == "hello" for kind in kinds(network, "ann"))
+
+
+@pytest.mark.parametrize("seal", [None, Seal(b"k" * 32)], ids=["plain", "sealed"])
+def test_another_version_is_refused_before_anything_else(seal: Seal | None) -> None:
+    network = Network(seal=seal)
+    network.mesh("ann", "bob")
+    network.run(1.0)
+    network.send("ann", "bob", data=b"x")
+    (flight,) = network.hold_back(is_from("ann", DATA))
+    newer = bytes([VERSION + 1 << 4 | DATA]) + flight.datagram[1:]
+    network.engines["bob"].feed(newer, "ann", network.now)
+    assert network.dropped("bob") == {"malformed": 1}
+    network.arrive(flight)
+    assert network.data("bob") == [b"x"]
+
+
+def test_names_with_one_tag_cannot_be_peers_of_one_node() -> None:
+    assert tag_of("ann") != tag_of("bob")
+    assert tag_of("ann") == tag_of("ann") < 1 << 64
+    engine = Engine("ann", 1)
+    engine.add_peer("bob", "bob", 0.0)
+    with pytest.raises(ConfigError, match="itself"):
+        engine.add_peer("ann", "ann", 0.0)
+    with pytest.raises(LocalError, match="eve is not a peer of ann"):
+        engine.send(["eve"], b"", 0.0)
+
+
+def test_the_first_round_trip_is_learned_from_the_handshake() -> None:
+    network = Network(delay_s=(0.04, 0.04))
+    ann, _ = network.mesh("ann", "bob")
+    network.run(1.0)
+    assert ann.process.round_trip_s(ann.remotes["bob"].id) == pytest.approx(0.08, abs=1e-3)
+
+
+# Incarnations that come in the wrong order.
+
+
+@pytest.mark.parametrize("late", [WELCOME, DATA], ids=["welcome", "data"])
+def test_a_late_word_of_a_former_incarnation_does_not_drive_out_the_present_one(
+    late: int,
+) -> None:
+    """Ann has never met the former bob when its words come, after the present bob's."""
+    network = Network(delay_s=(0.01, 0.01))
+    network.mesh("ann", "bob")
+    network.send("bob", "ann", data=b"former")
+    network.lost = lambda flight: (
+        flight.target == "ann" and kind_of(flight) in ({WELCOME, DATA} - {late})
+    )
+    held: list[Flight] = []
+    for _ in range(30):
+        network.run(0.001)
+        held += network.hold_back(
+            lambda flight: flight.target == "ann" and kind_of(flight) == late
+        )
+    assert held
+    network.lost = lambda flight: False
+    network.start("bob")
+    network.introduce("bob", "ann")
+    network.send("bob", "ann", data=b"present")
+    network.run(1.0)
+    assert network.data("ann") == [b"present"]
+    for flight in held:
+        network.arrive(flight)
+    network.run(1.0)
+    network.send("bob", "ann", data=b"again")
+    network.send("ann", "bob", data=b"and back")
+    network.run(5.0)
+    assert network.data("ann") == [b"present", b"again"]
+    assert network.data("bob") == [b"and back"]
+    assert network.dropped("ann")["incarnation"] == len(held)
+
+
+def test_a_stale_incarnation_that_was_met_first_gives_way_to_the_living_one() -> None:
+    """Both have said hello before anything else of either comes, the dead one's first."""
+    network = Network(delay_s=(0.01, 0.01))
+    network.mesh("ann", "bob")
+    network.send("bob", "ann", data=b"former")
+    network.lost = lambda flight: flight.target == "ann" and kind_of(flight) == WELCOME
+    network.run(0.025)
+    stale = network.hold_back(is_from("bob", DATA))
+    assert stale
+    network.start("bob")
+    network.introduce("bob", "ann")
+    network.send("bob", "ann", data=b"present")
+    network.run(0.025)
+    fresh = network.hold_back(is_from("bob", DATA))
+    assert fresh
+    network.lost = lambda flight: False
+    for flight in (*stale, *fresh):
+        network.arrive(flight)
+    network.run(10.0)
+    assert network.data("ann")[-1] == b"present"
+    assert network.engines["ann"].remotes["bob"].incarnation == (
+        network.engines["bob"].incarnation
+    )
+    assert network.verdict(complete=False).held
+
+
+def test_what_is_kept_of_a_peer_that_restarts_for_ever_is_bounded() -> None:
+    network = Network(limits=Limits(lease_s=2.0))
+    network.mesh("ann", "bob")
+    network.run(0.1)
+    for _ in range(200):
+        network.start("bob")
+        network.introduce("bob", "ann")
+        network.send("bob", "ann", data=b"x")
+        network.run(0.1)
+    assert len(network.data("ann")) == 200
+    network.run(10.0)
+    remote = network.engines["ann"].remotes["bob"]
+    assert len(remote.introduced) <= INTRODUCED_MAX, RETIRED_MAX
+    assert len(remote.retired) <= RETIRED_MAX
+    assert network.verdict(complete=False).held
