@@ -10,8 +10,8 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
   --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols bench-spark \
-  verification lock clean
+.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
+  verification fuzz lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -67,9 +67,15 @@ bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
 bench-protocols: $(VENV)/installed  ## what each protocol costs at n = 10, 100, 1000
 	$(BIN)/python -m bench.protocols
 
+bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, pyzmq and nats-py
+	$(BIN)/python -m bench.net
+
 bench-spark: $(VENV)/installed  ## speed of the pipeline, beside Spark and what one would write
 	$(BIN)/python -m bench.spark_verify --events 20000000 --growth
 	$(BIN)/python -m bench.spark_others
+
+fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SECONDS=60)
+	PYTHONPATH=src $(BIN)/python -m fuzz $(or $(SECONDS),60)
 
 verification: $(VENV)/installed  ## the results of the model checker (LONG=1: hours)
 	$(BIN)/python -m bench.verification $(if $(LONG),--long)

@@ -1,11 +1,21 @@
 """The examples run, and show what they say they show."""
 
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run(path: Path) -> None:
+    """Run an example as one would from a shell, without arguments."""
+    arguments, sys.argv = sys.argv, [str(path)]
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    finally:
+        sys.argv = arguments
 
 
 def test_the_bank_sees_the_payment_before_the_question_about_it(
@@ -19,5 +29,35 @@ def test_the_bank_sees_the_payment_before_the_question_about_it(
     ]
 
 
-def test_every_example_is_tested() -> None:
-    assert [path.name for path in EXAMPLES.glob("*.py")] == ["bank_and_shop.py"]
+def test_the_chat_shows_both_answers_after_the_question(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(EXAMPLES / "chat.py")
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(lines[:2]) == [
+        "[ann sees] bob: yes, at the fountain",
+        "[ann sees] eve: I cannot come",
+    ]
+    assert len(lines) == 3
+
+
+def test_the_shop_knows_of_the_payment(capsys: pytest.CaptureFixture[str]) -> None:
+    run(EXAMPLES / "bank_shop_customer.py")
+    assert capsys.readouterr().out == "hybrid: the shop says: here you are\n"
+
+
+def test_all_replicas_of_the_set_end_with_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(EXAMPLES / "replicated_set.py")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert len(set(lines)) == 1
+
+
+def test_every_example_is_tested_and_short() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+    nodes = {"chat.py", "bank_shop_customer.py", "replicated_set.py"}
+    assert names == nodes | {"bank_and_shop.py"}
+    for name in names:
+        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 80

@@ -45,8 +45,8 @@ def test_the_commands_of_the_readme_work_one_after_the_other(
 
 
 def test_the_readme_shows_something() -> None:
-    assert len(PROGRAMS) == 2
-    assert [len(commands) for commands in COMMANDS] == [4, 3, 2]
+    assert len(PROGRAMS) == 3
+    assert [len(commands) for commands in COMMANDS] == [4, 3, 2, 2]
 
 
 def test_every_file_the_readme_links_to_is_there() -> None:

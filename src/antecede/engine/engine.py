@@ -18,7 +18,15 @@ from antecede.core.hybrid_basic import HybridBasic
 from antecede.engine.gate import Sealing
 from antecede.engine.group import Group, SavedDelivery
 from antecede.engine.limits import Limits
-from antecede.engine.message import FIRST, LAST, PART, WHOLE, Message, fragments
+from antecede.engine.message import (
+    FIRST,
+    LAST,
+    PART,
+    WHOLE,
+    WHOLE_PREFIX,
+    Message,
+    fragments,
+)
 from antecede.engine.remote import ACTIVE, GONE, LEAVING, LEFT, Remote
 from antecede.engine.wire import BYE, DATA, DATA_PREFIX, FAREWELL, HEAD
 from antecede.errors import LocalError, PeerError
@@ -29,6 +37,8 @@ __all__ = ["Engine", "EngineStats"]
 SEAL_BYTES: Final = 16
 METADATA_MAX: Final = 40
 """The most bytes around a payload in a datagram, where they do not grow with the group."""
+FLUSH_FRAMES: Final = 256
+"""How many frames may wait before they had better be transmitted."""
 UNREADY_MAX: Final = 4096
 """How many frames wait for a peer that cannot be spoken to yet."""
 
@@ -138,7 +148,45 @@ class Engine(Group):
                 f"a message of {len(data)} bytes is above the limit of"
                 f" {self._limits.message}; raise Limits.message or send less"
             )
+        can = self._info.capabilities
+        if len(data) >= self._room and can.reordering and not can.causal:
+            raise LocalError(
+                f"{self._info.name} keeps no order, so a message must fit into a datagram:"
+                f" send at most {self._room - 1} bytes, not {len(data)}"
+            )
         return fragments(data, self._room)
+
+    def try_send(self, target: object, data: object, now: float) -> int:
+        """Send a small message to one peer that has room, and return its number.
+
+        Return 0, and change nothing, in any other case; then :meth:`cut`, :meth:`has_room`
+        and :meth:`post` say what to do. It is what most sends are, in one step.
+        """
+        if not isinstance(data, bytes) or len(data) >= self._room:
+            return 0
+        remote = self._remotes.get(target) if isinstance(target, str) else None
+        if remote is None or remote.state != ACTIVE or self._journal is not None:
+            return 0
+        process = self._process
+        limits = self._limits
+        if (
+            process.backlog(remote.id) >= limits.window
+            or process.backlog_bytes(remote.id) >= limits.window_bytes
+            or process.retained() >= limits.retained
+        ):
+            return 0
+        number = process.send([remote.id], WHOLE_PREFIX + data, now)
+        self.sent += 1
+        if self._tally is not None:
+            when = now + self._clock_offset
+            self._tally.sent(process.id, number, [remote.id], when)
+        self._collect(now)
+        return number
+
+    @property
+    def urgent(self) -> bool:
+        """Whether so much waits for a flush that it should not wait any longer."""
+        return self.queued >= FLUSH_FRAMES
 
     def post(self, targets: Sequence[str], payload: bytes, now: float) -> int:
         """Send one payload of :meth:`cut` and return its number.

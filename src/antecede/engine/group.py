@@ -125,6 +125,7 @@ class Group:
         "_info",
         "_journal",
         "_limits",
+        "_look_at",
         "_met",
         "_next_id",
         "_process",
@@ -170,6 +171,7 @@ class Group:
         self._remotes: dict[str, Remote] = {}
         self._by_id: dict[ProcessId, Remote] = {}
         self._next_id = len(names) if self._fixed else 1
+        self._look_at = -NEVER  # When to look for silent peers, if they are given up.
         self._waives: list[tuple[float, ProcessId]] = []
         self._touched: dict[str, Remote] = {}
         self._journal: JournalKeeper | None = None
@@ -429,6 +431,8 @@ class Group:
             earliest = asked
         if self._waives and self._waives[0][0] < earliest:
             earliest = self._waives[0][0]
+        if self._limits.give_up_s < NEVER and self._look_at < earliest:
+            earliest = self._look_at
         return earliest if earliest < NEVER else None
 
     def handle_timer(self, now: float) -> None:
@@ -444,6 +448,21 @@ class Group:
             self._collect(now)
         for remote in self._gate.ended_leases(now):
             self._end_lease(remote, now)
+        if self._limits.give_up_s < NEVER and self._look_at <= now:
+            self._look_at = now + self._limits.give_up_s / 4
+            self._give_up(now)
+
+    def _give_up(self, now: float) -> None:
+        """Remove the peers that copies have waited for in silence for too long."""
+        for name, remote in self._remotes.items():
+            if remote.state != ACTIVE or not self._process.backlog(remote.id):
+                remote.waiting_since = NEVER
+            elif remote.waiting_since == NEVER:
+                remote.waiting_since = now
+            else:
+                since = max(remote.waiting_since, remote.heard_at)
+                if now - since >= self._limits.give_up_s:
+                    self.remove_peer(name, now)
 
     # Keeping a journal.
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from antecede.core.contract import NEVER
 from antecede.core.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
@@ -42,6 +43,9 @@ class Limits:
     much longer than any round trip, and the same at all nodes."""
     drift: float = 0.05
     """How much faster or slower than another's a node's clock may run."""
+    give_up_s: float = NEVER
+    """Remove a peer that has not been heard for so long while copies for it wait; by
+    default never, because what it has not acked is lost then."""
     hello_s: float = 0.25
     """How long to wait for a WELCOME before the first repetition; doubles, up to 16 times
     as long."""
@@ -63,6 +67,8 @@ class Limits:
         for name in ("window", "window_bytes", "retained", "early", "inbox"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is at least 1, not {getattr(self, name)}")
+        if not self.give_up_s > 0:
+            raise ConfigError(f"give_up_s is above 0, not {self.give_up_s}")
         if not self.lease_s > 0 or not 0 <= self.drift < 1 or not self.hello_s > 0:
             raise ConfigError(
                 "lease_s and hello_s are above 0, and drift from 0 to below 1; got"

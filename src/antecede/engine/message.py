@@ -13,7 +13,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["FIRST", "LAST", "PART", "WHOLE", "Message", "fragments"]
+__all__ = ["FIRST", "LAST", "PART", "WHOLE", "WHOLE_PREFIX", "Message", "fragments"]
 
 WHOLE: Final = 0
 PART: Final = 1

@@ -79,6 +79,7 @@ class Remote:
         "state",
         "stopped",
         "tag",
+        "waiting_since",
     )
 
     name: str
@@ -120,6 +121,8 @@ class Remote:
     """Readings in the hellos that are under way, and when they were transmitted."""
     lease_ends: float
     """While leaving: when it refuses all that we have transmitted."""
+    waiting_since: float
+    """Since when copies for it wait, as far as somebody has looked; else infinite."""
     stopped: bool
     """While leaving: somebody vouches that it has stopped for good."""
     closing: Cipher | None
@@ -155,6 +158,7 @@ class Remote:
         self.dirty = False
         self.stopped = False
         self.lease_ends = NEVER
+        self.waiting_since = NEVER
         self.bytes_in = 0
         self.bytes_out = 0
         self._ack_index = NOWHERE

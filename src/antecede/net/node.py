@@ -42,8 +42,6 @@ logger = logging.getLogger(__name__)
 
 BATCH = 256
 """How many datagrams are taken from the socket before others get their turn."""
-FLUSH_FRAMES = 256
-"""How many frames may wait before they are transmitted without waiting for the loop."""
 LOOPBACK_DATAGRAM = 16_384
 """Bytes of a datagram between nodes on one machine, whose path carries 64 KiB."""
 BYE_TRIES = 5
@@ -355,6 +353,18 @@ class Node:
         WindowFull instead. That the call returns means that the message is accepted, not
         that it is delivered: see :meth:`flush`.
         """
+        engine = self._engine
+        if engine is not None and not self._closing:
+            now = time.monotonic()
+            number = engine.try_send(target, data, now)
+            if number:
+                if engine.is_lone((target,)):
+                    self._flush(engine, now)  # Waiting for others would only delay it.
+                elif engine.urgent:
+                    self._settle(now)
+                elif not self._scheduled:
+                    self._schedule()
+                return number
         return await self._send((target,), data, wait)
 
     async def multicast(
@@ -407,7 +417,7 @@ class Node:
             await future
 
     def _post_done(self, engine: Engine) -> None:
-        if engine.queued >= FLUSH_FRAMES:
+        if engine.urgent:
             self._settle(time.monotonic())
         elif not self._scheduled:
             self._schedule()
@@ -507,13 +517,19 @@ class Node:
                 elif self._inbox:  # It was woken: somebody else takes its turn.
                     self._wake_readers(1)
                 raise
+        return self._take()
+
+    def _take(self) -> Message:
         message = self._inbox.popleft()
-        if self._engine is not None:
-            self._engine.full = self._is_full()
+        engine = self._engine
+        if engine is not None and engine.full:
+            engine.full = self._is_full()
         return message
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed meanwhile."""
+        if self._inbox:
+            return self._take()
         try:
             return await self.__anext__()
         except StopAsyncIteration:
