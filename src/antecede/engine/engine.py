@@ -38,7 +38,9 @@ SEAL_BYTES: Final = 16
 METADATA_MAX: Final = 40
 """The most bytes around a payload in a datagram, where they do not grow with the group."""
 FLUSH_FRAMES: Final = 256
-"""How many frames may wait before they had better be transmitted."""
+FLUSH_FRAMES_EACH: Final = 64
+"""How many frames may wait, and how many more for each peer, before they had better be
+transmitted: a datagram should be worth its while."""
 UNREADY_MAX: Final = 4096
 """How many frames wait for a peer that cannot be spoken to yet."""
 
@@ -186,7 +188,7 @@ class Engine(Group):
     @property
     def urgent(self) -> bool:
         """Whether so much waits for a flush that it should not wait any longer."""
-        return self.queued >= FLUSH_FRAMES
+        return self.queued >= FLUSH_FRAMES + FLUSH_FRAMES_EACH * len(self._dirty)
 
     def post(self, targets: Sequence[str], payload: bytes, now: float) -> int:
         """Send one payload of :meth:`cut` and return its number.

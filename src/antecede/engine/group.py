@@ -159,6 +159,10 @@ class Group:
             early_max=limits.early,
         )
         self._process: ProcessBase = info.make(own, setting)
+        if limits.give_up_s < NEVER and not isinstance(self._process, HybridBasic):
+            raise ConfigError(
+                f"{protocol_name} cannot let go of a peer; leave give_up_s out"
+            )
         self._gate = Gate(
             name,
             tag_of(name),

@@ -29,7 +29,14 @@ from antecede.net.stats import (
     make_stats,
     make_waiting,
 )
-from antecede.net.udp import Address, UdpSocket, is_loopback, parse_address, resolve
+from antecede.net.udp import (
+    Address,
+    SocketAddress,
+    UdpSocket,
+    is_loopback,
+    parse_address,
+    resolve,
+)
 from antecede.trace.names import name_in_life
 from antecede.trace.recorder import Tally
 
@@ -157,7 +164,7 @@ class Node:
             now = time.monotonic()
             engine = self._make_engine(limits, now)
             for peer, address in self._peers.items():
-                engine.add_peer(peer, resolve(address)[1], now)
+                engine.add_peer(peer, _find(peer, address, udp), now)
         except BaseException:
             udp.close()
             if self._journal is not None:
@@ -311,9 +318,9 @@ class Node:
 
     def add_peer(self, name: str, address: str | Address) -> None:
         """Let ``name`` be a peer from now on."""
-        self._opened_socket()
+        udp = self._opened_socket()
         now = time.monotonic()
-        self.engine.add_peer(name, resolve(parse_address(address))[1], now)
+        self.engine.add_peer(name, _find(name, parse_address(address), udp), now)
         self._settle(now)
 
     async def remove(self, name: str, *, stopped: bool = False) -> None:
@@ -362,6 +369,7 @@ class Node:
                     self._flush(engine, now)  # Waiting for others would only delay it.
                 elif engine.urgent:
                     self._settle(now)
+                    await asyncio.sleep(0)  # Others want to run, too, and acks to be read.
                 elif not self._scheduled:
                     self._schedule()
                 return number
@@ -640,6 +648,12 @@ class Node:
                 raise LocalError("the node is not open; use `async with Node(...) as node`")
             raise LocalError(f"{self.name} is closed")
         return self._socket
+
+
+def _find(peer: str, address: Address, udp: UdpSocket) -> SocketAddress:
+    if address[1] == 0:
+        raise ConfigError(f"{peer} has port 0, where nobody listens; give its own port")
+    return resolve(address, udp.family)[1]
 
 
 def _make_seal(key: bytes | None) -> Sealing | None:

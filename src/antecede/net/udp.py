@@ -6,17 +6,27 @@ kernel offers neither, datagrams go one by one.
 """
 
 import contextlib
+import errno
 import socket
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from antecede.errors import ConfigError
 
-__all__ = ["Address", "UdpSocket", "is_loopback", "parse_address"]
+__all__ = [
+    "Address",
+    "SocketAddress",
+    "UdpSocket",
+    "is_loopback",
+    "parse_address",
+    "resolve",
+]
 
 Address = tuple[str, int]
-"""Host and port; of IPv6 addresses the first two of four."""
+"""Host and port."""
+SocketAddress = tuple[str | int, ...]
+"""What the system calls an address: host, port, and for IPv6 two more."""
 
 SOL_UDP: Final = 17
 UDP_SEGMENT: Final = 103
@@ -29,6 +39,8 @@ RECEIVE_MAX: Final = 65_535
 SOCKET_BUFFER: Final = 4 << 20
 """Asked for in both directions; the kernel may give less."""
 SO_RCVBUFFORCE: Final = 33
+CANNOT_CUT: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP)
+"""What the kernel answers if a device, or a datagram's length, does not allow cutting."""
 CONTROL_BYTES: Final = socket.CMSG_SPACE(4) if hasattr(socket, "CMSG_SPACE") else 0
 
 
@@ -53,17 +65,27 @@ def is_loopback(host: str) -> bool:
     return host.startswith("127.") or host == "::1"
 
 
-def resolve(address: Address) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """Return the family and the numeric address; raise ConfigError if there is none."""
+def resolve(
+    address: Address, family: socket.AddressFamily = socket.AF_UNSPEC
+) -> tuple[socket.AddressFamily, SocketAddress]:
+    """Return the family and the numeric address; raise ConfigError if there is none.
+
+    Give the family of the socket that is to reach it.
+    """
     host, port = address
+    flags = socket.AI_V4MAPPED if family == socket.AF_INET6 else 0
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-    except OSError as error:
+        found = socket.getaddrinfo(
+            host, port, family=family, type=socket.SOCK_DGRAM, flags=flags
+        )
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a host name"
+        version = {socket.AF_INET: "IPv4 ", socket.AF_INET6: "IPv6 "}.get(family, "")
         raise ConfigError(
-            f"no address for {host}: {error.strerror}; give a name that resolves"
+            f"no {version}address for {host}: {reason}; give a name that resolves"
         ) from None
     family, _, _, _, where = found[0]
-    return family, (str(where[0]), int(where[1]))
+    return family, cast(SocketAddress, where)
 
 
 class UdpSocket:
@@ -77,23 +99,29 @@ class UdpSocket:
     def __init__(self, bind: Address, *, segmentation: bool = True) -> None:
         """Bind; raise ConfigError if that cannot be done."""
         family, where = resolve(bind)
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
-        for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-            self._socket.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
-        with contextlib.suppress(OSError):  # Beyond the system's limit, for those who may.
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BUFFER)
         try:
-            self._socket.bind(where)
+            self._socket = socket.socket(family, socket.SOCK_DGRAM)
+            self._listen(where)
         except OSError as error:
-            self._socket.close()
-            host, port = where
+            host, port = where[:2]
             raise ConfigError(
                 f"cannot listen on {host}:{port}: {error.strerror}; choose another address"
             ) from None
         self.gso = segmentation and self._offers(UDP_SEGMENT, 0)
         self.gro = segmentation and self._offers(UDP_GRO, 1)
-        self._one_at_a_time = False
+
+    def _listen(self, where: SocketAddress) -> None:
+        udp = self._socket
+        try:
+            udp.setblocking(False)
+            for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+                udp.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
+            with contextlib.suppress(OSError):  # Beyond the system's limit, if we may.
+                udp.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BUFFER)
+            udp.bind(where)
+        except OSError:
+            udp.close()
+            raise
 
     def _offers(self, option: int, value: int) -> bool:
         try:
@@ -117,22 +145,23 @@ class UdpSocket:
         """Return the descriptor, for an event loop."""
         return self._socket.fileno()
 
-    def receive(self, batch: int) -> list[tuple[bytes, Address]]:
+    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
         """Return up to about ``batch`` datagrams that have come, with their senders."""
-        received: list[tuple[bytes, Address]] = []
+        received: list[tuple[bytes, SocketAddress]] = []
         udp = self._socket
-        while len(received) < batch:
+        for _ in range(batch):
+            if len(received) >= batch:
+                break
             try:
                 if self.gro:
-                    data, ancillary, _, where = udp.recvmsg(RECEIVE_MAX, CONTROL_BYTES)
+                    data, ancillary, _, address = udp.recvmsg(RECEIVE_MAX, CONTROL_BYTES)
                 else:
-                    data, where = udp.recvfrom(RECEIVE_MAX)
+                    data, address = udp.recvfrom(RECEIVE_MAX)
                     ancillary = []
             except BlockingIOError:
                 break
             except OSError:
                 continue  # An error that some earlier datagram has met with.
-            address = (where[0], where[1])
             size = segment_size(ancillary)
             if 0 < size < len(data):
                 received.extend(
@@ -164,9 +193,9 @@ class UdpSocket:
                 taken += end - index
             except BlockingIOError:
                 break
-            except OSError:
-                if end - index > 1:  # The way out cannot cut: do it here from now on.
-                    self.gso = False
+            except OSError as error:
+                if end - index > 1 and error.errno in CANNOT_CUT:
+                    self.gso = False  # The way out cannot: do it here from now on.
                     continue
             index = end
         return taken
