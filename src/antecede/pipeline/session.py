@@ -35,6 +35,11 @@ PORTS = {CONNECT: 15002, STANDALONE: 7077}
 """Where a server listens if its address does not say."""
 REACH_S = 5.0
 """How long to try whether a server is there at all; Spark itself would take minutes."""
+DRIVER_SHARE = 0.25
+DRIVER_MIB_MIN = 1024
+DRIVER_MIB_MAX = 8192
+"""Local Spark gets this share of the memory, within these bounds: with the one GiB that is
+its default it sorts large studies on disk. ``SPARK_DRIVER_MEMORY`` overrides it."""
 STOP_S = 30.0
 """How long Java may take to end before it is killed."""
 QUIET = """\
@@ -182,6 +187,8 @@ def _start(master: str, cores: int, scratch: Path, brief: bool) -> "SparkSession
         builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config(
             "spark.driver.host", "127.0.0.1"
         )
+        if "SPARK_DRIVER_MEMORY" not in os.environ:
+            builder = builder.config("spark.driver.memory", f"{_driver_mib()}m")
     else:
         path = os.environ.get("PYTHONPATH")
         if path:
@@ -195,6 +202,15 @@ def _start(master: str, cores: int, scratch: Path, brief: bool) -> "SparkSession
         _end_java()
         raise ConfigError(f"no Spark session at {master}: {_reason(error)}") from error
     return spark
+
+
+def _driver_mib() -> int:
+    """Return how much memory local Spark, which does all the work itself, may take."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):  # Not everywhere.
+        return DRIVER_MIB_MIN
+    return max(DRIVER_MIB_MIN, min(int(total * DRIVER_SHARE) >> 20, DRIVER_MIB_MAX))
 
 
 def _reason(error: Exception) -> str:
