@@ -7,9 +7,9 @@ readers for Spark.
 This package needs the extra ``antecede[trace]``.
 """
 
+from antecede.ingest.conversion import Ingested, ingest
 from antecede.ingest.findings import Finding, Findings, Place, Skew
 from antecede.ingest.formats import FORMATS, Format, find_format
-from antecede.ingest.ingest import Ingested, ingest
 from antecede.ingest.judging import ForeignReport
 from antecede.ingest.records import Options
 

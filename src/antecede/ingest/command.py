@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from antecede.errors import ConfigError
-from antecede.ingest.ingest import Ingested, ingest
+from antecede.ingest.conversion import Ingested, ingest
 from antecede.ingest.judging import ForeignReport
 from antecede.ingest.records import Options
 from antecede.trace.report import Report

@@ -8,7 +8,7 @@ the vector clocks make sense, if it has any.
 import json
 from dataclasses import dataclass
 
-from antecede.ingest.ingest import Ingested
+from antecede.ingest.conversion import Ingested
 from antecede.trace.oracle import MessageId, Property, Violation
 from antecede.trace.report import EXIT_VIOLATED, Report
 

@@ -1,7 +1,7 @@
 """Messages that were recorded as pairs of a send and a receive.
 
-Events of a process are in the order of its own timestamps, which is an assumption. Where two
-of them are the same, the message of one is given up (:mod:`antecede.ingest.ordering`).
+Events of a process are in the order of its own timestamps, which is an assumption. Where
+two of them are the same, the message of one is given up (:mod:`antecede.ingest.ordering`).
 Timestamps of different processes are never compared, but to find skew.
 """
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from antecede.ingest.draft import DELIVER, LOCAL, NONE, SEND, Draft, skew_of
 from antecede.ingest.findings import PLACES_KEPT, Collector, Findings, Place
+from antecede.ingest.ordering import UNSURE, unsure_events
 from antecede.ingest.records import MESSAGES
 from antecede.trace.slots import Ints, Longs
 from antecede.trace.stream import Bools
@@ -69,20 +70,24 @@ def draft_pairs(log: PairLog) -> tuple[Draft, Findings]:
     table, file = log.table()
     line = table["line"].to_numpy()
     unsent = np.asarray(pc.is_null(table["sent_ns"]))
-    first = np.flatnonzero(unsent)[:PLACES_KEPT]
-    targets = table["target"].to_pylist() if len(first) else []
-    log.holes.add_all(
-        "receives without a send",
-        int(np.count_nonzero(unsent)),
-        [Place(log.files[file[i]], int(line[i]), targets[i]) for i in first],
-    )
-    draft = _draft(table, file, line, log.files)
+    draft, unsure = _draft(table, file, line, log.files)
+    for what, mask, who in (
+        ("receives without a send", unsent, "target"),
+        (UNSURE, unsure, "source"),
+    ):
+        found = np.flatnonzero(mask)
+        names = table[who].take(pa.array(found[:PLACES_KEPT])).to_pylist()
+        places = [
+            Place(log.files[file[i]], int(line[i]), name)
+            for i, name in zip(found, names, strict=False)
+        ]
+        log.holes.add_all(what, len(found), places)
     findings = Findings(
         format_name=log.format_name,
         files=tuple(log.files),
         unit="messages",
         records=log.records,
-        unknown=log.records - log.read + int(np.count_nonzero(unsent)),
+        unknown=log.records - log.read + int(np.count_nonzero(unsent | unsure)),
         processes=len(draft.names),
         holes=log.holes.findings(),
         skew=skew_of(draft),
@@ -91,7 +96,10 @@ def draft_pairs(log: PairLog) -> tuple[Draft, Findings]:
     return draft, findings
 
 
-def _draft(table: pa.Table, file: Ints, line: Longs, files: list[str]) -> Draft:
+def _draft(
+    table: pa.Table, file: Ints, line: Longs, files: list[str]
+) -> tuple[Draft, Bools]:
+    """Make a send and a receive of every record; return also which have no sure place."""
     count = table.num_rows
     both = pa.concat_arrays(
         [chunk for name in ("source", "target") for chunk in table[name].chunks]
@@ -108,21 +116,30 @@ def _draft(table: pa.Table, file: Ints, line: Longs, files: list[str]) -> Draft:
     time = np.concatenate((sent[0][sends], received[0][gets]))
     is_send = np.repeat([True, False], [len(sends), len(gets)])
     kind = np.where(is_send, SEND, np.where(sent[1][row], DELIVER, LOCAL))
+    of_row = np.where(kind == LOCAL, NONE, message[row])
+    unsure = np.zeros(len(row), np.bool_)
+    told = np.flatnonzero(kind != LOCAL)
+    unsure[told] = unsure_events(process[told], time[told], np.zeros(len(told), np.int64))
+    given_up = np.isin(of_row, of_row[unsure]) & (kind != LOCAL)
+    missed = np.flatnonzero(sent[1] & ~received[1] & ~np.isin(message, of_row[unsure]))
+    kind[given_up], of_row[given_up] = LOCAL, NONE
+    records = np.zeros(count, np.bool_)
+    records[row[unsure]] = True
     order = np.lexsort((~is_send, line[row], file[row], time, process))
-    missed = np.flatnonzero(sent[1] & ~received[1])
-    return Draft(
+    draft = Draft(
         names=both.dictionary.to_pylist(),
         files=files,
         process=process[order],
         kind=kind[order].astype(np.int32),
-        message=np.where(kind == LOCAL, NONE, message[row])[order],
+        message=of_row[order],
         time_ns=time[order],
-        hint=(time - time.min())[order] if len(time) else time,
+        hint=(time - time.min())[order],
         file=file[row][order],
         line=line[row][order],
         is_known=np.ones(int(message.max(initial=NONE)) + 1, np.bool_),
         undelivered=(message[missed], target[missed]),
     )
+    return draft, records
 
 
 def _times(column: pa.ChunkedArray) -> tuple[Longs, Bools]:

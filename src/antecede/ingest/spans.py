@@ -12,8 +12,8 @@ Where a parent is no call span (several calls in one span, say), it is not recor
 it the calls were made; they are not judged, and are counted as unknown.
 
 **Order.** The events of a process are in the order of its own timestamps, which is an
-assumption; where a span's parent is of the same process, it starts after its parent
-whatever they say. Where they do not tell the order of two events that send or deliver,
+assumption; a span that was caused by another of its process starts after it, whatever
+they say. Where they do not tell the order of two events that send or deliver,
 because both happened in the same moment or one is given in whole milliseconds only, the
 message of one of them is given up (:mod:`antecede.ingest.ordering`). Timestamps of
 different processes are never compared, but to find skew.
@@ -26,9 +26,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.ingest.draft import DELIVER, LOCAL, NONE, SEND, Draft, skew_of
-from antecede.ingest.findings import PLACES_KEPT, Collector, Findings, Place
+from antecede.ingest.findings import Collector, Findings, Place
 from antecede.ingest.ordering import UNSURE, unsure_events
 from antecede.ingest.records import SPANS
+from antecede.ingest.span_parents import (
+    CLIENT,
+    CONSUMER,
+    PRODUCER,
+    Spans,
+    note_spans,
+    resolve,
+)
 from antecede.trace.slots import Ints, Longs
 from antecede.trace.stream import Bools
 
@@ -41,8 +49,6 @@ ASSUMED = (
     "who has one name is one process; if services have instances, tell what names them with"
     " --columns process=NAME",
 )
-KINDS = {"client": 1, "producer": 2, "server": 3, "consumer": 4, "internal": 5}
-CLIENT, PRODUCER, CONSUMER = KINDS["client"], KINDS["producer"], KINDS["consumer"]
 NS_PER_MS = 1_000_000
 BY_CHANCE = 0.01
 """The share of timestamps that may be whole milliseconds without meaning anything; of
@@ -97,19 +103,6 @@ class SpanLog:
         return table, np.repeat(np.array(self._file_of, np.int32), sizes)
 
 
-class _Spans(NamedTuple):
-    """Spans as arrays; ``parent`` is an index of another, or NONE."""
-
-    names: list[str]
-    process: Ints
-    parent: Longs
-    kind: Ints
-    start: Longs
-    end: Longs
-    file: Ints
-    line: Longs
-
-
 class _Calls(NamedTuple):
     """What the spans say of messages; by span."""
 
@@ -127,27 +120,28 @@ def draft_spans(log: SpanLog) -> tuple[Draft, Findings]:
     """Find the parents, tell calls from the rest, and order the events."""
     table, file = log.table()
     holes, notes = Collector(), Collector()
-    spans, unknown = _resolve(table, file, log.files, holes, notes)
+    spans, unknown = resolve(table, file, log.files, holes, notes)
     levels = _levels(spans)
     in_circle = np.ones(len(spans.parent), np.bool_)
     for level in levels:
         in_circle[level] = False
-    _note(holes, "spans in a circle of parents, or below one", in_circle, spans, log.files)
     spans.parent[in_circle] = NONE
-    unknown |= in_circle
     levels.append(np.flatnonzero(in_circle))
     calls = _calls(spans)
-    _note(holes, "calls by a span of another process that is no call span",
-          calls.is_unplaced, spans, log.files)  # fmt: skip
-    unknown |= calls.is_unplaced
     draft, moved, unsure = _draft(spans, calls, levels, log.files)
-    _note(holes, UNSURE, unsure, spans, log.files)
-    unknown |= unsure
-    _note(notes, "spans that start before their parent, by their process's own clock",
-          moved, spans, log.files)  # fmt: skip
+    for what, mask in (
+        ("spans in a circle of parents, or below one", in_circle),
+        ("calls by a span of another process that is no call span", calls.is_unplaced),
+        (UNSURE, unsure),
+    ):
+        note_spans(holes, what, mask, spans, log.files)
+        unknown |= mask
     rough = np.logical_or(*_is_coarse(spans))
-    _note(notes, "spans with whole milliseconds where others of their process are finer",
-          rough, spans, log.files)  # fmt: skip
+    for what, mask in (
+        ("spans that start before one that caused them, by their own clock", moved),
+        ("spans in whole milliseconds, of processes that have finer times, too", rough),
+    ):
+        note_spans(notes, what, mask, spans, log.files)
     findings = Findings(
         format_name=log.format_name,
         files=tuple(log.files),
@@ -163,98 +157,7 @@ def draft_spans(log: SpanLog) -> tuple[Draft, Findings]:
     return draft, findings
 
 
-def _note(
-    collector: Collector, what: str, mask: Bools, spans: _Spans, files: list[str]
-) -> None:
-    found = np.flatnonzero(mask)
-    first = found[np.lexsort((spans.line[found], spans.file[found]))[:PLACES_KEPT]]
-    places = [
-        Place(files[spans.file[i]], int(spans.line[i]), spans.names[spans.process[i]])
-        for i in first
-    ]
-    collector.add_all(what, len(found), places)
-
-
-def _codes(*columns: pa.ChunkedArray) -> tuple[list[Longs], list[str]]:
-    """Number the texts of several columns alike; null is NONE."""
-    texts = pa.concat_arrays([chunk for column in columns for chunk in column.chunks])
-    encoded = texts.dictionary_encode()
-    codes = encoded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
-    ends = np.cumsum([len(column) for column in columns])[:-1]
-    return list(np.split(codes, ends)), encoded.dictionary.to_pylist()
-
-
-def _resolve(
-    table: pa.Table, file: Ints, files: list[str], holes: Collector, notes: Collector
-) -> tuple[_Spans, Bools]:
-    """Find the parent of every span; return also which spans something is missing of.
-
-    A span that is there several times, alike, is taken once.
-    """
-    (trace,), _ = _codes(table["trace"])
-    (span, above), texts = _codes(table["span"], table["parent"])
-    (process,), names = _codes(table["process"])
-    (kind,), kinds = _codes(table["kind"])
-    shared = table["shared"].fill_null(False).to_numpy()
-    spans = _Spans(
-        names=names,
-        process=process.astype(np.int32),
-        parent=np.full(len(span), NONE, np.int64),
-        kind=np.array([*(KINDS.get(each, 0) for each in kinds), 0], np.int32)[kind],
-        start=table["start_ns"].to_numpy(),
-        end=table["end_ns"].to_numpy(),
-        file=file,
-        line=table["line"].to_numpy(),
-    )
-    # The two halves of a shared span have one id, and an index apart.
-    width = 2 * (len(texts) + 1)
-    key = trace * width + 2 * span + shared
-    order = np.argsort(key, kind="stable")
-    is_repeated = np.zeros(len(key), np.bool_)
-    is_repeated[order[1:]] = key[order[1:]] == key[order[:-1]]
-    if np.any(is_repeated):
-        copies = _copies(order, is_repeated, (above, process, spans.start, spans.end))
-        if np.any(copies):
-            _note(notes, "spans that are there already, alike", copies, spans, files)
-            kept = table.filter(pa.array(~copies)).combine_chunks()
-            return _resolve(kept, file[~copies], files, holes, notes)
-    wanted = trace * width + 2 * np.where(shared, span, above)
-    whole, half = _find(key, order, wanted), _find(key, order, wanted + 1)
-    # A child of a shared span is of the half that is where the child is, if one is.
-    takes_half = (half != NONE) & ~shared & (
-        (whole == NONE)
-        | (process[half] == process)
-        | ((process[whole] != process) & (process[half] != process))
-    )  # fmt: skip
-    has = (above != NONE) | shared
-    spans.parent[:] = np.where(has, np.where(takes_half, half, whole), NONE)
-    # The receiving half may be all that was recorded; then it has the parent itself.
-    lost = has & (spans.parent == NONE)
-    again = lost & shared & (above != NONE)
-    if np.any(again):
-        spans.parent[again] = _find(key, order, trace * width + 2 * above)[again]
-        lost = has & (spans.parent == NONE)
-    backwards = spans.end < spans.start
-    for what, mask in (
-        ("spans with the id of another span", is_repeated),
-        ("spans whose parent is not in the files", lost),
-        ("spans that end before they start", backwards),
-    ):
-        _note(holes, what, mask, spans, files)
-    return spans, is_repeated | lost | backwards
-
-
-def _copies(order: Longs, is_repeated: Bools, columns: tuple[Longs, ...]) -> Bools:
-    """Return which spans with the id of another are like it in all these columns."""
-    alike = is_repeated[order[1:]]
-    for column in columns:
-        alike &= column[order[1:]] == column[order[:-1]]
-    copies = np.zeros(len(order), np.bool_)
-    copies[order[1:]] = alike
-    return copies
-
-
-def _is_coarse(spans: _Spans) -> tuple[Bools, Bools]:
+def _is_coarse(spans: Spans) -> tuple[Bools, Bools]:
     """Return which starts, and which ends, are coarse in a process that has finer ones."""
     rough = [each % NS_PER_MS == 0 for each in (spans.start, spans.end)]
     count = len(spans.names)
@@ -264,16 +167,7 @@ def _is_coarse(spans: _Spans) -> tuple[Bools, Bools]:
     return mixed & rough[0], mixed & rough[1]
 
 
-def _find(key: Longs, order: Longs, wanted: Longs) -> Longs:
-    """Return the index of each wanted key, the first if there are several, or NONE."""
-    if not len(key):
-        return np.full(len(wanted), NONE, np.int64)
-    place = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
-    found = order[place]
-    return np.where(key[found] == wanted, found, NONE)
-
-
-def _calls(spans: _Spans) -> _Calls:
+def _calls(spans: Spans) -> _Calls:
     parent, process, kind = spans.parent, spans.process, spans.kind
     has = parent != NONE
     is_remote = has & (process[parent] != process)
@@ -291,7 +185,7 @@ def _calls(spans: _Spans) -> _Calls:
     return _Calls(is_caller, is_called, is_two_way, is_remote & ~is_called)
 
 
-def _levels(spans: _Spans) -> list[Longs]:
+def _levels(spans: Spans) -> list[Longs]:
     """Return the spans level by level, parents first, without those in circles."""
     children = np.argsort(spans.parent, kind="stable")
     parents = spans.parent[children]
@@ -307,7 +201,7 @@ def _levels(spans: _Spans) -> list[Longs]:
 
 
 def _draft(
-    spans: _Spans, calls: _Calls, levels: list[Longs], files: list[str]
+    spans: Spans, calls: _Calls, levels: list[Longs], files: list[str]
 ) -> tuple[Draft, Bools, Bools]:
     """Make two events of every span.
 
@@ -315,11 +209,11 @@ def _draft(
     """
     count = len(spans.parent)
     start, depth = spans.start.copy(), np.zeros(count, np.int64)
+    cause = _nearest(spans)
     for number, level in enumerate(levels):
         depth[level] = number
-        above = spans.parent[level]
-        here = (above != NONE) & (spans.process[above] == spans.process[level])
-        start[level[here]] = np.maximum(start[level[here]], start[above[here]])
+        late = level[cause[level] != NONE]
+        start[late] = np.maximum(start[late], start[cause[late]])
     moment = np.concatenate((start, np.maximum(spans.end, start)))
     message = np.concatenate(_number(calls, spans))
     first = np.where(calls.is_called, DELIVER, np.where(calls.is_caller, SEND, LOCAL))
@@ -354,19 +248,28 @@ def _draft(
     return draft, start > spans.start, unsure[:count] | unsure[count:]
 
 
-def _unsure(spans: _Spans, is_message: Bools, moment: Longs) -> Bools:
+def _nearest(spans: Spans) -> Longs:
+    """Return the nearest ancestor of every span that is of its own process, or NONE."""
+    nearest = spans.parent.copy()
+    far = np.flatnonzero((nearest != NONE) & (spans.process[nearest] != spans.process))
+    while len(far):
+        nearest[far] = spans.parent[nearest[far]]
+        far = far[nearest[far] != NONE]
+        far = far[spans.process[nearest[far]] != spans.process[far]]
+    return nearest
+
+
+def _unsure(spans: Spans, is_message: Bools, moment: Longs) -> Bools:
     """Return which starts, then which ends, have no certain place in their process."""
     count = len(spans.parent)
     events = np.flatnonzero(is_message)
 
-    def is_ordered(one: Longs, other: Longs) -> Bools:
+    def is_ordered(one: int, other: int) -> bool:
         """A span starts before it ends, and before all that it causes."""
         wanted, ancestor = events[one], events[other] % count
-        found = np.zeros(len(one), np.bool_)
-        while np.any(ancestor != NONE):
-            found |= ancestor == wanted  # No end is: these come after all starts.
-            ancestor = np.where(ancestor == NONE, NONE, spans.parent[ancestor])
-        return found
+        while ancestor not in (wanted, NONE):  # No end is: they come after all starts.
+            ancestor = spans.parent[ancestor]
+        return bool(ancestor == wanted)
 
     coarse = np.concatenate(_is_coarse(spans))
     unsure = np.zeros(2 * count, np.bool_)
@@ -379,7 +282,7 @@ def _unsure(spans: _Spans, is_message: Bools, moment: Longs) -> Bools:
     return unsure
 
 
-def _number(calls: _Calls, spans: _Spans) -> tuple[Longs, Longs]:
+def _number(calls: _Calls, spans: Spans) -> tuple[Longs, Longs]:
     """Number the messages; return by span the one at its start and that at its end."""
     request = np.full(len(spans.parent), NONE, np.int64)
     callers = np.flatnonzero(calls.is_caller)
