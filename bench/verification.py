@@ -153,10 +153,9 @@ def _removal() -> list[Check]:
             found.append(
                 Check(table=table, bound=bound, expected="causal", subject=subject)
             )
-        found += [
-            Check(table=table, bound=Bound(protocol=name, abandons=1), long=True),
-            Check(table=table, bound=Bound(protocol=name, stops=1), long=True),
-        ]
+        found.append(Check(table=table, bound=Bound(protocol=name, abandons=1), long=True))
+        if name == "hybrid":
+            found.append(Check(table=table, bound=Bound(protocol=name, stops=1), long=True))
     return found
 
 

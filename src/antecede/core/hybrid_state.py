@@ -204,15 +204,16 @@ class HybridState(ProcessBase):
         """Wait for no permit of ``peer`` any more: it has stopped for good."""
         check_now(now)
         known = self._peers.get(peer)
-        if known is None or not known.heard:
+        if known is None:
             return
-        while len(known.missing) > 0:
-            self._permits.remove(known.missing.remove())
-        known.request_timer.stop()
-        # Should a process of that name come back without its state, it begins with 1.
-        known.heard = False
-        known.delivered = 0
-        known.permitted = 0
+        if known.heard:
+            while len(known.missing) > 0:
+                self._permits.remove(known.missing.remove())
+            known.request_timer.stop()
+            # Should a process of that name come back without its state, it begins with 1.
+            known.heard = False
+            known.delivered = 0
+            known.permitted = 0
         if known.sent == 0:
             del self._peers[peer]
         self._release(now)
