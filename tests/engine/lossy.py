@@ -271,12 +271,14 @@ def chatter(
     """
     random = network.random
     names = list(network.engines)
-    multicast = next(iter(network.engines.values())).info.capabilities.multicast
+    can = next(iter(network.engines.values())).info.capabilities
+    multicast = can.multicast
+    large = can.causal or not can.reordering  # Fragments need some order.
 
     def say(source: str, left: int) -> None:
         others = [name for name in names if name != source]
         targets = random.sample(others, 2 if multicast and random.random() < 0.3 else 1)
-        size = 3000 if random.random() < 0.05 else 8
+        size = 3000 if large and random.random() < 0.05 else 8
         network.send(source, *targets, data=bytes([left]) * size)
 
     def pass_on(name: str, message: Message) -> None:

@@ -202,6 +202,37 @@ def test_payloads_that_are_no_message_are_dropped(first: bytes) -> None:
     assert network.engines["bob"].remotes["ann"].parts == []
 
 
+def test_where_no_order_is_kept_a_message_has_to_fit_into_a_datagram() -> None:
+    network = pair(protocol_name="unordered")
+    ann = network.engines["ann"]
+    with pytest.raises(LocalError, match=r"must fit into a datagram: send at most 1148"):
+        ann.send(["bob"], bytes(1149), network.now)
+    assert ann.stats().sent == 0
+    network.send("ann", "bob", data=bytes(1148))
+    network.run(1.0)
+    assert network.data("bob") == [bytes(1148)]
+
+
+def test_the_short_way_to_send_says_no_and_does_nothing_where_it_cannot() -> None:
+    network = pair(Limits(window=3))
+    ann = network.engines["ann"]
+    for target, data in (
+        ("eve", b"x"),
+        ("ann", b"x"),
+        (("bob",), b"x"),
+        ("bob", "text"),
+        ("bob", bytes(5000)),
+    ):
+        assert ann.try_send(target, data, network.now) == 0
+    assert ann.stats().sent == 0
+    assert [ann.try_send("bob", b"x", network.now) for _ in range(5)] == [1, 2, 3, 0, 0]
+    network.run(1.0)
+    assert network.data("bob") == [b"x"] * 3
+    assert network.verdict().held
+    ann.remove_peer("bob", network.now)
+    assert ann.try_send("bob", b"x", network.now) == 0
+
+
 def test_only_bytes_can_be_sent() -> None:
     with pytest.raises(LocalError, match="data must be bytes, not str"):
         Engine("ann", 1).cut("text")

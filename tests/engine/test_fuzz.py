@@ -4,13 +4,13 @@ import gc
 import tracemalloc
 
 import pytest
+from fuzz.datagrams import KEYED, PROTOCOLS, Victim, play
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from antecede.core.encoding import Frame
 from antecede.core.frames import Ack, Message, Permit, Request
 from antecede.engine.wire import BYE, DATA, FAREWELL, HELLO, WELCOME
-from fuzz.datagrams import KEYED, PROTOCOLS, Victim, play
 
 numbers = st.one_of(
     st.integers(0, 8), st.integers(0, 2**63 - 1), st.sampled_from([2**31, 2**62])
@@ -91,7 +91,7 @@ def test_with_a_key_genuine_datagrams_with_a_change_do_nothing(
 
 
 def test_a_seal_that_opens_everything_is_caught() -> None:
-    """The check of the fuzz target itself: without a key the same step does change state."""
+    """The check of the target itself: without a key the same step changes something."""
     victim = Victim("hybrid", keyed=False)
     victim.keyed = True  # It only says so.
     with pytest.raises(AssertionError, match="without a seal changed something"):

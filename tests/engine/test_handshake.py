@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from antecede.core.hybrid_basic import HybridBasic
 from antecede.engine import Engine, Limits
 from antecede.engine.remote import INTRODUCED_MAX, RETIRED_MAX
 from antecede.engine.seal import Seal
@@ -188,6 +189,40 @@ def test_a_late_word_of_a_former_incarnation_does_not_drive_out_the_present_one(
     assert network.dropped("ann")["incarnation"] == len(held)
 
 
+def test_the_hello_of_an_incarnation_that_was_followed_is_not_answered() -> None:
+    network = Network()
+    network.mesh("ann", "bob")
+    network.run(1.0)
+    (hello,) = (flight for flight in network.transmitted if is_from("bob", HELLO)(flight))
+    ann = network.engines["ann"]
+    ann.feed(hello.datagram, "bob", network.now)
+    assert len(ann.flush(network.now)) == 1  # The present one may ask again.
+    network.start("bob")
+    network.introduce("bob", "ann")
+    network.run(1.0)
+    ann.feed(hello.datagram, "bob", network.now)
+    assert ann.flush(network.now) == []
+    assert network.dropped("ann") == {"incarnation": 1}
+
+
+def test_who_has_not_said_hello_is_asked_before_anything_is_believed() -> None:
+    """Bob is restarted and, by a fault of his, says something without saying hello."""
+    network = Network()
+    network.mesh("ann", "bob")
+    network.run(1.0)
+    network.send("bob", "ann", data=b"x")
+    (flight,) = network.hold_back(is_from("bob", DATA))
+    ann = network.engines["ann"]
+    known = ann.remotes["bob"].incarnation
+    stranger = flight.datagram[:9] + (known ^ 1).to_bytes(8, "big") + flight.datagram[17:]
+    ann.feed(stranger, "bob", network.now)
+    assert network.dropped("ann") == {"incarnation": 1}
+    assert ann.remotes["bob"].incarnation == known
+    assert [read_head(datagram)[0] for _, datagram in ann.flush(network.now)] == [HELLO]
+    network.arrive(flight)
+    assert network.data("ann") == [b"x"]
+
+
 def test_a_stale_incarnation_that_was_met_first_gives_way_to_the_living_one() -> None:
     """Both have said hello before anything else of either comes, the dead one's first."""
     network = Network(delay_s=(0.01, 0.01))
@@ -214,18 +249,25 @@ def test_a_stale_incarnation_that_was_met_first_gives_way_to_the_living_one() ->
     assert network.verdict(complete=False).held
 
 
-def test_what_is_kept_of_a_peer_that_restarts_for_ever_is_bounded() -> None:
+@pytest.mark.parametrize("speaker", ["ann", "bob", "nobody"])
+def test_what_is_kept_of_a_peer_that_restarts_for_ever_is_bounded(speaker: str) -> None:
     network = Network(limits=Limits(lease_s=2.0))
     network.mesh("ann", "bob")
     network.run(0.1)
     for _ in range(200):
         network.start("bob")
         network.introduce("bob", "ann")
-        network.send("bob", "ann", data=b"x")
-        network.run(0.1)
-    assert len(network.data("ann")) == 200
+        network.run(0.05)
+        if speaker != "nobody":
+            network.send(speaker, "bob" if speaker == "ann" else "ann", data=b"x")
+        network.run(0.05)
+    assert len(network.data("ann")) == (200 if speaker == "bob" else 0)
+    assert len(network.data("bob")) == (200 if speaker == "ann" else 0)
     network.run(10.0)
     remote = network.engines["ann"].remotes["bob"]
     assert len(remote.introduced) <= INTRODUCED_MAX, RETIRED_MAX
     assert len(remote.retired) <= RETIRED_MAX
+    process = network.engines["ann"].process
+    assert isinstance(process, HybridBasic)
+    assert len(process._peers) <= 2
     assert network.verdict(complete=False).held

@@ -3,14 +3,16 @@
 import pytest
 
 from antecede.engine import Limits
+from antecede.engine.gate import READING_S
 from antecede.engine.remote import GONE, LEAVING
+from antecede.engine.wire import DATA_PREFIX, HEAD
 from antecede.errors import ConfigError, LocalError
 from antecede.trace import Property
 from tests.engine.lossy import Flight, Network, chatter
 
 LEASE_S = 2.0
 LIMITS = Limits(lease_s=LEASE_S, drift=0.1)
-"""A lease and its drift, so that letting go takes 2.2 seconds."""
+"""A lease and its drift, so that letting go takes 2.201 seconds."""
 
 
 def group(*, lease_s_at_bob: float = LEASE_S) -> Network:
@@ -49,7 +51,7 @@ def test_permits_flow_exactly_when_the_lease_has_run_out() -> None:
     ann = network.engines["ann"]
     remote = ann.remotes["bob"]
     ends = ann.remove_peer("bob", network.now)
-    assert ends == pytest.approx(remote.echo_at + LEASE_S * 1.1)
+    assert ends == pytest.approx(remote.echo_at + LEASE_S * 1.1 + READING_S)
     assert remote.state == LEAVING
     assert ann.remove_peer("bob", network.now) == ends  # Saying it twice changes nothing.
     network.run(ends - network.now - 0.001)
@@ -167,6 +169,22 @@ def test_a_copy_of_an_abandoned_epoch_is_refused_however_long_the_lease() -> Non
     assert network.dropped("bob") == {"incarnation": 1}
 
 
+def test_a_protocol_without_epochs_refuses_a_raised_one() -> None:
+    """No node of the protocol raises it, but what comes without a key may say anything."""
+    network = Network(protocol="cykas")
+    network.mesh("ann", "bob")
+    network.run(1.0)
+    network.send("ann", "bob", data=b"x")
+    (flight,) = network.hold_back(lambda flight: flight.target == "bob")
+    raised = bytearray(flight.datagram)
+    epoch_at = HEAD.size + DATA_PREFIX.size - 1
+    raised[epoch_at] += 1
+    bob = network.engines["bob"]
+    bob.feed(bytes(raised), "ann", network.now)
+    assert network.dropped("bob") == {"protocol": 1}
+    assert bob.take() == []
+
+
 def test_parts_of_an_abandoned_message_do_not_reach_the_next() -> None:
     network = group()
     ann = network.engines["ann"]
@@ -180,6 +198,18 @@ def test_parts_of_an_abandoned_message_do_not_reach_the_next() -> None:
     network.run(5.0)
     assert network.data("bob") == [b"n" * 3000]
     assert network.engines["bob"].remotes["ann"].parts_bytes == 0
+
+
+def test_parts_of_a_removed_peer_are_dropped() -> None:
+    network = group()
+    bob = network.engines["bob"]
+    bob.post(["ann"], bob.cut(b"o" * 3000)[0], network.now)
+    network.run(0.2)
+    remote = network.engines["ann"].remotes["bob"]
+    assert remote.parts_bytes > 0
+    network.engines["ann"].remove_peer("bob", network.now)
+    network.run(5.0)
+    assert (remote.parts, remote.parts_bytes) == ([], 0)
 
 
 def test_a_peer_that_was_never_met_can_be_let_go_of_at_once() -> None:
@@ -204,7 +234,8 @@ def test_who_has_stopped_for_good_is_not_waited_for_after_a_lease() -> None:
     ann = network.engines["ann"]
     begun = network.now
     ends = ann.remove_peer("bob", begun)
-    assert ends < ann.remove_peer("bob", begun, stopped=True) == begun + LEASE_S * 1.1
+    stopped = ann.remove_peer("bob", begun, stopped=True)
+    assert ends < stopped == pytest.approx(begun + LEASE_S * 1.1 + READING_S)
     network.run(1.2)
     network.arrive(late)
     network.run(0.9)
@@ -214,7 +245,44 @@ def test_who_has_stopped_for_good_is_not_waited_for_after_a_lease() -> None:
     assert network.verdict().held
 
 
+def test_a_peer_that_is_silent_for_too_long_is_given_up_if_that_is_asked_for() -> None:
+    limits = Limits(lease_s=LEASE_S, give_up_s=30.0)
+    network = Network(limits=limits)
+    network.mesh("ann", "bob", "cid", "dan")
+    network.run(1.0)
+    network.stop("bob")
+    network.stop("dan")  # Nothing is sent to dan, so nobody waits for him.
+    network.send("ann", "bob", data=b"first")
+    network.send("ann", "cid", data=b"second")
+    begun = network.now
+    network.run(25.0)
+    ann = network.engines["ann"]
+    assert ann.peers() == ["bob", "cid", "dan"]
+    network.run(20.0)
+    assert ann.peers() == ["cid", "dan"]
+    assert ann.backlog == 0
+    assert network.now < begun + 2 * limits.give_up_s
+    network.run(500.0)
+    assert ann.peers() == ["cid", "dan"]
+    assert network.engines["cid"].peers() == ["ann", "bob", "dan"]
+
+
+def test_a_peer_that_is_slow_and_heard_is_not_given_up() -> None:
+    """Bob's application takes nothing, so he acks nothing, but he is there."""
+    network = Network(limits=Limits(lease_s=LEASE_S, give_up_s=30.0))
+    network.mesh("ann", "bob")
+    network.run(1.0)
+    network.engines["bob"].full = True
+    network.send("ann", "bob", data=b"x")
+    for _ in range(40):
+        network.run(10.0)
+        network.send("bob", "ann", data=b"I am here")
+    assert network.engines["ann"].peers() == ["bob"]
+
+
 def test_a_protocol_that_cannot_let_go_says_so() -> None:
+    with pytest.raises(ConfigError, match="cykas cannot let go of a peer; leave give_up"):
+        Network(protocol="cykas", limits=Limits(give_up_s=1.0)).start("ann")
     network = Network(protocol="cykas")
     network.mesh("ann", "bob")
     with pytest.raises(LocalError, match="cykas cannot let go of a peer; use hybrid"):

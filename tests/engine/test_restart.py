@@ -8,6 +8,7 @@ from shutil import copyfile
 import pytest
 
 from antecede.engine import Engine, Limits
+from antecede.engine.group import SavedCopy, SavedPair
 from antecede.engine.wire import DATA, read_head
 from antecede.net.journal import Journal
 from antecede.trace import Property
@@ -159,6 +160,37 @@ def test_nodes_that_crash_at_random_never_break_the_order() -> None:
 # With a journal.
 
 
+def test_saved_records_are_all_that_a_node_needs_to_go_on() -> None:
+    network = Network()
+    network.start("ann", life=7)
+    network.start("bob")
+    network.introduce("ann", "bob")
+    network.introduce("bob", "ann")
+    for index in (1, 2, 3):
+        network.send("ann", "bob", data=b"%d" % index)
+    network.send("bob", "ann", data=b"back")
+    network.run(1.0)
+    network.lost = lambda flight: flight.source == "ann"
+    network.send("ann", "bob", data=b"4")
+    network.send("ann", "bob", data=b"5")
+    network.lost = lambda flight: False
+    bob = network.engines["bob"]
+    pair = SavedPair(
+        "bob", bob.incarnation, 0, 0, sent=5, acked=3, delivered=1, permitted=1
+    )
+    copies = [SavedCopy(1, 4, "bob", 3, b"\0004"), SavedCopy(2, 5, "bob", 4, b"\0005")]
+    ann = network.start("ann", life=7)
+    ann.restore(5, [pair], copies, [], network.now)
+    network.introduce("ann", "bob")
+    assert network.send("ann", "bob", data=b"6") == 6
+    network.run(5.0)
+    network.send("bob", "ann", data=b"again")
+    network.run(5.0)
+    assert network.data("bob") == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    assert network.data("ann") == [b"back", b"again"]
+    assert network.verdict().held
+
+
 @dataclass
 class Journaled:
     """Nodes that keep journals, and their files."""
@@ -292,6 +324,45 @@ def test_nodes_killed_at_random_lose_nothing_and_keep_the_order(tmp_path: Path) 
         verdict = network.verdict()
         assert verdict.held, f"seed {seed}: {[str(v) for v in verdict.violations[:3]]}"
         assert sum(len(handed_over(network, name)) for name in names) == 120
+        group.close()
+
+
+def test_kills_and_removals_at_random_keep_the_order(tmp_path: Path) -> None:
+    """What is given up is lost; all else is delivered once, in order, over restarts."""
+    for seed in range(4):
+        network = Network(seed, loss=0.1, delay_s=(0.001, 0.1), limits=Limits(lease_s=1.5))
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        group = Journaled(network, directory)
+        random = network.random
+        names = ("ann", "bob", "cid")
+        group.mesh(*names)
+        network.run(1.0)
+        for _ in range(8):
+            one, other = random.sample(names, 2)
+            ends = network.engines[one].remove_peer(other, network.now)
+            killed = random.random() < 0.5
+            ends += random.uniform(-0.1, 0.1)
+            while network.now < ends:
+                source, target = random.sample(names, 2)
+                if target in network.engines[source].peers():
+                    network.send(source, target, data=b"x")
+                network.run(random.uniform(0.0, 0.05))
+            if killed:  # Around the moment at which it abandons.
+                group.start(one, *names)
+            else:
+                network.run(0.2)
+                network.introduce(one, other)
+            network.run(0.3)
+        network.run(300.0)
+        verdict = network.verdict(complete=False)
+        assert verdict.held, f"seed {seed}: {[str(v) for v in verdict.violations[:3]]}"
+        assert all(engine.backlog == 0 for engine in network.engines.values()), seed
+        for name in names:
+            network.send(name, *[each for each in names if each != name], data=b"z")
+        network.run(100.0)
+        for name in names:
+            assert network.data(name).count(b"z") == 2, seed
         group.close()
 
 

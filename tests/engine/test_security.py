@@ -400,13 +400,17 @@ def test_packets_may_come_late_but_not_later_than_the_window() -> None:
 
 
 class WatchedCipher:
-    """A cipher that knows what its key was derived from."""
+    """A cipher that notes its nonces, with what its key was derived from."""
 
-    def __init__(self, inputs: tuple[str, int, str, int], cipher: Cipher) -> None:
+    def __init__(
+        self, inputs: tuple[str, int, str, int], cipher: Cipher, used: list[object]
+    ) -> None:
         self.inputs = inputs
         self.cipher = cipher
+        self.used = used
 
     def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
+        self.used.append((self.inputs, nonce))
         return self.cipher.encrypt(nonce, data, associated_data)
 
     def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
@@ -418,17 +422,15 @@ class WatchedSeal:
 
     def __init__(self) -> None:
         self.seal = Seal(KEY)
-        self.used: list[tuple[tuple[str, int, str, int], int]] = []
+        self.used: list[object] = []
 
     def cipher(
         self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
     ) -> Cipher:
         inputs = (sender, incarnation, receiver, receiver_incarnation)
-        return WatchedCipher(inputs, self.seal.cipher(*inputs))
+        return WatchedCipher(inputs, self.seal.cipher(*inputs), self.used)
 
     def close(self, cipher: Cipher, packet: int, head: bytes, body: bytes) -> bytes:
-        assert isinstance(cipher, WatchedCipher)
-        self.used.append((cipher.inputs, packet))
         return self.seal.close(cipher, packet, head, body)
 
     def open(self, cipher: Cipher, packet: int, datagram: bytes) -> bytes:

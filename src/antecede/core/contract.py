@@ -222,6 +222,9 @@ class ProcessBase:
     def learn_round_trip(self, peer: ProcessId, round_trip_s: float) -> None:
         """Learn what the driver has measured, for time-outs that have no sample yet."""
 
+    def forget_arrivals(self, peer: ProcessId) -> None:
+        """Learn that ``peer`` may have forgotten what arrived there and was not acked."""
+
     def abandon(self, peer: ProcessId, now: float) -> None:
         """Give up every copy to ``peer`` as if it had been acked, and drain.
 

@@ -166,6 +166,13 @@ class HybridState(ProcessBase):
             for missing in _all(peer.missing)
         ][:limit]
 
+    def forget_arrivals(self, peer: ProcessId) -> None:
+        """Learn that ``peer`` may have forgotten what arrived there and was not acked."""
+        known = self._peers.get(peer)
+        if known is not None and known.sent > 0:
+            for copy in _all(known.outstanding):
+                copy.held = False
+
     # Letting go of a peer.
 
     def abandon(self, peer: ProcessId, now: float) -> None:

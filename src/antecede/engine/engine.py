@@ -175,6 +175,7 @@ class Engine(Group):
             process.backlog(remote.id) >= limits.window
             or process.backlog_bytes(remote.id) >= limits.window_bytes
             or process.retained() >= limits.retained
+            or len(data) > limits.message
         ):
             return 0
         number = process.send([remote.id], WHOLE_PREFIX + data, now)
@@ -184,6 +185,12 @@ class Engine(Group):
             self._tally.sent(process.id, number, [remote.id], when)
         self._collect(now)
         return number
+
+    @property
+    def has_output(self) -> bool:
+        """Whether a flush would return anything, or may."""
+        gate = self._gate
+        return bool(self._dirty) or bool(gate.answers) or bool(gate.asking)
 
     @property
     def urgent(self) -> bool:
@@ -235,7 +242,9 @@ class Engine(Group):
         if accepted.new_life:
             if not self._begin_life(accepted, now):
                 return
-        elif accepted.epoch > remote.epoch_in:
+        elif accepted.previous:  # It was restarted, and has its journal.
+            self._process.forget_arrivals(remote.id)
+        if not accepted.new_life and accepted.epoch > remote.epoch_in:
             if not isinstance(self._process, HybridBasic):
                 self._gate.drops["protocol"] += 1  # Its own could not have let go of us.
                 return

@@ -32,7 +32,7 @@ from antecede.engine.wire import (
 )
 from antecede.errors import PeerError
 
-__all__ = ["DROPS", "Accepted", "Gate", "Sealing"]
+__all__ = ["DROPS", "READING_S", "Accepted", "Gate", "Sealing"]
 
 DROPS: Final = (
     "malformed",
@@ -334,7 +334,7 @@ class Gate:
             return False
         reading, echo, epoch = DATA_PREFIX.unpack_from(body)
         age_ms = elapsed_ms(echo, reading_ms(now))
-        if age_ms > self._lease_ms:
+        if age_ms >= self._lease_ms:
             self._drop("expired")
             return False
         if incarnation != remote.incarnation:

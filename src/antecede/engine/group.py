@@ -14,7 +14,7 @@ from antecede.core.frames import Permit
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.core.setting import Setting
-from antecede.engine.gate import Accepted, Gate, Sealing
+from antecede.engine.gate import READING_S, Accepted, Gate, Sealing
 from antecede.engine.limits import Limits
 from antecede.engine.remote import ACTIVE, GONE, LEAVING, LEFT, Remote
 from antecede.engine.wire import BYE, FAREWELL, protocol_tag, tag_of
@@ -291,7 +291,7 @@ class Group:
     @property
     def _lease_s(self) -> float:
         """After how long, by our clock, another's lease has run out by its own."""
-        return self._limits.lease_s * (1 + self._limits.drift)
+        return self._limits.lease_s * (1 + self._limits.drift) + READING_S
 
     def _lease_end(self, remote: Remote, now: float) -> float:
         """Tell when the peer will refuse all that was transmitted to it so far."""

@@ -14,7 +14,7 @@ from typing import Any
 from antecede.engine.limits import Limits
 from antecede.net.node import Node
 
-__all__ = ["main"]
+__all__ = ["Actor", "main", "read_line", "run", "say"]
 
 REPORT_S = 0.2
 ANSWER_SHARE = 0.5

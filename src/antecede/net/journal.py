@@ -20,8 +20,12 @@ from antecede.errors import ConfigError
 
 __all__ = ["Journal"]
 
+APPLICATION: Final = 0x616E7465
+"""By which SQLite's files of ours are known."""
 VERSION: Final = 1
 """Of the tables below; a newer file is refused."""
+PATIENCE_S: Final = 1.0
+"""How long to wait for one who is about to close the file."""
 TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE outbox (
@@ -54,38 +58,58 @@ class Journal:
         """Open or make the file; raise ConfigError if it is not this node's."""
         self._path = path
         self._name = name
+        self._begun = False
+        self._failure = ""
         try:
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._open(name, sync)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE_S)
         except sqlite3.Error as error:
-            raise ConfigError(f"{path} cannot be the journal: {error}") from None
+            raise ConfigError(
+                f"{path} cannot be the journal: {error}; give another file"
+            ) from None
+        try:
+            self._open(name, sync)
+        except BaseException as error:
+            self._db.close()
+            if not isinstance(error, sqlite3.Error):
+                raise
+            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise ConfigError(
+                    f"{path} is in use by a running node; stop that, or give another file"
+                ) from None
+            raise ConfigError(
+                f"{path} cannot be the journal: {error}; give another file"
+            ) from None
         self._seq = 1 + max(self._number("SELECT max(seq) FROM outbox"), self._inbox_seq())
         self._clock = self.clock
         self._last = {pair.name: pair.sent for pair in self.pairs()}
         for copy in self.copies():
             self._last[copy.target] = max(self._last.get(copy.target, 0), copy.number)
-        self._begun = False
 
     def _open(self, name: str, sync: bool) -> None:
         db = self._db
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         db.execute("PRAGMA locking_mode=EXCLUSIVE")
-        version = int(db.execute("PRAGMA user_version").fetchone()[0])
+        # Nothing is written before it is clear that the file is a journal, or empty.
+        is_new = self._number("SELECT count(*) FROM sqlite_master") == 0
+        if not is_new and self._number("PRAGMA application_id") != APPLICATION:
+            raise ConfigError(
+                f"{self._path} is a database, but no journal of a node; give another file"
+            )
+        version = self._number("PRAGMA user_version")
         if version > VERSION:
             raise ConfigError(
                 f"{self._path} is a journal of version {version}, newer than {VERSION};"
                 " update antecede"
             )
-        if version == 0:
-            if db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                raise ConfigError(f"{self._path} is a database, but no journal of a node")
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
+        if is_new:
             life = secrets.randbits(62) | 1
             db.execute("BEGIN EXCLUSIVE")
             for statement in TABLES.split(";"):
                 db.execute(statement)
             values = [("name", name), ("life", life), ("clock", 0)]
             db.executemany("INSERT INTO meta VALUES (?, ?)", values)
+            db.execute(f"PRAGMA application_id={APPLICATION}")
             db.execute(f"PRAGMA user_version={VERSION}")
             db.execute("COMMIT")
         owner = self._meta("name")
@@ -143,7 +167,8 @@ class Journal:
             last = self._last.get(target, 0)
             rows.append((self._next_seq(), number, target, last, payload))
             self._last[target] = number
-        self._db.executemany("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", rows)
+        for row in rows:
+            self._write("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", row)
 
     def delivered(self, source: str, life: int, number: int, payload: bytes) -> None:
         """Note a message before it is acked."""
@@ -151,14 +176,14 @@ class Journal:
         kind = payload[0] if payload else -1
         whole = None if kind in (FIRST, PART) else number
         if kind == FIRST:  # What it finds half-done was given up, and is nobody's.
-            self._db.execute(
+            self._write(
                 "UPDATE inbox SET done = 1 WHERE source = ? AND life = ? AND whole IS NULL",
                 (source, life),
             )
         row = (self._next_seq(), source, life, number, whole, payload)
-        self._db.execute("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?)", row)
+        self._write("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?)", row)
         if kind == LAST:
-            self._db.execute(
+            self._write(
                 "UPDATE inbox SET whole = ?"
                 " WHERE source = ? AND life = ? AND whole IS NULL AND NOT done",
                 (number, source, life),
@@ -169,11 +194,11 @@ class Journal:
         self._begin()
         _, acked, _, permitted = numbers
         row = (remote.name, remote.life, remote.epoch_in, remote.epoch_out, *numbers)
-        self._db.execute("REPLACE INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self._db.execute(
+        self._write("REPLACE INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._write(
             "DELETE FROM outbox WHERE target = ? AND number <= ?", (remote.name, acked)
         )
-        self._db.execute(
+        self._write(
             "DELETE FROM inbox WHERE source = ? AND life = ? AND number <= ? AND done",
             (remote.name, remote.life, permitted),
         )
@@ -182,38 +207,56 @@ class Journal:
         """Forget the copies to a peer that was let go of; later ones begin anew."""
         self._begin()
         self._last[target] = 0
-        self._db.execute("DELETE FROM outbox WHERE target = ?", (target,))
+        self._write("DELETE FROM outbox WHERE target = ?", (target,))
 
     def done(self, source: str, life: int, number: int) -> None:
         """Note that a message need not be handed over again."""
         self._begin()
         key = (source, life, number)
-        self._db.execute(
+        self._write(
             "UPDATE inbox SET done = 1 WHERE source = ? AND life = ? AND whole = ?", key
         )
         if source == self._name:  # Its own messages need no permit.
-            self._db.execute(
+            self._write(
                 "DELETE FROM inbox WHERE source = ? AND life = ? AND whole = ?", key
             )
 
     def commit(self) -> None:
         """Make all of it durable."""
         if self._begun:
-            self._db.execute(
-                "UPDATE meta SET value = ? WHERE key = 'clock'", (self._clock,)
-            )
-            self._db.execute("COMMIT")
+            self._write("UPDATE meta SET value = ? WHERE key = 'clock'", (self._clock,))
+            self._write("COMMIT")
             self._begun = False
 
     def close(self) -> None:
-        """Commit, and give the file back."""
-        self.commit()
-        self._db.close()
+        """Commit, and give the file back; one that could not be written stays as it is."""
+        try:
+            if not self._failure:
+                self.commit()
+        finally:
+            self._db.close()
 
     def _begin(self) -> None:
         if not self._begun:
-            self._db.execute("BEGIN")
+            self._write("BEGIN")
             self._begun = True
+
+    def _write(self, statement: str, values: Sequence[object] = ()) -> None:
+        """Execute, unless that has failed before.
+
+        What was told since the last commit is not kept then, so nothing may be committed
+        ever after.
+        """
+        try:
+            if not self._failure:
+                self._db.execute(statement, values)
+        except sqlite3.Error as error:
+            self._failure = str(error)
+        if self._failure:
+            raise ConfigError(
+                f"the journal {self._path} cannot be written: {self._failure};"
+                " make room, and start the node again"
+            )
 
     def _next_seq(self) -> int:
         self._seq += 1

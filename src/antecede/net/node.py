@@ -21,6 +21,7 @@ from antecede.engine.gate import Sealing
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, WindowFull
+from antecede.net.clock import now_s
 from antecede.net.journal import Journal
 from antecede.net.stats import (
     NodeStats,
@@ -129,6 +130,7 @@ class Node:
         self._timer_at = 0.0
         self._closing = False
         self._parting = False
+        self._failure: ConfigError | None = None
 
     # Opening and closing.
 
@@ -161,7 +163,7 @@ class Node:
             if self._limits is None and is_loopback(host):
                 limits = replace(limits, datagram=LOOPBACK_DATAGRAM)
             self._inbox_max = limits.inbox
-            now = time.monotonic()
+            now = now_s()
             engine = self._make_engine(limits, now)
             for peer, address in self._peers.items():
                 engine.add_peer(peer, _find(peer, address, udp), now)
@@ -234,7 +236,11 @@ class Node:
 
     def _message_done(self, source: str, life: int, number: int) -> None:
         """Let a message never be handed over again, whatever happens."""
-        if self._journal is not None and self._socket is not None:
+        if self._socket is None:
+            raise LocalError(
+                f"{self.name} is closed; {source}:{number} will be handed over again"
+            )
+        if self._journal is not None:
             self._journal.done(source, life, number)
             self.engine.write_journal()
 
@@ -267,7 +273,7 @@ class Node:
             return  # It comes back: its peers keep what they have for it.
         self._parting = engine.full = True  # It takes in nothing after its goodbye.
         for _ in range(BYE_TRIES):
-            goodbyes = engine.bye(time.monotonic())
+            goodbyes = engine.bye(now_s())
             if not goodbyes or self._socket is None:
                 return
             self._socket.transmit(goodbyes)
@@ -279,23 +285,49 @@ class Node:
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
         self._socket = None
+        if self._timer is not None:
+            self._timer.cancel()
+        try:
+            self._shut_files()
+        except ConfigError as error:
+            self._failure = self._failure or error
+            raise
+        finally:
+            self._wake_all()
+
+    def _shut_files(self) -> None:
         if self._journal is not None:
-            self.engine.write_journal()
-            self._journal.close()
+            self._inbox.clear()  # What was not taken is handed over after the restart.
+            try:
+                if self._failure is None:
+                    self.engine.write_journal()
+            finally:
+                self._journal.close()
         if self._trace is not None:
             for remote in self.engine.remotes.values():
                 if not remote.life:  # It was spoken to, and never met.
                     self._trace.name_of(remote.id, remote.name)
             self._trace.close(complete=not self.engine.backlog)
-        if self._timer is not None:
-            self._timer.cancel()
+
+    def _wake_all(self) -> None:
+        """Tell everybody who waits that the node is closed."""
         for reader in self._readers:
             _wake(reader)
-        error = LocalError(f"{self.name} was closed")
+        error = self._failure or LocalError(f"{self.name} was closed")
+        if self._failure is None:
+            for future in self._committed:  # What they wait for has been written.
+                _wake(future)
         blocked = [future for _, future in self._blocked]
         for future in (*blocked, *self._flushers, *self._committed, *self._pausing):
             if not future.done():
                 future.set_exception(error)
+
+    def _fail(self, error: ConfigError) -> None:
+        """Close at once: what the journal cannot keep must not leave the node."""
+        logger.error("%s stops: %s", self.name, error)
+        self._failure = error
+        self._closing = True
+        self._shut()
 
     @property
     def address(self) -> Address:
@@ -319,7 +351,7 @@ class Node:
     def add_peer(self, name: str, address: str | Address) -> None:
         """Let ``name`` be a peer from now on."""
         udp = self._opened_socket()
-        now = time.monotonic()
+        now = now_s()
         self.engine.add_peer(name, _find(name, parse_address(address), udp), now)
         self._settle(now)
 
@@ -331,12 +363,12 @@ class Node:
         (docs/removal.md says what happens if it has not).
         """
         self._opened_socket()
-        now = time.monotonic()
+        now = now_s()
         ends = self.engine.remove_peer(name, now, stopped=stopped)
         self._settle(now)
         while now < ends:
             await self._pause(ends - now)
-            now = time.monotonic()
+            now = now_s()
         self._due()
 
     async def _pause(self, seconds: float) -> None:
@@ -362,7 +394,7 @@ class Node:
         """
         engine = self._engine
         if engine is not None and not self._closing:
-            now = time.monotonic()
+            now = now_s()
             number = engine.try_send(target, data, now)
             if number:
                 if engine.is_lone((target,)):
@@ -392,13 +424,15 @@ class Node:
 
     async def _send(self, targets: Sequence[str], data: bytes, wait: bool) -> int:
         engine = self.engine
+        if self._failure is not None:
+            raise self._failure
         if self._closing:
             raise LocalError(f"{self.name} is closed; it sends nothing any more")
         payloads = engine.cut(data)
         if len(payloads) == 1:
             if not engine.has_room(targets):
                 await self._wait_for_room(engine, targets, wait)
-            now = time.monotonic()
+            now = now_s()
             number = engine.post(targets, payloads[0], now)
             if engine.is_lone(targets):
                 self._flush(engine, now)  # Waiting for others would only delay it.
@@ -409,7 +443,7 @@ class Node:
                 for payload in payloads:
                     if not engine.has_room(targets):
                         await self._wait_for_room(engine, targets, True)
-                    number = engine.post(targets, payload, time.monotonic())
+                    number = engine.post(targets, payload, now_s())
                     self._post_done(engine)
         self._post_done(engine)
         if self._journal is not None:
@@ -419,6 +453,8 @@ class Node:
     async def _durable(self) -> None:
         """Wait for the commit that a message rests on; those of many are one."""
         assert self._loop is not None
+        if self._failure is not None:
+            raise self._failure
         if self._scheduled:
             future = self._loop.create_future()
             self._committed.append(future)
@@ -426,7 +462,7 @@ class Node:
 
     def _post_done(self, engine: Engine) -> None:
         if engine.urgent:
-            self._settle(time.monotonic())
+            self._settle(now_s())
         elif not self._scheduled:
             self._schedule()
 
@@ -442,7 +478,7 @@ class Node:
         if not wait:
             raise self._window_full(targets)
         assert self._loop is not None
-        self._settle(time.monotonic())
+        self._settle(now_s())
         while not engine.has_room(targets):
             entry = (targets, self._loop.create_future())
             self._blocked.append(entry)
@@ -463,7 +499,7 @@ class Node:
 
     async def _flushed(self, engine: Engine) -> None:
         assert self._loop is not None
-        self._settle(time.monotonic())
+        self._settle(now_s())
         while engine.backlog:
             future = self._loop.create_future()
             self._flushers.append(future)
@@ -477,7 +513,7 @@ class Node:
 
     def stats(self) -> NodeStats:
         """Return what the node has done so far, and what is under way."""
-        return make_stats(self.engine, len(self._inbox), time.monotonic())
+        return make_stats(self.engine, len(self._inbox), now_s())
 
     def metrics(self) -> str:
         """Return the same as OpenMetrics text, to be served to a scraper."""
@@ -541,6 +577,8 @@ class Node:
         try:
             return await self.__anext__()
         except StopAsyncIteration:
+            if self._failure is not None:
+                raise self._failure from None
             raise LocalError(f"{self.name} is closed; nothing comes any more") from None
 
     # What the loop calls.
@@ -550,8 +588,9 @@ class Node:
         udp = self._socket
         if engine is None or udp is None:
             return
-        now = time.monotonic()
-        for datagram, address in udp.receive(BATCH):
+        received = udp.receive(BATCH)
+        now = now_s()  # Not earlier: what has waited here must not look younger.
+        for datagram, address in received:
             engine.feed(datagram, address, now)
         # Whoever is woken runs before the flush: acks ride on what they send.
         self._hand_over(engine)
@@ -560,15 +599,21 @@ class Node:
 
     def _soon(self) -> None:
         self._scheduled = False
-        if self._socket is not None:
-            self._settle(time.monotonic())
+        engine = self._engine
+        if engine is None or self._socket is None:
+            return
+        if engine.has_output or self._journal is not None:
+            self._settle(now_s())
+        else:  # A lone message has taken everything along.
+            self._hand_over(engine)
+            self._set_timer(engine, now_s())
 
     def _due(self) -> None:
         if self._timer is not None:
             self._timer.cancel()  # It may not be what has called.
             self._timer = None
         if self._engine is not None and self._socket is not None:
-            now = time.monotonic()
+            now = now_s()
             self._engine.handle_timer(now)
             self._settle(now)
 
@@ -586,7 +631,11 @@ class Node:
             return
         if self._trace is not None and self._journal is not None:
             self._trace.flush()  # Nothing leaves the node that its trace does not know.
-        datagrams = engine.flush(now)
+        try:
+            datagrams = engine.flush(now)
+        except ConfigError as error:
+            self._fail(error)
+            return
         if datagrams:
             udp.transmit(datagrams)
         if self._committed:
@@ -646,7 +695,7 @@ class Node:
         if self._socket is None:
             if self._engine is None:
                 raise LocalError("the node is not open; use `async with Node(...) as node`")
-            raise LocalError(f"{self.name} is closed")
+            raise self._failure or LocalError(f"{self.name} is closed")
         return self._socket
 
 

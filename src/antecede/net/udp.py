@@ -85,7 +85,7 @@ def resolve(
             f"no {version}address for {host}: {reason}; give a name that resolves"
         ) from None
     family, _, _, _, where = found[0]
-    return family, cast(SocketAddress, where)
+    return family, cast("SocketAddress", where)
 
 
 class UdpSocket:
