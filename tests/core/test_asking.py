@@ -82,7 +82,7 @@ def test_what_a_peer_has_forgotten_is_repeated_again() -> None:
 def test_a_round_trip_that_the_driver_has_seen_sets_the_first_time_out() -> None:
     process = Hybrid(A)
     assert process.round_trip_s(B) == -1.0
-    process.learn_round_trip(B, 0.02)
+    process.learn_round_trip(B, 0.02, 0.0)
     assert process.round_trip_s(B) == 0.02
     process.send([B], b"", 0.0)
     assert process.round_trip_s(B) == 0.02
@@ -91,6 +91,19 @@ def test_a_round_trip_that_the_driver_has_seen_sets_the_first_time_out() -> None
     untaught.send([B], b"", 0.0)
     assert untaught.next_timer() == RetransmissionPolicy().initial_s
     assert taught.numbers(A) == (0, 0, 0, 0)
+
+
+def test_a_peer_that_is_back_is_not_kept_waiting() -> None:
+    process = Hybrid(A)
+    process.send([B], b"", 0.0)
+    for now in (1.0, 3.0, 7.0):
+        process.handle_timer(now)
+    assert process.next_timer() == 15.0
+    process.learn_round_trip(B, 0.1, 8.0)
+    assert process.next_timer() == pytest.approx(8.0 + 0.3)
+    cluster, waiting = waiting_for_a_permit("hybrid")
+    waiting.learn_round_trip(A, 0.1, cluster.now)
+    assert waiting.next_timer() == pytest.approx(cluster.now + 0.3)
 
 
 def test_numbers_tell_how_far_a_pair_has_come() -> None:
@@ -108,7 +121,7 @@ def test_a_process_that_cannot_tell_says_nothing_rather_than_guess() -> None:
     process = ProcessBase(A)
     assert (process.backlog(B), process.backlog_bytes(B), process.retained()) == (0, 0, 0)
     assert process.round_trip_s(B) == -1.0
-    process.learn_round_trip(B, 1.0)
+    process.learn_round_trip(B, 1.0, 0.0)
     process.forget_arrivals(B)
     assert process.round_trip_s(B) == -1.0
 

@@ -210,6 +210,8 @@ def test_who_has_not_said_hello_is_asked_before_anything_is_believed() -> None:
     network = Network()
     network.mesh("ann", "bob")
     network.run(1.0)
+    network.send("ann", "bob", data=b"so that he knows what her clock reads")
+    network.run(1.0)
     network.send("bob", "ann", data=b"x")
     (flight,) = network.hold_back(is_from("bob", DATA))
     ann = network.engines["ann"]

@@ -219,8 +219,8 @@ class ProcessBase:
         """Return the smoothed round trip to ``peer``, or -1 where none has been seen."""
         return -1.0
 
-    def learn_round_trip(self, peer: ProcessId, round_trip_s: float) -> None:
-        """Learn what the driver has measured, for time-outs that have no sample yet."""
+    def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
+        """Learn what the driver has measured: the peer is there, and how far away."""
 
     def forget_arrivals(self, peer: ProcessId) -> None:
         """Learn that ``peer`` may have forgotten what arrived there and was not acked."""

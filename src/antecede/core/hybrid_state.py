@@ -103,9 +103,22 @@ class HybridState(ProcessBase):
             return -1.0
         return known.transmit_timer.round_trip_s if known.sent > 0 else known.round_trip_s
 
-    def learn_round_trip(self, peer: ProcessId, round_trip_s: float) -> None:
-        """Learn what the driver has measured, for time-outs that have no sample yet."""
-        self._peer(peer).round_trip_s = round_trip_s
+    def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
+        """Learn what the driver has measured: the peer is there, and how far away.
+
+        Time-outs that had doubled while it was silent are as short again as they should be.
+        """
+        known = self._peer(peer)
+        known.round_trip_s = round_trip_s
+        if known.sent > 0:
+            known.transmit_timer.sample(round_trip_s)
+            if len(known.outstanding) > 0:
+                known.transmit_timer.restart(now)
+                self._timers.file(known.transmit_timer)
+        if known.heard and len(known.missing) > 0:
+            known.request_timer.sample(round_trip_s)
+            known.request_timer.restart(now)
+            self._timers.file(known.request_timer)
 
     def waiting_copies(
         self, limit: int

@@ -261,7 +261,7 @@ class Engine(Group):
             if remote.state == ACTIVE:
                 remote.state = LEFT
         elif self._gate.rtt_s >= 0:
-            self._process.learn_round_trip(remote.id, self._gate.rtt_s)
+            self._process.learn_round_trip(remote.id, self._gate.rtt_s, now)
         if remote.out and not remote.dirty:
             remote.dirty = True
             self._dirty.append(remote)

@@ -168,7 +168,7 @@ class Group:
             tag_of(name),
             incarnation,
             life if life else incarnation,
-            protocol_tag(protocol_name),
+            protocol_tag([protocol_name, *(names if self._fixed else ())]),
             limits,
             seal,
         )

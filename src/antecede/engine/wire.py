@@ -19,6 +19,7 @@ know it yet. A *reading* is the sender's clock in milliseconds, an *echo* the la
 that the sender has seen of the receiver's; what they are for is in docs/removal.md.
 """
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import Final
@@ -73,9 +74,10 @@ def tag_of(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
-def protocol_tag(name: str) -> int:
-    """Return the four bytes that stand for a protocol on the wire."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big")
+def protocol_tag(names: Sequence[str]) -> int:
+    """Return the four bytes for a protocol, and for its members where those are fixed."""
+    words = "\n".join(names).encode()
+    return int.from_bytes(blake2b(words, digest_size=4).digest(), "big")
 
 
 def reading_ms(now: float) -> int:
