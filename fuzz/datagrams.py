@@ -109,7 +109,7 @@ class Victim:
         if kind == DATA:
             body = DATA_PREFIX.pack(reading, reading, 0) + body
         elif kind == HELLO and not body:
-            tag = protocol_tag(self.protocol_name)
+            tag = protocol_tag([self.protocol_name])
             body = HELLO_BODY.pack(reading, 0, incarnation, tag)
         self.feed(head + body)
 

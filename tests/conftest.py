@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-OPTIONAL = ("C compiler", "Chromium", "shared data")
+OPTIONAL = ("C compiler", "Chromium", "shared data", "network namespaces", "uvloop")
 """What the README lists as optional; a skip's reason is `optional: ` and one of these."""
 
 settings.register_profile(

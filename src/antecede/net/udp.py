@@ -21,6 +21,7 @@ __all__ = [
     "is_loopback",
     "parse_address",
     "resolve",
+    "segment_size",
 ]
 
 Address = tuple[str, int]
@@ -210,7 +211,9 @@ class UdpSocket:
         while end < last:
             where, following = datagrams[end]
             length = len(following)
-            if where is not address or length > size or total + length > BUFFER_MAX:
+            if where is not address or not 0 < length <= size:
+                break
+            if total + length > BUFFER_MAX:
                 break
             total += length
             end += 1

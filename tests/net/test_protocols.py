@@ -1,0 +1,85 @@
+"""Every unicast protocol of the registry over real sockets."""
+
+import asyncio
+from random import Random
+
+import pytest
+
+from antecede.core.registry import ProtocolInfo, protocols
+from antecede.errors import ConfigError, LocalError
+from antecede.net import Node
+from antecede.net.proxy import Faults
+from antecede.trace.oracle import Property, judge
+from tests.net.bounds import quick_limits
+from tests.net.running import (
+    History,
+    make_plan,
+    open_network,
+    open_nodes,
+    play,
+    run,
+)
+
+UNICAST = [info for info in protocols() if info.capabilities.unicast]
+OTHERS = [info for info in protocols() if not info.capabilities.unicast]
+
+FAULTS = Faults(loss=0.1, duplicate=0.1, jitter_s=0.01)
+
+
+@pytest.mark.parametrize("info", UNICAST, ids=lambda info: info.name)
+def test_every_unicast_protocol_keeps_its_promise_over_sockets(info: ProtocolInfo) -> None:
+    async def main() -> None:
+        names = ("a", "b", "c")
+        history = History(names)
+        plan = make_plan(names, 12, Random(1), 2 if info.capabilities.multicast else 1)
+        network = open_network(FAULTS, *names, limits=quick_limits(), protocol=info.name)
+        async with network as (_, nodes):
+            random = Random(2)
+            large = info.name != "unordered"
+            await asyncio.gather(
+                *(play(node, plan, history, random, large=large) for node in nodes)
+            )
+            await asyncio.gather(*(node.flush() for node in nodes))
+        verdict = judge(history.events)
+        assert verdict.deliveries == sum(len(t) for sends in plan.values() for t in sends)
+        assert not verdict.broken() & promised(info)
+        assert history.wrong == []
+
+    run(main)
+
+
+def promised(info: ProtocolInfo) -> set[Property]:
+    """Return what a protocol promises; the baselines leave some or all order out."""
+    always = {Property.ONCE, Property.GENUINE, Property.LIVE}
+    if info.capabilities.causal:
+        return always | {Property.CAUSAL, Property.FIFO}
+    return always | {Property.FIFO} if info.name == "fifo" else always
+
+
+@pytest.mark.parametrize("info", OTHERS, ids=lambda info: info.name)
+def test_a_protocol_without_unicast_is_refused(info: ProtocolInfo) -> None:
+    async def main() -> None:
+        with pytest.raises(ConfigError, match=f"{info.name} has no unicast; choose anoth"):
+            await Node("a", protocol=info.name).open()
+
+    run(main)
+
+
+def test_what_a_protocol_cannot_do_is_refused() -> None:
+    async def main() -> None:
+        async with open_nodes("a", "b", "c", protocol="buffer") as (a, _, _):
+            with pytest.raises(LocalError, match="one target"):
+                await a.multicast(["b", "c"], b"x")
+            with pytest.raises(LocalError, match="buffer cannot let go of a peer; use hyb"):
+                await a.remove("b")
+        async with Node("a", protocol="matrix", peers={"b": "127.0.0.1:9"}) as a:
+            with pytest.raises(ConfigError, match="members of matrix are fixed; name c at"):
+                a.add_peer("c", "127.0.0.1:9")
+            await a.close(0)
+        async with open_nodes("a", "b", protocol="unordered") as (a, b):
+            with pytest.raises(LocalError, match="send at most 16"):
+                await a.send("b", b"x" * 90_000)
+            await a.send("b", b"x" * 16_000)
+            assert len((await b.receive()).data) == 16_000
+
+    run(main)

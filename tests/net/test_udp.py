@@ -1,0 +1,99 @@
+"""The socket under a node."""
+
+import select
+import socket
+import struct
+
+import pytest
+
+from antecede.net.udp import SOL_UDP, UDP_GRO, UdpSocket, is_loopback, resolve, segment_size
+
+LOOPBACKS = ["127.0.0.1", "::1"]
+
+
+def receive_all(udp: UdpSocket, count: int) -> list[bytes]:
+    received: list[bytes] = []
+    while len(received) < count:
+        select.select([udp.fileno()], [], [], 30)
+        fresh = udp.receive(1000)
+        assert fresh, "nothing came for long"
+        received += [datagram for datagram, _ in fresh]
+    return received
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+@pytest.mark.parametrize("source", [True, False])
+@pytest.mark.parametrize("target", [True, False])
+def test_datagrams_come_as_they_were_transmitted(
+    host: str, source: bool, target: bool
+) -> None:
+    one = UdpSocket((host, 0), segmentation=source)
+    other = UdpSocket((host, 0), segmentation=target)
+    third = UdpSocket((host, 0), segmentation=target)
+    try:
+        if not source:
+            assert not one.gso
+        sizes = [100] * 70 + [50, 50, 100, 0, 1, 1400, 1400, 700, 1400, 40_000, 40_000]
+        datagrams = [bytes([n % 256]) * size for n, size in enumerate(sizes)]
+        first, second = (resolve(udp.address)[1] for udp in (other, third))
+        mixed = [(first if n % 5 else second, d) for n, d in enumerate(datagrams)]
+        assert one.transmit([(first, d) for d in datagrams]) == len(datagrams)
+        assert receive_all(other, len(datagrams)) == datagrams
+        assert one.transmit(mixed) == len(mixed)
+        for where, udp in ((first, other), (second, third)):
+            own = [d for at, d in mixed if at is where]
+            assert receive_all(udp, len(own)) == own
+    finally:
+        for udp in (one, other, third):
+            udp.close()
+
+
+def test_the_sender_is_told_so_that_it_can_be_answered() -> None:
+    for host in LOOPBACKS:
+        one, other = UdpSocket((host, 0)), UdpSocket((host, 0))
+        try:
+            one.transmit([(resolve(other.address)[1], b"question")])
+            select.select([other.fileno()], [], [], 30)
+            ((_, where),) = other.receive(10)
+            other.transmit([(where, b"answer")])
+            assert receive_all(one, 1) == [b"answer"]
+        finally:
+            one.close()
+            other.close()
+
+
+def test_a_batch_is_bounded_and_the_rest_waits() -> None:
+    one, other = (UdpSocket(("127.0.0.1", 0), segmentation=False) for _ in range(2))
+    try:
+        where = other.address
+        one.transmit([(where, b"%d" % n) for n in range(50)])
+        select.select([other.fileno()], [], [], 30)
+        assert [len(other.receive(20)) for _ in range(4)] == [20, 20, 10, 0]
+    finally:
+        one.close()
+        other.close()
+
+
+def test_what_cannot_be_transmitted_is_lost_and_the_rest_is_not() -> None:
+    one, other = UdpSocket(("127.0.0.1", 0)), UdpSocket(("127.0.0.1", 0))
+    try:
+        where = other.address
+        too_long = bytes(70_000)
+        assert one.transmit([(where, b"1"), (where, too_long), (where, b"2")]) == 2
+        assert receive_all(other, 2) == [b"1", b"2"]
+    finally:
+        one.close()
+        other.close()
+
+
+def test_the_length_of_joined_datagrams_is_read_from_what_the_kernel_says() -> None:
+    said = (SOL_UDP, UDP_GRO, struct.pack("i", 1232))
+    other = (socket.SOL_SOCKET, 1, b"")
+    assert segment_size([other, said]) == 1232
+    assert segment_size([(SOL_UDP, UDP_GRO, struct.pack("H", 7))]) == 7
+    assert segment_size([other]) == segment_size([]) == 0
+
+
+def test_loopback_is_recognised() -> None:
+    assert all(map(is_loopback, (*LOOPBACKS, "127.9.9.9")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "128.0.0.1")))
