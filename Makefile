@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
   --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
+.PHONY: help run test test-interpreted soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
   verification fuzz lock clean
 
 help:  ## list the targets
@@ -43,6 +43,10 @@ test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if pos
 test-interpreted: $(VENV)/tools  ## the core's tests on the same source interpreted, with coverage
 	PYTHONPATH=src $(PYTEST) -m 'not long' tests/core tests/testing tests/test_architecture.py \
 	  --cov=antecede.core --cov-branch --cov-report=term-missing --cov-fail-under=100
+
+soak: $(VENV)/tools  ## kill journaled nodes 50 times, again and again (ROUNDS=10: 5 minutes)
+	PYTHONPATH=src ANTECEDE_SOAK=$(or $(ROUNDS),10) $(BIN)/python -m pytest \
+	  tests/net/test_processes.py -k killed
 
 mutants: $(VENV)/tools  ## list the mutants of the core and what catches each
 	PYTHONPATH=src $(BIN)/python -m tests.mutation
