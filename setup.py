@@ -24,6 +24,7 @@ COMPILED = (
     "src/antecede/check/space.py",
     "src/antecede/check/symmetry.py",
     "src/antecede/engine/[egmrw]*.py",
+    "src/antecede/engine/saved.py",
     "src/antecede/errors.py",
     "src/antecede/sim/agenda.py",
     "src/antecede/sim/churn.py",

@@ -8,7 +8,7 @@ from shutil import copyfile
 import pytest
 
 from antecede.engine import Engine, Limits
-from antecede.engine.group import SavedCopy, SavedPair
+from antecede.engine.saved import SavedCopy, SavedPair
 from antecede.engine.wire import DATA, read_head
 from antecede.net.journal import Journal
 from antecede.trace import Property

@@ -16,7 +16,7 @@ from antecede.core.contract import Delivery, ProcessId
 from antecede.core.encoding import Reader
 from antecede.core.hybrid_basic import HybridBasic
 from antecede.engine.gate import Sealing
-from antecede.engine.group import Group, SavedDelivery
+from antecede.engine.group import Group
 from antecede.engine.limits import Limits
 from antecede.engine.message import (
     FIRST,
@@ -28,6 +28,7 @@ from antecede.engine.message import (
     fragments,
 )
 from antecede.engine.remote import ACTIVE, GONE, LEAVING, LEFT, Remote
+from antecede.engine.saved import SavedDelivery
 from antecede.engine.wire import BYE, DATA, DATA_PREFIX, FAREWELL, HEAD
 from antecede.errors import LocalError, PeerError
 from antecede.trace.recorder import Tally

@@ -6,7 +6,7 @@ take up where it was stopped. docs/removal.md argues why this keeps causal order
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from antecede.core.contract import NEVER, ProcessBase, ProcessId
 from antecede.core.encoding import NUMBER_MAX
@@ -17,101 +17,14 @@ from antecede.core.setting import Setting
 from antecede.engine.gate import READING_S, Accepted, Gate, Sealing
 from antecede.engine.limits import Limits
 from antecede.engine.remote import ACTIVE, GONE, LEAVING, LEFT, Remote
+from antecede.engine.saved import JournalKeeper, SavedCopy, SavedDelivery, SavedPair
 from antecede.engine.wire import BYE, FAREWELL, protocol_tag, tag_of
 from antecede.errors import ConfigError, LocalError
 
-__all__ = ["Group", "JournalKeeper", "SavedCopy", "SavedDelivery", "SavedPair"]
+__all__ = ["Group"]
 
 ITSELF: Final = ProcessId(0)
 """Its own id, where ids mean nothing to others."""
-
-
-class SavedPair:
-    """How far a pair had come, from a journal."""
-
-    __slots__ = (
-        "acked",
-        "delivered",
-        "epoch_in",
-        "epoch_out",
-        "life",
-        "name",
-        "permitted",
-        "sent",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        life: int,
-        epoch_in: int,
-        epoch_out: int,
-        sent: int,
-        acked: int,
-        delivered: int,
-        permitted: int,
-    ) -> None:
-        """Make the record; the names are those of :class:`Remote` and of the core."""
-        self.name = name
-        self.life = life
-        self.epoch_in = epoch_in
-        self.epoch_out = epoch_out
-        self.sent = sent
-        self.acked = acked
-        self.delivered = delivered
-        self.permitted = permitted
-
-
-class SavedCopy:
-    """A copy that was not acked, from a journal."""
-
-    __slots__ = ("number", "payload", "predecessor", "seq", "target")
-
-    def __init__(
-        self, seq: int, number: int, target: str, predecessor: int, payload: bytes
-    ) -> None:
-        """Make the record; ``seq`` is its place among all records."""
-        self.seq = seq
-        self.number = number
-        self.target = target
-        self.predecessor = predecessor
-        self.payload = payload
-
-
-class SavedDelivery:
-    """A delivered message that is not done, or has no permit, from a journal."""
-
-    __slots__ = ("done", "life", "number", "payload", "seq", "source")
-
-    def __init__(
-        self, seq: int, source: str, life: int, number: int, done: bool, payload: bytes
-    ) -> None:
-        """Make the record; ``seq`` is its place among all records."""
-        self.seq = seq
-        self.source = source
-        self.life = life
-        self.number = number
-        self.done = done
-        self.payload = payload
-
-
-class JournalKeeper(Protocol):
-    """What an engine tells a journal: :class:`antecede.net.journal.Journal`."""
-
-    def sent(self, number: int, targets: Sequence[str], payload: bytes) -> None:
-        """Note a message before it is transmitted."""
-
-    def delivered(self, source: str, life: int, number: int, payload: bytes) -> None:
-        """Note a message before it is acked."""
-
-    def pair(self, remote: Remote, numbers: tuple[int, int, int, int]) -> None:
-        """Note how far a pair has come: sent, acked, delivered, permitted."""
-
-    def abandoned(self, target: str) -> None:
-        """Forget the copies to a peer that was let go of."""
-
-    def commit(self) -> None:
-        """Make all of it durable."""
 
 
 class Group:
