@@ -381,6 +381,7 @@ class _Attempt:
             counts=counts,
             violations=tuple(violations),
             reasons=reasons,
+            names=info.names,
             kept_max=max(result.kept_max for result in results),
         )
 

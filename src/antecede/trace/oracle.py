@@ -21,7 +21,7 @@ from the beginning to the end, without joining, leaving or crashing, must.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -68,18 +68,29 @@ class Violation:
 
     def __str__(self) -> str:
         """Say it in one line."""
+        return self.told({})
+
+    def told(self, names: Mapping[int, str]) -> str:
+        """Say it in one line, with the names of processes that have one."""
+
+        def called(message: MessageId) -> str:
+            return f"{names.get(message.source, message.source)}:{message.number}"
+
+        which = self.property.value
+        who = names.get(self.process, f"process {self.process}")
         if self.chain:
-            chain = " -> ".join(str(message) for message in self.chain)
+            chain = " -> ".join(map(called, self.chain))
             return (
-                f"{self.property.value}: process {self.process} delivered {self.message}"
-                f" before {self.chain[0]}, which happened before it: {chain}"
+                f"{which}: {who} delivered {called(self.message)}"
+                f" before {called(self.chain[0])}, which happened before it: {chain}"
             )
         what = {
             Property.ONCE: "twice",
             Property.GENUINE: "though it was never sent to it",
             Property.LIVE: "never",
         }[self.property]
-        return f"{self.property.value}: {self.process} delivered {self.message} {what}"
+        who = names.get(self.process, str(self.process))
+        return f"{which}: {who} delivered {called(self.message)} {what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from antecede.trace.oracle import Property, Violation
@@ -47,6 +47,8 @@ class Report:
     """Some violations of each violated property, the earliest in the run."""
     reasons: tuple[str, ...] = ()
     """Why something is unknown, in a few words each."""
+    names: Mapping[int, str] = field(default_factory=dict, compare=False)
+    """What processes are called, where they have names."""
     kept_max: int = 0
     """The most limits that the walk kept at any time (:mod:`antecede.trace.kernel`)."""
 
@@ -71,7 +73,7 @@ class Report:
             times = f" ({count})" if count else ""
             lines.append(f"  {which.value:8} {self.statuses[which].value}{times}")
         lines += [f"unknown: {reason}" for reason in self.reasons]
-        lines += [str(violation) for violation in self.violations]
+        lines += [violation.told(self.names) for violation in self.violations]
         violated = [which for which in Property if self._is_violated(which)]
         more = sum(self.counts[which] for which in violated) - len(self.violations)
         if more:

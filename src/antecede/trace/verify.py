@@ -89,6 +89,7 @@ def _verify_stream(stream: Stream, trace: Trace, violations_max: int) -> Report:
         counts=counts,
         violations=tuple(violations),
         reasons=reasons,
+        names=trace.info.names,
         kept_max=kept_max,
     )
 
