@@ -11,6 +11,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-interpreted soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
+  bench-ingest \
   verification fuzz lock clean
 
 help:  ## list the targets
@@ -77,6 +78,9 @@ bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, pyzmq and na
 bench-spark: $(VENV)/installed  ## speed of the pipeline, beside Spark and what one would write
 	$(BIN)/python -m bench.spark_verify --events 20000000 --growth
 	$(BIN)/python -m bench.spark_others
+
+bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's own reading
+	$(BIN)/python -m bench.ingest
 
 fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SECONDS=60)
 	PYTHONPATH=src $(BIN)/python -m fuzz $(or $(SECONDS),60)

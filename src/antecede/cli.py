@@ -9,19 +9,26 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import antecede
+from antecede.advise.command import add_parser as add_advise
 from antecede.cli_terminal import (
     EXIT_INTERNAL,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
     ProgressLine,
 )
-from antecede.cli_traces import VIOLATIONS_SHOWN, add_merge, add_study, add_verify
+from antecede.cli_traces import (
+    VIOLATIONS_SHOWN,
+    add_foreign,
+    add_merge,
+    add_study,
+    add_verify,
+)
 from antecede.core.registry import protocols
 from antecede.errors import AntecedeError, ConfigError, InternalError
 from antecede.net.command import add_parser as add_demo
@@ -93,16 +100,31 @@ def _parser() -> argparse.ArgumentParser:
     checking.set_defaults(run=_run_check)
 
     add_verify(commands)
+    add_advise(commands)
     add_merge(commands)
     add_study(commands)
     add_report(commands)
     add_demo(commands)
 
     showing = commands.add_parser("show", help="draw a space-time diagram")
-    showing.add_argument("trace", type=Path, help="a run's directory")
-    showing.add_argument("--around", metavar="SOURCE:NUMBER", help="only near a message")
+    showing.add_argument(
+        "trace",
+        type=Path,
+        nargs="+",
+        help="a run's directory, or a file of another format; several with --together",
+    )
+    near = showing.add_mutually_exclusive_group()
+    near.add_argument(
+        "--around",
+        metavar="SOURCE:NUMBER",
+        help="only near a message; its source by number or name",
+    )
+    near.add_argument(
+        "--violation", type=int, metavar="N", help="only near the N-th that verify names"
+    )
     showing.add_argument("--control", action="store_true", help="control frames, too")
     showing.add_argument("--svg", type=Path, required=True, help="the file to write")
+    add_foreign(showing)
     showing.set_defaults(run=_run_show)
     return parser
 
@@ -357,30 +379,46 @@ def _print_outcome(outcome: Outcome, held: bool, found: list[str]) -> None:
 
 
 def _run_show(options: argparse.Namespace) -> int:
+    from antecede.ingest.command import one_run
     from antecede.trace.diagram import draw
     from antecede.trace.reader import read_trace
     from antecede.trace.verify import verify
 
-    trace = read_trace(options.trace)
-    around = None
-    if options.around is not None:
-        source, colon, number = options.around.partition(":")
-        if not (colon and source.isdigit() and number.isdigit()):
-            raise ConfigError(f"a message is SOURCE:NUMBER, not {options.around!r}")
-        around = MessageId(int(source), int(number))
-    svg = draw(
-        list(trace.events()),
-        around=around,
-        violations=verify(trace).violations,
-        names=trace.info.names,
-        control=options.control,
-    )
+    with one_run(options) as (path, _):
+        trace = read_trace(path)
+        names = trace.info.names
+        violations = verify(trace, violations_max=VIOLATIONS_SHOWN).violations
+        around = None if options.around is None else _message(options.around, names)
+        if options.violation is not None:
+            if not 1 <= options.violation <= len(violations):
+                raise ConfigError(
+                    f"--violation {options.violation}: verify names {len(violations)} here"
+                )
+            violations = violations[options.violation - 1 : options.violation]
+            around = violations[0].message
+        svg = draw(
+            list(trace.events()),
+            around=around,
+            violations=violations,
+            names=names,
+            control=options.control,
+        )
     try:
         options.svg.write_text(svg, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot write {options.svg}: {error.strerror}") from error
     print(f"wrote {options.svg}")
     return EXIT_HELD
+
+
+def _message(text: str, names: Mapping[int, str]) -> MessageId:
+    """Read which message is meant; its source may be a name of a foreign trace."""
+    source, colon, number = text.rpartition(":")
+    numbers = {name: process for process, name in names.items()}
+    process = numbers.get(source, int(source) if source.isdecimal() else None)
+    if not colon or process is None or not number.isdecimal():
+        raise ConfigError(f"a message is SOURCE:NUMBER, not {text!r}")
+    return MessageId(process, int(number))
 
 
 class _Progress(ProgressLine):

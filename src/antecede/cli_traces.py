@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     # Argparse gives what it returns no public name, nor is it generic when the code runs.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["VIOLATIONS_SHOWN", "add_foreign", "add_merge", "add_study", "add_verify"]
+__all__ = [
+    "VIOLATIONS_SHOWN",
+    "add_foreign",
+    "add_merge",
+    "add_session",
+    "add_study",
+    "add_verify",
+    "check_cores",
+]
 
 VIOLATIONS_SHOWN = 10
 """More of them would hide the first."""
@@ -48,7 +56,7 @@ def add_verify(commands: "Commands") -> None:
         default="auto",
         help="whether to use Spark; default: for many events, if it is installed",
     )
-    _add_session(parser)
+    add_session(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_foreign(parser)
     parser.set_defaults(run=_run_verify)
@@ -106,19 +114,21 @@ def add_study(commands: "Commands") -> None:
     running.add_argument(
         "--no-report", action="store_true", help="leave the page to `antecede report`"
     )
-    _add_session(running)
+    add_session(running)
     running.add_argument("--json", action="store_true", help="print JSON")
     running.set_defaults(
         run=_run_study, interrupted="interrupted; give the same command again to go on"
     )
 
 
-def _add_session(parser: argparse.ArgumentParser) -> None:
+def add_session(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which Spark to use."""
     parser.add_argument("--master", help="a Spark master's URL; default: local Spark")
     parser.add_argument("--cores", type=int, help="cores of local Spark; default: all")
 
 
-def _check_cores(options: argparse.Namespace) -> None:
+def check_cores(options: argparse.Namespace) -> None:
+    """Raise ConfigError if there cannot be so many cores."""
     if options.cores is not None and options.cores < 1:
         raise ConfigError(f"--cores must be at least 1, got {options.cores}")
 
@@ -127,7 +137,7 @@ def _run_verify(options: argparse.Namespace) -> int:
     from antecede.pipeline.verify_traces import find_runs, verify_traces
     from antecede.trace.live_reader import are_nodes_of_one_run
 
-    _check_cores(options)
+    check_cores(options)
     if options.violations < 0:
         raise ConfigError(f"--violations must be at least 0, got {options.violations}")
     if options.master is not None and options.spark == "off":
@@ -207,7 +217,7 @@ def _run_study(options: argparse.Namespace) -> int:
     from antecede.pipeline.session import open_session
     from antecede.pipeline.study import load_study
 
-    _check_cores(options)
+    check_cores(options)
     study = load_study(options.study, options.profile)
     directory = options.out if options.out is not None else Path(options.study).stem
     directory = Path(directory)

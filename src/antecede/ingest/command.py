@@ -1,8 +1,9 @@
-"""What ``antecede verify`` does with files of other formats than our own."""
+"""What commands do with files of other formats than our own."""
 
 import argparse
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -10,9 +11,10 @@ from antecede.errors import ConfigError
 from antecede.ingest.conversion import Ingested, ingest
 from antecede.ingest.judging import ForeignReport
 from antecede.ingest.records import Options
+from antecede.pipeline.verify_traces import find_runs
 from antecede.trace.report import Report
 
-__all__ = ["ForeignFiles", "options_of"]
+__all__ = ["ForeignFiles", "one_run", "options_of"]
 
 
 def options_of(arguments: argparse.Namespace) -> Options:
@@ -129,3 +131,30 @@ class ForeignFiles:
             assert self._temporary is not None
             return Path(self._temporary.name) / str(place)
         return self._out if groups == 1 else self._out / f"{place:03}-{paths[0].name}"
+
+
+@contextmanager
+def one_run(
+    arguments: argparse.Namespace, show: Callable[[str], None] | None = None
+) -> Iterator[tuple[Path, str]]:
+    """Yield the directory of the one run that the command line names, and its name.
+
+    The trace of foreign files is there until the block ends; ``--out`` is the command's.
+
+    Raises:
+        ConfigError: There are several runs, or a file cannot be read.
+    """
+    paths: list[Path] = arguments.trace
+    files = [path for path in paths if path.is_file()]
+    name = ", ".join(str(path) for path in paths)
+    if len(paths) > 1 and not (arguments.together and len(files) == len(paths)):
+        raise ConfigError("give one run: one directory or file, or files with --together")
+    own = argparse.Namespace(**{**vars(arguments), "out": None})
+    with ForeignFiles(own, show) as foreign:
+        runs = foreign.take([files]) if files else find_runs(paths)
+        if len(runs) > 1:
+            kept = "; `antecede verify --out DIR` keeps each as one" if files else ""
+            raise ConfigError(
+                f"{name} holds {len(runs)} runs; give the directory of one{kept}"
+            )
+        yield runs[0], name

@@ -69,6 +69,18 @@ class Program(Workload):
         """Whether its messages go to all members."""
         return self._broadcast
 
+    @property
+    def sends(self) -> list[list[ProgramSend]]:
+        """The sends of each process, in its order; they are not to be changed."""
+        return self._sends
+
+    def fresh(self) -> "Program":
+        """Return the same program, not begun, without checking it once more."""
+        program = Program(self.processes, [])
+        program._sends = self._sends
+        program._broadcast = self._broadcast
+        return program
+
     def start(self, process: int) -> list[Sending]:
         """Return the first send, unless it waits for something."""
         return self._next(process)
