@@ -17,6 +17,7 @@ from antecede.net.node import Node
 __all__ = ["Actor", "main", "read_line", "run", "say"]
 
 REPORT_S = 0.2
+ANSWER_S = 0.01
 ANSWER_SHARE = 0.5
 MULTICAST_SHARE = 0.2
 
@@ -43,6 +44,7 @@ class Actor:
         self._messages = messages
         self._gap_s = gap_s
         self._random = random.Random(seed)
+        self._answering = False
         self._multicast = node.engine.info.capabilities.multicast
 
     async def send(self) -> None:
@@ -59,9 +61,16 @@ class Actor:
     async def listen(self) -> None:
         """Take what comes, and pass half of it on: that is what makes chains."""
         async for message in self._node:
+            self._answering = True
             if b"says" in message.data and self._random.random() < ANSWER_SHARE:
                 whom = self._random.choice(self._node.peers)
                 await self._node.send(whom, b"heard " + message.data[-20:])
+            self._answering = False
+
+    async def answer_all(self) -> None:
+        """Wait until everything that has come is answered."""
+        while self._answering or self._node.stats().inbox:
+            await asyncio.sleep(ANSWER_S)
 
     async def report(self) -> None:
         """Tell the parent how it stands, again and again."""
@@ -104,6 +113,7 @@ async def run(task: dict[str, Any]) -> None:
         await node.flush()
         actor.tell("sent")
         await read_line()  # The others have sent everything, too.
+        await actor.answer_all()
         await node.flush()
         reporter.cancel()
         actor.tell("flushed")
