@@ -106,6 +106,19 @@ def test_a_peer_that_is_back_is_not_kept_waiting() -> None:
     assert waiting.next_timer() == pytest.approx(cluster.now + 0.3)
 
 
+def test_a_backlog_is_counted_in_copies_and_in_bytes_until_it_is_acked() -> None:
+    cluster = Cluster("hybrid", processes=2)
+    process = cluster.processes[0]
+    assert (process.backlog(B), process.backlog_bytes(B)) == (0, 0)
+    cluster.send(0, [1], b"four")
+    cluster.send(0, [1], b"eleven more")
+    assert (process.backlog(B), process.backlog_bytes(B)) == (2, 15)
+    cluster.settle()
+    assert (process.backlog(B), process.backlog_bytes(B)) == (0, 0)
+    process.learn_round_trip(B, 0.1, cluster.now)  # Nothing waits, so nothing is timed.
+    assert process.next_timer() is None
+
+
 def test_numbers_tell_how_far_a_pair_has_come() -> None:
     cluster = Cluster("hybrid-basic", processes=2)
     cluster.send(0, [1], b"")
