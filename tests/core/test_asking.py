@@ -109,6 +109,7 @@ def test_a_peer_that_is_back_is_not_kept_waiting() -> None:
 def test_a_backlog_is_counted_in_copies_and_in_bytes_until_it_is_acked() -> None:
     cluster = Cluster("hybrid", processes=2)
     process = cluster.processes[0]
+    assert isinstance(process, HybridState)
     assert (process.backlog(B), process.backlog_bytes(B)) == (0, 0)
     cluster.send(0, [1], b"four")
     cluster.send(0, [1], b"eleven more")
