@@ -12,7 +12,7 @@ from antecede.core.frames import Message as MessageFrame
 from antecede.engine import Engine, Limits
 from antecede.engine.gate import Sealing
 from antecede.engine.remote import REPLAY_WINDOW, Cipher, Remote
-from antecede.engine.seal import TAG_BYTES, Seal
+from antecede.engine.seal import Seal
 from antecede.engine.wire import (
     BYE,
     DATA,
@@ -20,6 +20,7 @@ from antecede.engine.wire import (
     FAREWELL,
     HEAD,
     HELLO,
+    TAG_BYTES,
     VERSION,
     WELCOME,
     read_head,

@@ -29,13 +29,12 @@ from antecede.engine.message import (
 )
 from antecede.engine.remote import ACTIVE, GONE, LEAVING, LEFT, Remote
 from antecede.engine.saved import SavedDelivery
-from antecede.engine.wire import BYE, DATA, DATA_PREFIX, FAREWELL, HEAD
+from antecede.engine.wire import BYE, DATA, DATA_PREFIX, FAREWELL, HEAD, TAG_BYTES
 from antecede.errors import LocalError, PeerError
 from antecede.trace.recorder import Tally
 
 __all__ = ["Engine", "EngineStats"]
 
-SEAL_BYTES: Final = 16
 METADATA_MAX: Final = 40
 """The most bytes around a payload in a datagram, where they do not grow with the group."""
 FLUSH_FRAMES: Final = 256
@@ -124,7 +123,7 @@ class Engine(Group):
         self._itself = Remote(name, 0, self._process.id, None)  # Holds parts.
         self._tally = tally
         self._clock_offset = wall_offset
-        sealed = SEAL_BYTES if seal is not None else 0
+        sealed = TAG_BYTES if seal is not None else 0
         self._body_max = bounds.datagram - HEAD.size - sealed
         self._room = self._body_max - DATA_PREFIX.size - METADATA_MAX
         self.full = False
@@ -170,22 +169,14 @@ class Engine(Group):
         remote = self._remotes.get(target) if isinstance(target, str) else None
         if remote is None or remote.state != ACTIVE or self._journal is not None:
             return 0
-        process = self._process
         limits = self._limits
         if (
-            process.backlog(remote.id) >= limits.window
-            or process.backlog_bytes(remote.id) >= limits.window_bytes
-            or process.retained() >= limits.retained
+            not self._is_open(remote)
+            or self._process.retained() >= limits.retained
             or len(data) > limits.message
         ):
             return 0
-        number = process.send([remote.id], WHOLE_PREFIX + data, now)
-        self.sent += 1
-        if self._tally is not None:
-            when = now + self._clock_offset
-            self._tally.sent(process.id, number, [remote.id], when)
-        self._collect(now)
-        return number
+        return self._send([remote.id], WHOLE_PREFIX + data, now)
 
     @property
     def has_output(self) -> bool:
@@ -215,6 +206,16 @@ class Engine(Group):
                 raise LocalError(
                     f"{name} is not a peer of {self._gate.name}; call add_peer first"
                 )
+        return self._send(ids, payload, now, targets)
+
+    def _send(
+        self,
+        ids: list[ProcessId],
+        payload: bytes,
+        now: float,
+        targets: Sequence[str] = (),
+    ) -> int:
+        """Send a payload; the names are for the journal."""
         number = self._process.send(ids, payload, now)
         self.sent += 1
         if self._journal is not None:
@@ -263,7 +264,12 @@ class Engine(Group):
                 remote.state = LEFT
         elif self._gate.rtt_s >= 0:
             self._process.learn_round_trip(remote.id, self._gate.rtt_s, now)
-        if remote.out and not remote.dirty:
+        if remote.out:
+            self._mark(remote)
+
+    def _mark(self, remote: Remote) -> None:
+        """See to it that the next flush looks at a peer."""
+        if not remote.dirty:
             remote.dirty = True
             self._dirty.append(remote)
 
@@ -320,9 +326,7 @@ class Engine(Group):
                 tally.transmitted(process.id, transmit, now + self._clock_offset)
             remote.queue(transmit.frame)
             self.queued += 1
-            if not remote.dirty:
-                remote.dirty = True
-                self._dirty.append(remote)
+            self._mark(remote)
         for delivery in process.messages_to_deliver():
             self._deliver(delivery, now)
 

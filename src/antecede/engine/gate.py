@@ -262,14 +262,27 @@ class Gate:
         now: float,
     ) -> Accepted | None:
         """Let a peer that speaks with one that we were before learn better."""
-        if self._seal is not None:
-            cipher = self._seal.cipher(remote.name, incarnation, self.name, receiver)
-            try:
-                self._seal.open(cipher, packet, datagram)
-            except PeerError:
-                return self._drop("seal")
+        if self._body(remote, incarnation, receiver, packet, datagram) is None:
+            return self._drop("seal")
         self.want_hello(remote, now)
         return self._drop("incarnation")
+
+    def _body(
+        self,
+        remote: Remote,
+        incarnation: int,
+        receiver: int,
+        packet: int,
+        datagram: bytes,
+    ) -> bytes | None:
+        """Open a datagram whose cipher is needed once; return None if it does not open."""
+        if self._seal is None:
+            return datagram[HEAD.size :]
+        cipher = self._seal.cipher(remote.name, incarnation, self.name, receiver)
+        try:
+            return self._seal.open(cipher, packet, datagram)
+        except PeerError:
+            return None
 
     def _judge_hello(
         self,
@@ -281,13 +294,9 @@ class Gate:
         address: object,
         now: float,
     ) -> Accepted | None:
-        body = datagram[HEAD.size :]
-        if self._seal is not None:
-            cipher = self._seal.cipher(remote.name, incarnation, self.name, 0)
-            try:
-                body = self._seal.open(cipher, packet, datagram)
-            except PeerError:
-                return self._drop("seal")
+        body = self._body(remote, incarnation, 0, packet, datagram)
+        if body is None:
+            return self._drop("seal")
         if receiver != 0 or len(body) != HELLO_BODY.size:
             return self._drop("malformed")
         reading, _, life, protocol = HELLO_BODY.unpack(body)

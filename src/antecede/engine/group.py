@@ -298,22 +298,22 @@ class Group:
 
         Those of a peer that goes are: posting to it is refused, which nobody waits for.
         """
-        limits = self._limits
-        process = self._process
-        if process.retained() >= limits.retained:
+        if self._process.retained() >= self._limits.retained:
             return False
         for name in targets:
             remote = self._remotes.get(name)
-            if (
-                remote is not None
-                and remote.state == ACTIVE
-                and (
-                    process.backlog(remote.id) >= limits.window
-                    or process.backlog_bytes(remote.id) >= limits.window_bytes
-                )
-            ):
+            if remote is not None and remote.state == ACTIVE and not self._is_open(remote):
                 return False
         return True
+
+    def _is_open(self, remote: Remote) -> bool:
+        """Tell whether a peer's window is open."""
+        process = self._process
+        limits = self._limits
+        return (
+            process.backlog(remote.id) < limits.window
+            and process.backlog_bytes(remote.id) < limits.window_bytes
+        )
 
     def is_lone(self, targets: Sequence[str]) -> bool:
         """Tell whether the one copy that was just sent is the only one for its target."""

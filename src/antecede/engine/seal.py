@@ -23,12 +23,10 @@ from antecede.engine.remote import Cipher
 from antecede.engine.wire import HEAD
 from antecede.errors import ConfigError, PeerError
 
-__all__ = ["KEY_BYTES", "TAG_BYTES", "Seal"]
+__all__ = ["KEY_BYTES", "Seal"]
 
 KEY_BYTES: Final = 32
 """The length of a group key."""
-TAG_BYTES: Final = 16
-"""What sealing adds to a datagram."""
 NONCE_BYTES: Final = 12
 CONTEXT: Final = b"antecede datagram 1"
 

@@ -35,6 +35,7 @@ __all__ = [
     "HELLO",
     "HELLO_BODY",
     "KINDS",
+    "TAG_BYTES",
     "VERSION",
     "WELCOME",
     "WELCOME_BODY",
@@ -65,6 +66,8 @@ WELCOME_BODY: Final = Struct(">IIHQI")
 DATA_PREFIX: Final = Struct(">IIH")
 """A BYE and a FAREWELL have this and nothing else."""
 
+TAG_BYTES: Final = 16
+"""What sealing adds to a datagram."""
 READINGS: Final = 1 << 32
 """Clock readings are counted modulo this: 49 days."""
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.ingest.draft import DELIVER, LOCAL, NONE, SEND, Draft, skew_of
-from antecede.ingest.findings import PLACES_KEPT, Collector, Findings, Place
+from antecede.ingest.findings import PLACES_KEPT, Findings, Place
 from antecede.ingest.ordering import UNSURE, unsure_events
+from antecede.ingest.record_log import RecordLog
 from antecede.ingest.records import MESSAGES
 from antecede.trace.slots import Ints, Longs
 from antecede.trace.stream import Bools
@@ -21,48 +22,10 @@ __all__ = ["PairLog", "draft_pairs"]
 ASSUMED = "each process's own timestamps order its events"
 
 
-class PairLog:
+class PairLog(RecordLog):
     """The messages of one run; add the records of all its files, then draft it."""
 
-    records: int
-    """How many records there were."""
-
-    def __init__(self, format_name: str) -> None:
-        """Start with no messages."""
-        self.format_name = format_name
-        self.records = 0
-        self.files: list[str] = []
-        self.holes = Collector()
-        self._unread = 0
-        self._file_of: list[int] = []
-        self._batches: list[pa.RecordBatch] = []
-
-    def add(self, file: str, batch: pa.RecordBatch) -> None:
-        """Take in records of :data:`antecede.ingest.records.MESSAGES` of a file."""
-        if not self.files or self.files[-1] != file:
-            self.files.append(file)
-        self.records += batch.num_rows
-        problem = batch.column("problem")
-        if problem.null_count < len(problem):
-            bad = batch.filter(pc.is_valid(problem))
-            self._unread += bad.num_rows
-            lines, reasons = (bad.column(name).to_pylist() for name in ("line", "problem"))
-            for line, why in zip(lines, reasons, strict=True):
-                self.holes.add(f"unread: {why}", Place(file, line))
-            batch = batch.filter(pc.is_null(problem))
-        self._batches.append(batch)
-        self._file_of.append(len(self.files) - 1)
-
-    @property
-    def read(self) -> int:
-        """How many records could be read."""
-        return self.records - self._unread
-
-    def table(self) -> tuple[pa.Table, Ints]:
-        """Return all records that were read, and of each its file."""
-        table = pa.Table.from_batches(self._batches, MESSAGES).combine_chunks()
-        sizes = [batch.num_rows for batch in self._batches]
-        return table, np.repeat(np.array(self._file_of, np.int32), sizes)
+    schema = MESSAGES
 
 
 def draft_pairs(log: PairLog) -> tuple[Draft, Findings]:

@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from antecede.ingest.draft import DELIVER, LOCAL, NONE, SEND, Draft, skew_of
-from antecede.ingest.findings import Collector, Findings, Place
+from antecede.ingest.findings import Collector, Findings
 from antecede.ingest.ordering import UNSURE, unsure_events
+from antecede.ingest.record_log import RecordLog
 from antecede.ingest.records import SPANS
 from antecede.ingest.span_parents import (
     CLIENT,
@@ -37,7 +37,7 @@ from antecede.ingest.span_parents import (
     note_spans,
     resolve,
 )
-from antecede.trace.slots import Ints, Longs
+from antecede.trace.slots import Longs
 from antecede.trace.stream import Bools
 
 __all__ = ["SpanLog", "draft_spans"]
@@ -55,52 +55,14 @@ BY_CHANCE = 0.01
 those in microseconds, one in a thousand is."""
 
 
-class SpanLog:
+UNUSED = ("problem", "run", "name")
+"""What a span says that no message needs."""
+
+
+class SpanLog(RecordLog):
     """The spans of one run; add the records of all its files, then draft it."""
 
-    records: int
-    """How many records there were."""
-
-    def __init__(self, format_name: str) -> None:
-        """Start with no spans."""
-        self.format_name = format_name
-        self.records = 0
-        self.files: list[str] = []
-        self.holes = Collector()
-        self._unread = 0
-        self._batches: list[pa.RecordBatch] = []
-        self._file_of: list[int] = []
-
-    def add(self, file: str, batch: pa.RecordBatch) -> None:
-        """Take in records of :data:`antecede.ingest.records.SPANS` of a file."""
-        if not self.files or self.files[-1] != file:
-            self.files.append(file)
-        self.records += batch.num_rows
-        problem = batch.column("problem")
-        if problem.null_count < len(problem):
-            bad = batch.filter(pc.is_valid(problem))
-            self._unread += bad.num_rows
-            for line, why, process in zip(
-                *(bad.column(name).to_pylist() for name in ("line", "problem", "process")),
-                strict=True,
-            ):
-                self.holes.add(f"unread: {why}", Place(file, line, process))
-            batch = batch.filter(pc.is_null(problem))
-        self._batches.append(batch.drop_columns(["problem", "run", "name"]))
-        self._file_of.append(len(self.files) - 1)
-
-    @property
-    def read(self) -> int:
-        """How many records could be read."""
-        return self.records - self._unread
-
-    def table(self) -> tuple[pa.Table, Ints]:
-        """Return all spans that were read, and of each its file."""
-        names = [n for n in SPANS.names if n not in ("problem", "run", "name")]
-        schema = pa.schema([SPANS.field(name) for name in names])
-        table = pa.Table.from_batches(self._batches, schema).combine_chunks()
-        sizes = [batch.num_rows for batch in self._batches]
-        return table, np.repeat(np.array(self._file_of, np.int32), sizes)
+    schema = pa.schema([field for field in SPANS if field.name not in UNUSED])
 
 
 class _Calls(NamedTuple):
