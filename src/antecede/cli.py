@@ -157,6 +157,7 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a network that loses nothing, and no link layer to make it so",
     )
+    add("first_timeout_s", float, "seconds until what is lost first is transmitted again")
     add("overlay", str, "links of flood and preventive: ring, random:degree=5, spray")
     add("sample", str, "what to note of the processes beside their events, for --out")
     add("seed", int, "the same seed gives the same run")

@@ -12,7 +12,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from antecede.core.contract import ProcessBase, ProcessId
+from antecede.core.hybrid import Hybrid
+from antecede.core.link import Linked
+from antecede.core.plain import Plain
 from antecede.core.retransmission import (
+    Experience,
     RetransmissionPolicy,
     RetransmissionTimer,
     TimerQueue,
@@ -21,7 +26,7 @@ from antecede.errors import ConfigError
 
 
 def timer_with(*round_trips: float, policy: RetransmissionPolicy) -> RetransmissionTimer:
-    timer = RetransmissionTimer(policy, 1)
+    timer = RetransmissionTimer(Experience(policy), 1)
     for round_trip in round_trips:
         timer.sample(round_trip)
     timer.restart(0.0)
@@ -62,7 +67,7 @@ def test_a_policy_may_have_all_limits_equal() -> None:
 
 
 def test_the_default_first_time_out_is_a_second() -> None:
-    timer = RetransmissionTimer(RetransmissionPolicy(), 4)
+    timer = RetransmissionTimer(Experience(RetransmissionPolicy()), 4)
     assert (timer.owner, timer.deadline, timer.timeout_s) == (4, inf, 1.0)
     timer.restart(10.0)
     assert (timer.deadline, timer.timeout_s) == (11.0, 1.0)
@@ -97,7 +102,7 @@ def test_later_samples_are_smoothed(
 
 
 def test_a_sample_moves_no_deadline_before_the_next_restart() -> None:
-    timer = RetransmissionTimer(WIDE, 1)
+    timer = RetransmissionTimer(Experience(WIDE), 1)
     timer.restart(2.0)
     timer.sample(0.5)
     assert (timer.deadline, timer.timeout_s) == (3.0, 1.5)
@@ -107,7 +112,7 @@ def test_a_sample_moves_no_deadline_before_the_next_restart() -> None:
 
 def test_each_expiry_doubles_up_to_the_ceiling() -> None:
     policy = RetransmissionPolicy(minimum_s=0.5, initial_s=1.0, maximum_s=5.0)
-    timer = RetransmissionTimer(policy, 1)
+    timer = RetransmissionTimer(Experience(policy), 1)
     timer.restart(0.0)
     deadlines = [timer.deadline]
     for _ in range(4):
@@ -117,7 +122,7 @@ def test_each_expiry_doubles_up_to_the_ceiling() -> None:
 
 
 def test_a_late_expiry_counts_from_when_it_was_noticed() -> None:
-    timer = RetransmissionTimer(WIDE, 1)
+    timer = RetransmissionTimer(Experience(WIDE), 1)
     timer.restart(0.0)
     timer.expire(10.0)
     assert timer.deadline == 12.0
@@ -137,7 +142,7 @@ def test_a_doubled_time_out_stays_until_there_is_a_sample() -> None:
 
 
 def test_a_deadline_is_later_than_now_even_where_adding_changes_nothing() -> None:
-    timer = RetransmissionTimer(RetransmissionPolicy(), 1)
+    timer = RetransmissionTimer(Experience(RetransmissionPolicy()), 1)
     now = 1.7e18
     assert now + timer.timeout_s == now
     timer.restart(now)
@@ -170,7 +175,7 @@ def test_a_stopped_timer_waits_for_nothing_and_can_start_again() -> None:
 )
 def test_the_time_out_never_leaves_the_limits(actions: list[tuple[str, float]]) -> None:
     policy = RetransmissionPolicy(minimum_s=0.125, initial_s=1.0, maximum_s=8.0)
-    timer = RetransmissionTimer(policy, 1)
+    timer = RetransmissionTimer(Experience(policy), 1)
     for action, value in actions:
         if action == "sample":
             timer.sample(value)
@@ -186,7 +191,7 @@ def test_the_time_out_never_leaves_the_limits(actions: list[tuple[str, float]]) 
 def filed(queue: TimerQueue, owner: int, initial_s: float) -> RetransmissionTimer:
     """Start a timer at time 0 and file it."""
     policy = RetransmissionPolicy(minimum_s=0.25, initial_s=initial_s, maximum_s=64.0)
-    timer = RetransmissionTimer(policy, owner)
+    timer = RetransmissionTimer(Experience(policy), owner)
     timer.restart(0.0)
     queue.file(timer)
     return timer
@@ -200,7 +205,7 @@ def test_an_empty_queue_has_nothing_due() -> None:
 
 def test_a_stopped_timer_is_not_found_even_if_filed() -> None:
     queue = TimerQueue()
-    timer = RetransmissionTimer(WIDE, 1)
+    timer = RetransmissionTimer(Experience(WIDE), 1)
     queue.file(timer)
     assert queue.next_deadline() is None
 
@@ -259,7 +264,7 @@ def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
     # of 5000 entries, each a tuple with a float of its own, would be 400 000 bytes.
     queue = TimerQueue()
     policy = RetransmissionPolicy(minimum_s=1.0, initial_s=1.0, maximum_s=64.0)
-    timer = RetransmissionTimer(policy, 1)
+    timer = RetransmissionTimer(Experience(policy), 1)
     tracemalloc.start()
     try:
         for now in range(5000):
@@ -276,6 +281,72 @@ def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
     assert held < 64_000
 
 
+def test_a_pair_without_a_sample_begins_where_the_slowest_other_pair_is() -> None:
+    experience = Experience(WIDE)
+    near = RetransmissionTimer(experience, 1)
+    far = RetransmissionTimer(experience, 2)
+    new = RetransmissionTimer(experience, 3)
+    near.sample(0.125)
+    assert new.timeout_s == 0.375  # At once, although it was made before.
+    far.sample(0.25)
+    assert (near.timeout_s, new.timeout_s) == (0.375, 0.75)
+    new.restart(1.0)
+    assert new.deadline == 1.75
+
+
+def test_experience_rises_at_once_and_falls_by_a_sixty_fourth() -> None:
+    experience = Experience(WIDE)
+    experience.learn(0.25)
+    assert experience.first_s == 0.25
+    experience.learn(0.75)
+    assert experience.first_s == 0.75
+    experience.learn(0.25)
+    assert experience.first_s == 0.75 - 0.5 / 64
+
+
+def test_experience_is_never_worse_than_none() -> None:
+    experience = Experience(RetransmissionPolicy(initial_s=0.5, maximum_s=60.0))
+    experience.learn(40.0)
+    assert experience.first_s == 0.5
+
+
+def test_an_expiry_doubles_what_experience_told_and_its_own_sample_ends_that() -> None:
+    experience = Experience(WIDE)
+    experience.learn(0.25)
+    timer = RetransmissionTimer(experience, 1)
+    timer.restart(0.0)
+    timer.expire(0.25)
+    assert (timer.timeout_s, timer.deadline) == (0.5, 0.75)
+    experience.learn(0.125)
+    assert timer.timeout_s == 0.5
+    timer.sample(0.03125)
+    assert timer.timeout_s == 0.09375
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_process_repeats_the_first_frame_to_a_peer_by_what_another_has_taught(
+    linked: bool,
+) -> None:
+    def process(id: int) -> ProcessBase:
+        if linked:
+            return Linked(Plain(ProcessId(id)), fifo=True)
+        return Hybrid(ProcessId(id))
+
+    sender, near = process(0), process(1)
+    sender.send([ProcessId(1)], b"one", 0.0)
+    (first,) = sender.frames_to_transmit()
+    near.receive(ProcessId(0), first.frame, 0.0625)
+    (ack,) = near.frames_to_transmit()
+    sender.receive(ProcessId(1), ack.frame, 0.125)
+    sender.frames_to_transmit()
+    sender.send([ProcessId(2)], b"two", 8.0)
+    sender.frames_to_transmit()
+    assert sender.next_timer() == 8.375  # Three round trips, and no second.
+    sender.handle_timer(8.375)
+    (again,) = sender.frames_to_transmit()
+    assert (again.target, again.repeat) == (2, True)
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Several timers in a queue, beside a look at every one of them."""
 
@@ -285,7 +356,9 @@ class QueueMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.timers = [
             RetransmissionTimer(
-                RetransmissionPolicy(minimum_s=0.5, initial_s=initial, maximum_s=16.0),
+                Experience(
+                    RetransmissionPolicy(minimum_s=0.5, initial_s=initial, maximum_s=16.0)
+                ),
                 owner,
             )
             for owner, initial in enumerate([1.0, 1.0, 4.0, 16.0])

@@ -130,6 +130,30 @@ def test_the_command_of_a_scenario_names_what_is_not_the_default() -> None:
     )
 
 
+def test_the_first_time_out_is_how_long_the_first_loss_costs() -> None:
+    def until_the_end(first_timeout_s: float) -> float:
+        scenario = Scenario(
+            processes=2,
+            messages=1,
+            delay="0.001",
+            loss=0.5,
+            first_timeout_s=first_timeout_s,
+        )
+        assert f"--first-timeout {first_timeout_s}" in scenario.command()
+        run = simulate(scenario)
+        assert run.verdict.held
+        return max(event.time for event in run.history)
+
+    # Whatever is lost is the same in both, and every wait is twice as long as the last.
+    assert until_the_end(2.0) > 10 * until_the_end(0.002)
+
+
+@pytest.mark.parametrize("first_timeout_s", [0.0, -1.0, inf])
+def test_a_first_time_out_of_no_or_all_time_is_refused(first_timeout_s: float) -> None:
+    with pytest.raises(ConfigError, match="retransmission"):
+        simulate(Scenario(first_timeout_s=first_timeout_s))
+
+
 def test_an_unknown_protocol_is_refused() -> None:
     with pytest.raises(ConfigError, match="unknown protocol"):
         simulate(Scenario(protocol="nope"))

@@ -19,6 +19,7 @@ from antecede.check.snapshot import snapshot
 from antecede.core.contract import NEVER, Process, ProcessBase, ProcessId
 from antecede.core.encoding import Frame
 from antecede.core.retransmission import (
+    Experience,
     RetransmissionPolicy,
     RetransmissionTimer,
     TimerQueue,
@@ -202,7 +203,9 @@ class Model:
         """
         self._make = make
         self._without: tuple[type, ...] = (
-            () if timers else (TimerQueue, RetransmissionTimer, RetransmissionPolicy)
+            ()
+            if timers
+            else (TimerQueue, RetransmissionTimer, RetransmissionPolicy, Experience)
         )
         self._ordered = ordered
         self.broadcast = broadcast

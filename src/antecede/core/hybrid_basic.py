@@ -66,7 +66,7 @@ class HybridBasic(HybridState):
                 continue
             peer = self._peer(target)
             if peer.sent == 0:
-                peer.begin_to_send(self._policy)
+                peer.begin_to_send(self._ack_experience)
             if peer.sent < number:  # Else it is named twice.
                 self._buffer.add(Copy(peer, number, peer.sent, depends, data))
                 peer.sent = number

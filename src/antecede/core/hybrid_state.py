@@ -16,7 +16,7 @@ from antecede.core.contract import (
     check_now,
 )
 from antecede.core.pair import Copy, MissingPermit, Peer
-from antecede.core.retransmission import RetransmissionPolicy, TimerQueue
+from antecede.core.retransmission import Experience, RetransmissionPolicy, TimerQueue
 from antecede.core.sliding import SlidingArray, SlidingMap
 
 __all__ = ["HybridState"]
@@ -28,13 +28,14 @@ class HybridState(ProcessBase):
     """The state of a process of hybrid buffering."""
 
     __slots__ = (
+        "_ack_experience",
         "_buffer",
         "_clock",
         "_early_max",
         "_granting",
         "_peers",
+        "_permit_experience",
         "_permits",
-        "_policy",
         "_timers",
         "_unacked",
         "_unacked_other",
@@ -54,7 +55,9 @@ class HybridState(ProcessBase):
         """
         super().__init__(id)
         self._early_max = early_max
-        self._policy = policy if policy is not None else RetransmissionPolicy()
+        limits = policy if policy is not None else RetransmissionPolicy()
+        self._ack_experience = Experience(limits)
+        self._permit_experience = Experience(limits)
         self._timers = TimerQueue()
         self._peers: dict[ProcessId, Peer] = {}
         self._clock = 0  # ck: the number of the last message sent.
@@ -268,12 +271,12 @@ class HybridState(ProcessBase):
         for whom, sent, delivered, permitted in pairs:
             peer = self._peer(whom)
             if sent > 0:
-                peer.begin_to_send(self._policy)
+                peer.begin_to_send(self._ack_experience)
             peer.sent = sent
             peer.released = clock  # It may ask for permits from before an abandonment.
             peer.acked = sent
             if delivered > 0 or permitted > 0:
-                peer.begin_to_hear(self._policy)
+                peer.begin_to_hear(self._permit_experience)
             peer.delivered = delivered
             peer.permitted = permitted
         for whom, number in missing:
@@ -310,7 +313,7 @@ class HybridState(ProcessBase):
     def _peer_heard(self, id: ProcessId) -> Peer:
         peer = self._peer(id)
         if not peer.heard:
-            peer.begin_to_hear(self._policy)
+            peer.begin_to_hear(self._permit_experience)
         return peer
 
 

@@ -39,6 +39,7 @@ from antecede.core.encoding import (
     write_number,
 )
 from antecede.core.retransmission import (
+    Experience,
     RetransmissionPolicy,
     RetransmissionTimer,
     TimerQueue,
@@ -177,11 +178,11 @@ class _Lane:
 
     __slots__ = ("arrived", "early", "id", "outstanding", "received", "timer")
 
-    def __init__(self, id: ProcessId, policy: RetransmissionPolicy) -> None:
+    def __init__(self, id: ProcessId, experience: Experience) -> None:
         self.id = id
         # Out: the segment at index i has the number i.
         self.outstanding: SlidingArray[_Flight] = SlidingArray(1)
-        self.timer = RetransmissionTimer(policy, id)
+        self.timer = RetransmissionTimer(experience, id)
         # In.
         self.received = 0  # Every segment up to this one has arrived.
         self.early: dict[int, Frame] = {}
@@ -191,7 +192,15 @@ class _Lane:
 class Linked(ProcessBase):
     """A process of any protocol on top of the link layer."""
 
-    __slots__ = ("_early_max", "_fifo", "_inner", "_lanes", "_owing", "_policy", "_timers")
+    __slots__ = (
+        "_early_max",
+        "_experience",
+        "_fifo",
+        "_inner",
+        "_lanes",
+        "_owing",
+        "_timers",
+    )
 
     def __init__(
         self,
@@ -208,7 +217,9 @@ class Linked(ProcessBase):
         self._inner = inner
         self._fifo = fifo
         self._early_max = early_max
-        self._policy = policy if policy is not None else RetransmissionPolicy()
+        self._experience = Experience(
+            policy if policy is not None else RetransmissionPolicy()
+        )
         self._timers = TimerQueue()
         self._lanes: dict[ProcessId, _Lane] = {}
         self._owing: _Lane | None = None  # The one lane that may owe an ack.
@@ -364,7 +375,7 @@ class Linked(ProcessBase):
             raise PeerError(f"{segment} cannot be")
         if segment.acked > 0:
             self._check_ack(known, segment, segment.acked, segment.acked)
-        lane = known if known is not None else _Lane(source, self._policy)
+        lane = known if known is not None else _Lane(source, self._experience)
         if (
             number > lane.received + 1
             and len(lane.early) >= self._early_max
@@ -401,6 +412,6 @@ class Linked(ProcessBase):
     def _lane(self, id: ProcessId) -> _Lane:
         lane = self._lanes.get(id)
         if lane is None:
-            lane = _Lane(id, self._policy)
+            lane = _Lane(id, self._experience)
             self._lanes[id] = lane
         return lane

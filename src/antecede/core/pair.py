@@ -7,7 +7,7 @@ has no business with.
 
 from antecede.core.contract import ProcessId
 from antecede.core.frames import Message
-from antecede.core.retransmission import RetransmissionPolicy, RetransmissionTimer
+from antecede.core.retransmission import Experience, RetransmissionTimer
 from antecede.core.sliding import SlidingArray
 
 __all__ = ["Copy", "MissingPermit", "Peer"]
@@ -87,20 +87,20 @@ class Peer:
         self.asked = False
         self.heard = False
 
-    def begin_to_send(self, policy: RetransmissionPolicy) -> None:
+    def begin_to_send(self, acks: Experience) -> None:
         """Make what sending needs, before the first message to the peer."""
         self.outstanding = SlidingArray()
-        self.transmit_timer = self._timer(policy)
+        self.transmit_timer = self._timer(acks)
 
-    def begin_to_hear(self, policy: RetransmissionPolicy) -> None:
+    def begin_to_hear(self, permits: Experience) -> None:
         """Make what receiving needs, before the first message or permit of the peer."""
         self.heard = True
         self.held = {}
         self.missing = SlidingArray()
-        self.request_timer = self._timer(policy)
+        self.request_timer = self._timer(permits)
 
-    def _timer(self, policy: RetransmissionPolicy) -> RetransmissionTimer:
-        timer = RetransmissionTimer(policy, self.id)
+    def _timer(self, experience: Experience) -> RetransmissionTimer:
+        timer = RetransmissionTimer(experience, self.id)
         if self.round_trip_s >= 0:
             timer.sample(self.round_trip_s)
         return timer

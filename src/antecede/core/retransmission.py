@@ -5,7 +5,8 @@ follows the round trips it has seen (RFC 6298: a smoothed mean plus four deviati
 doubles each time it expires. An answer to something transmitted twice is never a sample,
 because nobody knows which of the two it answers; so the doubled time-out stays until there
 is a sample again (Karn), or a path that has become slower would never be learned.
-A :class:`TimerQueue` tells which of many timers is due.
+Before a pair has a sample of its own, it begins with the :class:`Experience` that the
+process has of its other peers. A :class:`TimerQueue` tells which of many timers is due.
 
 Time is an argument everywhere; nothing here reads a clock.
 """
@@ -20,7 +21,7 @@ from mypy_extensions import mypyc_attr
 from antecede.core.contract import NEVER
 from antecede.errors import ConfigError
 
-__all__ = ["RetransmissionPolicy", "RetransmissionTimer", "TimerQueue"]
+__all__ = ["Experience", "RetransmissionPolicy", "RetransmissionTimer", "TimerQueue"]
 
 GAIN_MEAN: Final = 0.125
 """How fast the smoothed round trip follows a sample: alpha of RFC 6298, section 2."""
@@ -28,6 +29,9 @@ GAIN_DEVIATION: Final = 0.25
 """How fast the deviation follows a sample: beta of RFC 6298, section 2."""
 DEVIATIONS: Final = 4.0
 """How many deviations a time-out adds to the mean: K of RFC 6298, section 2."""
+GAIN_EXPERIENCE: Final = 1 / 64
+"""How fast experience forgets a slow peer: one that answers one frame in a few dozen
+still counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +39,7 @@ class RetransmissionPolicy:
     """The limits of every retransmission time-out, in seconds."""
 
     initial_s: float = 1.0
-    """The time-out before the first sample (RFC 6298, section 2.1)."""
+    """The time-out before the first sample of any peer (RFC 6298, section 2.1)."""
     minimum_s: float = 0.01
     """The floor: above the timer resolution and the scheduling noise of one host."""
     maximum_s: float = 60.0
@@ -50,14 +54,45 @@ class RetransmissionPolicy:
             )
 
 
+class Experience:
+    """How long one kind of answer has taken a process's peers: where a new pair begins.
+
+    Without it, the first frame that is lost on the way to each peer would cost a second,
+    however near all peers are. It is the longest time-out that samples have led to
+    lately: it rises at once and falls slowly, since a time-out that is too short for a far
+    peer makes frames that nobody needs. RFC 9040 lets connections share what they have
+    measured in the same way.
+    """
+
+    __slots__ = ("_learned", "first_s", "policy")
+
+    policy: RetransmissionPolicy
+    first_s: float
+    """The time-out of a pair without a sample; at most the policy's ``initial_s``."""
+
+    def __init__(self, policy: RetransmissionPolicy) -> None:
+        """Start with no experience, hence with ``initial_s``."""
+        self.policy = policy
+        self.first_s = policy.initial_s
+        self._learned = False
+
+    def learn(self, timeout_s: float) -> None:
+        """Learn the time-out that a sample of some peer has led to."""
+        if timeout_s >= self.first_s or not self._learned:
+            self.first_s = min(timeout_s, self.policy.initial_s)
+            self._learned = True
+        else:
+            self.first_s -= GAIN_EXPERIENCE * (self.first_s - timeout_s)
+
+
 @mypyc_attr(acyclic=True)
 class RetransmissionTimer:
     """A time-out that learns, for one kind of answer from one peer."""
 
     __slots__ = (
         "_deviation",
+        "_experience",
         "_mean",
-        "_policy",
         "_timeout",
         "deadline",
         "owner",
@@ -71,20 +106,20 @@ class RetransmissionTimer:
     queued: float
     """The earliest time under which a :class:`TimerQueue` has filed it."""
 
-    def __init__(self, policy: RetransmissionPolicy, owner: int) -> None:
+    def __init__(self, experience: Experience, owner: int) -> None:
         """Make a stopped timer that has seen no round trip."""
         self.owner = owner
         self.deadline = NEVER
         self.queued = NEVER
-        self._policy = policy
+        self._experience = experience
         self._mean = -1.0
         self._deviation = 0.0
-        self._timeout = policy.initial_s
+        self._timeout = 0.0  # As experience tells, until it expires or has a sample.
 
     @property
     def timeout_s(self) -> float:
         """The time-out in force, with the doublings since the last sample."""
-        return self._timeout
+        return self._timeout if self._timeout > 0 else self._experience.first_s
 
     @property
     def round_trip_s(self) -> float:
@@ -101,12 +136,13 @@ class RetransmissionTimer:
             self._deviation += GAIN_DEVIATION * (abs(error) - self._deviation)
             self._mean += GAIN_MEAN * error
         wanted = self._mean + DEVIATIONS * self._deviation
-        policy = self._policy
+        policy = self._experience.policy
         self._timeout = min(max(wanted, policy.minimum_s), policy.maximum_s)
+        self._experience.learn(self._timeout)
 
     def restart(self, now: float) -> None:
         """Count anew: there was progress, or there is something to wait for again."""
-        self.deadline = now + self._timeout
+        self.deadline = now + self.timeout_s
         if self.deadline <= now:  # The clock's numbers are too large for such a step.
             self.deadline = nextafter(now, NEVER)
 
@@ -116,7 +152,7 @@ class RetransmissionTimer:
 
     def expire(self, now: float) -> None:
         """Double the time-out and count anew: the answer did not come."""
-        self._timeout = min(2 * self._timeout, self._policy.maximum_s)
+        self._timeout = min(2 * self.timeout_s, self._experience.policy.maximum_s)
         self.restart(now)
 
 

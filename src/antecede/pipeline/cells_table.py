@@ -52,6 +52,7 @@ CELLS_SCHEMA = pa.schema(
         pa.field("duplicate", pa.float64(), nullable=False),
         pa.field("reorder", pa.float64(), nullable=False),
         pa.field("reliable", pa.bool_(), nullable=False),
+        pa.field("first_timeout_s", pa.float64(), nullable=False),
         pa.field("overlay", pa.string(), nullable=False),
         pa.field("sample", pa.string(), nullable=False),
         pa.field("until_s", pa.float64()),

@@ -14,7 +14,7 @@ It is a TOML file::
     gap = ["0.01", "0.1"]    # a list makes a variant for each: "steady gap=0.01"
 
     [networks.wan]
-    delay = "lognormal:0.05,0.5"   # also bandwidth, loss, duplicate, reorder, reliable
+    delay = "lognormal:0.05,0.5"   # also bandwidth, duplicate, first_timeout_s and others
     loss = 0.01
 
 Every combination is a *cell*, one run, with an id that depends on what is run, and on the

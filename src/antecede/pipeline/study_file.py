@@ -44,6 +44,7 @@ NETWORK_KEYS = {
     "duplicate": float,
     "reorder": float,
     "reliable": bool,
+    "first_timeout_s": float,
     "overlay": str,
 }
 GRID_KEYS = (

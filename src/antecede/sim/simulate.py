@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from antecede.core.registry import protocol
+from antecede.core.retransmission import RetransmissionPolicy
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from antecede.sim.catalogue import make_workload
@@ -24,6 +25,8 @@ from antecede.trace.oracle import Verdict, judge
 from antecede.trace.recorder import Recorder
 
 __all__ = ["Scenario", "Simulation", "simulate", "simulate_to"]
+
+DEFAULT_POLICY: Final = RetransmissionPolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +58,9 @@ class Scenario:
     reliable: bool = False
     """Leave the link layer out: the network loses nothing, and keeps the order of each
     pair for the protocols that assume so."""
+    first_timeout_s: float = DEFAULT_POLICY.initial_s
+    """How long a process waits for an answer before it has had one: the time-out of what is
+    lost first. Set it where round trips are known to be short."""
     overlay: str = ""
     """The links that messages travel along, for the protocols that use links: an overlay
     of :mod:`antecede.sim.overlays`, or else everybody has links to all others."""
@@ -90,7 +96,11 @@ class Scenario:
 
         Protocols that use no links get none, and nor does their setting.
         """
-        setting = Setting(reliable=self.reliable)
+        first_s = self.first_timeout_s
+        policy = RetransmissionPolicy(
+            initial_s=first_s, minimum_s=min(DEFAULT_POLICY.minimum_s, first_s)
+        )
+        setting = Setting(reliable=self.reliable, policy=policy)
         if not protocol(self.protocol).capabilities.overlay:
             return setting
         return make_overlay(self.overlay, setting, processes=self.processes, seed=self.seed)
