@@ -9,7 +9,12 @@ from antecede.core.overlay import is_connected, reversed_links
 from antecede.core.setting import LINGER_S, Setting
 from antecede.errors import ConfigError
 from antecede.sim import Scenario, simulate
-from antecede.sim.overlays import make_overlay, overlay_parameters, random_views
+from antecede.sim.overlays import (
+    make_overlay,
+    overlay_parameters,
+    promises_order,
+    random_views,
+)
 from antecede.trace.event import Kind
 
 
@@ -89,6 +94,23 @@ def test_only_protocols_that_use_links_get_them() -> None:
     scenario = Scenario(protocol="vector", overlay="ring")
     assert scenario.make_setting().links is None
     assert Scenario(protocol="flood", overlay="ring").make_setting().links is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "promises"),
+    [
+        ("flood", "ring", True),
+        ("flood", "", True),
+        ("flood", "spray:exchange_s=10,until_s=60", False),
+        ("preventive", "spray", True),
+        ("hybrid", "spray", True),  # It uses no links.
+        ("unordered", "", False),
+    ],
+)
+def test_flooding_promises_no_order_on_links_that_change(
+    name: str, text: str, promises: bool
+) -> None:
+    assert promises_order(name, text) is promises
 
 
 def test_messages_travel_along_the_links() -> None:

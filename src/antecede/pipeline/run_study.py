@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.core.registry import protocol
 from antecede.pipeline.measure import write_measures
 from antecede.pipeline.place import Place
 from antecede.pipeline.progress import Progress, RunningTasks, watched
 from antecede.pipeline.simulate_cells import simulate_cells
 from antecede.pipeline.study import Study
 from antecede.pipeline.verify_runs import parallelism, verify_runs
+from antecede.sim.overlays import promises_order
 from antecede.trace.schema import EVENTS_NAME
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run_study(
     promising = {
         cell.id
         for cell in study.cells
-        if protocol(cell.scenario.protocol).capabilities.causal
+        if promises_order(cell.scenario.protocol, cell.scenario.overlay)
     }
     return StudyOutcome(
         directory=directory,

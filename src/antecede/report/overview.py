@@ -10,7 +10,8 @@ from math import floor, log10
 
 from antecede.core.registry import protocols
 from antecede.report.looks import looks
-from antecede.report.tables import SummaryRow, Tables
+from antecede.report.tables import Setting, SummaryRow, Tables, VerdictRow
+from antecede.sim.overlays import promises_order
 from antecede.trace.oracle import Property
 
 __all__ = [
@@ -77,7 +78,9 @@ class VerdictCount:
 
     protocol: str
     causal: bool
-    """Whether it promises causal order."""
+    """Whether it promises causal order there."""
+    where: str
+    """Where that is, if it promises it in some of its runs only."""
     runs: int
     held: dict[str, int]
     """Of each property, in how many runs it held."""
@@ -122,10 +125,9 @@ def winners(tables: Tables) -> list[dict[str, object]]:
 
 def _places(tables: Tables, contest: Contest) -> list[list[SummaryRow]]:
     """Return the settings in which protocols compete, each with its rows."""
-    causal = causal_protocols()
     places: dict[tuple[object, ...], list[SummaryRow]] = {}
     for row in tables.rows(contest.measure):
-        if row.protocol in causal:
+        if promises_order(row.protocol, _overlay(tables.setting(row))):
             places.setdefault(row.place, []).append(row)
     return [rows for rows in places.values() if len(rows) > 1]
 
@@ -135,37 +137,55 @@ def _best(rows: Sequence[SummaryRow], contest: Contest) -> SummaryRow:
 
 
 def count_verdicts(tables: Tables) -> list[VerdictCount]:
-    """Count the verdicts of each protocol's runs."""
-    causal = causal_protocols()
+    """Count the verdicts of each protocol's runs, apart where it promises no order."""
     counts = []
     for name in looks(tables.protocols()):
-        held = {which.value: 0 for which in Property}
-        violated = dict(held)
-        runs = without = 0
-        for study in tables.studies:
-            verdicts = {verdict.run: verdict for verdict in study.verdicts}
-            for cell in study.run_cells:
-                if cell.protocol != name:
-                    continue
-                runs += 1
-                verdict = verdicts.get(cell.cell)
-                if verdict is None or verdict.error is not None:
-                    without += 1
-                    continue
-                for which, status in verdict.statuses.items():
-                    held[which] += status == "held"
-                    violated[which] += status == "violated"
-        counts.append(
-            VerdictCount(
-                protocol=name,
-                causal=name in causal,
-                runs=runs,
-                held=held,
-                violated=violated,
-                without=without,
-            )
-        )
+        runs = [
+            (cell, verdicts.get(cell.cell))
+            for study in tables.studies
+            for verdicts in [{verdict.run: verdict for verdict in study.verdicts}]
+            for cell in study.run_cells
+            if cell.protocol == name
+        ]
+        promised: list[VerdictRow | None] = []
+        others: list[VerdictRow | None] = []
+        for cell, verdict in runs:
+            promises = promises_order(name, _overlay(cell.setting))
+            (promised if promises else others).append(verdict)
+        if promised:
+            counts.append(_count(name, promised, causal=True, where=""))
+        if others:
+            where = " on links that change" if name in causal_protocols() else ""
+            counts.append(_count(name, others, causal=False, where=where))
     return counts
+
+
+def _overlay(setting: Setting) -> str:
+    return str(setting.get("overlay") or "")
+
+
+def _count(
+    name: str, verdicts: Sequence[VerdictRow | None], *, causal: bool, where: str
+) -> VerdictCount:
+    held = {which.value: 0 for which in Property}
+    violated = dict(held)
+    without = 0
+    for verdict in verdicts:
+        if verdict is None or verdict.error is not None:
+            without += 1
+            continue
+        for which, status in verdict.statuses.items():
+            held[which] += status == "held"
+            violated[which] += status == "violated"
+    return VerdictCount(
+        protocol=name,
+        causal=causal,
+        where=where,
+        runs=len(verdicts),
+        held=held,
+        violated=violated,
+        without=without,
+    )
 
 
 def tell(tables: Tables, claims: dict[str, int]) -> list[str]:
@@ -174,8 +194,8 @@ def tell(tables: Tables, claims: dict[str, int]) -> list[str]:
     runs = sum(count.runs for count in counts)
     events = sum(v.events or 0 for study in tables.studies for v in study.verdicts)
     told = [
-        f"{runs:,} runs of {len(counts)} protocols, with {events:,} events, were simulated"
-        " and every one of them was judged from its trace.",
+        f"{runs:,} runs of {len(tables.protocols())} protocols, with {events:,} events, were"
+        " simulated and every one of them was judged from its trace.",
         _tell_verdicts([count for count in counts if count.causal]),
     ]
     told += _tell_baselines([count for count in counts if not count.causal])
@@ -236,10 +256,11 @@ def _tell_verdicts(counts: Sequence[VerdictCount]) -> str:
 
 def _tell_baselines(counts: Sequence[VerdictCount]) -> list[str]:
     words = [
-        f"{count.protocol} broke it in {count.violated['causal']} of {count.runs} runs"
+        f"{count.protocol}{count.where} broke it in {count.violated['causal']} of"
+        f" {count.runs} runs"
         for count in counts
     ]
-    return [f"For comparison, of the baselines {_join(words)}."] if words else []
+    return [f"For comparison, without that promise {_join(words)}."] if words else []
 
 
 def _join(words: Sequence[str]) -> str:

@@ -20,11 +20,19 @@ from math import inf, log
 
 from antecede.core.chance import begin, stir, uniform
 from antecede.core.overlay import full, random_graph, ring
+from antecede.core.registry import protocol
 from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from antecede.sim.distribution import parameters
 
-__all__ = ["EXCHANGE_S", "OVERLAYS", "make_overlay", "overlay_parameters", "random_views"]
+__all__ = [
+    "EXCHANGE_S",
+    "OVERLAYS",
+    "make_overlay",
+    "overlay_parameters",
+    "promises_order",
+    "random_views",
+]
 
 
 def _amount(text: str) -> float:
@@ -131,3 +139,13 @@ def _parse(text: str) -> _Words:
     if name not in OVERLAYS:
         raise ConfigError(f"unknown overlay {name!r}; choose one of: {', '.join(OVERLAYS)}")
     return _Words(name=name, values=parameters(f"overlay {name}", rest, OVERLAYS[name]))
+
+
+def promises_order(name: str, overlay: str) -> bool:
+    """Tell whether a protocol promises causal order on an overlay.
+
+    One that floods promises it while links stay as they are, and Spray renews them.
+    """
+    able = protocol(name).capabilities
+    changing = able.overlay and overlay.partition(":")[0] == "spray"
+    return able.causal and (able.dynamic or not changing)
