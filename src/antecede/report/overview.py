@@ -194,8 +194,8 @@ def tell(tables: Tables, claims: dict[str, int]) -> list[str]:
     runs = sum(count.runs for count in counts)
     events = sum(v.events or 0 for study in tables.studies for v in study.verdicts)
     told = [
-        f"{runs:,} runs of {len(tables.protocols())} protocols, with {events:,} events, were"
-        " simulated and every one of them was judged from its trace.",
+        f"{runs:,} runs of {len(tables.protocols())} protocols, with {events:,} events,"
+        " were simulated and every one of them was judged from its trace.",
         _tell_verdicts([count for count in counts if count.causal]),
     ]
     told += _tell_baselines([count for count in counts if not count.causal])
