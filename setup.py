@@ -3,6 +3,7 @@
 The compiled modules stand beside the same files uncompiled, which Python falls back to.
 Set ``ANTECEDE_COMPILE`` to ``0`` to skip the compilation, or to ``1`` to fail where it is
 impossible; by default it is tried, and skipped with a notice where it cannot be done.
+``ANTECEDE_OPTIMISE`` is how hard the C compiler tries, 3 unless set; 0 builds fastest.
 """
 
 import os
@@ -14,6 +15,7 @@ from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
 WANTED = os.environ.get("ANTECEDE_COMPILE", "")
+OPTIMISE = os.environ.get("ANTECEDE_OPTIMISE", "3")
 COMPILED = (
     "src/antecede/core/*.py",
     "src/antecede/check/model.py",
@@ -73,7 +75,7 @@ def extensions() -> list[Any]:
             raise
         print("antecede: not compiled, mypyc is not there", file=sys.stderr)
         return []
-    return mypycify(sources(), opt_level="3", debug_level="0", group_name="antecede")
+    return mypycify(sources(), opt_level=OPTIMISE, debug_level="0", group_name="antecede")
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
