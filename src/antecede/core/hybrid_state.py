@@ -55,9 +55,8 @@ class HybridState(ProcessBase):
         """
         super().__init__(id)
         self._early_max = early_max
-        limits = policy if policy is not None else RetransmissionPolicy()
-        self._ack_experience = Experience(limits)
-        self._permit_experience = Experience(limits)
+        self._ack_experience = Experience(policy)
+        self._permit_experience = Experience(policy)
         self._timers = TimerQueue()
         self._peers: dict[ProcessId, Peer] = {}
         self._clock = 0  # ck: the number of the last message sent.

@@ -217,9 +217,7 @@ class Linked(ProcessBase):
         self._inner = inner
         self._fifo = fifo
         self._early_max = early_max
-        self._experience = Experience(
-            policy if policy is not None else RetransmissionPolicy()
-        )
+        self._experience = Experience(policy)
         self._timers = TimerQueue()
         self._lanes: dict[ProcessId, _Lane] = {}
         self._owing: _Lane | None = None  # The one lane that may owe an ack.

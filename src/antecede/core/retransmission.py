@@ -70,10 +70,10 @@ class Experience:
     first_s: float
     """The time-out of a pair without a sample; at most the policy's ``initial_s``."""
 
-    def __init__(self, policy: RetransmissionPolicy) -> None:
+    def __init__(self, policy: RetransmissionPolicy | None = None) -> None:
         """Start with no experience, hence with ``initial_s``."""
-        self.policy = policy
-        self.first_s = policy.initial_s
+        self.policy = policy if policy is not None else RetransmissionPolicy()
+        self.first_s = self.policy.initial_s
         self._learned = False
 
     def learn(self, timeout_s: float) -> None:

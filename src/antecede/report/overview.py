@@ -138,26 +138,24 @@ def _best(rows: Sequence[SummaryRow], contest: Contest) -> SummaryRow:
 
 def count_verdicts(tables: Tables) -> list[VerdictCount]:
     """Count the verdicts of each protocol's runs, apart where it promises no order."""
-    counts = []
-    for name in looks(tables.protocols()):
-        runs = [
-            (cell, verdicts.get(cell.cell))
-            for study in tables.studies
-            for verdicts in [{verdict.run: verdict for verdict in study.verdicts}]
-            for cell in study.run_cells
-            if cell.protocol == name
-        ]
-        promised: list[VerdictRow | None] = []
-        others: list[VerdictRow | None] = []
-        for cell, verdict in runs:
-            promises = promises_order(name, _overlay(cell.setting))
-            (promised if promises else others).append(verdict)
-        if promised:
-            counts.append(_count(name, promised, causal=True, where=""))
-        if others:
-            where = " on links that change" if name in causal_protocols() else ""
-            counts.append(_count(name, others, causal=False, where=where))
-    return counts
+    runs: dict[tuple[str, bool], list[VerdictRow | None]] = {}
+    for study in tables.studies:
+        verdicts = {verdict.run: verdict for verdict in study.verdicts}
+        for cell in study.run_cells:
+            kind = cell.protocol, promises_order(cell.protocol, _overlay(cell.setting))
+            runs.setdefault(kind, []).append(verdicts.get(cell.cell))
+    causal = causal_protocols()
+    return [
+        _count(
+            name,
+            runs[name, promised],
+            causal=promised,
+            where=" on links that change" if name in causal and not promised else "",
+        )
+        for name in looks(tables.protocols())
+        for promised in (True, False)
+        if (name, promised) in runs
+    ]
 
 
 def _overlay(setting: Setting) -> str:
