@@ -17,37 +17,76 @@ from setuptools.command.build_ext import build_ext
 WANTED = os.environ.get("ANTECEDE_COMPILE", "")
 OPTIMISE = os.environ.get("ANTECEDE_OPTIMISE", "3")
 COMPILED = (
-    "src/antecede/core/*.py",
-    "src/antecede/check/model.py",
-    "src/antecede/check/portable.py",
-    "src/antecede/check/removal.py",
-    "src/antecede/check/search.py",
-    "src/antecede/check/snapshot.py",
-    "src/antecede/check/space.py",
-    "src/antecede/check/symmetry.py",
-    "src/antecede/engine/[egmrw]*.py",
-    "src/antecede/engine/saved.py",
-    "src/antecede/errors.py",
-    "src/antecede/sim/agenda.py",
-    "src/antecede/sim/churn.py",
-    "src/antecede/sim/delay.py",
-    "src/antecede/sim/distribution.py",
-    "src/antecede/sim/loop.py",
-    "src/antecede/sim/network.py",
-    "src/antecede/sim/program.py",
-    "src/antecede/sim/services.py",
-    "src/antecede/sim/stopwatch.py",
-    "src/antecede/sim/waits.py",
-    "src/antecede/sim/workload.py",
-    "src/antecede/trace/recorder.py",
+    "core.codec",
+    "core.config",
+    "core.link",
+    "core.observer",
+    "core.overlay.graphs",
+    "core.overlay.spray",
+    "core.overlay.tree_topology",
+    "core.process",
+    "core.protocols.baseline",
+    "core.protocols.buffer",
+    "core.protocols.cykas",
+    "core.protocols.flood",
+    "core.protocols.hybrid.basic",
+    "core.protocols.hybrid.frames",
+    "core.protocols.hybrid.hybrid",
+    "core.protocols.hybrid.peer",
+    "core.protocols.hybrid.state",
+    "core.protocols.matrix",
+    "core.protocols.newtop",
+    "core.protocols.optimal.log",
+    "core.protocols.optimal.optimal",
+    "core.protocols.pc_broadcast.frames",
+    "core.protocols.pc_broadcast.pc_broadcast",
+    "core.protocols.tree",
+    "core.protocols.vector",
+    "core.registry",
+    "core.support.attributes",
+    "core.support.keyed_random",
+    "core.support.retransmission",
+    "core.support.sliding",
+    "check.portable",
+    "check.removal",
+    "check.search",
+    "check.snapshot",
+    "check.state_space",
+    "check.symmetry",
+    "check.transitions",
+    "engine.datagram",
+    "engine.engine",
+    "engine.journal",
+    "engine.membership",
+    "engine.message",
+    "engine.peer_session",
+    "engine.session_layer",
+    "errors",
+    "sim.churn",
+    "sim.delay",
+    "sim.distribution",
+    "sim.event_queue",
+    "sim.latency",
+    "sim.network",
+    "sim.profiling",
+    "sim.simulator",
+    "sim.workloads.program",
+    "sim.workloads.services",
+    "sim.workloads.synthetic",
+    "trace.recorders",
 )
 """The core, and the loop that drives millions of events through it."""
 
 
 def sources() -> list[str]:
-    """List the modules to compile; packages stay uncompiled, they only re-export."""
-    paths = [path for pattern in COMPILED for path in sorted(Path().glob(pattern))]
-    return [str(path) for path in paths if path.name != "__init__.py"]
+    """Return the paths of the modules to compile; raise where one does not exist."""
+    paths = [
+        Path("src", "antecede", *name.split(".")).with_suffix(".py") for name in COMPILED
+    ]
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing:
+        raise FileNotFoundError(f"setup.py names modules that do not exist: {missing}")
+    return [str(path) for path in paths]
 
 
 class OptionalBuild(build_ext):

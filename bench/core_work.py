@@ -14,7 +14,7 @@ from time import perf_counter
 
 import antecede
 from antecede.core import Ack, Message, Process, ProcessId, Transmit, protocol
-from antecede.core.setting import Setting
+from antecede.core.config import Setting
 
 
 def make(name: str, id: int) -> Process:

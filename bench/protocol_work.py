@@ -10,15 +10,15 @@ import json
 import sys
 from time import process_time
 
-from antecede.core.overlay import random_graph
+from antecede.core.config import Setting
+from antecede.core.overlay.graphs import random_graph
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Exponential
 from antecede.sim.network import Network
 from antecede.sim.runner import run
-from antecede.sim.workload import Broadcast, Pace, Uniform, Workload
-from antecede.trace.recorder import Tally
+from antecede.sim.workloads.synthetic import Broadcast, Pace, Uniform, Workload
+from antecede.trace.recorders import Tally
 
 GAP_S = 0.05
 DELAY_S = 0.05

@@ -19,8 +19,8 @@ from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.network import Network
 from antecede.sim.runner import run
-from antecede.sim.workload import Pace, Uniform
-from antecede.trace.recorder import Tally
+from antecede.sim.workloads.synthetic import Pace, Uniform
+from antecede.trace.recorders import Tally
 
 GAP_S = 0.02
 DELAY_S = 0.05

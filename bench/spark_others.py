@@ -23,14 +23,14 @@ from time import perf_counter
 
 from pyspark.sql import SparkSession
 
-from antecede.pipeline.place import Place
-from antecede.pipeline.simulate_cells import simulate_cells
-from antecede.pipeline.study import Study, parse_study
+from antecede.pipeline.study.directory import Place
+from antecede.pipeline.study.simulate import simulate_cells
+from antecede.pipeline.study.study import Study, parse_study
 from antecede.sim.simulate import Scenario, simulate_to
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import EVENTS_NAME
-from antecede.trace.verify import verify
+from antecede.verify.verifier import verify
 from bench.spark_verify import plain_session
 
 COUNT_SCRIPT = """

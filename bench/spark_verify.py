@@ -29,14 +29,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from antecede.pipeline.java import java_home
-from antecede.pipeline.verify_runs import verify_runs
-from antecede.pipeline.window_stage import spark_stage
-from antecede.pipeline.windows import verify_windows
+from antecede.pipeline.spark.java import java_home
+from antecede.pipeline.spark.stage import spark_stage
+from antecede.pipeline.verify.runs import verify_runs
+from antecede.pipeline.verify.windows import verify_windows
 from antecede.sim.simulate import Scenario, simulate_to
 from antecede.trace.reader import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
-from antecede.trace.stream import MATCHED
+from antecede.verify.kernels.stream import MATCHED
 
 EVENTS = 4_000_000
 EVENTS_PER_RUN = 20_000

@@ -17,7 +17,7 @@ from tests.check.variants import LISTINGS, SECRET_MODE
 
 import antecede
 from antecede.check import Bound, check
-from antecede.core.contract import Process, ProcessId
+from antecede.core.process import Process, ProcessId
 
 HELD = "held"
 NOT_EXHAUSTED = "not exhausted"

@@ -15,12 +15,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antecede.check.snapshot import snapshot
 from antecede.core import protocols
-from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.protocols.hybrid.basic import HybridBasic
 from antecede.engine import Engine, Limits
-from antecede.engine.engine import UNREADY_MAX
-from antecede.engine.remote import HELLOS_MAX, INTRODUCED_MAX, RETIRED_MAX
-from antecede.engine.seal import Seal
-from antecede.engine.wire import (
+from antecede.engine.crypto import Seal
+from antecede.engine.datagram import (
     DATA,
     DATA_PREFIX,
     HEAD,
@@ -31,6 +29,8 @@ from antecede.engine.wire import (
     reading_ms,
     tag_of,
 )
+from antecede.engine.engine import UNREADY_MAX
+from antecede.engine.peer_session import HELLOS_MAX, INTRODUCED_MAX, RETIRED_MAX
 
 __all__ = ["KEYED", "PROTOCOLS", "Victim", "play"]
 

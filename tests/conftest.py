@@ -32,6 +32,8 @@ SLOW_FILES = (
 )
 """What takes minutes by itself begins first, so that no core waits for it at the end."""
 
+pytest_plugins = ["tests.pipeline.session", "tests.report.studies"]
+
 _undue_skips: list[str] = []
 
 

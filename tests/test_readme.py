@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antecede import cli
+from antecede.cli import main as cli
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)

@@ -8,7 +8,7 @@ causal group over UDP, ``antecede.Limits`` its bounds. All are loaded when first
 import importlib
 import typing
 
-from antecede.core import sliding as _sliding
+from antecede.core.support import sliding as _sliding
 from antecede.errors import (
     AntecedeError,
     ConfigError,

@@ -2,6 +2,6 @@
 
 import sys
 
-from antecede.cli import main
+from antecede.cli.main import main
 
 sys.exit(main())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from antecede.sim.program import Program
+from antecede.sim.workloads.program import Program
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import RunInfo, Trace, read_trace
 from antecede.trace.table import table_of

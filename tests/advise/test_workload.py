@@ -6,14 +6,14 @@ from shutil import rmtree
 
 import pytest
 
-from antecede.advise import workload as made
+from antecede.advise import traffic as made
 from antecede.advise.network import find_delays
-from antecede.advise.workload import paced, take_traffic, write_traffic
+from antecede.advise.traffic import paced, take_traffic, write_traffic
 from antecede.errors import ConfigError
-from antecede.sim.catalogue import make_workload
-from antecede.sim.program import Program, replay
 from antecede.sim.simulate import Scenario, simulate
-from antecede.sim.workload import Pace
+from antecede.sim.workloads.catalogue import make_workload
+from antecede.sim.workloads.program import Program, replay
+from antecede.sim.workloads.synthetic import Pace
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import Trace, read_trace
 from tests.advise.recorded import (

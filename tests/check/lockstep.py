@@ -7,10 +7,10 @@ of the real process that the rule tells apart are both gone.
 
 from collections.abc import Iterable, Sequence
 
-from antecede.core.contract import Delivery, Process, ProcessId, Transmit
-from antecede.core.encoding import Frame, encode
+from antecede.core.codec import Frame, encode
+from antecede.core.config import Setting
+from antecede.core.process import Delivery, Process, ProcessId, Transmit
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from tests.core.naive_sps import Copy, NaiveProcess
 
 __all__ = ["Divergence", "Lockstep", "inspect_rules"]

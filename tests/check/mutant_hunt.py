@@ -15,9 +15,9 @@ from typing import Any
 
 from antecede.check import Bound, Checked, check
 from antecede.check.search import Result
-from antecede.core.contract import ProcessId
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from antecede.errors import AntecedeError
 from tests.check.lockstep import Lockstep, inspect_rules
 from tests.check.programs import search_program

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from antecede.check.model import Model
 from antecede.check.search import Result, search
-from antecede.check.space import Space
+from antecede.check.state_space import Space
+from antecede.check.transitions import Model
 from tests.check.variants import Make
 
 __all__ = ["Program", "search_program"]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from antecede.check import Bound, Checked, check
-from antecede.core.contract import Process
+from antecede.core.process import Process
 from antecede.core.registry import ProtocolInfo, protocols
 from antecede.errors import ConfigError
 from tests.check.variants import LISTINGS, SECRET_MODE, Make, cykas

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from antecede.check import Bound, check, replay, tell
+from antecede.check import Bound, check, tell
+from antecede.testing import replay
 from tests.check.mutant_hunt import break_core, find
 from tests.check.programs import search_program
 from tests.check.variants import LISTINGS, SECRET_MODE, listing
@@ -108,7 +109,7 @@ def test_every_mutant_is_accounted_for() -> None:
 )
 def test_checker_finds(mutant: Mutant, tmp_path: Path) -> None:
     break_core(mutant, tmp_path)
-    name = "hybrid" if mutant.module == "hybrid" else "hybrid-basic"
+    name = "hybrid" if mutant.module == "protocols/hybrid/hybrid" else "hybrid-basic"
     found = find(tmp_path, {"protocol": name, **FOUND[mutant.name]})
     lockstep = FOUND[mutant.name] is LOCKSTEP
     if lockstep:

@@ -5,17 +5,18 @@ from random import Random
 
 import pytest
 
-from antecede.check import Bound, Story, check, load_story, replay, tell
+from antecede.check import Bound, Story, check, load_story, tell
 from antecede.check.checker import Checked, make_space
-from antecede.check.model import Model
 from antecede.check.removal import ABANDON, RENEW, STOP, WAIVE, RemovalSpace
 from antecede.check.search import Result, Violation, search
-from antecede.check.space import Action, Space
-from antecede.cli import main
-from antecede.core.contract import ProcessId
+from antecede.check.state_space import Action, Space
+from antecede.check.transitions import Model
+from antecede.cli.main import main
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from antecede.errors import ConfigError
+from antecede.testing import replay
 from tests.check.mutant_hunt import break_core, find
 from tests.check.programs import Program
 from tests.mutation.mutants import Mutant
@@ -274,7 +275,7 @@ def reach(space: Space) -> set[bytes]:
 
 # Mutants of the core, found by the checker; the tests of the core find more.
 
-STATE = "hybrid_state"
+STATE = "protocols/hybrid/state"
 MUTANTS = {
     "what is sent anew has a predecessor that was abandoned": (
         Mutant("", STATE, "        known.sent = 0\n        known.pending = 0\n", ""),

@@ -3,9 +3,9 @@
 import pytest
 
 from antecede.check import Bound, check
-from antecede.core.contract import ProcessId
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from tests.check.lockstep import Divergence, Lockstep, inspect_rules
 from tests.core.crowns import FIGURE_8, SECOND_PROGRAM, reachable
 from tests.core.naive_sps import Copy, NaiveProcess, Sent

@@ -9,13 +9,13 @@ import pytest
 
 from antecede.check import Bound, check
 from antecede.check.checker import options
-from antecede.check.model import Model, members, send_input
 from antecede.check.search import Result, expand, search
-from antecede.check.space import Space
+from antecede.check.state_space import Space
 from antecede.check.symmetry import Symmetry
-from antecede.core.contract import Process, ProcessId
+from antecede.check.transitions import Model, members, send_input
+from antecede.core.config import Setting
+from antecede.core.process import Process, ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 
 SCRIPT = """
 from antecede.check import Bound, check

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from antecede.check.snapshot import snapshot
-from antecede.core.contract import ProcessId
-from antecede.core.frames import Ack, Message, Permit
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
 from antecede.core.registry import ProtocolInfo, protocols
-from antecede.core.retransmission import RetransmissionPolicy, TimerQueue
-from antecede.core.setting import Setting
+from antecede.core.support.retransmission import RetransmissionPolicy, TimerQueue
 
 
 class Slotted:

@@ -8,15 +8,16 @@ from random import Random
 
 import pytest
 
-from antecede.check import Bound, Checked, replay, tell
+from antecede.check import Bound, Checked, tell
 from antecede.check.checker import options
-from antecede.check.model import Model
 from antecede.check.search import Violation
-from antecede.check.space import ARRIVE, DUPLICATE, FIRE, LOSE, SEND, Action, Space
-from antecede.core.contract import Process, ProcessId
+from antecede.check.state_space import ARRIVE, DUPLICATE, FIRE, LOSE, SEND, Action, Space
+from antecede.check.transitions import Model
+from antecede.core.config import Setting
+from antecede.core.process import Process, ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from antecede.errors import ConfigError
+from antecede.testing import replay
 from tests.check.variants import LISTINGS, SECRET_MODE, Make, cykas
 from tests.core.cykas_variants import Change
 

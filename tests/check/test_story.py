@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from antecede.check import Bound, Story, check, load_story, replay, tell
-from antecede.cli import main
-from antecede.core.contract import ProcessId
+from antecede.check import Bound, Story, check, load_story, tell
+from antecede.cli.main import main
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from antecede.errors import ConfigError
+from antecede.testing import replay
 
 
 @pytest.fixture(scope="module")

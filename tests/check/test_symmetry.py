@@ -5,12 +5,12 @@ from itertools import product
 import pytest
 
 from antecede.check.checker import options
-from antecede.check.model import Model
-from antecede.check.space import Space
+from antecede.check.state_space import Space
 from antecede.check.symmetry import Symmetry
-from antecede.core.contract import ProcessId
+from antecede.check.transitions import Model
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from tests.check.variants import Make
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from antecede.core.contract import Delivery, Process, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit
+from antecede.core.codec import Frame
+from antecede.core.process import Delivery, Process, ProcessId, Transmit
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
 from tests.core.cykas_variants import Change
 from tests.core.cykas_variants import Listing as CykasListing
 from tests.listings import Listing, Packet

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from antecede.core.contract import Delivery, Process, Transmit
+from antecede.core.process import Delivery, Process, Transmit
 from antecede.errors import LocalError
 from antecede.testing import Cluster
 

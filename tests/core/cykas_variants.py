@@ -1,7 +1,7 @@
 """Algorithms 1 to 5 of the Cykas paper, line by line, and ways to get them wrong.
 
 The names, and the numbers at the ends of lines, are the paper's. It shares nothing with
-``antecede.core.cykas`` but the frames: there are bit vectors here (as sets of the bits
+``antecede.core.protocols.cykas`` but the frames: there are bit vectors here (as sets of the bits
 that are 1), no window. Without a `Change` it is Algorithms 1 to 5 with line 8 of
 Algorithm 4 moved behind the loop; every change makes it wrong in one point.
 """
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.cykas import CykasAck, CykasMessage, YouCanTell
-from antecede.core.encoding import Frame
+from antecede.core.codec import Frame
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.cykas import CykasAck, CykasMessage, YouCanTell
 
 __all__ = ["Change", "Listing"]
 
@@ -39,7 +39,7 @@ class Unsent(NamedTuple):
 
 
 class Listing:
-    """A process of the listings; see :class:`antecede.core.contract.Process`."""
+    """A process of the listings; see :class:`antecede.core.process.Process`."""
 
     def __init__(self, id: ProcessId, change: Change | None = None) -> None:
         self.id = id

@@ -5,10 +5,10 @@ The journal sees the inputs and the deliveries of the process, and nothing of it
 
 from collections.abc import Iterable
 
-from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit
-from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.codec import Frame
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
 
 __all__ = ["BROKEN", "Journal", "Journaled"]
 

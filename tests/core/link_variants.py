@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from antecede.core.buffer import Buffer, BufferFifo
 from antecede.core.link import LinkAck, Linked, Segment
-from antecede.core.plain import Plain
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.protocols.baseline import Plain
+from antecede.core.protocols.buffer import Buffer, BufferFifo
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import PeerError
 
 __all__ = ["MUTANTS", "ORIGINAL", "Variant", "copied"]
@@ -23,12 +23,12 @@ __all__ = ["MUTANTS", "ORIGINAL", "Variant", "copied"]
 SOURCE = Path(__file__).parent.parent.parent / "src" / "antecede"
 MODULES = (
     "errors",
-    "core.encoding",
-    "core.contract",
-    "core.retransmission",
-    "core.sliding",
-    "core.plain",
-    "core.buffer",
+    "core.codec",
+    "core.process",
+    "core.support.retransmission",
+    "core.support.sliding",
+    "core.protocols.baseline",
+    "core.protocols.buffer",
     "core.link",
 )
 """What the link layer and the protocols on top of it need, imported ones first."""
@@ -73,9 +73,9 @@ def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
     Raise LookupError if something does not stand there exactly once.
     """
     package = f"link_variant_{next(_serial)}"
-    names = {"": package, "core": f"{package}.core"}
+    packages = ("", ".core", ".core.support", ".core.protocols")
     loaded: dict[str, ModuleType] = {}
-    for name in names.values():
+    for name in [f"{package}{suffix}" for suffix in packages]:
         sys.modules[name] = loaded[name] = ModuleType(name)
     try:
         for module in MODULES:
@@ -96,12 +96,12 @@ def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
     core = f"{package}.core"
     return Variant(
         linked=loaded[f"{core}.link"].Linked,
-        plain=loaded[f"{core}.plain"].Plain,
-        buffer=loaded[f"{core}.buffer"].Buffer,
-        buffer_fifo=loaded[f"{core}.buffer"].BufferFifo,
+        plain=loaded[f"{core}.protocols.baseline"].Plain,
+        buffer=loaded[f"{core}.protocols.buffer"].Buffer,
+        buffer_fifo=loaded[f"{core}.protocols.buffer"].BufferFifo,
         segment=loaded[f"{core}.link"].Segment,
         link_ack=loaded[f"{core}.link"].LinkAck,
-        policy=loaded[f"{core}.retransmission"].RetransmissionPolicy,
+        policy=loaded[f"{core}.support.retransmission"].RetransmissionPolicy,
         refusal=loaded[f"{package}.errors"].PeerError,
     )
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from antecede.core import Delivery, Frame, ProcessId, Transmit
-from antecede.core.buffer import BufferAck
-from antecede.core.plain import PlainMessage
+from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.buffer import BufferAck
 
 
 class Naive:

@@ -8,10 +8,10 @@ A fault makes it wrong in one sentence; each of them must show in some run.
 from collections.abc import Iterable
 from enum import Enum
 
-from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.flood import RelayedMessage
-from antecede.core.preventive_frames import Ping, Pong
+from antecede.core.codec import Frame
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.flood import RelayedMessage
+from antecede.core.protocols.pc_broadcast.frames import Ping, Pong
 
 __all__ = ["Fault", "NaivePreventive"]
 
@@ -29,7 +29,7 @@ class Fault(Enum):
 
 
 class NaivePreventive:
-    """A process; see :class:`antecede.core.contract.Process`."""
+    """A process; see :class:`antecede.core.process.Process`."""
 
     def __init__(
         self,

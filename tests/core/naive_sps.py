@@ -27,9 +27,9 @@ has an unacked copy to anybody. A test may break each sentence by overriding a m
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit, Request
+from antecede.core.codec import Frame
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
 
 __all__ = ["Copy", "NaiveProcess", "Sent"]
 
@@ -59,7 +59,7 @@ class Timer(NamedTuple):
 
 
 class NaiveProcess:
-    """A process of the naive rule; see :class:`antecede.core.contract.Process`."""
+    """A process of the naive rule; see :class:`antecede.core.process.Process`."""
 
     def __init__(self, id: ProcessId, *, conservative: bool, timeout_s: float) -> None:
         self._id = id

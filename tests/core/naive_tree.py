@@ -8,9 +8,9 @@ flight between two nodes of a cluster.
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
-from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.tree import TreeMessage
+from antecede.core.codec import Frame
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.tree import TreeMessage
 from antecede.errors import LocalError
 from antecede.testing import Cluster, Packet
 from antecede.trace import Kind

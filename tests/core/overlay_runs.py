@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from antecede.core.contract import ProcessBase, ProcessId
-from antecede.core.encoding import Frame
-from antecede.core.flood import RelayedMessage
+from antecede.core.codec import Frame
 from antecede.core.link import Segment
+from antecede.core.process import ProcessBase, ProcessId
+from antecede.core.protocols.flood import RelayedMessage
 from antecede.testing import Cluster
-from antecede.trace import Event, Kind, Verdict, judge
+from antecede.trace import Event, Kind
+from antecede.verify import Verdict, judge
 
 Links = Sequence[Sequence[int]]
 

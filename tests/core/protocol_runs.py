@@ -7,12 +7,13 @@ from functools import cache
 from random import Random
 
 from antecede.core import ProtocolInfo, RetransmissionPolicy, Setting
-from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit
-from antecede.core.encoding import Frame, Reader, decode, encode
+from antecede.core.codec import Frame, Reader, decode, encode
 from antecede.core.link import LinkAck, Segment
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.trace import Event, Kind, Property
+from antecede.trace import Event, Kind
+from antecede.verify import Property
 from tests.core.broadcasts import pick, rest
 
 __all__ = [

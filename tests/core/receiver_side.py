@@ -12,9 +12,9 @@ from enum import Enum
 from random import Random
 
 from antecede.core import Delivery, Frame, Process, ProcessId, Transmit
-from antecede.core.matrix import MatrixMessage, Row
-from antecede.core.optimal import OptimalMessage
-from antecede.core.optimal_log import Entry
+from antecede.core.protocols.matrix import MatrixMessage, Row
+from antecede.core.protocols.optimal.log import Entry
+from antecede.core.protocols.optimal.optimal import OptimalMessage
 from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.trace import Event, Kind
 

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from antecede.core.contract import ProcessBase, ProcessId
-from antecede.core.encoding import Frame
-from antecede.core.spray import Spray
-from antecede.trace import Event, Kind, Recorder, Verdict, judge
+from antecede.core.codec import Frame
+from antecede.core.overlay.spray import Spray
+from antecede.core.process import ProcessBase, ProcessId
+from antecede.trace import Event, Kind, Recorder
+from antecede.verify import Verdict, judge
 
 __all__ = ["Swarm"]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from antecede.core import Hybrid, HybridBasic, ProcessId
-from antecede.core.contract import ProcessBase
-from antecede.core.hybrid_state import HybridState
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.process import ProcessBase
+from antecede.core.protocols.hybrid.state import HybridState
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.testing import Cluster
 
 A, B, C = ProcessId(0), ProcessId(1), ProcessId(2)

@@ -16,7 +16,7 @@ from antecede.core import (
     Request,
     protocol,
 )
-from antecede.core.setting import Setting
+from antecede.core.config import Setting
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 

@@ -10,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
-from antecede.core import Frame, Process, ProcessId, encoding
-from antecede.core.buffer import Buffer, BufferAck, BufferFifo, read_buffer
-from antecede.core.encoding import VERSION, encode
+from antecede.core import Frame, Process, ProcessId, codec
+from antecede.core.codec import VERSION, encode
 from antecede.core.link import Linked
-from antecede.core.plain import Plain, PlainMessage
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.protocols.baseline import Plain, PlainMessage
+from antecede.core.protocols.buffer import Buffer, BufferAck, BufferFifo, read_buffer
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.testing.strategies import schedules
-from antecede.trace import Kind, Property, Verdict
+from antecede.trace import Kind
+from antecede.verify import Property, Verdict
 from tests.core.crowns import (
     FIGURE_4,
     FIGURE_5_AND_6,
@@ -527,7 +528,7 @@ def test_a_frame_that_cannot_be_changes_nothing(make: type[Buffer], fifo: bool) 
 @given(number=st.integers(1, 2**63 - 1), payload=st.binary(max_size=300))
 def test_frames_survive_the_wire(number: int, payload: bytes) -> None:
     frames: list[Frame] = [PlainMessage(number, payload), BufferAck()]
-    read = encoding.decode(encode([*frames, frames[0]]), read_buffer)
+    read = codec.decode(encode([*frames, frames[0]]), read_buffer)
     assert [snapshot(frame) for frame in (read[0], read[2])] == [snapshot(frames[0])] * 2
     assert isinstance(read[1], BufferAck)
     for frame in frames:
@@ -543,4 +544,4 @@ def test_an_ack_is_one_byte() -> None:
 @pytest.mark.parametrize("frame", ["21", "22", "11 01 00", "30", "00", "10", "10 01 01"])
 def test_bytes_that_are_no_frame_are_refused(frame: str) -> None:
     with pytest.raises(PeerError):
-        encoding.decode(bytes([VERSION]) + bytes.fromhex(frame), read_buffer)
+        codec.decode(bytes([VERSION]) + bytes.fromhex(frame), read_buffer)

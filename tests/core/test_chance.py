@@ -9,7 +9,14 @@ from math import exp, log, sqrt
 
 import pytest
 
-from antecede.core.chance import begin, exponential, lognormal, normal, stir, uniform
+from antecede.core.support.keyed_random import (
+    begin,
+    exponential,
+    lognormal,
+    normal,
+    stir,
+    uniform,
+)
 
 BITS = 30
 """How wide a state is."""

@@ -21,17 +21,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
-from antecede.core.contract import Process, ProcessId, Transmit
-from antecede.core.cykas import Cykas, CykasAck, CykasMessage, YouCanTell, read_cykas
-from antecede.core.encoding import NUMBER_MAX, Frame, decode, encode
-from antecede.core.frames import Ack, Message, Permit
+from antecede.core.codec import NUMBER_MAX, Frame, decode, encode
 from antecede.core.link import Linked, Segment
-from antecede.core.plain import Plain, PlainMessage
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.process import Process, ProcessId, Transmit
+from antecede.core.protocols.baseline import Plain, PlainMessage
+from antecede.core.protocols.cykas import (
+    Cykas,
+    CykasAck,
+    CykasMessage,
+    YouCanTell,
+    read_cykas,
+)
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.testing.strategies import schedules
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.core.cykas_variants import Change, Listing
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)

@@ -6,14 +6,14 @@ from random import Random
 import pytest
 
 from antecede.check.snapshot import snapshot
-from antecede.core.contract import Process, ProcessBase, ProcessId
-from antecede.core.frames import Message
-from antecede.core.hybrid import Hybrid
-from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.config import Setting
 from antecede.core.link import LinkAck, Linked, Segment
-from antecede.core.plain import Plain, PlainMessage
+from antecede.core.process import Process, ProcessBase, ProcessId
+from antecede.core.protocols.baseline import Plain, PlainMessage
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.frames import Message
+from antecede.core.protocols.hybrid.hybrid import Hybrid
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
 from antecede.errors import PeerError
 from antecede.testing import Cluster, play, random_schedule
 

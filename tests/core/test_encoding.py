@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede.core.encoding import (
+from antecede.core.codec import (
     NUMBER_MAX,
     VERSION,
     Frame,
@@ -17,8 +17,8 @@ from antecede.core.encoding import (
     write_number,
     write_varint,
 )
-from antecede.core.frames import Permit, read_frame
-from antecede.core.plain import PlainMessage, read_plain
+from antecede.core.protocols.baseline import PlainMessage, read_plain
+from antecede.core.protocols.hybrid.frames import Permit, read_frame
 from antecede.errors import PeerError
 
 numbers = st.integers(0, 300) | st.integers(0, NUMBER_MAX)

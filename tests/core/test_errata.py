@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from antecede.core.frames import Message
+from antecede.core.protocols.hybrid.frames import Message
 from antecede.errors import LocalError
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.listings import Network, Ours, Packet, Per, Run, play
 from tests.listings.almeida import (
     Algorithm1,

@@ -10,13 +10,13 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import ProtocolInfo, Setting, protocol, protocols
-from antecede.core.contract import Delivery, ProcessBase, ProcessId, Transmit
-from antecede.core.encoding import Frame, Reader
+from antecede.core.codec import Frame, Reader
 from antecede.core.link import LinkAck, Linked
-from antecede.core.plain import PlainMessage, read_plain
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
+from antecede.core.protocols.baseline import PlainMessage, read_plain
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.core.broadcasts import joined, pick
 from tests.core.protocol_runs import (
     Ledger,

@@ -7,15 +7,15 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import decode, encode
-from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.flood import Flood, NumberRuns, RelayedMessage, read_flood
-from antecede.core.frames import Permit
+from antecede.core.codec import Frame
 from antecede.core.link import Linked, read_linked
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.flood import Flood, NumberRuns, RelayedMessage, read_flood
+from antecede.core.protocols.hybrid.frames import Permit
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.core.overlay_runs import (
     arrive,
     churn,
@@ -158,7 +158,7 @@ def test_without_fifo_links_it_is_not_causal() -> None:
 
 
 class BrokenFlood:
-    """A flood that is wrong in one way; see :class:`antecede.core.contract.Process`."""
+    """A flood that is wrong in one way; see :class:`antecede.core.process.Process`."""
 
     def __init__(self, id: ProcessId, links: list[ProcessId], fault: str) -> None:
         self.id = id

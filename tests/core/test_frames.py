@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from antecede.core import encoding
-from antecede.core.encoding import NUMBER_MAX, VERSION, Frame, encode
-from antecede.core.frames import Ack, Message, Permit, Request, read_frame
+from antecede.core import codec
+from antecede.core.codec import NUMBER_MAX, VERSION, Frame, encode
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request, read_frame
 from antecede.errors import PeerError
 
 BOUNDARIES = [
@@ -71,7 +71,7 @@ frames: st.SearchStrategy[Frame] = st.one_of(
 
 
 def decode(received: bytes | bytearray | memoryview) -> list[Frame]:
-    return encoding.decode(received, read_frame)
+    return codec.decode(received, read_frame)
 
 
 def fields(frame: Frame) -> tuple[str, list[int | bool | bytes]]:
@@ -275,7 +275,7 @@ def test_arbitrary_bytes_decode_or_are_refused(noise: bytes, versioned: bool) ->
         decoded = decode(received)
     except PeerError:
         return
-    # Nothing can be read from fewer bytes than its shortest encoding.
+    # Nothing can be read from fewer bytes than its shortest codec.
     assert all(0 <= n <= NUMBER_MAX for n in all_numbers(decoded))
     assert len(received) >= 1 + sum(frame.size() for frame in decoded)
 

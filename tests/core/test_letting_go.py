@@ -8,20 +8,21 @@ from random import Random
 import pytest
 
 from antecede.check.snapshot import snapshot
-from antecede.core.buffer import Buffer
-from antecede.core.contract import Delivery, Process, ProcessId, Transmit
-from antecede.core.cykas import Cykas
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit, Request
-from antecede.core.hybrid import Hybrid
-from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.codec import Frame
+from antecede.core.config import Setting
 from antecede.core.link import LinkAck, Linked
-from antecede.core.plain import Plain
+from antecede.core.process import Delivery, Process, ProcessId, Transmit
+from antecede.core.protocols.baseline import Plain
+from antecede.core.protocols.buffer import Buffer
+from antecede.core.protocols.cykas import Cykas
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
+from antecede.core.protocols.hybrid.hybrid import Hybrid
 from antecede.core.registry import protocols
-from antecede.core.setting import Setting
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Act, Cluster, Packet, play, random_schedule
-from antecede.trace import Kind, Property, Violation
+from antecede.trace import Kind
+from antecede.verify import Property, Violation
 
 ZERO, ONE, TWO, THREE = (ProcessId(place) for place in range(4))
 HYBRIDS = (Hybrid, HybridBasic)

@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
-from antecede.core.buffer import Buffer
-from antecede.core.contract import Process, ProcessId
-from antecede.core.encoding import NUMBER_MAX, Frame, Reader, decode, encode
-from antecede.core.flood import Flood
-from antecede.core.frames import Ack, Message, Permit, Request, read_frame
-from antecede.core.hybrid import Hybrid
+from antecede.core.codec import NUMBER_MAX, Frame, Reader, decode, encode
 from antecede.core.link import LinkAck, Linked, Segment, read_linked
-from antecede.core.newtop import Newtop, NewtopMessage, NewtopNull
-from antecede.core.plain import Plain, PlainMessage, read_plain
-from antecede.core.preventive import Preventive
-from antecede.core.preventive_frames import Newcomer
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.process import Process, ProcessId
+from antecede.core.protocols.baseline import Plain, PlainMessage, read_plain
+from antecede.core.protocols.buffer import Buffer
+from antecede.core.protocols.flood import Flood
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request, read_frame
+from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.newtop import Newtop, NewtopMessage, NewtopNull
+from antecede.core.protocols.pc_broadcast.frames import Newcomer
+from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
 from tests.core.link_runs import LinkRun, random_run
 from tests.core.link_variants import MUTANTS, ORIGINAL, Variant, copied

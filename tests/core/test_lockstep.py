@@ -20,12 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antecede.core.contract import Delivery, Process, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit, Request
+from antecede.core.codec import Frame
+from antecede.core.config import Setting
+from antecede.core.process import Delivery, Process, ProcessId, Transmit
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
 from antecede.core.registry import protocol
-from antecede.core.retransmission import RetransmissionPolicy
-from antecede.core.setting import Setting
+from antecede.core.support.retransmission import RetransmissionPolicy
 from tests.core.naive_sps import Copy, NaiveProcess, Sent
 
 TIMEOUT_S = 1.0

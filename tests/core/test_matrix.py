@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
 from antecede.core import Process, ProcessId, RetransmissionPolicy, decode, encode
-from antecede.core.encoding import NUMBER_MAX, VERSION, Frame
+from antecede.core.codec import NUMBER_MAX, VERSION, Frame
 from antecede.core.link import Linked
-from antecede.core.matrix import Matrix, MatrixMessage, Row, read_matrix
-from antecede.core.plain import PlainMessage
+from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.matrix import Matrix, MatrixMessage, Row, read_matrix
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.testing.strategies import schedules
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.core.crowns import (
     FIGURE_5_AND_6,
     FIGURE_8,

@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
 from antecede.core import Process, ProcessId, RetransmissionPolicy, decode, encode
-from antecede.core.encoding import NUMBER_MAX, VERSION, Frame
+from antecede.core.codec import NUMBER_MAX, VERSION, Frame
 from antecede.core.link import Linked
-from antecede.core.matrix import Matrix, MatrixMessage
-from antecede.core.optimal import Optimal, OptimalMessage, read_optimal
-from antecede.core.optimal_log import Entry
-from antecede.core.plain import PlainMessage
+from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.matrix import Matrix, MatrixMessage
+from antecede.core.protocols.optimal.log import Entry
+from antecede.core.protocols.optimal.optimal import Optimal, OptimalMessage, read_optimal
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster, Packet, Step, play, random_schedule
 from antecede.testing.strategies import schedules
-from antecede.trace import Kind, Property
+from antecede.trace import Kind
+from antecede.verify import Property
 from tests.core.crowns import (
     FIGURE_5_AND_6,
     FIRST_PROGRAM,

@@ -7,12 +7,10 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import decode, encode
-from antecede.core.contract import ProcessBase, ProcessId
-from antecede.core.encoding import Frame, Reader
-from antecede.core.flood import Flood, RelayedMessage
-from antecede.core.frames import Permit
+from antecede.core.codec import Frame, Reader
+from antecede.core.config import Setting
 from antecede.core.link import Linked
-from antecede.core.overlay import (
+from antecede.core.overlay.graphs import (
     LinkNotice,
     Sampled,
     UnlinkNotice,
@@ -26,14 +24,17 @@ from antecede.core.overlay import (
     reversed_links,
     ring,
 )
-from antecede.core.preventive import Preventive
-from antecede.core.preventive_frames import Ping, Pong, Summary, read_preventive
-from antecede.core.retransmission import RetransmissionPolicy
-from antecede.core.setting import Setting
-from antecede.core.spray import Offer, Spray, Subscribe
+from antecede.core.overlay.spray import Offer, Spray, Subscribe
+from antecede.core.process import ProcessBase, ProcessId
+from antecede.core.protocols.flood import Flood, RelayedMessage
+from antecede.core.protocols.hybrid.frames import Permit
+from antecede.core.protocols.pc_broadcast.frames import Ping, Pong, Summary, read_preventive
+from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.trace import Kind, Property
+from antecede.trace import Kind
+from antecede.verify import Property
 from tests.core.overlay_runs import explain, ids
 from tests.core.swarm import Swarm
 

@@ -7,13 +7,12 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import decode, encode
-from antecede.core.contract import Process, ProcessId
-from antecede.core.encoding import Frame
-from antecede.core.flood import RelayedMessage
-from antecede.core.frames import Permit
+from antecede.core.codec import Frame
 from antecede.core.link import Linked
-from antecede.core.preventive import Preventive
-from antecede.core.preventive_frames import (
+from antecede.core.process import Process, ProcessId
+from antecede.core.protocols.flood import RelayedMessage
+from antecede.core.protocols.hybrid.frames import Permit
+from antecede.core.protocols.pc_broadcast.frames import (
     Newcomer,
     Ping,
     Pong,
@@ -21,10 +20,12 @@ from antecede.core.preventive_frames import (
     Welcome,
     read_preventive,
 )
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.trace import Event, Kind, Property, judge
+from antecede.trace import Event, Kind
+from antecede.verify import Property, judge
 from tests.core.naive_preventive import Fault, NaivePreventive
 from tests.core.overlay_runs import (
     Links,

@@ -10,7 +10,8 @@ from antecede.check.snapshot import snapshot
 from antecede.core import RetransmissionPolicy
 from antecede.testing import Cluster, Step, play, random_schedule
 from antecede.testing.strategies import schedules
-from antecede.trace import Kind, Property
+from antecede.trace import Kind
+from antecede.verify import Property
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)

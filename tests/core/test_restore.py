@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from antecede.core.contract import ProcessBase, ProcessId
-from antecede.core.frames import Ack, Message, Permit, Request
-from antecede.core.hybrid import Hybrid
-from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.process import ProcessBase, ProcessId
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
+from antecede.core.protocols.hybrid.hybrid import Hybrid
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster, play, random_schedule
-from antecede.trace import Violation
+from antecede.verify import Violation
 from tests.core.journals import BROKEN, Journal, Journaled
 
 ZERO, ONE, TWO, THREE = (ProcessId(place) for place in range(4))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from antecede.core.contract import ProcessId
-from antecede.core.frames import Ack
-from antecede.core.hybrid import Hybrid
-from antecede.core.hybrid_basic import HybridBasic
-from antecede.core.plain import Plain
+from antecede.core.process import ProcessId
+from antecede.core.protocols.baseline import Plain
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.frames import Ack
+from antecede.core.protocols.hybrid.hybrid import Hybrid
 
 ONE, TWO = ProcessId(1), ProcessId(2)
 

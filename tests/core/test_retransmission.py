@@ -12,11 +12,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from antecede.core.contract import ProcessBase, ProcessId
-from antecede.core.hybrid import Hybrid
 from antecede.core.link import Linked
-from antecede.core.plain import Plain
-from antecede.core.retransmission import (
+from antecede.core.process import ProcessBase, ProcessId
+from antecede.core.protocols.baseline import Plain
+from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.support.retransmission import (
     Experience,
     RetransmissionPolicy,
     RetransmissionTimer,

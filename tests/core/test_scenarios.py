@@ -14,8 +14,8 @@ from antecede.core import (
     encode,
     protocol,
 )
-from antecede.core.contract import ProcessBase
-from antecede.core.setting import Setting
+from antecede.core.config import Setting
+from antecede.core.process import ProcessBase
 from antecede.errors import LocalError
 from antecede.testing import Cluster
 from antecede.trace import Kind

@@ -2,9 +2,9 @@
 
 import pytest
 
-from antecede.core.contract import ProcessId
-from antecede.core.retransmission import RetransmissionPolicy
-from antecede.core.setting import Setting
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from antecede.core.sliding import IndexedSlidingMap, SlidingArray, SlidingMap
+from antecede.core.support.sliding import IndexedSlidingMap, SlidingArray, SlidingMap
 
 MACHINE_SETTINGS = settings(max_examples=60, stateful_step_count=40)
 KEYS = st.integers(min_value=0, max_value=80)

@@ -8,11 +8,11 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import decode, encode
-from antecede.core.contract import ProcessId
-from antecede.core.encoding import Frame
-from antecede.core.frames import Permit
-from antecede.core.overlay import is_connected, reversed_links
-from antecede.core.spray import Answer, Forward, Offer, Spray, Subscribe, read_spray
+from antecede.core.codec import Frame
+from antecede.core.overlay.graphs import is_connected, reversed_links
+from antecede.core.overlay.spray import Answer, Forward, Offer, Spray, Subscribe, read_spray
+from antecede.core.process import ProcessId
+from antecede.core.protocols.hybrid.frames import Permit
 from antecede.errors import ConfigError, LocalError, PeerError
 from tests.core.overlay_runs import ids
 from tests.core.swarm import Swarm

@@ -5,9 +5,14 @@ from random import Random
 import pytest
 
 from antecede.core import ProcessId
-from antecede.core.setting import Setting
-from antecede.core.topology import Placement, Topology, balanced_parents, topology_for
-from antecede.core.tree import Tree
+from antecede.core.config import Setting
+from antecede.core.overlay.tree_topology import (
+    Placement,
+    Topology,
+    balanced_parents,
+    topology_for,
+)
+from antecede.core.protocols.tree import Tree
 from antecede.errors import ConfigError
 from tests.core import naive_tree
 

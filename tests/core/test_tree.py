@@ -7,10 +7,11 @@ import pytest
 
 from antecede.core import Process, ProcessId, RetransmissionPolicy
 from antecede.core.link import Linked
-from antecede.core.topology import Topology
-from antecede.core.tree import Tree, TreeMessage
+from antecede.core.overlay.tree_topology import Topology
+from antecede.core.protocols.tree import Tree, TreeMessage
 from antecede.testing import Cluster
-from antecede.trace import Kind, Property
+from antecede.trace import Kind
+from antecede.verify import Property
 from tests.core import naive_tree
 from tests.core.naive_tree import NaiveRouter, Watch, random_parents
 

@@ -7,12 +7,13 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import Frame, ProcessId, RetransmissionPolicy
-from antecede.core.contract import ProcessBase
 from antecede.core.link import Linked
-from antecede.core.topology import Placement, Topology
-from antecede.core.tree import Tree, TreeDelivery
+from antecede.core.overlay.tree_topology import Placement, Topology
+from antecede.core.process import ProcessBase
+from antecede.core.protocols.tree import Tree, TreeDelivery
 from antecede.errors import LocalError
-from antecede.trace import Property, Recorder, Verdict, judge
+from antecede.trace import Recorder
+from antecede.verify import Property, Verdict, judge
 from tests.core.naive_tree import random_parents
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)

@@ -4,8 +4,8 @@ Each is shown on the definition as printed, beside what we do instead.
 """
 
 from antecede.core import ProcessId
-from antecede.core.topology import Topology
-from antecede.core.tree import Tree
+from antecede.core.overlay.tree_topology import Topology
+from antecede.core.protocols.tree import Tree
 from antecede.testing import Cluster
 from tests.core import naive_tree
 from tests.core.naive_tree import Watch

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
 from antecede.core import Frame, ProcessId, decode, encode
-from antecede.core.encoding import NUMBER_MAX
+from antecede.core.codec import NUMBER_MAX
 from antecede.core.link import Linked, Segment, read_linked
-from antecede.core.plain import PlainMessage
-from antecede.core.topology import Placement, Topology
-from antecede.core.tree import Tree, TreeMessage, read_tree
+from antecede.core.overlay.tree_topology import Placement, Topology
+from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.tree import Tree, TreeMessage, read_tree
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 

@@ -8,13 +8,13 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import Delivery, Frame, ProcessId, RetransmissionPolicy, Transmit
-from antecede.core.encoding import decode, encode, varint_width
+from antecede.core.codec import decode, encode, varint_width
 from antecede.core.link import Linked
-from antecede.core.plain import PlainMessage
-from antecede.core.vector import Vector, VectorMessage, read_vector
+from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.vector import Vector, VectorMessage, read_vector
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.core.broadcasts import Outputs, assert_right, joined, play, rest
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from random import Random
 
-from antecede.core.contract import NEVER
+from antecede.core.process import NEVER
 from antecede.engine import Engine, Limits, Message
-from antecede.engine.gate import Sealing
-from antecede.trace import Event, Recorder, Verdict, judge
+from antecede.engine.session_layer import Sealing
+from antecede.trace import Event, Recorder
+from antecede.verify import Verdict, judge
 
 NAMES = ("ann", "bob", "cid", "dan", "eve")
 
@@ -103,7 +104,7 @@ class Network:
             limits=limits if limits is not None else self.limits,
             seal=seal if seal is not None else self.seal,
             life=life,
-            tally=recorder,
+            observer=recorder,
         )
         own = life if life else incarnation
         start = Start(engine, own, recorder, {engine.process.id: (name, own)})

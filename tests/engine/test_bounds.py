@@ -8,17 +8,17 @@ from itertools import pairwise
 import pytest
 
 from antecede.core import protocols
-from antecede.core.encoding import NUMBER_MAX, Frame, Reader
-from antecede.core.frames import Ack, Permit
-from antecede.core.frames import Message as MessageFrame
+from antecede.core.codec import NUMBER_MAX, Frame, Reader
 from antecede.core.link import LinkAck
+from antecede.core.protocols.hybrid.frames import Ack, Permit
+from antecede.core.protocols.hybrid.frames import Message as MessageFrame
 from antecede.core.registry import protocol
 from antecede.engine import Engine, Limits
+from antecede.engine.crypto import Seal
+from antecede.engine.datagram import DATA, DATA_PREFIX, HEAD, HELLO, read_head, tag_of
 from antecede.engine.engine import UNREADY_MAX
-from antecede.engine.gate import Sealing
-from antecede.engine.remote import Remote
-from antecede.engine.seal import Seal
-from antecede.engine.wire import DATA, DATA_PREFIX, HEAD, HELLO, read_head, tag_of
+from antecede.engine.peer_session import Remote
+from antecede.engine.session_layer import Sealing
 from antecede.errors import ConfigError, LocalError
 from tests.engine.lossy import Flight, Network, chatter
 

@@ -8,9 +8,9 @@ from fuzz.datagrams import KEYED, PROTOCOLS, Victim, play
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit, Request
-from antecede.engine.wire import BYE, DATA, FAREWELL, HELLO, WELCOME
+from antecede.core.codec import Frame
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
+from antecede.engine.datagram import BYE, DATA, FAREWELL, HELLO, WELCOME
 
 numbers = st.one_of(
     st.integers(0, 8), st.integers(0, 2**63 - 1), st.sampled_from([2**31, 2**62])

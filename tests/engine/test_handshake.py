@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.protocols.hybrid.basic import HybridBasic
 from antecede.engine import Engine, Limits
-from antecede.engine.remote import INTRODUCED_MAX, RETIRED_MAX
-from antecede.engine.seal import Seal
-from antecede.engine.wire import DATA, HELLO, VERSION, WELCOME, read_head, tag_of
+from antecede.engine.crypto import Seal
+from antecede.engine.datagram import DATA, HELLO, VERSION, WELCOME, read_head, tag_of
+from antecede.engine.peer_session import INTRODUCED_MAX, RETIRED_MAX
 from antecede.errors import ConfigError, LocalError
 from tests.engine.lossy import Flight, Network
 

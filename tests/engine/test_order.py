@@ -3,9 +3,9 @@
 import pytest
 
 from antecede.core import protocols
-from antecede.engine.gate import Sealing
-from antecede.engine.seal import Seal
-from antecede.trace import Property
+from antecede.engine.crypto import Seal
+from antecede.engine.session_layer import Sealing
+from antecede.verify import Property
 from tests.engine.lossy import NAMES, Flight, Network, chatter
 
 UNICAST = [info for info in protocols() if info.capabilities.unicast]

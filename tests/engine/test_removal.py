@@ -3,11 +3,11 @@
 import pytest
 
 from antecede.engine import Limits
-from antecede.engine.gate import READING_S
-from antecede.engine.remote import GONE, LEAVING
-from antecede.engine.wire import DATA_PREFIX, HEAD
+from antecede.engine.datagram import DATA_PREFIX, HEAD
+from antecede.engine.peer_session import GONE, LEAVING
+from antecede.engine.session_layer import READING_S
 from antecede.errors import ConfigError, LocalError
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.engine.lossy import Flight, Network, chatter
 
 LEASE_S = 2.0

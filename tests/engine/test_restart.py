@@ -8,10 +8,10 @@ from shutil import copyfile
 import pytest
 
 from antecede.engine import Engine, Limits
-from antecede.engine.saved import SavedCopy, SavedPair
-from antecede.engine.wire import DATA, read_head
+from antecede.engine.datagram import DATA, read_head
+from antecede.engine.journal import SavedCopy, SavedPair
 from antecede.net.journal import Journal
-from antecede.trace import Property
+from antecede.verify import Property
 from tests.engine.lossy import Flight, Network, chatter
 
 

@@ -6,14 +6,12 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antecede.check.snapshot import snapshot
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Permit, Request
-from antecede.core.frames import Message as MessageFrame
+from antecede.core.codec import Frame
+from antecede.core.protocols.hybrid.frames import Ack, Permit, Request
+from antecede.core.protocols.hybrid.frames import Message as MessageFrame
 from antecede.engine import Engine, Limits
-from antecede.engine.gate import Sealing
-from antecede.engine.remote import REPLAY_WINDOW, Cipher, Remote
-from antecede.engine.seal import Seal
-from antecede.engine.wire import (
+from antecede.engine.crypto import Seal
+from antecede.engine.datagram import (
     BYE,
     DATA,
     DATA_PREFIX,
@@ -27,6 +25,8 @@ from antecede.engine.wire import (
     reading_ms,
     tag_of,
 )
+from antecede.engine.peer_session import REPLAY_WINDOW, Cipher, Remote
+from antecede.engine.session_layer import Sealing
 from antecede.errors import ConfigError, PeerError
 from tests.engine.lossy import Flight, Network, chatter
 

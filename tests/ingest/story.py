@@ -10,7 +10,7 @@ from pathlib import Path
 from antecede.ingest import ForeignReport, Ingested, Options, ingest
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
-from antecede.trace.verify import verify
+from antecede.verify.verifier import verify
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from antecede.errors import ConfigError
 from antecede.ingest import Findings
-from antecede.ingest.draft import DELIVER, SEND
-from antecede.trace import Property
-from antecede.trace.report import Status
+from antecede.ingest.event_table import DELIVER, SEND
+from antecede.verify import Property
+from antecede.verify.verdict import Status
 from tests.ingest.story import (
     SHIVIZ,
     LoggedEvent,

@@ -10,9 +10,9 @@ from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from antecede.ingest import FORMATS, Options
-from antecede.ingest.data_sources import register
-from antecede.ingest.formats import format_named, read_file
-from antecede.pipeline.session import open_session
+from antecede.ingest.formats.registry import format_named, read_file
+from antecede.pipeline.spark.data_sources import register
+from antecede.pipeline.spark.session import open_session
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import SCHEMA
 from tests.ingest.story import STORY, as_tracechecker, random_log, read, span_csv, write

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede.ingest.json_cursor import JsonCursor
-from antecede.ingest.records import Unreadable
-from antecede.ingest.source import Split, blocks, whole
+from antecede.ingest.formats.json_cursor import JsonCursor
+from antecede.ingest.formats.records import Unreadable
+from antecede.ingest.formats.source import Split, blocks, whole
 
 values = st.recursive(
     st.none()

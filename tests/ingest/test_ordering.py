@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede.ingest.ordering import unsure_events
+from antecede.ingest.inference.ordering import unsure_events
 
 Event = tuple[int, int, int]
 """A process, a time, and a resolution."""

@@ -10,11 +10,11 @@ import pytest
 
 from antecede.errors import ConfigError
 from antecede.ingest import FORMATS, Options, find_format, ingest
-from antecede.ingest.formats import format_named, read_file
-from antecede.ingest.moments import moments, nanoseconds
-from antecede.ingest.source import Split, cut, lines
-from antecede.trace import Property
-from antecede.trace.report import Status
+from antecede.ingest.formats.registry import format_named, read_file
+from antecede.ingest.formats.source import Split, cut, lines
+from antecede.ingest.timestamps import moments, nanoseconds
+from antecede.verify import Property
+from antecede.verify.verdict import Status
 from tests.ingest.story import (
     MESSAGES_CSV,
     SHIVIZ,

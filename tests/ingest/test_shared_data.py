@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from antecede.trace import Property
-from antecede.trace.report import Status
+from antecede.verify import Property
+from antecede.verify.verdict import Status
 from tests.ingest.story import clocks_by_messages, judge
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

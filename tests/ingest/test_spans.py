@@ -8,8 +8,8 @@ import pytest
 
 from antecede.errors import ConfigError
 from antecede.ingest import ingest
-from antecede.trace import Property
 from antecede.trace.reader import read_trace
+from antecede.verify import Property
 from tests.ingest.story import (
     HISTORIES,
     MS,

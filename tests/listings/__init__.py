@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit, Request
+from antecede.core.codec import Frame
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
 from antecede.testing import Cluster
-from antecede.trace import Event, Kind, Verdict, judge
+from antecede.trace import Event, Kind
+from antecede.verify import Verdict, judge
 
 __all__ = [
     "Listing",

@@ -1,6 +1,6 @@
 """Limits under which tests do not wait long."""
 
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.engine.limits import Limits
 
 QUICK = RetransmissionPolicy(initial_s=0.1, minimum_s=0.02, maximum_s=0.5)

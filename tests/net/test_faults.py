@@ -10,7 +10,7 @@ from antecede.errors import ConfigError
 from antecede.net import Node
 from antecede.net.proxy import Faults, Proxy
 from antecede.trace.event import Kind
-from antecede.trace.oracle import Property, Verdict, judge
+from antecede.verify.oracle import Property, Verdict, judge
 from tests.net.bounds import quick_limits
 from tests.net.running import (
     LOOPS,

@@ -9,7 +9,7 @@ from antecede.core.registry import ProtocolInfo, protocols
 from antecede.errors import ConfigError, LocalError
 from antecede.net import Node
 from antecede.net.proxy import Faults
-from antecede.trace.oracle import Property, judge
+from antecede.verify.oracle import Property, judge
 from tests.net.bounds import quick_limits
 from tests.net.running import (
     History,

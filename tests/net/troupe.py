@@ -7,7 +7,7 @@ from pathlib import Path
 
 from antecede.net.udp import Address
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import Verdict, judge
+from antecede.verify.oracle import Verdict, judge
 from tests.net.member import Options
 from tests.net.running import until
 

@@ -12,7 +12,7 @@ from time import monotonic, sleep
 
 import pyspark
 
-from antecede.pipeline.java import java_home
+from antecede.pipeline.spark.java import java_home
 
 START_S = 90
 

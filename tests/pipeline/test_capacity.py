@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from antecede.core.contract import ProcessId
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
-from antecede.pipeline.capacity import PAIR_BYTES, copies, estimate
-from antecede.pipeline.cells_table import CELLS_SCHEMA, cell_row
-from antecede.pipeline.study import parse_study
+from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
+from antecede.pipeline.study.cost_model import PAIR_BYTES, copies, estimate
+from antecede.pipeline.study.study import parse_study
 from antecede.sim import Scenario, simulate
 
 WORKLOADS = [

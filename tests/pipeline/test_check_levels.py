@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from antecede.check import Bound, Checked, check, replay, tell
-from antecede.check.model import Model
+from antecede.check import Bound, Checked, check, tell
 from antecede.check.search import Result
+from antecede.check.transitions import Model
 from antecede.errors import ConfigError
-from antecede.pipeline.check_levels import check_on_spark
+from antecede.pipeline.check.levels import check_on_spark
+from antecede.testing import replay
 
 
 def counts(checked: Checked) -> tuple[int, int, int, int, int, bool]:

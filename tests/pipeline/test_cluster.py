@@ -14,11 +14,11 @@ from time import sleep
 import pytest
 from pyspark.sql import SparkSession
 
-from antecede.pipeline.place import Place
-from antecede.pipeline.run_study import run_study
-from antecede.pipeline.study import parse_study
+from antecede.pipeline.study.directory import Place
+from antecede.pipeline.study.run import run_study
+from antecede.pipeline.study.study import parse_study
 from antecede.sim import Scenario, simulate_to
-from antecede.trace.verify import verify
+from antecede.verify.verifier import verify
 from tests.pipeline.standalone import Standalone, standalone
 from tests.pipeline.test_run_study import TABLE, study_file, tables
 
@@ -28,9 +28,9 @@ VIOLATIONS = 3
 JUDGE_IN_WINDOWS = """
 import sys
 from pathlib import Path
-from antecede.pipeline.progress import Progress, RunningTasks, watched
-from antecede.pipeline.session import open_session
-from antecede.pipeline.windows import verify_windows
+from antecede.pipeline.spark.progress import Progress, RunningTasks, watched
+from antecede.pipeline.spark.session import open_session
+from antecede.pipeline.verify.windows import verify_windows
 
 url, path, rows, violations = sys.argv[1:]
 with open_session(url) as spark:

@@ -10,10 +10,10 @@ from time import monotonic, sleep
 import pytest
 from pyspark.sql import SparkSession
 
-from antecede.pipeline.interrupt import interrupt_cancels
-from antecede.pipeline.place import Place
-from antecede.pipeline.run_study import run_study
-from antecede.pipeline.study import parse_study
+from antecede.pipeline.spark.interrupt import interrupt_cancels
+from antecede.pipeline.study.directory import Place
+from antecede.pipeline.study.run import run_study
+from antecede.pipeline.study.study import parse_study
 from antecede.sim import Scenario, simulate_to
 from tests.pipeline.processes import COMMAND, in_session, left_behind
 from tests.pipeline.test_run_study import TABLE, study_file, tables

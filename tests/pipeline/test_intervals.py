@@ -6,7 +6,7 @@ from statistics import NormalDist
 import pytest
 
 from antecede.errors import LocalError
-from antecede.pipeline.intervals import central_probability, student_t
+from antecede.pipeline.study.intervals import central_probability, student_t
 
 
 @pytest.mark.parametrize(

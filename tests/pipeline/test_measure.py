@@ -18,8 +18,8 @@ from pyspark.sql.types import ArrayType, StructType
 
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
-from antecede.pipeline import measure_sql
-from antecede.pipeline.measure import (
+from antecede.pipeline.study import measure_sql
+from antecede.pipeline.study.measure import (
     COPIES_SCHEMA,
     MEASURES,
     MEASURES_SCHEMA,

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from antecede import cli
+from antecede.cli import main as cli
 from antecede.errors import ConfigError
-from antecede.pipeline.place import Place
-from antecede.pipeline.run_study import Progress, run_study
-from antecede.pipeline.study import Study, parse_study
+from antecede.pipeline.study.directory import Place
+from antecede.pipeline.study.run import Progress, run_study
+from antecede.pipeline.study.study import Study, parse_study
 
 TABLE: dict[str, Any] = {
     "name": "small",

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from antecede.errors import ConfigError
-from antecede.pipeline.simulate_cells import pack
-from antecede.pipeline.study import built_in_studies, load_study, parse_study
+from antecede.pipeline.study.simulate import pack
+from antecede.pipeline.study.study import built_in_studies, load_study, parse_study
 
 FULL: dict[str, Any] = {
     "name": "full",

@@ -11,12 +11,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from antecede.errors import ConfigError
-from antecede.pipeline.verify_runs import VERDICTS, balanced, verdict_of, verify_runs
-from antecede.trace import Event, Property
+from antecede.pipeline.verify.runs import VERDICTS, balanced, verdict_of, verify_runs
+from antecede.trace import Event
 from antecede.trace.reader import RunInfo
 from antecede.trace.table import table_of
-from antecede.trace.verify import verify
-from tests.trace.test_verify import FIGURE, arbitrary_run, do_harm, send
+from antecede.verify import Property
+from antecede.verify.verifier import verify
+from tests.verify.test_verifier import FIGURE, arbitrary_run, do_harm, send
 
 
 def write(directory: Path, run: list[Event], **info: object) -> Path:
@@ -99,7 +100,7 @@ def test_what_no_one_expected_is_an_error_of_one_run(
     def fail(*_: object, **__: object) -> None:
         raise ValueError("first line\nsecond line")
 
-    monkeypatch.setattr("antecede.pipeline.verify_runs.verify", fail)
+    monkeypatch.setattr("antecede.pipeline.verify.runs.verify", fail)
     row = verdict_of(str(write(tmp_path / "run", FIGURE)), 1)
     assert str(row["error"]).endswith("run: ValueError: first line")
     assert row["run"] == "run"

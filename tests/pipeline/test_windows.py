@@ -16,17 +16,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antecede.errors import ConfigError
-from antecede.pipeline.window_judge import cut, no_deliveries
-from antecede.pipeline.window_stage import here
-from antecede.pipeline.windows import Sizes, judge_in_windows, verify_windows
-from antecede.trace import Event, MessageId, Property
-from antecede.trace.kernel import nothing_known
+from antecede.pipeline.spark.stage import here
+from antecede.pipeline.verify.window import cut, no_deliveries
+from antecede.pipeline.verify.windows import Sizes, judge_in_windows, verify_windows
+from antecede.trace import Event
 from antecede.trace.reader import NumberedBatch, RunInfo, Trace
-from antecede.trace.report import Report, Status
-from antecede.trace.stream import Disordered
 from antecede.trace.table import table_of
-from antecede.trace.verify import verify
-from tests.trace.test_verify import (
+from antecede.verify import MessageId, Property
+from antecede.verify.kernels.stream import Disordered
+from antecede.verify.kernels.walk import nothing_known
+from antecede.verify.verdict import Report, Status
+from antecede.verify.verifier import verify
+from tests.verify.test_verifier import (
     ALL,
     FIGURE,
     MemoryTrace,
@@ -137,7 +138,9 @@ def test_windows_agree_with_the_oracle(
     steps_max: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("antecede.trace.state.ROOM_FIRST", 1)  # So that pools are moved.
+    monkeypatch.setattr(
+        "antecede.verify.kernels.state.ROOM_FIRST", 1
+    )  # So that pools are moved.
     broken: Counter[Property] = Counter()
     disordered = whole = windowed = 0
     for seed in range(count):
@@ -152,7 +155,7 @@ def test_windows_agree_with_the_oracle(
                 windows.verify(trace)
             continue
         if violations_max == ALL and any(event.targets for event in run):
-            monkeypatch.setattr("tests.trace.test_verify.verify", windows.verify)
+            monkeypatch.setattr("tests.verify.test_verifier.verify", windows.verify)
             found = compare(run, trace)
         else:
             found = windows.verify(trace, violations_max=violations_max)
@@ -188,19 +191,19 @@ def first_disagreement(count: int) -> int | None:
 
 MUTANTS: dict[str, tuple[str, object]] = {
     "windows do not know what spreads": (
-        "antecede.pipeline.window_judge._Judge._known",
+        "antecede.pipeline.verify.window._Judge._known",
         lambda judge: nothing_known(),
     ),
     "windows do not know what is delivered later": (
-        "antecede.pipeline.window_stragglers.Stragglers.later",
+        "antecede.pipeline.verify.stragglers.Stragglers.later",
         lambda stragglers, window: no_deliveries(),
     ),
     "nothing is far": (
-        "antecede.pipeline.window_judge._Judge._unsent",
+        "antecede.pipeline.verify.window._Judge._unsent",
         lambda judge, matching, first, end: no_deliveries(),
     ),
     "a duplicate counts as the delivery": (
-        "antecede.pipeline.window_stragglers.Story.copies",
+        "antecede.pipeline.verify.stragglers.Story.copies",
         lambda story: {process: row for row, process in story.deliveries},
     ),
 }

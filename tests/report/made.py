@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.pipeline.cells_table import CELLS_SCHEMA, cell_row
-from antecede.pipeline.measure import MEASURES, MEASURES_SCHEMA, SUMMARY_SCHEMA
-from antecede.pipeline.study import parse_study
-from antecede.pipeline.verify_runs import VERDICTS
-from antecede.report.evidence import mean_interval
+from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
+from antecede.pipeline.study.measure import MEASURES, MEASURES_SCHEMA, SUMMARY_SCHEMA
+from antecede.pipeline.study.study import parse_study
+from antecede.pipeline.verify.runs import VERDICTS
+from antecede.report.claims.evidence import mean_interval
 from antecede.sim import Scenario, Simulation, simulate
 from antecede.trace.event import Kind
-from antecede.trace.oracle import Property
+from antecede.verify.oracle import Property
 
 Values = Mapping[str, float | None]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from antecede.report.claims import Claim, Finding, Outcome
-from antecede.report.papers import CLAIMS, examine_claims
+from antecede.report.claims.claim import Claim, Finding, Outcome
+from antecede.report.claims.papers import CLAIMS, examine_claims
 from antecede.report.tables import Tables, read_tables
 from antecede.sim import Scenario
-from tests.report.conftest import STUDY
+from tests.report.studies import STUDY
 from tests.report.made import invent_study, make_study
 
 BY_ID = {claim.id: claim for claim in CLAIMS}

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from antecede.report.complexity import complexity_tables
+from antecede.report.claims.complexity import complexity_tables
 from antecede.report.tables import Tables, read_tables
 from antecede.sim import Scenario
 from tests.report.made import invent_study

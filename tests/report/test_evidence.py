@@ -2,7 +2,7 @@ from math import isclose, sqrt
 
 import pytest
 
-from antecede.report.evidence import (
+from antecede.report.claims.evidence import (
     curves,
     fit_exponent,
     mean_interval,

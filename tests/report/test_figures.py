@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from antecede.report import ReportFiles
-from antecede.report.figures import Figure, make_figures
-from antecede.report.looks import LOOKS, looks
+from antecede.report.charts.figures import Figure, make_figures
+from antecede.report.charts.styles import LOOKS, looks
 from antecede.report.tables import SummaryRow, Tables
 
 Mark = tuple[str, float, float | None, float | None, int, str]

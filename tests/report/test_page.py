@@ -21,7 +21,7 @@ from antecede.report.overview import (
 )
 from antecede.report.schedule import draw_schedule
 from antecede.report.tables import Tables, read_tables
-from tests.report.conftest import STUDY
+from tests.report.studies import STUDY
 from tests.report.made import make_study
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede.core.contract import NEVER
-from antecede.sim.agenda import CROWDED, DAY_S, DAYS_JUDGED, TAKEN_MAX, Agenda, Happening
+from antecede.core.process import NEVER
+from antecede.sim.event_queue import (
+    CROWDED,
+    DAY_S,
+    DAYS_JUDGED,
+    TAKEN_MAX,
+    Agenda,
+    Happening,
+)
 
 
 class Checked:

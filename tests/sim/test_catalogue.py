@@ -8,11 +8,16 @@ import pytest
 
 from antecede.errors import ConfigError
 from antecede.sim import Scenario, run, simulate_to
-from antecede.sim.catalogue import WORKLOADS, make_workload
 from antecede.sim.network import Network
-from antecede.sim.program import Program
-from antecede.sim.services import Conversation, Microservices, Pipeline, RequestReply
-from antecede.sim.workload import (
+from antecede.sim.workloads.catalogue import WORKLOADS, make_workload
+from antecede.sim.workloads.program import Program
+from antecede.sim.workloads.services import (
+    Conversation,
+    Microservices,
+    Pipeline,
+    RequestReply,
+)
+from antecede.sim.workloads.synthetic import (
     Broadcast,
     Groups,
     Hotspot,
@@ -21,7 +26,7 @@ from antecede.sim.workload import (
     Workload,
 )
 from antecede.trace.event import Kind
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
 
 PACE = Pace(seed=3)
 

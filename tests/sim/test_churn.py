@@ -13,10 +13,10 @@ from random import Random
 import pytest
 
 from antecede.core import ProcessId, Setting
-from antecede.core.contract import ProcessBase
-from antecede.core.flood import Flood
 from antecede.core.link import Linked
-from antecede.core.preventive import Preventive
+from antecede.core.process import ProcessBase
+from antecede.core.protocols.flood import Flood
+from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
 from antecede.sim import (
     Churn,
     Join,
@@ -31,12 +31,12 @@ from antecede.sim import (
 )
 from antecede.sim.delay import Everywhere, Matrix
 from antecede.sim.distribution import Constant, Exponential
-from antecede.sim.loop import Loop
-from antecede.sim.program import Program, ProgramSend
-from antecede.sim.workload import Broadcast, Pace, Workload
+from antecede.sim.simulator import Loop
+from antecede.sim.workloads.program import Program, ProgramSend
+from antecede.sim.workloads.synthetic import Broadcast, Pace, Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import Property, judge
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
+from antecede.verify.oracle import Property, judge
 
 QUIET = Network(delay=Everywhere(Constant(0.0625)), fifo=True)
 ON_THE_WIRE = (Kind.RELEASE, Kind.TRANSMIT, Kind.CONTROL)

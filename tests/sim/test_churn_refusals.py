@@ -6,12 +6,12 @@ from math import inf, nan
 import pytest
 
 from antecede.core import Setting, protocols
-from antecede.core.overlay import ring
+from antecede.core.overlay.graphs import ring
 from antecede.errors import ConfigError
 from antecede.sim import Churn, Join, Leave, LinkChange, Network, run
-from antecede.sim.catalogue import make_workload
-from antecede.sim.workload import Broadcast, Pace
-from antecede.trace.recorder import Recorder
+from antecede.sim.workloads.catalogue import make_workload
+from antecede.sim.workloads.synthetic import Broadcast, Pace
+from antecede.trace.recorders import Recorder
 
 QUIET = Network()
 Links = Sequence[Sequence[int]]

@@ -5,7 +5,7 @@ from math import exp, inf, nan, pi, sqrt
 
 import pytest
 
-from antecede.core.chance import begin, stir
+from antecede.core.support.keyed_random import begin, stir
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere, Geographic, Matrix, parse_delay
 from antecede.sim.distribution import (

@@ -5,20 +5,20 @@ from dataclasses import replace
 import pytest
 
 from antecede.core import ProtocolInfo, Setting, protocols
-from antecede.core.overlay import random_graph, ring
+from antecede.core.overlay.graphs import random_graph, ring
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
 from antecede.sim import Scenario, Simulation, simulate
 from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Exponential
 from antecede.sim.network import Network
-from antecede.sim.program import Program, ProgramSend
 from antecede.sim.runner import run
-from antecede.sim.services import RequestReply
-from antecede.sim.workload import Pace, Uniform, Workload
+from antecede.sim.workloads.program import Program, ProgramSend
+from antecede.sim.workloads.services import RequestReply
+from antecede.sim.workloads.synthetic import Pace, Uniform, Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import Property, Verdict
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
+from antecede.verify.oracle import Property, Verdict
 from tests.sim.flights import PATIENT, Key, flights
 
 NEEDS = {

@@ -8,18 +8,18 @@ from random import Random
 import pytest
 
 from antecede.core import Setting
-from antecede.core.chance import begin, stir
 from antecede.core.registry import protocol
+from antecede.core.support.keyed_random import begin, stir
 from antecede.errors import ConfigError
-from antecede.sim.catalogue import make_workload
 from antecede.sim.delay import Everywhere, Geographic
 from antecede.sim.distribution import Exponential
 from antecede.sim.network import Network, Partition, Pause, Wire
 from antecede.sim.runner import run
-from antecede.sim.workload import Pace
+from antecede.sim.workloads.catalogue import make_workload
+from antecede.sim.workloads.synthetic import Pace
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import judge
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
+from antecede.verify.oracle import judge
 from tests.sim.flights import PATIENT
 
 RANDOM = Everywhere(Exponential(1.0))

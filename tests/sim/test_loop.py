@@ -8,18 +8,18 @@ from struct import Struct
 import pytest
 
 from antecede.core import RetransmissionPolicy, protocol
-from antecede.core.contract import ProcessId
-from antecede.core.setting import Setting
+from antecede.core.config import Setting
+from antecede.core.process import ProcessId
 from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Constant, Exponential
-from antecede.sim.loop import Loop
 from antecede.sim.network import Network, Pause
 from antecede.sim.runner import Outcome, run
-from antecede.sim.services import Conversation, RequestReply
-from antecede.sim.workload import Pace, Uniform, Workload
+from antecede.sim.simulator import Loop
+from antecede.sim.workloads.services import Conversation, RequestReply
+from antecede.sim.workloads.synthetic import Pace, Uniform, Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import judge
-from antecede.trace.recorder import KINDS, PackedRecorder, Recorder
+from antecede.trace.recorders import KINDS, PackedRecorder, Recorder
+from antecede.verify.oracle import judge
 from tests.sim.flights import PATIENT, Key, flights
 
 WILD = Network(

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from antecede.core import RetransmissionPolicy
-from antecede.core.setting import Setting
+from antecede.core.config import Setting
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere, Matrix
 from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.network import Network, Partition, Pause
-from antecede.sim.program import Program, ProgramSend
 from antecede.sim.runner import Outcome, run
-from antecede.sim.workload import Pace, Uniform, Workload
+from antecede.sim.workloads.program import Program, ProgramSend
+from antecede.sim.workloads.synthetic import Pace, Uniform, Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import Property, judge
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
+from antecede.verify.oracle import Property, judge
 
 PATIENT = RetransmissionPolicy(initial_s=1000, minimum_s=1000, maximum_s=1000)
 """Nothing is transmitted twice unless it is lost, and then much later."""

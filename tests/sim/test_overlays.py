@@ -5,8 +5,8 @@ from math import log
 
 import pytest
 
-from antecede.core.overlay import is_connected, reversed_links
-from antecede.core.setting import LINGER_S, Setting
+from antecede.core.config import LINGER_S, Setting
+from antecede.core.overlay.graphs import is_connected, reversed_links
 from antecede.errors import ConfigError
 from antecede.sim import Scenario, simulate
 from antecede.sim.overlays import (

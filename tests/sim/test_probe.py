@@ -6,15 +6,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from antecede.core.contract import ProcessBase, ProcessId
-from antecede.core.matrix import Matrix
-from antecede.core.overlay import ring
+from antecede.core.overlay.graphs import ring
+from antecede.core.process import ProcessBase, ProcessId
+from antecede.core.protocols.matrix import Matrix
 from antecede.errors import ConfigError
 from antecede.sim import Scenario, simulate
 from antecede.sim.churn import Churn, Leave
 from antecede.sim.probe import Probe, Sample, count_numbers, mean_path, parse_probe
 from antecede.sim.simulate import simulate_to
-from antecede.trace.verify import verify
+from antecede.verify.verifier import verify
 
 LIVE = Scenario(
     protocol="preventive",

@@ -12,13 +12,13 @@ from antecede.sim.delay import Delay, Everywhere, Geographic
 from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.distribution import Uniform as Between
 from antecede.sim.network import Network
-from antecede.sim.program import Program, ProgramSend, load_program, replay
 from antecede.sim.runner import run
-from antecede.sim.services import Conversation
-from antecede.sim.workload import Pace, Workload
+from antecede.sim.workloads.program import Program, ProgramSend, load_program, replay
+from antecede.sim.workloads.services import Conversation
+from antecede.sim.workloads.synthetic import Pace, Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import MessageId, judge
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
+from antecede.verify.oracle import MessageId, judge
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 NETWORKS = {

@@ -6,20 +6,20 @@ from itertools import pairwise
 import pytest
 
 from antecede.core import protocols
-from antecede.core.contract import ProcessId
-from antecede.core.flood import RelayedMessage
-from antecede.core.plain import PlainMessage
+from antecede.core.process import ProcessId
+from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.flood import RelayedMessage
 from antecede.core.registry import protocol
-from antecede.sim.catalogue import make_workload
 from antecede.sim.delay import Everywhere, Geographic
 from antecede.sim.distribution import Constant, Exponential
+from antecede.sim.latency import Waits
 from antecede.sim.network import Network, Partition, Pause, Wire
-from antecede.sim.program import Program, ProgramSend
 from antecede.sim.runner import Outcome, run
-from antecede.sim.waits import Waits
-from antecede.sim.workload import Pace, Workload
+from antecede.sim.workloads.catalogue import make_workload
+from antecede.sim.workloads.program import Program, ProgramSend
+from antecede.sim.workloads.synthetic import Pace, Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
 
 PROCESSES = 6
 Copy = tuple[int, int, int]

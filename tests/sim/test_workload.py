@@ -12,8 +12,13 @@ from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.distribution import Uniform as Between
 from antecede.sim.network import Network
 from antecede.sim.runner import run
-from antecede.sim.services import Conversation, Microservices, Pipeline, RequestReply
-from antecede.sim.workload import (
+from antecede.sim.workloads.services import (
+    Conversation,
+    Microservices,
+    Pipeline,
+    RequestReply,
+)
+from antecede.sim.workloads.synthetic import (
     Broadcast,
     Groups,
     Hotspot,
@@ -23,8 +28,8 @@ from antecede.sim.workload import (
     Workload,
 )
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import judge
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
+from antecede.verify.oracle import judge
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 PACE = Pace(gap=Exponential(0.05), size=Between(0, 100), seed=5)

@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antecede.core.contract import Delivery, ProcessId, Transmit
-from antecede.core.encoding import Frame
-from antecede.core.frames import Ack, Message, Permit
-from antecede.core.hybrid_basic import HybridBasic
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.codec import Frame
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError, InternalError, LocalError
 from antecede.testing import Cluster, Packet, cluster
-from antecede.trace import Event, Kind, Property, judge
+from antecede.trace import Event, Kind
+from antecede.verify import Property, judge
 
 
 def happened(history: list[Event]) -> list[tuple[int, str, str]]:

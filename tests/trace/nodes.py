@@ -8,9 +8,9 @@ from random import Random
 
 from antecede.sim import Scenario, simulate
 from antecede.trace import Event, Kind
-from antecede.trace.live import LiveTrace
+from antecede.trace.live.writer import LiveTrace
 from antecede.trace.reader import Trace
-from antecede.trace.recorder import KINDS
+from antecede.trace.recorders import KINDS
 
 STARTED = 1_700_000_000.0
 

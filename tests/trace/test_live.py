@@ -12,12 +12,12 @@ import pytest
 from antecede.core import Hybrid, ProcessId
 from antecede.errors import ConfigError, LocalError
 from antecede.trace import Event, Kind
-from antecede.trace.live import LiveTrace
-from antecede.trace.live_reader import NodeTrace, are_nodes_of_one_run, read_node
+from antecede.trace.live.reader import NodeTrace, are_nodes_of_one_run, read_node
+from antecede.trace.live.writer import LiveTrace
 from antecede.trace.reader import read_trace
-from antecede.trace.report import EXIT_UNKNOWN
 from antecede.trace.table import events_of
-from antecede.trace.verify import verify
+from antecede.verify.verdict import EXIT_UNKNOWN
+from antecede.verify.verifier import verify
 from tests.trace.nodes import Node, history, name_of
 
 
@@ -203,7 +203,7 @@ def test_a_part_and_its_tail_are_not_counted_twice(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from antecede.trace.live import LiveTrace
+from antecede.trace.live.writer import LiveTrace
 trace = LiveTrace(sys.argv[1], "alice", started=1.0, flush_rows=50, part_rows=500)
 trace.name_of(1, "bob")
 trace.name_of(2, "carol")
@@ -228,7 +228,7 @@ def test_a_killed_process_leaves_what_it_flushed(tmp_path: Path) -> None:
 FULL = """
 import resource, sys
 from antecede.errors import ConfigError
-from antecede.trace.live import LiveTrace
+from antecede.trace.live.writer import LiveTrace
 trace = LiveTrace(sys.argv[1], "alice", flush_rows=100)
 trace.name_of(1, "bob")
 trace.name_of(2, "carol")

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from antecede.sim import Scenario, simulate, simulate_to
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
-from antecede.trace.verify import verify
+from antecede.verify.verifier import verify
 
 SCENARIOS = {
     "conversation": Scenario(

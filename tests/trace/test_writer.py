@@ -8,10 +8,10 @@ import pytest
 
 from antecede.errors import ConfigError
 from antecede.sim import Network, Scenario, run, simulate, simulate_to
-from antecede.trace import judge
 from antecede.trace.reader import RunInfo, read_trace
 from antecede.trace.schema import SCHEMA
 from antecede.trace.writer import TraceWriter
+from antecede.verify import judge
 
 SCENARIO = Scenario(
     processes=5, messages=20, workload="uniform:fan_out=2", loss=0.1, size="uniform:0,99"

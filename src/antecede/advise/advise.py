@@ -1,6 +1,6 @@
 """Replay recorded traffic under every protocol that can serve it, on Spark.
 
-It is a study like any other (:mod:`antecede.pipeline.study`) of one workload, the traffic,
+It is a study like any other (:mod:`antecede.pipeline.study.study`) of one workload, the traffic,
 on three networks: that of the trace, the same with loss (or without, if it has some), and
 the same with longer delays; the latter two tell what would change the advice. All figures
 come from the tables that the study writes.
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from antecede.advise.network import Delays, find_delays, scaled, typical_delay
 from antecede.advise.recommend import Figures, Recommendation, recommend
-from antecede.advise.workload import Traffic, paced, write_traffic
+from antecede.advise.traffic import Traffic, paced, write_traffic
 from antecede.core.registry import protocol, protocols
 from antecede.errors import ConfigError
-from antecede.pipeline.run_study import Progress, run_study
-from antecede.pipeline.study import Study, parse_study
+from antecede.pipeline.study.run import Progress, run_study
+from antecede.pipeline.study.study import Study, parse_study
 from antecede.report.tables import CellRow, StudyTables, read_tables
-from antecede.sim.program import replay
 from antecede.sim.runner import check_able
+from antecede.sim.workloads.program import replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +95,7 @@ def prepare(traffic: Traffic, directory: Path, wishes: Wishes | None = None) -> 
     """Write the workload, and plan the study; run it with :func:`advise`.
 
     Args:
-        traffic: From :func:`antecede.advise.workload.take_traffic`.
+        traffic: From :func:`antecede.advise.traffic.take_traffic`.
         directory: Where the workload and the study's tables are kept; on storage that all
             workers of Spark reach.
         wishes: What is set by hand.
@@ -136,7 +136,7 @@ def advise(
     Where an earlier call was interrupted, this one goes on.
 
     Args:
-        spark: A session; see :func:`antecede.pipeline.session.open_session`.
+        spark: A session; see :func:`antecede.pipeline.spark.session.open_session`.
         plan: What to run.
         report: Is called now and then, for a display of progress.
 

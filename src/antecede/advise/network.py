@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import log
 from statistics import median
 
-from antecede.core.chance import begin, stir
+from antecede.core.support.keyed_random import begin, stir
 from antecede.sim.delay import parse_delay
 from antecede.sim.simulate import Scenario
 from antecede.trace.event import Event, Kind

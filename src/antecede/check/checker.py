@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from antecede.check.model import Model
 from antecede.check.removal import RemovalSpace
 from antecede.check.search import Result, Violation, search
-from antecede.check.space import Space
+from antecede.check.state_space import Space
 from antecede.check.symmetry import Symmetry
-from antecede.core.contract import Process, ProcessId
+from antecede.check.transitions import Model
+from antecede.core.config import Setting
+from antecede.core.process import Process, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
-from antecede.core.setting import Setting
 from antecede.errors import ConfigError, LocalError
 
 __all__ = ["Bound", "Checked", "check", "make_space", "options"]

@@ -14,9 +14,9 @@ go in a circle.
 from array import array
 from collections.abc import Iterable
 
-from antecede.check.model import TIMER, Local, Model, Packet
 from antecede.check.search import Level, expand
-from antecede.check.space import Space
+from antecede.check.state_space import Space
+from antecede.check.transitions import TIMER, Local, Model, Packet
 from antecede.errors import InternalError
 
 __all__ = ["Entry", "Portable"]

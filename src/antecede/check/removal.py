@@ -27,16 +27,16 @@ stays there. If processes are *mistaken*, they waive the permits of one that goe
 from array import array
 from typing import Final
 
-from antecede.check.model import (
+from antecede.check.state_space import Action, Space, Successor
+from antecede.check.symmetry import Symmetry
+from antecede.check.transitions import (
     ABANDON_PEER,
     RENEW_PEER,
     WAIVE_PEER,
     Model,
     change_input,
 )
-from antecede.check.space import Action, Space, Successor
-from antecede.check.symmetry import Symmetry
-from antecede.core.contract import NEVER
+from antecede.core.process import NEVER
 
 __all__ = ["ABANDON", "RENEW", "STOP", "WAIVE", "RemovalSpace"]
 

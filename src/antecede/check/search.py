@@ -7,7 +7,7 @@ engine needs to distribute the work.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from antecede.check.space import Action, Space
+from antecede.check.state_space import Action, Space
 from antecede.check.symmetry import NOT_SYMMETRIC
 from antecede.errors import ConfigError
 

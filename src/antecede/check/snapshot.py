@@ -6,7 +6,7 @@ be reached counts.
 
 from enum import Enum
 
-from antecede.attributes import listed_attributes
+from antecede.core.support.attributes import listed_attributes
 
 __all__ = ["snapshot"]
 

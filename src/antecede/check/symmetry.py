@@ -13,7 +13,7 @@ are equal is more than one order tried.
 from itertools import permutations
 from typing import Final
 
-from antecede.check.model import (
+from antecede.check.transitions import (
     CHANGE_KINDS,
     CHANGES,
     TIMER,

@@ -22,15 +22,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from antecede.core.contract import (
-    UNBOUNDED,
-    Delivery,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-)
-from antecede.core.encoding import (
+from antecede.core.codec import (
     Frame,
     FrameReader,
     Reader,
@@ -38,13 +30,21 @@ from antecede.core.encoding import (
     write_head,
     write_number,
 )
-from antecede.core.retransmission import (
+from antecede.core.process import (
+    UNBOUNDED,
+    Delivery,
+    ProcessBase,
+    ProcessId,
+    Transmit,
+    check_now,
+)
+from antecede.core.support.retransmission import (
     Experience,
     RetransmissionPolicy,
     RetransmissionTimer,
     TimerQueue,
 )
-from antecede.core.sliding import SlidingArray
+from antecede.core.support.sliding import SlidingArray
 from antecede.errors import LocalError, PeerError
 
 __all__ = ["LinkAck", "Linked", "Segment", "read_linked"]

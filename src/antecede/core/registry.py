@@ -9,26 +9,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from antecede.core.buffer import Buffer, BufferFifo, read_buffer
-from antecede.core.contract import ProcessBase, ProcessId
-from antecede.core.cykas import Cykas, read_cykas
-from antecede.core.encoding import Frame, FrameReader, Reader
-from antecede.core.flood import Flood, read_flood
-from antecede.core.frames import read_frame
-from antecede.core.hybrid import Hybrid
-from antecede.core.hybrid_basic import HybridBasic
+from antecede.core.codec import Frame, FrameReader, Reader
+from antecede.core.config import Setting
 from antecede.core.link import Linked, read_linked
-from antecede.core.matrix import Matrix, read_matrix
-from antecede.core.newtop import Newtop, read_newtop
-from antecede.core.optimal import Optimal, read_optimal
-from antecede.core.overlay import first_links, on_overlay, read_sampled
-from antecede.core.plain import Plain, read_plain
-from antecede.core.preventive import Preventive
-from antecede.core.preventive_frames import read_preventive
-from antecede.core.setting import Setting
-from antecede.core.topology import topology_for
-from antecede.core.tree import Tree, read_tree
-from antecede.core.vector import Vector, read_vector
+from antecede.core.overlay.graphs import first_links, on_overlay, read_sampled
+from antecede.core.overlay.tree_topology import topology_for
+from antecede.core.process import ProcessBase, ProcessId
+from antecede.core.protocols.baseline import Plain, read_plain
+from antecede.core.protocols.buffer import Buffer, BufferFifo, read_buffer
+from antecede.core.protocols.cykas import Cykas, read_cykas
+from antecede.core.protocols.flood import Flood, read_flood
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.frames import read_frame
+from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.matrix import Matrix, read_matrix
+from antecede.core.protocols.newtop import Newtop, read_newtop
+from antecede.core.protocols.optimal.optimal import Optimal, read_optimal
+from antecede.core.protocols.pc_broadcast.frames import read_preventive
+from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.protocols.tree import Tree, read_tree
+from antecede.core.protocols.vector import Vector, read_vector
 from antecede.errors import ConfigError
 
 __all__ = ["Capabilities", "ProtocolInfo", "protocol", "protocols"]

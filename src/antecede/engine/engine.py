@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from antecede.core.contract import Delivery, ProcessId
-from antecede.core.encoding import Reader
-from antecede.core.hybrid_basic import HybridBasic
-from antecede.engine.gate import Sealing
-from antecede.engine.group import Group
+from antecede.core.codec import Reader
+from antecede.core.observer import Observer
+from antecede.core.process import Delivery, ProcessId
+from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.engine.datagram import BYE, DATA, DATA_PREFIX, FAREWELL, HEAD, TAG_BYTES
+from antecede.engine.journal import SavedDelivery
 from antecede.engine.limits import Limits
+from antecede.engine.membership import Group
 from antecede.engine.message import (
     FIRST,
     LAST,
@@ -27,11 +29,9 @@ from antecede.engine.message import (
     Message,
     fragments,
 )
-from antecede.engine.remote import ACTIVE, GONE, LEAVING, LEFT, Remote
-from antecede.engine.saved import SavedDelivery
-from antecede.engine.wire import BYE, DATA, DATA_PREFIX, FAREWELL, HEAD, TAG_BYTES
+from antecede.engine.peer_session import ACTIVE, GONE, LEAVING, LEFT, Remote
+from antecede.engine.session_layer import Sealing
 from antecede.errors import LocalError, PeerError
-from antecede.trace.recorder import Tally
 
 __all__ = ["Engine", "EngineStats"]
 
@@ -74,7 +74,7 @@ class Engine(Group):
         limits: the bounds.
         seal: seals datagrams, if there is a group key.
         life: which history this is; a restored node gives that of its journal.
-        tally: records events, if there is to be a trace.
+        observer: records events, if there is to be a trace.
         wall_offset: what to add to ``now`` to get the time of the wall clock.
     """
 
@@ -84,8 +84,8 @@ class Engine(Group):
         "_dirty",
         "_fresh",
         "_itself",
+        "_observer",
         "_room",
-        "_tally",
         "control_frames",
         "datagrams_in",
         "datagrams_out",
@@ -112,7 +112,7 @@ class Engine(Group):
         limits: Limits | None = None,
         seal: Sealing | None = None,
         life: int = 0,
-        tally: Tally | None = None,
+        observer: Observer | None = None,
         wall_offset: float = 0.0,
     ) -> None:
         """Start an engine with no peers; see the class for the arguments."""
@@ -121,7 +121,7 @@ class Engine(Group):
         self._dirty: list[Remote] = []
         self._fresh: list[Message] = []
         self._itself = Remote(name, 0, self._process.id, None)  # Holds parts.
-        self._tally = tally
+        self._observer = observer
         self._clock_offset = wall_offset
         sealed = TAG_BYTES if seal is not None else 0
         self._body_max = bounds.datagram - HEAD.size - sealed
@@ -220,8 +220,8 @@ class Engine(Group):
         self.sent += 1
         if self._journal is not None:
             self._journal.sent(number, targets, payload)
-        if self._tally is not None:
-            self._tally.sent(self._process.id, number, ids, now + self._clock_offset)
+        if self._observer is not None:
+            self._observer.sent(self._process.id, number, ids, now + self._clock_offset)
         self._collect(now)
         return number
 
@@ -281,7 +281,7 @@ class Engine(Group):
         drops = self._gate.drops
         process = self._process
         info = self._info
-        tally = self._tally
+        observer = self._observer
         reader = Reader(body, DATA_PREFIX.size)
         end = len(body)
         while reader.position < end:
@@ -298,14 +298,14 @@ class Engine(Group):
             except PeerError:
                 drops["frame"] += 1
                 continue
-            if tally is not None:
-                tally.arrived(process.id, remote.id, frame, now + self._clock_offset)
+            if observer is not None:
+                observer.arrived(process.id, remote.id, frame, now + self._clock_offset)
         self._collect(now)
 
     def _collect(self, now: float) -> None:
         """Take what the process wants to transmit and to deliver."""
         process = self._process
-        tally = self._tally
+        observer = self._observer
         for transmit in process.frames_to_transmit():
             remote = self._by_id.get(transmit.target)
             if remote is None or remote.state != ACTIVE or remote.id != transmit.target:
@@ -322,8 +322,8 @@ class Engine(Group):
                 self.control_frames += 1
             if len(remote.out) >= UNREADY_MAX and not self._gate.ready(remote, now):
                 continue
-            if tally is not None:
-                tally.transmitted(process.id, transmit, now + self._clock_offset)
+            if observer is not None:
+                observer.transmitted(process.id, transmit, now + self._clock_offset)
             remote.queue(transmit.frame)
             self.queued += 1
             self._mark(remote)
@@ -332,8 +332,8 @@ class Engine(Group):
 
     def _deliver(self, delivery: Delivery, now: float) -> None:
         when = now + self._clock_offset
-        if self._tally is not None:
-            self._tally.delivered(self._process.id, delivery, when)
+        if self._observer is not None:
+            self._observer.delivered(self._process.id, delivery, when)
         remote = self._by_id.get(delivery.source)
         payload = delivery.payload
         name = remote.name if remote is not None else self._gate.name

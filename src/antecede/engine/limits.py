@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from antecede.core.contract import NEVER
-from antecede.core.retransmission import RetransmissionPolicy
+from antecede.core.process import NEVER
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
 __all__ = ["DATAGRAM_MAX", "Limits"]

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.errors import ConfigError
-from antecede.ingest.clocks import ClockedLog, draft_clocked
-from antecede.ingest.draft import Draft, Written, write_draft
-from antecede.ingest.findings import Findings
-from antecede.ingest.formats import Format, find_format, format_named, read_file
-from antecede.ingest.pairs import PairLog, draft_pairs
-from antecede.ingest.records import CLOCKED, SPANS, Options
-from antecede.ingest.spans import SpanLog, draft_spans
+from antecede.ingest.diagnostics import Findings
+from antecede.ingest.event_table import Draft, Written, write_draft
+from antecede.ingest.formats.records import CLOCKED, SPANS, Options
+from antecede.ingest.formats.registry import Format, find_format, format_named, read_file
+from antecede.ingest.inference.clocks import ClockedLog, draft_clocked
+from antecede.ingest.inference.pairs import PairLog, draft_pairs
+from antecede.ingest.inference.spans import SpanLog, draft_spans
 from antecede.trace.reader import RunInfo
 
 __all__ = ["Ingested", "ingest"]

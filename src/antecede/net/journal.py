@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPair
 from antecede.engine.message import FIRST, LAST, PART
-from antecede.engine.remote import Remote
-from antecede.engine.saved import SavedCopy, SavedDelivery, SavedPair
+from antecede.engine.peer_session import Remote
 from antecede.errors import ConfigError
 
 __all__ = ["Journal"]

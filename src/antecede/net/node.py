@@ -11,8 +11,8 @@ from antecede.engine.engine import Engine
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
 from antecede.net.clock import now_s
-from antecede.net.driver import Driver, reach
-from antecede.net.stats import (
+from antecede.net.runtime import Driver, reach
+from antecede.net.statistics import (
     NodeStats,
     Waiting,
     make_metrics,

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from antecede.report.claims import Claim, Finding
-from antecede.report.figures import Figure
+from antecede.report.charts.figures import Figure
+from antecede.report.claims.claim import Claim, Finding
 from antecede.report.tables import StudyTables, Tables
 
 __all__ = ["figure_svg", "write_claims", "write_svg", "write_tables"]

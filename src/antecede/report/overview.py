@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from math import floor, log10
 
 from antecede.core.registry import protocols
-from antecede.report.looks import looks
+from antecede.report.charts.styles import looks
 from antecede.report.tables import Setting, SummaryRow, Tables, VerdictRow
 from antecede.sim.overlays import promises_order
-from antecede.trace.oracle import Property
+from antecede.verify.oracle import Property
 
 __all__ = [
     "CONTESTS",

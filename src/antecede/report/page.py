@@ -9,10 +9,11 @@ from importlib.resources import files
 from typing import Any
 
 import antecede
-from antecede.report.claims import NOTHING, Claim, Finding, Outcome
-from antecede.report.complexity import complexity_tables
-from antecede.report.figures import SHOWN, Figure, grid_title, unit_of
-from antecede.report.looks import looks
+from antecede.report.charts.figures import SHOWN, Figure, grid_title, unit_of
+from antecede.report.charts.spec import CONFIG
+from antecede.report.charts.styles import looks
+from antecede.report.claims.claim import NOTHING, Claim, Finding, Outcome
+from antecede.report.claims.complexity import complexity_tables
 from antecede.report.overview import (
     CONTESTS,
     causal_protocols,
@@ -23,9 +24,8 @@ from antecede.report.overview import (
     winners,
 )
 from antecede.report.schedule import Drawing
-from antecede.report.spec import CONFIG
 from antecede.report.tables import StudyTables, SummaryRow, Tables
-from antecede.trace.oracle import Property
+from antecede.verify.oracle import Property
 
 __all__ = ["Content", "render_page"]
 

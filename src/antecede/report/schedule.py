@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from antecede.diagram.draw import draw
 from antecede.sim.simulate import Scenario, simulate
-from antecede.trace.diagram import draw
 
 __all__ = ["Drawing", "draw_schedule"]
 

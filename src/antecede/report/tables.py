@@ -1,7 +1,7 @@
 """Read the tables of studies back, for the report.
 
 :func:`read_tables` reads one or several directories that ``antecede study run`` has
-written (:mod:`antecede.pipeline.place` says what is in them). Nothing is run, and Spark is
+written (:mod:`antecede.pipeline.study.directory` says what is in them). Nothing is run, and Spark is
 not needed. Everything that the report shows comes from here.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from antecede.errors import ConfigError
-from antecede.trace.oracle import Property
+from antecede.verify.oracle import Property
 
 __all__ = [
     "CellRow",

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from antecede.errors import ConfigError
-from antecede.report.claims import Claim, Finding
+from antecede.report.charts.figures import make_figures
+from antecede.report.claims.claim import Claim, Finding
+from antecede.report.claims.papers import examine_claims
 from antecede.report.export import figure_svg, write_claims, write_svg, write_tables
-from antecede.report.figures import make_figures
 from antecede.report.page import Content, render_page
-from antecede.report.papers import examine_claims
 from antecede.report.schedule import draw_schedule
 from antecede.report.tables import read_tables
 

@@ -1,6 +1,6 @@
 """How long a frame takes from one process to another.
 
-A delay model turns a state of :mod:`antecede.core.chance` into seconds, so the same
+A delay model turns a state of :mod:`antecede.core.support.keyed_random` into seconds, so the same
 transmission takes equally long under every protocol. :func:`parse_delay` reads what the
 command line takes: any distribution, or ``geographic:ACROSS[,MINIMUM[,JITTER]]``.
 """
@@ -8,7 +8,7 @@ command line takes: any distribution, or ``geographic:ACROSS[,MINIMUM[,JITTER]]`
 from collections.abc import Sequence
 from math import sqrt
 
-from antecede.core.chance import begin, stir, uniform
+from antecede.core.support.keyed_random import begin, stir, uniform
 from antecede.errors import ConfigError
 from antecede.sim.distribution import (
     Constant,

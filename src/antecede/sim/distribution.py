@@ -1,6 +1,6 @@
 """The usual distributions, for delays, gaps between sends, job lengths and payload sizes.
 
-A distribution turns a state of :mod:`antecede.core.chance` into a number that is finite and
+A distribution turns a state of :mod:`antecede.core.support.keyed_random` into a number that is finite and
 at least 0. On the command line it is a word and its parameters, ``uniform:0.01,0.1``; a
 bare number is a constant (:func:`parse_distribution`).
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final, TypeVar
 
-from antecede.core.chance import exponential, lognormal, normal, uniform
+from antecede.core.support.keyed_random import exponential, lognormal, normal, uniform
 from antecede.errors import ConfigError
 
 __all__ = [

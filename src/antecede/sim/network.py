@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from antecede.core.chance import stir, uniform
-from antecede.core.contract import NEVER
+from antecede.core.process import NEVER
+from antecede.core.support.keyed_random import stir, uniform
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere
 from antecede.sim.distribution import Constant

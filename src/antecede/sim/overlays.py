@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from antecede.core.chance import begin, stir, uniform
-from antecede.core.overlay import full, random_graph, ring
+from antecede.core.config import Setting
+from antecede.core.overlay.graphs import full, random_graph, ring
 from antecede.core.registry import protocol
-from antecede.core.setting import Setting
+from antecede.core.support.keyed_random import begin, stir, uniform
 from antecede.errors import ConfigError
 from antecede.sim.distribution import parameters
 

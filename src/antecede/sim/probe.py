@@ -17,22 +17,22 @@ Its words, joined by ``+``:
 
 ``work``
     Processor time per message: ``sender_work_us`` and ``receiver_work_us``; see
-    :mod:`antecede.sim.stopwatch`. It differs from run to run, unlike all the rest.
+    :mod:`antecede.sim.profiling`. It differs from run to run, unlike all the rest.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from antecede.attributes import listed_attributes
-from antecede.core.contract import ProcessBase
-from antecede.core.flood import Flood
 from antecede.core.link import Linked
-from antecede.core.overlay import Sampled
-from antecede.core.preventive import Preventive
+from antecede.core.overlay.graphs import Sampled
+from antecede.core.process import ProcessBase
+from antecede.core.protocols.flood import Flood
+from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.support.attributes import listed_attributes
 from antecede.errors import ConfigError
 from antecede.sim.distribution import numbers
-from antecede.sim.stopwatch import Stopwatch, WorkDone, clock_cost_ns
+from antecede.sim.profiling import Stopwatch, WorkDone, clock_cost_ns
 
 __all__ = ["Probe", "Sample", "count_numbers", "mean_path", "parse_probe"]
 

@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 
-from antecede.core.contract import ProcessBase, ProcessId
+from antecede.core.config import Setting
+from antecede.core.process import ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
-from antecede.core.setting import Setting
 from antecede.errors import ConfigError
 from antecede.sim.churn import Churn
-from antecede.sim.loop import Loop
 from antecede.sim.network import Network, check_processes
 from antecede.sim.probe import Probe
-from antecede.sim.workload import Workload
-from antecede.trace.recorder import Tally
+from antecede.sim.simulator import Loop
+from antecede.sim.workloads.synthetic import Workload
+from antecede.trace.recorders import Tally
 
 __all__ = ["Outcome", "check_able", "run"]
 

@@ -6,23 +6,23 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, cast
 
+from antecede.core.config import Setting
 from antecede.core.registry import protocol
-from antecede.core.retransmission import RetransmissionPolicy
-from antecede.core.setting import Setting
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
-from antecede.sim.catalogue import make_workload
 from antecede.sim.churn import Churn
 from antecede.sim.delay import parse_delay
 from antecede.sim.distribution import parse_distribution
-from antecede.sim.loop import Loop
 from antecede.sim.network import Network
 from antecede.sim.overlays import make_overlay
 from antecede.sim.probe import Probe, Sample, parse_probe
 from antecede.sim.runner import Outcome, run
-from antecede.sim.workload import Pace, Workload
+from antecede.sim.simulator import Loop
+from antecede.sim.workloads.catalogue import make_workload
+from antecede.sim.workloads.synthetic import Pace, Workload
 from antecede.trace.event import Event
-from antecede.trace.oracle import Verdict, judge
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
+from antecede.verify.oracle import Verdict, judge
 
 __all__ = ["Scenario", "Simulation", "simulate", "simulate_to"]
 
@@ -39,7 +39,7 @@ class Scenario:
     messages: int = 20
     """How many messages each process sends of its own accord."""
     workload: str = "uniform"
-    """A workload of :mod:`antecede.sim.catalogue`, perhaps with parameters."""
+    """A workload of :mod:`antecede.sim.workloads.catalogue`, perhaps with parameters."""
     gap: str = "exponential:0.05"
     """The seconds from a send to the next, a distribution."""
     size: str = "0"
@@ -200,7 +200,7 @@ def simulate_to(
 
     The run is called ``name``, or after its protocol and seed. What its probe noted is in
     ``samples.parquet`` beside the events.
-    Verify it afterwards with :func:`antecede.trace.verify.verify`. Needs the extra
+    Verify it afterwards with :func:`antecede.verify.verifier.verify`. Needs the extra
     ``antecede[trace]``.
     """
     from antecede.trace.reader import RunInfo

@@ -5,6 +5,7 @@ needs the extra ``antecede[testing]``.
 """
 
 from antecede.testing.cluster import Cluster, Packet
+from antecede.testing.replay import replay
 from antecede.testing.schedule import Act, Step, play, random_schedule
 
-__all__ = ["Act", "Cluster", "Packet", "Step", "play", "random_schedule"]
+__all__ = ["Act", "Cluster", "Packet", "Step", "play", "random_schedule", "replay"]

@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from antecede.core.contract import Process, ProcessBase, ProcessId
-from antecede.core.encoding import Frame
+from antecede.core.codec import Frame
+from antecede.core.config import Setting
+from antecede.core.process import Process, ProcessBase, ProcessId
 from antecede.core.registry import protocol
-from antecede.core.retransmission import RetransmissionPolicy
-from antecede.core.setting import Setting
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import InternalError, LocalError
-from antecede.trace import Event, Kind, Recorder, Verdict, judge
+from antecede.trace import Event, Kind, Recorder
+from antecede.verify import Verdict, judge
 
 __all__ = ["Cluster", "Packet"]
 

@@ -1,16 +1,6 @@
-"""What happened in a run, and whether it was right."""
+"""Traces: the events of a run, their schema, and how they are recorded, written and read."""
 
 from antecede.trace.event import Event, Kind
-from antecede.trace.oracle import MessageId, Property, Verdict, Violation, judge
-from antecede.trace.recorder import Recorder
+from antecede.trace.recorders import Recorder
 
-__all__ = [
-    "Event",
-    "Kind",
-    "MessageId",
-    "Property",
-    "Recorder",
-    "Verdict",
-    "Violation",
-    "judge",
-]
+__all__ = ["Event", "Kind", "Recorder"]

@@ -118,7 +118,7 @@ class Trace:
     """The trace of one run on disk; get one from :func:`read_trace`.
 
     Nothing is kept in memory but the layout of its files. Hand it to
-    :func:`antecede.trace.verify.verify`, or go through :meth:`batches`.
+    :func:`antecede.verify.verifier.verify`, or go through :meth:`batches`.
     """
 
     path: Path

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from antecede.errors import ConfigError
 from antecede.trace.event import Kind
 from antecede.trace.reader import PARTIAL_SUFFIX, RunInfo
-from antecede.trace.recorder import KINDS, ROW, PackedRecorder
+from antecede.trace.recorders import KINDS, ROW, PackedRecorder
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 
 __all__ = ["PackedRows", "TraceWriter", "batch_of", "packed_rows"]
@@ -36,7 +36,7 @@ PACKED = np.dtype(
         ("metadata_bytes", "<i4"),
     ]
 )
-"""A row of :data:`antecede.trace.recorder.ROW`, as NumPy sees it."""
+"""A row of :data:`antecede.trace.recorders.ROW`, as NumPy sees it."""
 assert PACKED.itemsize == ROW.size
 
 KIND_NAMES = pa.array([kind.value for kind in KINDS])

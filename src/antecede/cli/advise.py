@@ -1,0 +1,108 @@
+"""The command ``antecede advise``."""
+
+import argparse
+import tempfile
+from contextlib import ExitStack
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from antecede.cli.terminal import ProgressLine
+from antecede.cli.traces import add_foreign, add_session, check_cores
+from antecede.errors import ConfigError
+from antecede.verify.verdict import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_parser", "run"]
+
+MESSAGES_MAX = 20_000
+"""What two cores replay under all unicast protocols in about two minutes."""
+
+
+def add_parser(commands: "Commands") -> None:
+    """Add the command to those of ``antecede``."""
+    parser = commands.add_parser(
+        "advise", help="replay recorded traffic under every protocol, and pick one"
+    )
+    parser.add_argument(
+        "trace",
+        type=Path,
+        nargs="+",
+        help="a run's directory, or a file of another format; several with --together",
+    )
+    parser.add_argument(
+        "--delay",
+        help="seconds on the wire, as for simulate; default: from the trace's round trips",
+    )
+    parser.add_argument(
+        "--loss", type=float, default=0.0, help="probability that a frame is lost"
+    )
+    parser.add_argument(
+        "--bandwidth", type=float, default=inf, help="bytes per second out of each process"
+    )
+    parser.add_argument(
+        "--protocols", help="which to try, split at commas; default: all that can serve it"
+    )
+    parser.add_argument(
+        "--messages-max",
+        type=int,
+        default=MESSAGES_MAX,
+        help="replay only the first so many messages, and all that happened before them;"
+        " default: %(default)s",
+    )
+    add_session(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_foreign(parser)
+    parser.set_defaults(
+        run=run,
+        interrupted="interrupted; with --out, give the same command again to go on",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the advice; exit 1 if a protocol broke its promise, 4 if runs failed."""
+    from antecede.advise.advise import Wishes, advise, prepare
+    from antecede.advise.table import lines, to_json
+    from antecede.advise.traffic import take_traffic
+    from antecede.cli.foreign import one_run
+    from antecede.pipeline.spark.session import open_session
+    from antecede.trace.reader import read_trace
+
+    check_cores(options)
+    if not 0 <= options.loss < 1:
+        raise ConfigError(f"--loss must be from 0 to below 1, got {options.loss}")
+    wishes = Wishes(
+        delay=options.delay,
+        loss=options.loss,
+        bandwidth=options.bandwidth,
+        protocols=_names(options.protocols),
+    )
+    with ProgressLine() as line, ExitStack() as stack:
+        path, name = stack.enter_context(one_run(options, line.write))
+        traffic = take_traffic(read_trace(path), messages_max=options.messages_max)
+        directory = options.out
+        if directory is None:
+            temporary = tempfile.TemporaryDirectory(prefix="antecede-")
+            directory = Path(stack.enter_context(temporary))
+        plan = prepare(traffic, directory, wishes)
+        spark = stack.enter_context(
+            open_session(options.master, cores=options.cores, brief=plan.is_brief)
+        )
+        advice = advise(spark, plan, report=line.write)
+    print(to_json(advice, name) if options.json else "\n".join(lines(advice, name)))
+    if options.out is not None and not options.json:
+        print(f"runs and tables in {options.out}")
+    if advice.broken:
+        return EXIT_VIOLATED
+    return EXIT_UNKNOWN if advice.failed else EXIT_HELD
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ConfigError("--protocols is NAME,...; see `antecede protocols`")
+    return names

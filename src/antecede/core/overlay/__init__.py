@@ -1,0 +1,1 @@
+"""Overlays: which processes have links to which others."""

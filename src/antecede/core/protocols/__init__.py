@@ -1,0 +1,1 @@
+"""The protocols, one module or package each; see :mod:`antecede.core.registry`."""

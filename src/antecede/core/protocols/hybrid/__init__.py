@@ -1,0 +1,1 @@
+"""Hybrid buffering (Almeida): ``hybrid`` and ``hybrid-basic``."""

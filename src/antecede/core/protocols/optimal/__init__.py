@@ -1,0 +1,1 @@
+"""``optimal``: only the dependencies that a target needs (Kshemkalyani and Singhal)."""

@@ -1,0 +1,1 @@
+"""``pc-broadcast``: causal broadcast on changing overlays (Nédelec et al.)."""

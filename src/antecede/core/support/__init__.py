@@ -1,0 +1,1 @@
+"""Data structures and timers that several protocols share."""

@@ -1,0 +1,1 @@
+"""Space-time diagrams: draw a run as SVG."""

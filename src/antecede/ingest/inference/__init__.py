@@ -1,0 +1,1 @@
+"""Inference of messages from vector clocks, tokens, pairs of records and spans."""

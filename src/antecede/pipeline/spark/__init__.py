@@ -1,0 +1,1 @@
+"""Spark sessions, the Java runtime, progress, interruption and data sources."""

@@ -1,0 +1,1 @@
+"""Studies: read a study file, simulate its cells, verify them, measure them."""

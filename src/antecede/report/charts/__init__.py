@@ -1,0 +1,1 @@
+"""Charts of the report: which figures a study gets, and their Vega-Lite specifications."""

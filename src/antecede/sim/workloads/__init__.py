@@ -1,0 +1,1 @@
+"""Workloads: which process sends what to whom, and when."""

@@ -1,0 +1,1 @@
+"""Compiled kernels that walk a run as flat arrays (numba)."""

@@ -1,0 +1,94 @@
+"""``antecede show`` on files of other formats."""
+
+from pathlib import Path
+
+import pytest
+
+from antecede.cli import main as cli
+from tests.ingest.story import SHIVIZ, STORY, span_csv, write
+
+
+@pytest.fixture
+def spans(tmp_path: Path) -> Path:
+    """Shop's second call overtakes its first, which breaks causal order and FIFO."""
+    return write(tmp_path / "spans.csv", span_csv(STORY))
+
+
+def drawn(words: list[str], path: Path) -> str:
+    assert cli.main(["show", *words, "--svg", str(path)]) == 0
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_foreign_trace_is_drawn_with_the_names_of_its_processes(
+    spans: Path, tmp_path: Path
+) -> None:
+    svg = drawn([str(spans)], tmp_path / "all.svg")
+    assert ">shop</text>" in svg
+    assert ">stöck</text>" in svg
+    assert "causal: process 1 delivered 0:2 before 0:1" in svg
+
+
+def test_a_violation_is_drawn_by_its_place_in_the_report(
+    spans: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["verify", str(spans)]) == 1
+    told = capsys.readouterr().out.splitlines()
+    found = [line.partition(":")[0] for line in told if "happened before it" in line]
+    assert found == ["causal", "fifo"]
+    first = drawn([str(spans), "--violation", "1"], tmp_path / "1.svg")
+    second = drawn([str(spans), "--violation", "2"], tmp_path / "2.svg")
+    assert ("causal: process" in first, "fifo: process" in first) == (True, False)
+    assert ("causal: process" in second, "fifo: process" in second) == (False, True)
+
+
+def test_a_message_is_found_by_the_name_of_its_source(spans: Path, tmp_path: Path) -> None:
+    by_name = drawn([str(spans), "--around", "stöck:1"], tmp_path / "name.svg")
+    assert by_name == drawn([str(spans), "--around", "1:1"], tmp_path / "number.svg")
+    assert by_name != drawn([str(spans), "--around", "shop:1"], tmp_path / "other.svg")
+
+
+def test_options_say_how_to_read_it(tmp_path: Path) -> None:
+    log = write(tmp_path / "run.log", SHIVIZ)
+    svg = drawn([str(log), "--format", "shiviz"], tmp_path / "run.svg")
+    assert ">alice</text>" in svg
+
+
+def test_files_of_one_run_are_drawn_together(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.csv", span_csv(STORY[:3]))
+    other = write(tmp_path / "other.csv", span_csv([STORY[0], *STORY[3:]]))
+    whole = drawn([str(one), str(other), "--together"], tmp_path / "both.svg")
+    assert "causal: process 1 delivered 0:2 before 0:1" in whole
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--violation", "3"], "verify names 2 here"),
+        (["--violation", "0"], "verify names 2 here"),
+        (["--around", "nobody:1"], "a message is SOURCE:NUMBER"),
+        (["--around", "shop:9"], "not in this run"),
+        (["--format", "zipkin"], "spans.csv"),
+        (["other.csv"], "--together"),
+    ],
+    ids=["too many", "none", "nobody", "no message", "wrong format", "two files"],
+)
+def test_what_is_not_there_is_told_in_a_line(
+    words: list[str],
+    told: str,
+    spans: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    svg = tmp_path / "no.svg"
+    assert cli.main(["show", str(spans), *words, "--svg", str(svg)]) == 2
+    assert told in capsys.readouterr().err
+    assert not svg.exists()
+
+
+def test_of_several_runs_in_a_file_one_must_be_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write(tmp_path / "runs.log", f"=== one\n{SHIVIZ}=== two\n{SHIVIZ}")
+    words = ["show", str(log), "--delimiter", "^=== (?<run>.*)$", "--format", "shiviz"]
+    assert cli.main([*words, "--svg", str(tmp_path / "no.svg")]) == 2
+    assert "holds 2 runs" in capsys.readouterr().err
