@@ -1,11 +1,15 @@
 """Build step: compile the core with mypyc where a C compiler is present.
 
-The compiled modules stand beside the same files uncompiled, which Python falls back to.
-Set ``ANTECEDE_COMPILE`` to ``0`` to skip the compilation, or to ``1`` to fail where it is
-impossible; by default it is tried, and skipped with a notice where it cannot be done.
-``ANTECEDE_OPTIMISE`` is how hard the C compiler tries, 3 unless set; 0 builds fastest.
+The wheel also holds the source of every compiled module. Where the compilation fails, for
+whatever reason, the build prints one line and goes on: the same source runs interpreted.
+
+Environment variables:
+    ANTECEDE_COMPILE: ``0`` skips the compilation; ``1`` makes its failure an error.
+    ANTECEDE_OPTIMISE: optimisation level of the C compiler, 0 to 3; default 3.
 """
 
+import contextlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -14,8 +18,12 @@ from typing import Any
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
 
-WANTED = os.environ.get("ANTECEDE_COMPILE", "")
+COMPILE = os.environ.get("ANTECEDE_COMPILE", "")
 OPTIMISE = os.environ.get("ANTECEDE_OPTIMISE", "3")
+BUILDS = {"bdist_wheel", "build", "build_ext", "develop", "editable_wheel", "install"}
+"""Commands of setuptools that need the extensions; the others only read metadata."""
+MYPY_OPTIONS = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent"]
+"""Options for the compiler: the optional dependencies need not be installed to build."""
 COMPILED = (
     "core.codec",
     "core.config",
@@ -47,8 +55,12 @@ COMPILED = (
     "core.support.keyed_random",
     "core.support.retransmission",
     "core.support.sliding",
+    "check.actions",
+    "check.canonical",
+    "check.inputs",
     "check.portable",
     "check.removal",
+    "check.row_layout",
     "check.search",
     "check.snapshot",
     "check.state_space",
@@ -56,11 +68,23 @@ COMPILED = (
     "check.transitions",
     "engine.datagram",
     "engine.engine",
+    "engine.flow_control",
+    "engine.fragmentation",
+    "engine.handshake",
     "engine.journal",
+    "engine.journal_recorder",
     "engine.membership",
     "engine.message",
+    "engine.outbox",
     "engine.peer_session",
+    "engine.process_driver",
+    "engine.replay_window",
+    "engine.restore",
+    "engine.sealer",
     "engine.session_layer",
+    "engine.session_timers",
+    "engine.statistics",
+    "engine.transmitter",
     "errors",
     "sim.churn",
     "sim.delay",
@@ -75,46 +99,66 @@ COMPILED = (
     "sim.workloads.synthetic",
     "trace.recorders",
 )
-"""The core, and the loop that drives millions of events through it."""
+"""Modules to compile: the protocols, and the loops that run them."""
 
 
 def sources() -> list[str]:
-    """Return the paths of the modules to compile; raise where one does not exist."""
+    """Return the paths of the modules to compile.
+
+    Raises:
+        FileNotFoundError: A module in :data:`COMPILED` does not exist.
+    """
     paths = [
         Path("src", "antecede", *name.split(".")).with_suffix(".py") for name in COMPILED
     ]
     missing = [str(path) for path in paths if not path.is_file()]
     if missing:
-        raise FileNotFoundError(f"setup.py names modules that do not exist: {missing}")
+        raise FileNotFoundError(f"COMPILED in setup.py names missing files: {missing}")
     return [str(path) for path in paths]
 
 
-class OptionalBuild(build_ext):
-    """Builds the extensions, or goes on without them unless they are demanded."""
+def give_up(reason: object) -> None:
+    """Report that nothing is compiled, or exit if ANTECEDE_COMPILE demands it."""
+    if COMPILE == "1":
+        raise SystemExit(
+            f"antecede: cannot compile, and ANTECEDE_COMPILE=1 is set: {reason}"
+        )
+    first_line = (str(reason).strip().splitlines() or ["unknown error"])[0]
+    print(f"antecede: not compiled, runs interpreted: {first_line}", file=sys.stderr)
+
+
+class OptionalBuildExt(build_ext):
+    """Builds all extensions, or none of them where one fails."""
 
     def run(self) -> None:
-        """Build what was asked for, all or nothing."""
         try:
             super().run()
-        except Exception as error:
-            if WANTED == "1":
-                raise
-            print(f"antecede: not compiled, runs interpreted ({error})", file=sys.stderr)
+        except (Exception, SystemExit) as error:
+            give_up(error)
+            for path in map(Path, self.get_outputs()):
+                path.unlink(missing_ok=True)
             self.extensions = []
 
 
 def extensions() -> list[Any]:
-    """Translate the core to C, or return nothing where that cannot or must not be."""
-    if WANTED == "0":
+    """Translate the modules to C; return an empty list where that is impossible."""
+    if COMPILE == "0" or not BUILDS.intersection(sys.argv):
         return []
+    modules = sources()
+    messages = io.StringIO()
     try:
         from mypyc.build import mypycify
-    except ImportError:
-        if WANTED == "1":
-            raise
-        print("antecede: not compiled, mypyc is not there", file=sys.stderr)
+
+        with contextlib.redirect_stdout(messages), contextlib.redirect_stderr(messages):
+            return mypycify(
+                [*MYPY_OPTIONS, *modules],
+                opt_level=OPTIMISE,
+                debug_level="0",
+                group_name="antecede",
+            )
+    except (Exception, SystemExit) as error:
+        give_up(messages.getvalue() or repr(error))
         return []
-    return mypycify(sources(), opt_level=OPTIMISE, debug_level="0", group_name="antecede")
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuild})
+setup(ext_modules=extensions(), cmdclass={"build_ext": OptionalBuildExt})

@@ -15,29 +15,28 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antecede.check.snapshot import snapshot
 from antecede.core import protocols
-from antecede.core.protocols.hybrid.basic import HybridBasic
 from antecede.engine import Engine, Limits
-from antecede.engine.crypto import Seal
+from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.datagram import (
     DATA,
     DATA_PREFIX,
-    HEAD,
+    HEADER,
     HELLO,
     HELLO_BODY,
     VERSION,
-    protocol_tag,
-    reading_ms,
-    tag_of,
+    name_hash,
+    protocol_hash,
+    timestamp_ms,
 )
-from antecede.engine.engine import UNREADY_MAX
-from antecede.engine.peer_session import HELLOS_MAX, INTRODUCED_MAX, RETIRED_MAX
+from antecede.engine.handshake import HELLOS_MAX, INTRODUCED_MAX, RETIRED_MAX
+from antecede.engine.process_driver import UNREADY_FRAMES_MAX
 
 __all__ = ["KEYED", "PROTOCOLS", "Victim", "play"]
 
 PROTOCOLS: Final = [info.name for info in protocols() if info.capabilities.unicast]
 KEYED: Final = 0x80
 """The bit of a script's first byte that asks for a key; the others choose the protocol."""
-LIMITS: Final = Limits(early=16, message=5000, lease_s=5.0)
+LIMITS: Final = Limits(reorder_buffer_max=16, message_bytes_max=5000, lease_s=5.0)
 KEY: Final = bytes(32)
 NAMES: Final = ("ann", "bob", "cid")
 SCRIPT_MAX: Final = 4096
@@ -52,7 +51,7 @@ class Victim:
         self.keyed = keyed
         self.genuine: list[bytes] = []
         self.packet = 1 << 20
-        seal = Seal(KEY) if keyed else None
+        cipher = AesGcmDatagramCipher(KEY) if keyed else None
         self.protocol_name = protocol_name
         self.ann, self.bob = (
             Engine(
@@ -61,7 +60,7 @@ class Victim:
                 protocol_name=protocol_name,
                 members=NAMES,
                 limits=LIMITS,
-                seal=seal,
+                cipher=cipher,
             )
             for name, incarnation in (("ann", 11), ("bob", 22))
         )
@@ -80,52 +79,52 @@ class Victim:
             for source, target in ((self.ann, self.bob), (self.bob, self.ann)):
                 for address, datagram in source.flush(self.now):
                     if address == target.name:
-                        target.feed(datagram, source.name, self.now)
+                        target.receive_datagram(datagram, source.name, self.now)
                         if target is self.ann:
                             self.genuine.append(datagram)
-        self.ann.take()
+        self.ann.poll_messages()
 
     # Steps.
 
-    def feed(self, datagram: bytes) -> None:
+    def receive_datagram(self, datagram: bytes) -> None:
         """Feed a datagram; with a key it must change nothing, unless it is genuine."""
         ann = self.ann
         watched = self.keyed and datagram not in self.genuine
         before = self.state() if watched else None
-        ann.feed(datagram, "anywhere", self.now)
+        ann.receive_datagram(datagram, "anywhere", self.now)
         if watched:
             assert self.state() == before, "bytes without a seal changed something"
-            assert ann.take() == [], "bytes without a seal were delivered"
+            assert ann.poll_messages() == [], "bytes without a seal were delivered"
 
     def feed_body(self, body: bytes, kind: int, newcomer: int) -> None:
         """Feed a body behind a head, and a prefix, that bob might have made."""
         self.packet += 1
         incarnation = 22 if newcomer == 0 else 1000 + newcomer
         receiver = 0 if kind == HELLO else 11
-        head = HEAD.pack(
-            VERSION << 4 | kind, tag_of("bob"), incarnation, receiver, self.packet
+        head = HEADER.pack(
+            VERSION << 4 | kind, name_hash("bob"), incarnation, receiver, self.packet
         )
-        reading = reading_ms(self.now)
+        reading = timestamp_ms(self.now)
         if kind == DATA:
             body = DATA_PREFIX.pack(reading, reading, 0) + body
         elif kind == HELLO and not body:
-            tag = protocol_tag([self.protocol_name])
+            tag = protocol_hash([self.protocol_name])
             body = HELLO_BODY.pack(reading, 0, incarnation, tag)
-        self.feed(head + body)
+        self.receive_datagram(head + body)
 
     def feed_changed(self, which: int, changes: bytes, *, new_packet: bool) -> None:
         """Feed a genuine datagram with bytes changed, perhaps under a new number."""
         datagram = bytearray(self.genuine[which % len(self.genuine)])
         if new_packet:
             self.packet += 1
-            datagram[25 : HEAD.size] = self.packet.to_bytes(8, "big")
-            if len(datagram) >= HEAD.size + DATA_PREFIX.size:
-                datagram[HEAD.size + 4 : HEAD.size + 8] = reading_ms(self.now).to_bytes(
-                    4, "big"
-                )
+            datagram[25 : HEADER.size] = self.packet.to_bytes(8, "big")
+            if len(datagram) >= HEADER.size + DATA_PREFIX.size:
+                datagram[HEADER.size + 4 : HEADER.size + 8] = timestamp_ms(
+                    self.now
+                ).to_bytes(4, "big")
         for place, value in zip(changes[::2], changes[1::2], strict=False):
             datagram[place % len(datagram)] ^= value
-        self.feed(bytes(datagram))
+        self.receive_datagram(bytes(datagram))
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -137,24 +136,24 @@ class Victim:
         ann = self.ann
         for _, datagram in ann.flush(self.now):
             assert len(datagram) <= 65_507
-        ann.take()
+        ann.poll_messages()
         timer = ann.next_timer()
         if timer is not None and timer <= self.now:
             ann.handle_timer(self.now)
         ann.stats()
-        for remote in ann.remotes.values():
-            assert len(remote.out) <= UNREADY_MAX + 1024
-            assert len(remote.introduced) <= INTRODUCED_MAX
-            assert len(remote.retired) <= RETIRED_MAX
-            assert len(remote.hellos) <= HELLOS_MAX
-            assert remote.parts_bytes <= LIMITS.message
-        process = ann.process
-        if isinstance(process, HybridBasic):
-            assert len(process.early_messages(1 << 30)) <= LIMITS.early * 64
+        for session in ann.sessions.values():
+            assert len(session.outbox.frames) <= UNREADY_FRAMES_MAX + 1024
+            assert len(session.handshake.introduced) <= INTRODUCED_MAX
+            assert len(session.handshake.retired) <= RETIRED_MAX
+            assert len(session.handshake.hellos) <= HELLOS_MAX
+            assert session.reassembly.size_bytes <= LIMITS.message_bytes_max
+        pending = ann.process.pending
+        if pending is not None:
+            assert len(pending.held_messages(1 << 30)) <= LIMITS.reorder_buffer_max * 64
 
     def state(self) -> object:
         """Return everything that the engine knows, counters aside."""
-        return snapshot((self.ann.process, self.ann.remotes), without=(AESGCM,))
+        return snapshot((self.ann.process, self.ann.sessions), without=(AESGCM,))
 
 
 class Script:
@@ -191,7 +190,7 @@ def play(data: bytes) -> Victim:
     while not script.ended:
         step = script.byte() % 8
         if step == 0:
-            victim.feed(script.take(script.byte()))
+            victim.receive_datagram(script.take(script.byte()))
         elif step in (1, 2):
             victim.feed_body(script.take(script.byte()), DATA, 0)
         elif step == 3:

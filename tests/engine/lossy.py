@@ -12,9 +12,9 @@ from random import Random
 
 from antecede.core.process import NEVER
 from antecede.engine import Engine, Limits, Message
-from antecede.engine.session_layer import Sealing
-from antecede.trace import Event, Recorder
-from antecede.verify import Verdict, judge
+from antecede.engine.sealer import DatagramCipher
+from antecede.trace import Event, MemoryRecorder
+from antecede.verify import Verdict, verify_events
 
 NAMES = ("ann", "bob", "cid", "dan", "eve")
 
@@ -36,16 +36,16 @@ class Start:
     """One start of a node, with what it recorded."""
 
     engine: Engine
-    life: int
-    recorder: Recorder
-    lives: dict[int, tuple[str, int]]
+    history: int
+    recorder: MemoryRecorder
+    histories: dict[int, tuple[str, int]]
     """Whose life stands behind each of the engine's ids."""
 
     def look(self) -> None:
         """Note who is behind the ids of the moment."""
-        for remote in self.engine.remotes.values():
-            if remote.life or remote.id not in self.lives:
-                self.lives[remote.id] = (remote.name, remote.life)
+        for session in self.engine.sessions.values():
+            if session.history or session.id not in self.histories:
+                self.histories[session.id] = (session.name, session.history)
 
 
 class Network:
@@ -58,7 +58,7 @@ class Network:
         loss: float = 0.0,
         duplication: float = 0.0,
         delay_s: tuple[float, float] = (0.001, 0.005),
-        seal: Sealing | None = None,
+        cipher: DatagramCipher | None = None,
         limits: Limits | None = None,
         protocol: str = "hybrid",
     ) -> None:
@@ -66,7 +66,7 @@ class Network:
         self.loss = loss
         self.duplication = duplication
         self.delay_s = delay_s
-        self.seal = seal
+        self.cipher = cipher
         self.limits = limits if limits is not None else Limits()
         self.protocol = protocol
         self.now = 100.0
@@ -88,25 +88,25 @@ class Network:
         name: str,
         *,
         members: Sequence[str] = (),
-        life: int = 0,
+        history: int = 0,
         limits: Limits | None = None,
-        seal: Sealing | None = None,
+        cipher: DatagramCipher | None = None,
         protocol: str = "",
     ) -> Engine:
         """Start a node, in place of one of the same name that stops now."""
         incarnation = self.random.randrange(1, 1 << 63)
-        recorder = Recorder()
+        recorder = MemoryRecorder()
         engine = Engine(
             name,
             incarnation,
             protocol_name=protocol or self.protocol,
             members=members,
             limits=limits if limits is not None else self.limits,
-            seal=seal if seal is not None else self.seal,
-            life=life,
+            cipher=cipher if cipher is not None else self.cipher,
+            history=history,
             observer=recorder,
         )
-        own = life if life else incarnation
+        own = history if history else incarnation
         start = Start(engine, own, recorder, {engine.process.id: (name, own)})
         self.engines[name] = engine
         self.starts.setdefault(name, []).append(start)
@@ -146,7 +146,7 @@ class Network:
         for address, datagram in engine.flush(self.now):
             assert isinstance(address, str)
             self.transmit(name, address, datagram)
-        for message in engine.take():
+        for message in engine.poll_messages():
             self.taken[name].append(message)
             if self.on_message is not None:
                 self.on_message(name, message)
@@ -168,7 +168,7 @@ class Network:
         """Let a datagram arrive now, wherever it has been."""
         engine = self.engines.get(flight.target)
         if engine is not None:
-            engine.feed(flight.datagram, flight.source, self.now)
+            engine.receive_datagram(flight.datagram, flight.source, self.now)
             self.settle(flight.target)
 
     def hold_back(self, which: Callable[[Flight], bool]) -> list[Flight]:
@@ -229,27 +229,27 @@ class Network:
         dropped = self.engines[name].stats().dropped
         return {reason: count for reason, count in dropped.items() if count}
 
-    def history(self) -> list[Event]:
+    def events(self) -> list[Event]:
         """Return all events, with one id for each name and life."""
         places: dict[tuple[str, int], int] = {}
         for name, starts in self.starts.items():
             for start in starts:
-                places.setdefault((name, start.life), len(places))
+                places.setdefault((name, start.history), len(places))
         events: list[Event] = []
         for name, starts in self.starts.items():
             for start in starts:
                 start.look()
                 ids = {
                     own_id: places.setdefault(who, len(places))
-                    for own_id, who in start.lives.items()
+                    for own_id, who in start.histories.items()
                 }
-                own = places[name, start.life]
+                own = places[name, start.history]
                 events += [_placed(event, own, ids) for event in start.recorder.events]
         return events
 
     def verdict(self, *, complete: bool = True) -> Verdict:
         """Judge the run so far; ``complete`` if what is undelivered counts as lost."""
-        return judge(self.history(), complete=complete)
+        return verify_events(self.events(), complete=complete)
 
 
 def _placed(event: Event, own: int, ids: dict[int, int]) -> Event:

@@ -10,15 +10,14 @@ import pytest
 from antecede.core import protocols
 from antecede.core.codec import NUMBER_MAX, Frame, Reader
 from antecede.core.link import LinkAck
-from antecede.core.protocols.hybrid.frames import Ack, Permit
-from antecede.core.protocols.hybrid.frames import Message as MessageFrame
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from antecede.core.registry import protocol
 from antecede.engine import Engine, Limits
-from antecede.engine.crypto import Seal
-from antecede.engine.datagram import DATA, DATA_PREFIX, HEAD, HELLO, read_head, tag_of
-from antecede.engine.engine import UNREADY_MAX
-from antecede.engine.peer_session import Remote
-from antecede.engine.session_layer import Sealing
+from antecede.engine.crypto import AesGcmDatagramCipher
+from antecede.engine.datagram import DATA, DATA_PREFIX, HEADER, HELLO, read_header
+from antecede.engine.outbox import Outbox
+from antecede.engine.process_driver import UNREADY_FRAMES_MAX
+from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError, LocalError
 from tests.engine.lossy import Flight, Network, chatter
 
@@ -29,9 +28,9 @@ CONSTANT = ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "tree", 
 
 def frames_of(flight: Flight, protocol_name: str = "hybrid") -> list[Frame]:
     """Read the frames of a plain datagram."""
-    if read_head(flight.datagram)[0] != DATA:
+    if read_header(flight.datagram)[0] != DATA:
         return []
-    reader = Reader(flight.datagram, HEAD.size + DATA_PREFIX.size)
+    reader = Reader(flight.datagram, HEADER.size + DATA_PREFIX.size)
     frames = []
     while reader.position < len(flight.datagram):
         frames.append(protocol(protocol_name).read_frame(reader))
@@ -49,7 +48,7 @@ def pair(limits: Limits | None = None, protocol_name: str = "hybrid") -> Network
 
 
 def test_the_window_counts_copies_until_they_are_acked() -> None:
-    network = pair(Limits(window=10))
+    network = pair(Limits(window_copies_max=10))
     ann = network.engines["ann"]
     for _ in range(10):
         assert ann.has_room(["bob"])
@@ -61,7 +60,7 @@ def test_the_window_counts_copies_until_they_are_acked() -> None:
 
 
 def test_the_window_counts_bytes_too() -> None:
-    network = pair(Limits(window_bytes=5000))
+    network = pair(Limits(window_bytes_max=5000))
     ann = network.engines["ann"]
     for _ in range(5):
         assert ann.has_room(["bob"])
@@ -70,7 +69,7 @@ def test_the_window_counts_bytes_too() -> None:
 
 
 def test_one_full_window_among_the_targets_is_enough() -> None:
-    network = Network(limits=Limits(window=1))
+    network = Network(limits=Limits(window_copies_max=1))
     network.mesh("ann", "bob", "cid")
     network.run(1.0)
     ann = network.engines["ann"]
@@ -82,7 +81,7 @@ def test_one_full_window_among_the_targets_is_enough() -> None:
 @pytest.mark.parametrize("info", UNICAST, ids=lambda info: info.name)
 def test_every_protocol_has_a_window_that_opens_again(info: object) -> None:
     name = info.name  # type: ignore[attr-defined]
-    network = pair(Limits(window=8), name)
+    network = pair(Limits(window_copies_max=8), name)
     ann = network.engines["ann"]
     sent = 0
     while ann.has_room(["bob"]):
@@ -99,7 +98,7 @@ def test_every_protocol_has_a_window_that_opens_again(info: object) -> None:
 
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic", "fifo", "matrix"])
 def test_early_messages_beyond_the_bound_are_refused_and_come_again(name: str) -> None:
-    network = pair(Limits(early=5), name)
+    network = pair(Limits(reorder_buffer_max=5), name)
     network.send("ann", "bob", data=b"0")
     lost = network.hold_back(lambda flight: True)
     assert lost
@@ -117,7 +116,7 @@ def test_early_messages_beyond_the_bound_are_refused_and_come_again(name: str) -
 def test_a_full_inbox_withholds_acks_and_the_messages_come_again(name: str) -> None:
     network = pair(protocol_name=name)
     ann, bob = network.engines["ann"], network.engines["bob"]
-    bob.full = True
+    bob.inbox_full = True
     for index in range(5):
         network.send("ann", "bob", data=b"%d" % index)
     network.run(10.0)
@@ -128,7 +127,7 @@ def test_a_full_inbox_withholds_acks_and_the_messages_come_again(name: str) -> N
     network.run(1.0)
     assert network.data("ann") == [b"acks and sends go on"]
     assert bob.backlog == 0
-    bob.full = False
+    bob.inbox_full = False
     network.run(30.0)
     assert network.data("bob") == [b"%d" % index for index in range(5)]
     assert network.verdict().held
@@ -138,9 +137,13 @@ def test_a_full_inbox_withholds_acks_and_the_messages_come_again(name: str) -> N
 
 
 @pytest.mark.parametrize("size", [0, 1, 1100, 1138, 1139, 1140, 1141, 5000, 100_000])
-@pytest.mark.parametrize("seal", [None, Seal(b"k" * 32)], ids=["plain", "sealed"])
-def test_messages_of_any_size_come_as_they_were(size: int, seal: Sealing | None) -> None:
-    network = Network(seal=seal, loss=0.1, delay_s=(0.001, 0.02))
+@pytest.mark.parametrize(
+    "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]
+)
+def test_messages_of_any_size_come_as_they_were(
+    size: int, cipher: DatagramCipher | None
+) -> None:
+    network = Network(cipher=cipher, loss=0.1, delay_s=(0.001, 0.02))
     network.mesh("ann", "bob")
     data = network.random.randbytes(size)
     network.send("ann", "bob", "ann", data=data)
@@ -152,7 +155,7 @@ def test_messages_of_any_size_come_as_they_were(size: int, seal: Sealing | None)
 
 
 def test_a_message_at_the_limit_goes_and_one_above_it_changes_nothing() -> None:
-    network = pair(Limits(message=10_000))
+    network = pair(Limits(message_bytes_max=10_000))
     ann = network.engines["ann"]
     with pytest.raises(LocalError, match="10001 bytes is above the limit of 10000"):
         ann.send(["bob"], bytes(10_001), network.now)
@@ -165,7 +168,7 @@ def test_a_message_at_the_limit_goes_and_one_above_it_changes_nothing() -> None:
 def test_a_message_above_the_receivers_limit_is_dropped_and_the_next_comes() -> None:
     network = Network()
     network.start("ann")
-    network.start("bob", limits=Limits(message=10_000))
+    network.start("bob", limits=Limits(message_bytes_max=10_000))
     network.introduce("ann", "bob")
     network.introduce("bob", "ann")
     network.send("ann", "bob", data=bytes(30_000))
@@ -174,15 +177,15 @@ def test_a_message_above_the_receivers_limit_is_dropped_and_the_next_comes() -> 
     network.run(20.0)
     assert [len(data) for data in network.data("bob")] == [5_000, 9_000]
     assert network.dropped("bob")["frame"] > 0
-    assert network.engines["bob"].remotes["ann"].parts_bytes == 0
+    assert network.engines["bob"].sessions["ann"].reassembly.size_bytes == 0
 
 
 def test_small_messages_between_the_parts_of_a_large_one_come_as_they_were() -> None:
     network = pair()
     ann = network.engines["ann"]
     large = network.random.randbytes(6000)
-    for index, part in enumerate(ann.cut(large)):
-        ann.post(["bob"], part, network.now)
+    for index, part in enumerate(ann.fragment(large)):
+        ann.send_fragment(["bob"], part, network.now)
         network.send("ann", "bob", data=b"%d" % index)
     network.run(5.0)
     small = [data for data in network.data("bob") if data != large]
@@ -194,12 +197,12 @@ def test_small_messages_between_the_parts_of_a_large_one_come_as_they_were() -> 
 @pytest.mark.parametrize("first", [b"", b"\x01part", b"\x02last", b"\x07what"])
 def test_payloads_that_are_no_message_are_dropped(first: bytes) -> None:
     network = pair()
-    network.engines["ann"].post(["bob"], first, network.now)
+    network.engines["ann"].send_fragment(["bob"], first, network.now)
     network.send("ann", "bob", data=b"good")
     network.run(5.0)
     assert network.data("bob") == [b"good"]
     assert network.dropped("bob") == {"frame": 1}
-    assert network.engines["bob"].remotes["ann"].parts == []
+    assert network.engines["bob"].sessions["ann"].reassembly.fragments == []
 
 
 def test_where_no_order_is_kept_a_message_has_to_fit_into_a_datagram() -> None:
@@ -214,7 +217,7 @@ def test_where_no_order_is_kept_a_message_has_to_fit_into_a_datagram() -> None:
 
 
 def test_the_short_way_to_send_says_no_and_does_nothing_where_it_cannot() -> None:
-    network = pair(Limits(window=3))
+    network = pair(Limits(window_copies_max=3))
     ann = network.engines["ann"]
     for target, data in (
         ("eve", b"x"),
@@ -235,20 +238,22 @@ def test_the_short_way_to_send_says_no_and_does_nothing_where_it_cannot() -> Non
 
 def test_only_bytes_can_be_sent() -> None:
     with pytest.raises(LocalError, match="data must be bytes, not str"):
-        Engine("ann", 1).cut("text")
+        Engine("ann", 1).fragment("text")
 
 
 # Datagrams.
 
 
 @pytest.mark.parametrize("datagram", [256, 1232, 9000])
-@pytest.mark.parametrize("seal", [None, Seal(b"k" * 32)], ids=["plain", "sealed"])
+@pytest.mark.parametrize(
+    "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]
+)
 @pytest.mark.parametrize("name", CONSTANT)
 def test_no_datagram_is_larger_than_the_path_carries(
-    name: str, seal: Sealing | None, datagram: int
+    name: str, cipher: DatagramCipher | None, datagram: int
 ) -> None:
-    limits = Limits(datagram=datagram)
-    network = Network(loss=0.1, seal=seal, limits=limits, protocol=name)
+    limits = Limits(datagram_bytes_max=datagram)
+    network = Network(loss=0.1, cipher=cipher, limits=limits, protocol=name)
     network.mesh("ann", "bob", "cid")
     chatter(network, messages=10)
     network.on_message = None
@@ -261,9 +266,9 @@ def test_no_datagram_is_larger_than_the_path_carries(
 
 def test_the_room_for_metadata_suffices_for_the_largest_numbers() -> None:
     engine = Engine("ann", 1)
-    part = engine.cut(bytes(5000))[0]
+    part = engine.fragment(bytes(5000))[0]
     frame = MessageFrame(NUMBER_MAX, NUMBER_MAX - 1, True, part)
-    assert HEAD.size + DATA_PREFIX.size + frame.size() <= Limits().datagram
+    assert HEADER.size + DATA_PREFIX.size + frame.size() <= Limits().datagram_bytes_max
 
 
 def test_many_frames_share_a_datagram_and_one_ack_answers_them() -> None:
@@ -285,22 +290,22 @@ def test_many_frames_share_a_datagram_and_one_ack_answers_them() -> None:
 
 
 def test_acks_and_permits_that_others_cover_are_left_out() -> None:
-    remote = Remote("bob", tag_of("bob"), Engine("x", 1).process.id, "bob")
+    outbox = Outbox()
     for number in range(1, 50):
-        remote.queue(Ack(number, number))
-        remote.queue(Permit(number))
-    assert [frame.size() for frame in remote.out] == [2, 2]
-    assert [repr(frame) for frame in remote.take()] == ["Ack(49, arrived 49)", "Permit(49)"]
-    remote.queue(Ack(3, 7))  # 7 arrived early: to be told on its own.
-    remote.queue(Ack(3, 9))
-    remote.queue(Ack(9, 4))
-    assert [repr(frame) for frame in remote.take()] == [
+        outbox.add(Ack(number, number))
+        outbox.add(Permit(number))
+    assert [frame.size() for frame in outbox.frames] == [2, 2]
+    assert [repr(frame) for frame in outbox.take()] == ["Ack(49, arrived 49)", "Permit(49)"]
+    outbox.add(Ack(3, 7))  # 7 arrived early: to be told on its own.
+    outbox.add(Ack(3, 9))
+    outbox.add(Ack(9, 4))
+    assert [repr(frame) for frame in outbox.take()] == [
         "Ack(3, arrived 7)",
         "Ack(9, arrived 4)",
     ]
     for number in range(1, 50):
-        remote.queue(LinkAck(number, number))
-    assert [repr(frame) for frame in remote.take()] == ["LinkAck(49, arrived 49)"]
+        outbox.add(LinkAck(number, number))
+    assert [repr(frame) for frame in outbox.take()] == ["LinkAck(49, arrived 49)"]
 
 
 # A peer that is silent.
@@ -309,15 +314,18 @@ def test_acks_and_permits_that_others_cover_are_left_out() -> None:
 def held_objects(engine: Engine) -> int:
     """Count the objects that are kept for peers."""
     return sum(
-        len(remote.out) + len(remote.hellos) + len(remote.parts) + len(remote.introduced)
-        for remote in engine.remotes.values()
+        len(session.outbox.frames)
+        + len(session.handshake.hellos)
+        + len(session.reassembly.fragments)
+        + len(session.handshake.introduced)
+        for session in engine.sessions.values()
     )
 
 
 @pytest.mark.parametrize("met", [True, False], ids=["met", "never met"])
 def test_an_hour_of_silence_costs_no_memory_and_few_datagrams(met: bool) -> None:
     """Ann keeps trying to send to bob and to cid, within her windows."""
-    network = Network(limits=Limits(window=64, retained=100))
+    network = Network(limits=Limits(window_copies_max=64, retained_copies_max=100))
     network.mesh("ann", "bob", "cid")
     if met:
         network.run(1.0)
@@ -360,25 +368,29 @@ def test_an_hour_of_silence_costs_no_memory_and_few_datagrams(met: bool) -> None
         if (flight.source, flight.target) == ("ann", "bob")
     ]
     assert 20 <= len(to_bob) <= 30
-    assert all(read_head(flight.datagram)[0] == HELLO for flight in to_bob)
+    assert all(read_header(flight.datagram)[0] == HELLO for flight in to_bob)
 
 
 def test_what_waits_for_an_unready_peer_is_bounded_and_arrives_in_the_end() -> None:
-    network = Network(limits=Limits(window=3 * UNREADY_MAX, window_bytes=1 << 30))
+    network = Network(
+        limits=Limits(window_copies_max=3 * UNREADY_FRAMES_MAX, window_bytes_max=1 << 30)
+    )
     ann = network.start("ann")
     network.introduce("ann", "bob")
-    for index in range(UNREADY_MAX + 500):
+    for index in range(UNREADY_FRAMES_MAX + 500):
         ann.send(["bob"], b"%d" % index, network.now)
     network.settle("ann")
-    assert len(ann.remotes["bob"].out) == UNREADY_MAX
+    assert len(ann.sessions["bob"].outbox.frames) == UNREADY_FRAMES_MAX
     network.start("bob")
     network.introduce("bob", "ann")
     network.run(60.0)
-    assert network.data("bob") == [b"%d" % index for index in range(UNREADY_MAX + 500)]
+    assert network.data("bob") == [
+        b"%d" % index for index in range(UNREADY_FRAMES_MAX + 500)
+    ]
 
 
 def test_who_waits_for_a_silent_peer_keeps_so_much_and_then_waits_to_send() -> None:
-    network = Network(limits=Limits(retained=50, lease_s=2.0))
+    network = Network(limits=Limits(retained_copies_max=50, lease_s=2.0))
     network.mesh("ann", "bob", "cid")
     network.run(1.0)
     network.stop("bob")
@@ -424,18 +436,22 @@ def test_a_silent_peer_is_back_at_once_when_it_says_hello() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("datagram", 100, "datagram is 256 to 65507 bytes, not 100"),
-        ("datagram", 70_000, "not 70000"),
-        ("message", 0, "message is 1 to"),
-        ("window", 0, "window is at least 1, not 0"),
-        ("window_bytes", 0, "window_bytes is at least 1"),
-        ("retained", 0, "retained is at least 1"),
-        ("early", 0, "early is at least 1"),
-        ("inbox", -1, "inbox is at least 1, not -1"),
-        ("lease_s", 0.0, "lease_s and hello_s are above 0"),
-        ("hello_s", -1.0, "lease_s and hello_s are above 0"),
-        ("drift", 1.0, "drift from 0 to below 1"),
-        ("lease_s", float("nan"), "lease_s and hello_s are above 0"),
+        ("datagram_bytes_max", 100, "datagram_bytes_max must be 256 to 65507, got 100"),
+        (
+            "datagram_bytes_max",
+            70_000,
+            "datagram_bytes_max must be 256 to 65507, got 70000",
+        ),
+        ("message_bytes_max", 0, "message_bytes_max must be 1 to"),
+        ("window_copies_max", 0, "window_copies_max must be at least 1, got 0"),
+        ("window_bytes_max", 0, "window_bytes_max must be at least 1"),
+        ("retained_copies_max", 0, "retained_copies_max must be at least 1"),
+        ("reorder_buffer_max", 0, "reorder_buffer_max must be at least 1"),
+        ("inbox_messages_max", -1, "inbox_messages_max must be at least 1, got -1"),
+        ("lease_s", 0.0, "lease_s must be above 0, got 0"),
+        ("hello_timeout_s", -1.0, "hello_timeout_s must be above 0, got -1"),
+        ("clock_drift_max", 1.0, "clock_drift_max must be at least 0 and below 1, got 1"),
+        ("lease_s", float("nan"), "lease_s must be above 0, got nan"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(
@@ -445,7 +461,7 @@ def test_limits_that_make_no_sense_are_refused(
         replace(Limits(), **{field: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["vector", "newtop", "flood", "preventive"])
+@pytest.mark.parametrize("name", ["vector", "newtop", "flood", "pc-broadcast"])
 def test_protocols_without_unicast_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} has no unicast; choose another"):
         Engine("ann", 1, protocol_name=name)

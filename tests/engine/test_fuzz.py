@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from antecede.core.codec import Frame
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
-from antecede.engine.datagram import BYE, DATA, FAREWELL, HELLO, WELCOME
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.engine.datagram import BYE, BYE_ACK, DATA, HELLO, WELCOME
 
 numbers = st.one_of(
     st.integers(0, 8), st.integers(0, 2**63 - 1), st.sampled_from([2**31, 2**62])
@@ -20,7 +20,7 @@ payloads = st.one_of(
     st.builds(lambda kind, rest: bytes([kind]) + rest, st.integers(0, 4), st.binary()),
 )
 messages = st.builds(
-    lambda one, other, *rest: Message(max(one, other), min(one, other), *rest),
+    lambda one, other, *rest: MessageFrame(max(one, other), min(one, other), *rest),
     numbers,
     numbers,
     st.booleans(),
@@ -29,12 +29,12 @@ messages = st.builds(
 small = st.integers(0, 8)
 frames = st.one_of(
     messages,
-    st.builds(Message, small, small, st.booleans(), payloads),
+    st.builds(MessageFrame, small, small, st.booleans(), payloads),
     st.builds(Ack, numbers, numbers),
     st.builds(Permit, numbers),
-    st.builds(Request, numbers),
+    st.builds(PermitRequest, numbers),
 )
-kinds = st.sampled_from([HELLO, WELCOME, DATA, BYE, FAREWELL])
+kinds = st.sampled_from([HELLO, WELCOME, DATA, BYE, BYE_ACK])
 
 
 def written(some: list[Frame]) -> bytes:
@@ -64,7 +64,7 @@ def test_no_script_breaks_an_engine(name: str, keyed: bool) -> None:
         st.tuples(st.lists(frames, max_size=6), kinds, st.integers(0, 3)), max_size=12
     )
 )
-@example(bodies=[([], HELLO, 1), ([Message(1, 0, False, b"\0x")], DATA, 1)])
+@example(bodies=[([], HELLO, 1), ([MessageFrame(1, 0, False, b"\0x")], DATA, 1)])
 def test_frames_that_make_no_sense_are_dropped_without_a_key_too(
     name: str, bodies: list[tuple[list[Frame], int, int]]
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_seal_that_opens_everything_is_caught() -> None:
     victim = Victim("hybrid", keyed=False)
     victim.keyed = True  # It only says so.
     with pytest.raises(AssertionError, match="without a seal changed something"):
-        victim.feed_body(written([Message(5, 4, False, b"\0x")]), DATA, 0)
+        victim.feed_body(written([MessageFrame(5, 4, False, b"\0x")]), DATA, 0)
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keyed"])
@@ -109,12 +109,14 @@ def test_a_flood_of_hostile_datagrams_leaves_nothing_behind(keyed: bool) -> None
         for index in range(begin, begin + 400):
             newcomer = index + 1
             victim.feed_body(b"", HELLO, newcomer)
-            part = Message(1, 0, False, b"\x03" + noise[:900])
-            more = Message(2, 1, False, b"\x01" + noise[:900])
-            early = Message(index * 7 + 10, index * 7 + 9, False, noise[:100])
+            part = MessageFrame(1, 0, False, b"\x03" + noise[:900])
+            more = MessageFrame(2, 1, False, b"\x01" + noise[:900])
+            early = MessageFrame(index * 7 + 10, index * 7 + 9, False, noise[:100])
             victim.feed_body(written([part, more]), DATA, newcomer)
-            victim.feed_body(written([early, Permit(index), Request(1)]), DATA, newcomer)
-            victim.feed(noise[: index % 700])
+            victim.feed_body(
+                written([early, Permit(index), PermitRequest(1)]), DATA, newcomer
+            )
+            victim.receive_datagram(noise[: index % 700])
             victim.wait(0.05)
             victim.settle()
         victim.wait(20.0)
@@ -132,4 +134,4 @@ def test_a_flood_of_hostile_datagrams_leaves_nothing_behind(keyed: bool) -> None
     tracemalloc.stop()
     assert ended - begun < 10_000
     if not keyed:
-        assert victim.ann.remotes["bob"].incarnation == 1000 + 2400
+        assert victim.ann.sessions["bob"].handshake.incarnation == 1000 + 2400

@@ -7,9 +7,9 @@ import pytest
 
 from antecede.core.protocols.hybrid.basic import HybridBasic
 from antecede.engine import Engine, Limits
-from antecede.engine.crypto import Seal
-from antecede.engine.datagram import DATA, HELLO, VERSION, WELCOME, read_head, tag_of
-from antecede.engine.peer_session import INTRODUCED_MAX, RETIRED_MAX
+from antecede.engine.crypto import AesGcmDatagramCipher
+from antecede.engine.datagram import DATA, HELLO, VERSION, WELCOME, name_hash, read_header
+from antecede.engine.handshake import INTRODUCED_MAX, RETIRED_MAX
 from antecede.errors import ConfigError, LocalError
 from tests.engine.lossy import Flight, Network
 
@@ -17,7 +17,7 @@ KINDS = {HELLO: "hello", WELCOME: "welcome", DATA: "data"}
 
 
 def kind_of(flight: Flight) -> int:
-    return read_head(flight.datagram)[0]
+    return read_header(flight.datagram)[0]
 
 
 def is_from(source: str, kind: int) -> Callable[[Flight], bool]:
@@ -72,7 +72,7 @@ def test_only_one_needs_to_know_the_address_of_the_other_in_time() -> None:
     network.run(5.0)
     network.start("bob")
     network.run(5.0)
-    assert network.dropped("bob")["stranger"] > 0
+    assert network.dropped("bob")["unknown_sender"] > 0
     assert network.data("bob") == []
     network.introduce("bob", "ann")
     network.run(5.0)
@@ -87,8 +87,8 @@ def test_crossing_hellos_lead_to_one_meeting() -> None:
     network.run(5.0)
     assert kinds(network, "ann").count("hello") == 1
     assert kinds(network, "bob").count("hello") == 1
-    assert ann.remotes["bob"].incarnation == bob.incarnation
-    assert bob.remotes["ann"].incarnation == ann.incarnation
+    assert ann.sessions["bob"].handshake.incarnation == bob.incarnation
+    assert bob.sessions["ann"].handshake.incarnation == ann.incarnation
     assert network.verdict().held
 
 
@@ -100,10 +100,10 @@ def test_hellos_to_a_silent_peer_become_rare_but_never_stop() -> None:
     at = [f.transmitted_at for f in network.transmitted]
     gaps = [later - earlier for earlier, later in pairwise(at)]
     limits = Limits()
-    assert gaps[0] == pytest.approx(limits.hello_s)
+    assert gaps[0] == pytest.approx(limits.hello_timeout_s)
     assert gaps == sorted(gaps)
-    assert gaps[-1] == pytest.approx(16 * limits.hello_s)
-    assert at[-1] > network.now - 16 * limits.hello_s - 1
+    assert gaps[-1] == pytest.approx(16 * limits.hello_timeout_s)
+    assert at[-1] > network.now - 16 * limits.hello_timeout_s - 1
 
 
 def test_another_protocol_is_refused_and_named_as_the_reason() -> None:
@@ -119,23 +119,27 @@ def test_another_protocol_is_refused_and_named_as_the_reason() -> None:
     assert all(kind == "hello" for kind in kinds(network, "ann"))
 
 
-@pytest.mark.parametrize("seal", [None, Seal(b"k" * 32)], ids=["plain", "sealed"])
-def test_another_version_is_refused_before_anything_else(seal: Seal | None) -> None:
-    network = Network(seal=seal)
+@pytest.mark.parametrize(
+    "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]
+)
+def test_another_version_is_refused_before_anything_else(
+    cipher: AesGcmDatagramCipher | None,
+) -> None:
+    network = Network(cipher=cipher)
     network.mesh("ann", "bob")
     network.run(1.0)
     network.send("ann", "bob", data=b"x")
     (flight,) = network.hold_back(is_from("ann", DATA))
     newer = bytes([VERSION + 1 << 4 | DATA]) + flight.datagram[1:]
-    network.engines["bob"].feed(newer, "ann", network.now)
+    network.engines["bob"].receive_datagram(newer, "ann", network.now)
     assert network.dropped("bob") == {"malformed": 1}
     network.arrive(flight)
     assert network.data("bob") == [b"x"]
 
 
 def test_names_with_one_tag_cannot_be_peers_of_one_node() -> None:
-    assert tag_of("ann") != tag_of("bob")
-    assert tag_of("ann") == tag_of("ann") < 1 << 64
+    assert name_hash("ann") != name_hash("bob")
+    assert name_hash("ann") == name_hash("ann") < 1 << 64
     engine = Engine("ann", 1)
     engine.add_peer("bob", "bob", 0.0)
     with pytest.raises(ConfigError, match="itself"):
@@ -148,7 +152,7 @@ def test_the_first_round_trip_is_learned_from_the_handshake() -> None:
     network = Network(delay_s=(0.04, 0.04))
     ann, _ = network.mesh("ann", "bob")
     network.run(1.0)
-    assert ann.process.round_trip_s(ann.remotes["bob"].id) == pytest.approx(0.08, abs=1e-3)
+    assert ann.process.round_trip_s(ann.sessions["bob"].id) == pytest.approx(0.08, abs=1e-3)
 
 
 # Incarnations that come in the wrong order.
@@ -195,12 +199,12 @@ def test_the_hello_of_an_incarnation_that_was_followed_is_not_answered() -> None
     network.run(1.0)
     (hello,) = (flight for flight in network.transmitted if is_from("bob", HELLO)(flight))
     ann = network.engines["ann"]
-    ann.feed(hello.datagram, "bob", network.now)
+    ann.receive_datagram(hello.datagram, "bob", network.now)
     assert len(ann.flush(network.now)) == 1  # The present one may ask again.
     network.start("bob")
     network.introduce("bob", "ann")
     network.run(1.0)
-    ann.feed(hello.datagram, "bob", network.now)
+    ann.receive_datagram(hello.datagram, "bob", network.now)
     assert ann.flush(network.now) == []
     assert network.dropped("ann") == {"incarnation": 1}
 
@@ -215,12 +219,12 @@ def test_who_has_not_said_hello_is_asked_before_anything_is_believed() -> None:
     network.send("bob", "ann", data=b"x")
     (flight,) = network.hold_back(is_from("bob", DATA))
     ann = network.engines["ann"]
-    known = ann.remotes["bob"].incarnation
+    known = ann.sessions["bob"].handshake.incarnation
     stranger = flight.datagram[:9] + (known ^ 1).to_bytes(8, "big") + flight.datagram[17:]
-    ann.feed(stranger, "bob", network.now)
+    ann.receive_datagram(stranger, "bob", network.now)
     assert network.dropped("ann") == {"incarnation": 1}
-    assert ann.remotes["bob"].incarnation == known
-    assert [read_head(datagram)[0] for _, datagram in ann.flush(network.now)] == [HELLO]
+    assert ann.sessions["bob"].handshake.incarnation == known
+    assert [read_header(datagram)[0] for _, datagram in ann.flush(network.now)] == [HELLO]
     network.arrive(flight)
     assert network.data("ann") == [b"x"]
 
@@ -245,7 +249,7 @@ def test_a_stale_incarnation_that_was_met_first_gives_way_to_the_living_one() ->
         network.arrive(flight)
     network.run(10.0)
     assert network.data("ann")[-1] == b"present"
-    assert network.engines["ann"].remotes["bob"].incarnation == (
+    assert network.engines["ann"].sessions["bob"].handshake.incarnation == (
         network.engines["bob"].incarnation
     )
     assert network.verdict(complete=False).held
@@ -266,9 +270,9 @@ def test_what_is_kept_of_a_peer_that_restarts_for_ever_is_bounded(speaker: str) 
     assert len(network.data("ann")) == (200 if speaker == "bob" else 0)
     assert len(network.data("bob")) == (200 if speaker == "ann" else 0)
     network.run(10.0)
-    remote = network.engines["ann"].remotes["bob"]
-    assert len(remote.introduced) <= INTRODUCED_MAX, RETIRED_MAX
-    assert len(remote.retired) <= RETIRED_MAX
+    session = network.engines["ann"].sessions["bob"]
+    assert len(session.handshake.introduced) <= INTRODUCED_MAX, RETIRED_MAX
+    assert len(session.handshake.retired) <= RETIRED_MAX
     process = network.engines["ann"].process
     assert isinstance(process, HybridBasic)
     assert len(process._peers) <= 2

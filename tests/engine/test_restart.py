@@ -8,15 +8,15 @@ from shutil import copyfile
 import pytest
 
 from antecede.engine import Engine, Limits
-from antecede.engine.datagram import DATA, read_head
-from antecede.engine.journal import SavedCopy, SavedPair
+from antecede.engine.datagram import DATA, read_header
+from antecede.engine.journal import SavedCopy, SavedPeer
 from antecede.net.journal import Journal
 from antecede.verify import Property
 from tests.engine.lossy import Flight, Network, chatter
 
 
 def is_data(flight: Flight) -> bool:
-    return read_head(flight.datagram)[0] == DATA
+    return read_header(flight.datagram)[0] == DATA
 
 
 # Without a journal.
@@ -66,7 +66,9 @@ def test_permits_of_the_former_life_are_waived_when_its_lease_is_over_and_not_be
 ):
     network = Network(limits=Limits(lease_s=2.0))
     bob_restarts_while_a_message_of_his_is_late(network)
-    assert network.engines["ann"].remotes["bob"].life == network.engines["bob"].incarnation
+    assert (
+        network.engines["ann"].sessions["bob"].history == network.engines["bob"].incarnation
+    )
     network.run(1.9)
     assert network.data("cid") == []
     network.run(0.4)
@@ -113,7 +115,7 @@ def test_without_a_lease_at_the_receiver_the_oracle_sees_the_overtaking() -> Non
     network.run(2.5)
     network.arrive(late)
     assert network.data("cid") == [b"third", b"first"]
-    assert network.verdict(complete=False).broken() == {Property.CAUSAL}
+    assert network.verdict(complete=False).violated() == {Property.CAUSAL}
 
 
 def test_a_protocol_that_cannot_let_go_refuses_a_peer_that_lost_its_history() -> None:
@@ -162,7 +164,7 @@ def test_nodes_that_crash_at_random_never_break_the_order() -> None:
 
 def test_saved_records_are_all_that_a_node_needs_to_go_on() -> None:
     network = Network()
-    network.start("ann", life=7)
+    network.start("ann", history=7)
     network.start("bob")
     network.introduce("ann", "bob")
     network.introduce("bob", "ann")
@@ -175,11 +177,11 @@ def test_saved_records_are_all_that_a_node_needs_to_go_on() -> None:
     network.send("ann", "bob", data=b"5")
     network.lost = lambda flight: False
     bob = network.engines["bob"]
-    pair = SavedPair(
+    pair = SavedPeer(
         "bob", bob.incarnation, 0, 0, sent=5, acked=3, delivered=1, permitted=1
     )
     copies = [SavedCopy(1, 4, "bob", 3, b"\0004"), SavedCopy(2, 5, "bob", 4, b"\0005")]
-    ann = network.start("ann", life=7)
+    ann = network.start("ann", history=7)
     ann.restore(5, [pair], copies, [], network.now)
     network.introduce("ann", "bob")
     assert network.send("ann", "bob", data=b"6") == 6
@@ -213,14 +215,14 @@ class Journaled:
             former.close()
         self.paths[name] = path
         journal = self.journals[name] = Journal(path, name, sync=False)
-        engine = self.network.start(name, life=journal.life)
+        engine = self.network.start(name, history=journal.history)
         deliveries = journal.deliveries()
         now = self.network.now
-        engine.restore(journal.clock, journal.pairs(), journal.copies(), deliveries, now)
-        engine.keep(journal, journal.done)
+        engine.restore(journal.clock, journal.peers(), journal.copies(), deliveries, now)
+        engine.attach_journal(journal, journal.mark_processed)
         for saved in deliveries:
-            if not saved.done:
-                engine.hand_over_again(saved, now)
+            if not saved.processed:
+                engine.redeliver(saved, now)
         self.network.introduce(name, *peers)
         return engine
 
@@ -293,12 +295,12 @@ def test_a_message_comes_again_until_it_is_done_and_never_after(group: Journaled
     network.send("ann", "bob", data=b"kept")
     network.send("ann", "bob", data=b"done")
     network.run(1.0)
-    network.taken["bob"][1].done()
+    network.taken["bob"][1].commit()
     network.settle("bob")
     group.start("bob", "ann")
     network.run(1.0)
     assert network.data("bob") == [b"kept", b"done", b"kept"]
-    network.taken["bob"][-1].done()
+    network.taken["bob"][-1].commit()
     network.settle("bob")
     group.start("bob", "ann")
     network.run(1.0)
@@ -375,7 +377,7 @@ def test_a_node_that_says_goodbye_and_comes_back_with_its_journal_goes_on(
     network.send("bob", "ann", data=b"1")
     network.send("ann", "bob", data=b"a")
     network.run(1.0)
-    for address, datagram in network.engines["bob"].bye(network.now):
+    for address, datagram in network.engines["bob"].bye_datagrams(network.now):
         network.transmit("bob", str(address), datagram)
     network.run(0.1)
     group.start("bob", "ann")
@@ -405,7 +407,7 @@ def test_the_goodbye_of_a_node_stands_for_its_lost_permits(group: Journaled) -> 
     network.run(0.3)
     assert network.data("cid") == [b"first"]
     network.lost = lambda flight: False
-    for address, datagram in network.engines["bob"].bye(network.now):
+    for address, datagram in network.engines["bob"].bye_datagrams(network.now):
         network.transmit("bob", str(address), datagram)
     network.stop("bob")
     network.run(1.0)
@@ -460,9 +462,9 @@ def test_parts_of_a_message_whose_sender_was_killed_do_not_mix_with_the_next(
     group.mesh("ann", "bob")
     network.run(0.5)
     ann = network.engines["ann"]
-    orphans = ann.cut(b"o" * 5000)[:3]
+    orphans = ann.fragment(b"o" * 5000)[:3]
     for payload in orphans:
-        ann.post(["bob"], payload, network.now)
+        ann.send_fragment(["bob"], payload, network.now)
     network.run(0.5)
     group.start("ann", "bob")
     network.send("ann", "bob", data=b"w" * 5000)
@@ -496,7 +498,7 @@ def test_a_message_to_itself_survives_too(group: Journaled) -> None:
     group.start("ann", "bob")
     network.run(0.1)
     assert network.data("ann") == [b"note" * 1000] * 2
-    network.taken["ann"][-1].done()
+    network.taken["ann"][-1].commit()
     network.settle("ann")
     group.start("ann", "bob")
     network.run(0.1)
@@ -512,7 +514,7 @@ def test_who_left_with_messages_unacked_stalls_the_others_for_a_lease_only() -> 
     network.send("ann", "bob", data=b"lost")
     network.send("ann", "cid", data=b"second")
     network.run(0.1)
-    for address, datagram in network.engines["bob"].bye(network.now):
+    for address, datagram in network.engines["bob"].bye_datagrams(network.now):
         network.transmit("bob", str(address), datagram)
     network.run(0.1)
     network.stop("bob")
@@ -533,7 +535,7 @@ def test_who_left_is_a_peer_again_as_soon_as_it_is_back() -> None:
     network = Network()
     network.mesh("ann", "bob")
     network.run(0.5)
-    for address, datagram in network.engines["bob"].bye(network.now):
+    for address, datagram in network.engines["bob"].bye_datagrams(network.now):
         network.transmit("bob", str(address), datagram)
     network.run(0.1)
     assert network.engines["ann"].peers() == []

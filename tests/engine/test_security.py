@@ -7,26 +7,27 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from antecede.check.snapshot import snapshot
 from antecede.core.codec import Frame
-from antecede.core.protocols.hybrid.frames import Ack, Permit, Request
-from antecede.core.protocols.hybrid.frames import Message as MessageFrame
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.engine import Engine, Limits
-from antecede.engine.crypto import Seal
+from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.datagram import (
+    AEAD_TAG_BYTES,
     BYE,
+    BYE_ACK,
     DATA,
     DATA_PREFIX,
-    FAREWELL,
-    HEAD,
+    HEADER,
     HELLO,
-    TAG_BYTES,
     VERSION,
     WELCOME,
-    read_head,
-    reading_ms,
-    tag_of,
+    name_hash,
+    read_header,
+    timestamp_ms,
 )
-from antecede.engine.peer_session import REPLAY_WINDOW, Cipher, Remote
-from antecede.engine.session_layer import Sealing
+from antecede.engine.handshake import AeadCipher
+from antecede.engine.peer_session import PeerSession
+from antecede.engine.replay_window import REPLAY_WINDOW, ReplayWindow
+from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError, PeerError
 from tests.engine.lossy import Flight, Network, chatter
 
@@ -36,7 +37,7 @@ KIND_NAMES = {
     WELCOME: "welcome",
     DATA: "data",
     BYE: "bye",
-    FAREWELL: "fare",
+    BYE_ACK: "fare",
 }
 
 every_kind = pytest.mark.parametrize("kind", KIND_NAMES, ids=list(KIND_NAMES.values()))
@@ -44,13 +45,13 @@ every_kind = pytest.mark.parametrize("kind", KIND_NAMES, ids=list(KIND_NAMES.val
 
 def state(engine: Engine) -> object:
     """Return everything an engine knows, the counters of what was dropped aside."""
-    return snapshot((engine.process, engine.remotes), without=(AESGCM,))
+    return snapshot((engine.process, engine.sessions), without=(AESGCM,))
 
 
 def fate(engine: Engine, datagram: bytes, now: float) -> str:
     """Feed a datagram and return why it was dropped, or nothing if it was not."""
     before = engine.stats().dropped
-    engine.feed(datagram, "from anywhere", now)
+    engine.receive_datagram(datagram, "from anywhere", now)
     after = engine.stats().dropped
     reasons = [reason for reason in after if after[reason] != before[reason]]
     assert sum(after.values()) - sum(before.values()) == len(reasons) <= 1
@@ -59,7 +60,7 @@ def fate(engine: Engine, datagram: bytes, now: float) -> str:
 
 def is_of(kind: int, source: str, target: str) -> Callable[[Flight], bool]:
     def matches(flight: Flight) -> bool:
-        return (read_head(flight.datagram)[0], flight.source, flight.target) == (
+        return (read_header(flight.datagram)[0], flight.source, flight.target) == (
             kind,
             source,
             target,
@@ -70,7 +71,7 @@ def is_of(kind: int, source: str, target: str) -> Callable[[Flight], bool]:
 
 def on_its_way(kind: int) -> tuple[Network, Flight]:
     """Return a network, and a sealed datagram of bob's that is about to reach ann."""
-    network = Network(seal=Seal(KEY))
+    network = Network(cipher=AesGcmDatagramCipher(KEY))
     if kind in (HELLO, WELCOME):
         network.mesh("ann", "bob")
         if kind == HELLO:
@@ -86,9 +87,9 @@ def on_its_way(kind: int) -> tuple[Network, Flight]:
             network.send("bob", "ann", data=b"secret")
         else:
             leaver = "bob" if kind == BYE else "ann"
-            for address, datagram in network.engines[leaver].bye(network.now):
+            for address, datagram in network.engines[leaver].bye_datagrams(network.now):
                 network.transmit(leaver, str(address), datagram)
-            if kind == FAREWELL:
+            if kind == BYE_ACK:
                 (bye,) = network.hold_back(is_of(BYE, "ann", "bob"))
                 network.arrive(bye)
     (flight,) = network.hold_back(is_of(kind, "bob", "ann"))
@@ -108,11 +109,15 @@ def test_a_flipped_bit_anywhere_is_noticed(kind: int) -> None:
         forged[place] ^= 1 << position % 8
         reason = fate(ann, bytes(forged), network.now)
         if place == 0:
-            assert reason in ("malformed", "seal", "replay")
+            assert reason in ("malformed", "authentication", "replay")
         elif place < 9:
-            assert reason == "stranger"
+            assert reason == "unknown_sender"
         else:
-            assert reason in (("seal", "replay") if 25 <= place < HEAD.size else ("seal",))
+            assert reason in (
+                ("authentication", "replay")
+                if 25 <= place < HEADER.size
+                else ("authentication",)
+            )
     assert state(ann) == before
     assert ann.flush(network.now) == []
     assert fate(ann, genuine, network.now) == ""  # It was as good as any.
@@ -127,9 +132,9 @@ def test_a_datagram_cut_short_or_made_longer_is_noticed(kind: int) -> None:
     genuine = flight.datagram
     for length in range(len(genuine)):
         reason = fate(ann, genuine[:length], network.now)
-        assert reason == ("malformed" if length < HEAD.size else "seal")
+        assert reason == ("malformed" if length < HEADER.size else "authentication")
     for more in (b"\0", genuine, bytes(1000)):
-        assert fate(ann, genuine + more, network.now) == "seal"
+        assert fate(ann, genuine + more, network.now) == "authentication"
     assert state(ann) == before
     assert ann.flush(network.now) == []
     assert fate(ann, genuine, network.now) == ""
@@ -145,7 +150,7 @@ def test_a_datagram_for_somebody_else_is_not_for_us(kind: int) -> None:
     network.run(1.0)
     cid = network.engines["cid"]
     before = state(cid)
-    assert fate(cid, flight.datagram, network.now) == "seal"
+    assert fate(cid, flight.datagram, network.now) == "authentication"
     assert state(cid) == before
 
 
@@ -155,14 +160,19 @@ def test_a_datagram_sent_back_to_its_sender_is_nothing_to_it(kind: int) -> None:
     bob = network.engines["bob"]
     bob.flush(network.now)
     before = state(bob)
-    assert fate(bob, flight.datagram, network.now) == "stranger"  # It is its own tag.
-    renamed = flight.datagram[:1] + tag_of("ann").to_bytes(8, "big") + flight.datagram[9:]
-    assert fate(bob, renamed, network.now) == "seal"
+    assert fate(bob, flight.datagram, network.now) == "unknown_sender"  # It is its own tag.
+    renamed = (
+        flight.datagram[:1] + name_hash("ann").to_bytes(8, "big") + flight.datagram[9:]
+    )
+    assert fate(bob, renamed, network.now) == "authentication"
     ann, own = network.engines["ann"].incarnation, bob.incarnation
-    _, _, _, _, packet = read_head(flight.datagram)
-    head = HEAD.pack(VERSION << 4 | kind, tag_of("ann"), ann, own, packet + 1000)
-    expected = "malformed" if kind == HELLO else "seal"
-    assert fate(bob, head + flight.datagram[HEAD.size :], network.now) in ("seal", expected)
+    _, _, _, _, packet = read_header(flight.datagram)
+    head = HEADER.pack(VERSION << 4 | kind, name_hash("ann"), ann, own, packet + 1000)
+    expected = "malformed" if kind == HELLO else "authentication"
+    assert fate(bob, head + flight.datagram[HEADER.size :], network.now) in (
+        "authentication",
+        expected,
+    )
     assert state(bob) == before
 
 
@@ -173,7 +183,7 @@ def test_random_bytes_are_nothing() -> None:
     for length in range(300):
         assert fate(ann, network.random.randbytes(length), network.now) in (
             "malformed",
-            "stranger",
+            "unknown_sender",
         )
     assert state(ann) == before
     assert ann.flush(network.now) == []
@@ -181,29 +191,29 @@ def test_random_bytes_are_nothing() -> None:
 
 def test_who_has_another_key_stays_outside() -> None:
     network = Network()
-    network.start("ann", seal=Seal(KEY))
-    network.start("bob", seal=Seal(KEY[::-1]))
+    network.start("ann", cipher=AesGcmDatagramCipher(KEY))
+    network.start("bob", cipher=AesGcmDatagramCipher(KEY[::-1]))
     network.introduce("ann", "bob")
     network.introduce("bob", "ann")
     network.send("bob", "ann", data=b"x")
     network.run(10.0)
     assert network.data("ann") == []
-    assert set(network.dropped("ann")) == set(network.dropped("bob")) == {"seal"}
-    assert network.engines["ann"].remotes["bob"].incarnation == 0
+    assert set(network.dropped("ann")) == set(network.dropped("bob")) == {"authentication"}
+    assert network.engines["ann"].sessions["bob"].handshake.incarnation == 0
 
 
 @pytest.mark.parametrize("keyed", ["ann", "bob"])
 def test_a_key_on_one_side_only_joins_nobody(keyed: str) -> None:
     network = Network()
     for name in ("ann", "bob"):
-        network.start(name, seal=Seal(KEY) if name == keyed else None)
+        network.start(name, cipher=AesGcmDatagramCipher(KEY) if name == keyed else None)
     network.introduce("ann", "bob")
     network.introduce("bob", "ann")
     network.send("bob", "ann", data=b"x")
     network.run(10.0)
     assert network.data("ann") == []
-    assert network.engines["ann"].remotes["bob"].incarnation == 0
-    assert network.engines["bob"].remotes["ann"].incarnation == 0
+    assert network.engines["ann"].sessions["bob"].handshake.incarnation == 0
+    assert network.engines["bob"].sessions["ann"].handshake.incarnation == 0
 
 
 # Forgers who know everything but the key.
@@ -212,28 +222,32 @@ def test_a_key_on_one_side_only_joins_nobody(keyed: str) -> None:
 def forged(network: Network, kind: int, *frames: Frame, number: int = 10_000) -> bytes:
     """Make what bob would have made for ann, all of it right but the seal."""
     ann, bob = network.engines["ann"], network.engines["bob"]
-    body = bytearray(DATA_PREFIX.pack(reading_ms(network.now), reading_ms(network.now), 0))
+    body = bytearray(
+        DATA_PREFIX.pack(timestamp_ms(network.now), timestamp_ms(network.now), 0)
+    )
     for frame in frames:
         frame.write(body)
-    head = HEAD.pack(
-        VERSION << 4 | kind, tag_of("bob"), bob.incarnation, ann.incarnation, number
+    head = HEADER.pack(
+        VERSION << 4 | kind, name_hash("bob"), bob.incarnation, ann.incarnation, number
     )
-    return head + bytes(body) + (bytes(TAG_BYTES) if network.seal is not None else b"")
+    return (
+        head + bytes(body) + (bytes(AEAD_TAG_BYTES) if network.cipher is not None else b"")
+    )
 
 
 FORGERIES: dict[str, tuple[int, Frame | None]] = {
     "ack": (DATA, Ack(1, 1)),
     "permit": (DATA, Permit(1)),
-    "request": (DATA, Request(1)),
+    "request": (DATA, PermitRequest(1)),
     "message": (DATA, MessageFrame(2, 1, True, b"\0forged")),
     "bye": (BYE, None),
-    "farewell": (FAREWELL, None),
+    "farewell": (BYE_ACK, None),
 }
 
 
-def before_a_forgery(seal: Sealing | None) -> Network:
+def before_a_forgery(cipher: DatagramCipher | None) -> Network:
     """Ann has something unacked, and waits for a permit of bob's."""
-    network = Network(seal=seal)
+    network = Network(cipher=cipher)
     network.mesh("ann", "bob", "cid")
     network.run(1.0)
     network.lost = lambda flight: {flight.source, flight.target} == {"bob", "cid"}
@@ -248,15 +262,15 @@ def before_a_forgery(seal: Sealing | None) -> Network:
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_forged_frames_are_dropped_with_a_key(forgery: str) -> None:
-    network = before_a_forgery(Seal(KEY))
+    network = before_a_forgery(AesGcmDatagramCipher(KEY))
     ann = network.engines["ann"]
     before = state(ann)
     kind, frame = FORGERIES[forgery]
     datagram = forged(network, kind, *([frame] if frame is not None else []))
-    assert fate(ann, datagram, network.now) == "seal"
+    assert fate(ann, datagram, network.now) == "authentication"
     assert state(ann) == before
     assert ann.flush(network.now) == []
-    assert ann.take() == []
+    assert ann.poll_messages() == []
     assert ann.backlog == 2
 
 
@@ -273,31 +287,31 @@ def test_the_same_forgeries_would_do_harm_without_a_key(forgery: str) -> None:
 
 def test_who_has_the_key_can_speak_in_everybodys_name() -> None:
     """What a group key does not protect from; docs/security.md says so."""
-    network = before_a_forgery(Seal(KEY))
+    network = before_a_forgery(AesGcmDatagramCipher(KEY))
     ann, bob = network.engines["ann"], network.engines["bob"]
     plain = forged(network, DATA, MessageFrame(3, 2, True, b"\0by an insider"))
-    head, body = plain[: HEAD.size], plain[HEAD.size : -TAG_BYTES]
-    seal = Seal(KEY)
-    cipher = seal.cipher("bob", bob.incarnation, "ann", ann.incarnation)
-    assert fate(ann, seal.close(cipher, 10_000, head, body), network.now) == ""
-    assert [message.data for message in ann.take()] == [b"by an insider"]
+    head, body = plain[: HEADER.size], plain[HEADER.size : -AEAD_TAG_BYTES]
+    cipher = AesGcmDatagramCipher(KEY)
+    aead = cipher.derive("bob", bob.incarnation, "ann", ann.incarnation)
+    assert fate(ann, cipher.seal(aead, 10_000, head, body), network.now) == ""
+    assert [message.data for message in ann.poll_messages()] == [b"by an insider"]
 
 
 def test_incarnation_nought_is_nobody() -> None:
     """Before bob is met his incarnation is not known, which is no incarnation."""
-    for seal in (None, Seal(KEY)):
-        network = Network(seal=seal)
+    for cipher in (None, AesGcmDatagramCipher(KEY)):
+        network = Network(cipher=cipher)
         ann = network.start("ann")
         network.introduce("ann", "bob")
         ann.flush(network.now)
-        now = reading_ms(network.now)
+        now = timestamp_ms(network.now)
         body = bytearray(DATA_PREFIX.pack(now, now, 0))
         MessageFrame(1, 0, True, b"\0x").write(body)
-        head = HEAD.pack(VERSION << 4 | DATA, tag_of("bob"), 0, ann.incarnation, 1)
+        head = HEADER.pack(VERSION << 4 | DATA, name_hash("bob"), 0, ann.incarnation, 1)
         datagram = head + bytes(body)
-        if seal is not None:
-            cipher = seal.cipher("bob", 0, "ann", ann.incarnation)
-            datagram = seal.close(cipher, 1, head, bytes(body))
+        if cipher is not None:
+            aead = cipher.derive("bob", 0, "ann", ann.incarnation)
+            datagram = cipher.seal(aead, 1, head, bytes(body))
         before = state(ann)
         assert fate(ann, datagram, network.now) == "malformed"
         assert state(ann) == before
@@ -307,7 +321,9 @@ def test_incarnation_nought_is_nobody() -> None:
 
 
 def test_nothing_that_was_accepted_is_accepted_again() -> None:
-    network = Network(3, duplication=0.2, seal=Seal(KEY), delay_s=(0.001, 0.05))
+    network = Network(
+        3, duplication=0.2, cipher=AesGcmDatagramCipher(KEY), delay_s=(0.001, 0.05)
+    )
     network.mesh("ann", "bob", "cid")
     chatter(network, messages=30)
     network.on_message = None
@@ -317,32 +333,34 @@ def test_nothing_that_was_accepted_is_accepted_again() -> None:
         fates = {
             fate(engine, flight.datagram, network.now)
             for flight in network.transmitted
-            if read_head(flight.datagram)[0] != HELLO
+            if read_header(flight.datagram)[0] != HELLO
         }
         # A hello that was doubled has two answers, of which the second is too many.
-        assert fates - {"expired"} == {"replay", "seal", "stranger"}
+        assert fates - {"expired"} == {"replay", "authentication", "unknown_sender"}
         assert state(engine) == before, name
-        assert engine.take() == []
+        assert engine.poll_messages() == []
 
 
-def known_of(remote: Remote) -> object:
+def known_of(session: PeerSession) -> object:
     """Return what of a peer decides on what is accepted from it and transmitted to it."""
     return (
-        remote.incarnation,
-        remote.life,
-        remote.state,
-        remote.epoch_in,
-        remote.epoch_out,
-        remote.echo_ms,
-        remote.met_at,
-        remote.id,
-        tuple(remote.parts),
+        session.handshake.incarnation,
+        session.history,
+        session.state,
+        session.epoch_in,
+        session.epoch_out,
+        session.handshake.timestamp_echo,
+        session.handshake.met_at,
+        session.id,
+        tuple(session.reassembly.fragments),
     )
 
 
 def test_what_former_incarnations_said_gets_nobody_in() -> None:
     """An attacker replays all there ever was, hellos included, to everybody."""
-    network = Network(4, loss=0.05, seal=Seal(KEY), limits=Limits(lease_s=2.0))
+    network = Network(
+        4, loss=0.05, cipher=AesGcmDatagramCipher(KEY), limits=Limits(lease_s=2.0)
+    )
     names = ("ann", "bob", "cid")
     network.mesh(*names)
     for victim in ("bob", "ann", "bob", "cid", "bob"):
@@ -353,21 +371,21 @@ def test_what_former_incarnations_said_gets_nobody_in() -> None:
     network.run(5.0)
     network.on_message = None
     recorded = [flight.datagram for flight in network.transmitted]
-    hellos = sum(read_head(datagram)[0] == HELLO for datagram in recorded)
+    hellos = sum(read_header(datagram)[0] == HELLO for datagram in recorded)
     for engine in network.engines.values():
         engine.flush(network.now)
         process = snapshot(engine.process)
-        remotes = [known_of(remote) for remote in engine.remotes.values()]
+        remotes = [known_of(session) for session in engine.sessions.values()]
         for datagram in recorded:
-            engine.feed(datagram, "from anywhere", network.now)
+            engine.receive_datagram(datagram, "from anywhere", network.now)
         assert snapshot(engine.process) == process
-        assert [known_of(remote) for remote in engine.remotes.values()] == remotes
-        assert engine.take() == []
+        assert [known_of(session) for session in engine.sessions.values()] == remotes
+        assert engine.poll_messages() == []
         answers = engine.flush(network.now)
         assert 0 < len(answers) <= hellos + len(names)
-        assert all(read_head(answer)[0] in (HELLO, WELCOME) for _, answer in answers)
+        assert all(read_header(answer)[0] in (HELLO, WELCOME) for _, answer in answers)
         largest = max(len(answer) for _, answer in answers)
-        assert largest <= HEAD.size + 22 + TAG_BYTES  # No use for amplification.
+        assert largest <= HEADER.size + 22 + AEAD_TAG_BYTES  # No use for amplification.
     network.run(5.0)
     network.send("ann", "bob", "cid", data=b"as before")
     network.run(5.0)
@@ -376,24 +394,24 @@ def test_what_former_incarnations_said_gets_nobody_in() -> None:
 
 
 def test_packets_may_come_late_but_not_later_than_the_window() -> None:
-    remote = Remote("bob", tag_of("bob"), Engine("x", 1).process.id, None)
+    window = ReplayWindow()
     for packet in (5, 3, 4):
-        assert remote.is_new(packet)
-        remote.saw(packet)
-        assert not remote.is_new(packet)
-    remote.saw(REPLAY_WINDOW + 5)
-    assert not remote.is_new(5)
-    assert remote.is_new(6)
-    assert not remote.is_new(0)
+        assert window.is_new(packet)
+        window.record(packet)
+        assert not window.is_new(packet)
+    window.record(REPLAY_WINDOW + 5)
+    assert not window.is_new(5)
+    assert window.is_new(6)
+    assert not window.is_new(0)
     seen = {REPLAY_WINDOW + 5}
     random = Network(9).random
     for _ in range(5000):
         packet = max(seen) + random.randrange(-2 * REPLAY_WINDOW, 5)
         expected = packet not in seen and packet > max(seen) - REPLAY_WINDOW
         if packet > 6:
-            assert remote.is_new(packet) == expected
+            assert window.is_new(packet) == expected
             if expected:
-                remote.saw(packet)
+                window.record(packet)
                 seen.add(packet)
 
 
@@ -404,7 +422,7 @@ class WatchedCipher:
     """A cipher that notes its nonces, with what its key was derived from."""
 
     def __init__(
-        self, inputs: tuple[str, int, str, int], cipher: Cipher, used: list[object]
+        self, inputs: tuple[str, int, str, int], cipher: AeadCipher, used: list[object]
     ) -> None:
         self.inputs = inputs
         self.cipher = cipher
@@ -418,29 +436,29 @@ class WatchedCipher:
         return self.cipher.decrypt(nonce, data, associated_data)
 
 
-class WatchedSeal:
+class WatchedDatagramCipher:
     """A seal that notes every pair of a key and a nonce."""
 
     def __init__(self) -> None:
-        self.seal = Seal(KEY)
+        self.cipher = AesGcmDatagramCipher(KEY)
         self.used: list[object] = []
 
-    def cipher(
+    def derive(
         self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
-    ) -> Cipher:
+    ) -> AeadCipher:
         inputs = (sender, incarnation, receiver, receiver_incarnation)
-        return WatchedCipher(inputs, self.seal.cipher(*inputs), self.used)
+        return WatchedCipher(inputs, self.cipher.derive(*inputs), self.used)
 
-    def close(self, cipher: Cipher, packet: int, head: bytes, body: bytes) -> bytes:
-        return self.seal.close(cipher, packet, head, body)
+    def seal(self, cipher: AeadCipher, packet: int, head: bytes, body: bytes) -> bytes:
+        return self.cipher.seal(cipher, packet, head, body)
 
-    def open(self, cipher: Cipher, packet: int, datagram: bytes) -> bytes:
-        return self.seal.open(cipher, packet, datagram)
+    def open(self, cipher: AeadCipher, packet: int, datagram: bytes) -> bytes:
+        return self.cipher.open(cipher, packet, datagram)
 
 
 def test_no_nonce_is_used_twice_with_one_key_over_restarts_and_removals() -> None:
-    seal = WatchedSeal()
-    network = Network(2, loss=0.1, seal=seal, limits=Limits(lease_s=1.0))
+    cipher = WatchedDatagramCipher()
+    network = Network(2, loss=0.1, cipher=cipher, limits=Limits(lease_s=1.0))
     names = ("ann", "bob", "cid")
     network.mesh(*names)
     for round_number in range(6):
@@ -456,22 +474,22 @@ def test_no_nonce_is_used_twice_with_one_key_over_restarts_and_removals() -> Non
             network.introduce(victim, *names)
     chatter(network, messages=10)
     for name in names:
-        network.engines[name].bye(network.now)
-    assert len(seal.used) > 800
-    assert len(set(seal.used)) == len(seal.used)
+        network.engines[name].bye_datagrams(network.now)
+    assert len(cipher.used) > 800
+    assert len(set(cipher.used)) == len(cipher.used)
 
 
 def test_a_start_with_a_used_incarnation_would_be_caught() -> None:
-    seal = WatchedSeal()
+    cipher = WatchedDatagramCipher()
     for _ in range(2):
-        engine = Engine("ann", 7, seal=seal)
+        engine = Engine("ann", 7, cipher=cipher)
         engine.add_peer("bob", "bob", 0.0)
         engine.flush(0.0)
-    assert len(set(seal.used)) < len(seal.used)
+    assert len(set(cipher.used)) < len(cipher.used)
 
 
 def test_the_key_of_a_datagram_depends_on_both_names_and_both_incarnations() -> None:
-    seal = Seal(KEY)
+    cipher = AesGcmDatagramCipher(KEY)
     inputs = [
         ("ann", 1, "bob", 2),
         ("bob", 2, "ann", 1),
@@ -481,27 +499,27 @@ def test_the_key_of_a_datagram_depends_on_both_names_and_both_incarnations() -> 
         ("annb", 1, "ob", 2),
         ("ann", 1, "cid", 2),
     ]
-    head = bytes(HEAD.size)
-    sealed = [seal.close(seal.cipher(*each), 1, head, b"body") for each in inputs]
+    head = bytes(HEADER.size)
+    sealed = [cipher.seal(cipher.derive(*each), 1, head, b"body") for each in inputs]
     for index, datagram in enumerate(sealed):
         for other, each in enumerate(inputs):
             if index == other:
-                assert seal.open(seal.cipher(*each), 1, datagram) == b"body"
+                assert cipher.open(cipher.derive(*each), 1, datagram) == b"body"
             else:
                 with pytest.raises(PeerError):
-                    seal.open(seal.cipher(*each), 1, datagram)
+                    cipher.open(cipher.derive(*each), 1, datagram)
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"k" * 31, b"k" * 33])
 def test_a_key_of_another_length_is_refused(key: bytes) -> None:
     with pytest.raises(ConfigError, match="32 bytes"):
-        Seal(key)
+        AesGcmDatagramCipher(key)
 
 
 def test_the_payload_is_not_on_the_wire() -> None:
     payload = b"do not read this on the way"
-    for seal, visible in ((Seal(KEY), False), (None, True)):
-        network = Network(seal=seal)
+    for cipher, visible in ((AesGcmDatagramCipher(KEY), False), (None, True)):
+        network = Network(cipher=cipher)
         network.mesh("ann", "bob")
         network.send("ann", "bob", data=payload)
         network.run(1.0)

@@ -1,7 +1,8 @@
-"""Frames to datagrams, without I/O: batching, fragments, sealing, flow control."""
+"""A node without I/O: sessions, membership, fragments, encryption and flow control."""
 
-from antecede.engine.engine import Engine, EngineStats
+from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
+from antecede.engine.statistics import EngineStats
 
 __all__ = ["Engine", "EngineStats", "Limits", "Message"]

@@ -1,13 +1,13 @@
-"""Sealing: with a group key, every datagram is encrypted and authenticated.
+"""Encryption and authentication of datagrams with a group key.
 
 The key of a datagram is derived (HKDF-SHA256) from the group key, both names and both
-incarnations. An incarnation is drawn at random at each start and each sender numbers its
-packets to each peer from 1, so no nonce is ever used twice with one key, and a datagram
-opens for its own receiver only, in the life that it was meant for. The head is
-authenticated with the body. The cipher is AES-256-GCM.
+incarnations. A node draws its incarnation at random at each start and numbers its packets
+to each peer from 1. Therefore no nonce is used twice with one key, and a datagram can be
+decrypted only by its receiver, and only in the incarnation it was addressed to. The header
+is authenticated with the body. The cipher is AES-256-GCM.
 
-Everybody who has the group key can speak in everybody's name: it keeps outsiders out, not
-insiders.
+Every holder of the group key can impersonate every node: the key protects against
+outsiders, not against members.
 
 This module needs the extra ``antecede[secure]``.
 """
@@ -19,11 +19,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from antecede.engine.datagram import HEAD
-from antecede.engine.peer_session import Cipher
+from antecede.engine.datagram import HEADER
+from antecede.engine.handshake import AeadCipher
 from antecede.errors import ConfigError, PeerError
 
-__all__ = ["KEY_BYTES", "Seal"]
+__all__ = ["KEY_BYTES", "AesGcmDatagramCipher"]
 
 KEY_BYTES: Final = 32
 """The length of a group key."""
@@ -31,27 +31,29 @@ NONCE_BYTES: Final = 12
 CONTEXT: Final = b"antecede datagram 1"
 
 
-class Seal:
-    """Opens and closes the datagrams of one node.
+class AesGcmDatagramCipher:
+    """Encrypts and decrypts the datagrams of one node.
 
     Args:
-        key: the group key, 32 bytes; make one with ``secrets.token_bytes(32)``.
+        key: the group key, 32 bytes, for example of ``secrets.token_bytes(32)``.
     """
 
     __slots__ = ("_key",)
 
     def __init__(self, key: bytes) -> None:
-        """Keep the group key; raise ConfigError unless it has the right length."""
+        """Raise ConfigError unless the key has the right length."""
         if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+            size = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
             raise ConfigError(
-                f"a group key is {KEY_BYTES} bytes, as secrets.token_bytes makes them"
+                f"a group key must have {KEY_BYTES} bytes, got {size}; generate one with"
+                f" secrets.token_bytes({KEY_BYTES})"
             )
         self._key = key
 
-    def cipher(
+    def derive(
         self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
-    ) -> Cipher:
-        """Derive the cipher for one direction between two incarnations."""
+    ) -> AeadCipher:
+        """Return the cipher of one direction between two incarnations."""
         parts = [CONTEXT]
         for name, number in ((sender, incarnation), (receiver, receiver_incarnation)):
             encoded = name.encode()
@@ -59,15 +61,15 @@ class Seal:
         hkdf = HKDF(SHA256(), KEY_BYTES, salt=None, info=b"".join(parts))
         return AESGCM(hkdf.derive(self._key))
 
-    def close(self, cipher: Cipher, packet: int, head: bytes, body: bytes) -> bytes:
-        """Return the sealed datagram."""
+    def seal(self, cipher: AeadCipher, packet: int, header: bytes, body: bytes) -> bytes:
+        """Return the datagram with its body encrypted."""
         nonce = packet.to_bytes(NONCE_BYTES, "big")
-        return head + cipher.encrypt(nonce, body, head)
+        return header + cipher.encrypt(nonce, body, header)
 
-    def open(self, cipher: Cipher, packet: int, datagram: bytes) -> bytes:
-        """Return the body, or raise PeerError if the datagram is not what it seems."""
+    def open(self, cipher: AeadCipher, packet: int, datagram: bytes) -> bytes:
+        """Return the decrypted body, or raise PeerError if authentication fails."""
         nonce = packet.to_bytes(NONCE_BYTES, "big")
         try:
-            return cipher.decrypt(nonce, datagram[HEAD.size :], datagram[: HEAD.size])
+            return cipher.decrypt(nonce, datagram[HEADER.size :], datagram[: HEADER.size])
         except InvalidTag:
-            raise PeerError("the seal is broken") from None
+            raise PeerError(f"packet {packet}: authentication failed") from None

@@ -1,22 +1,23 @@
-"""What a datagram looks like.
+"""The layout of datagrams.
 
 ::
 
-    head    version and kind    1 byte
+    header  version and kind    1 byte
             sender              8 bytes, a hash of its name
-            its incarnation     8 bytes
-            the receiver's      8 bytes
+            sender's incarnation    8 bytes
+            receiver's incarnation  8 bytes
             packet number       8 bytes
-    body    HELLO     reading, epoch, life, protocol
-            WELCOME   reading, echo, epoch, life, protocol
-            DATA      reading, echo, epoch, frames
-            BYE       reading, echo, epoch
-            FAREWELL  reading, echo, epoch
+    body    HELLO    timestamp, epoch, history, protocol
+            WELCOME  timestamp, timestamp echo, epoch, history, protocol
+            DATA     timestamp, timestamp echo, epoch, frames
+            BYE      timestamp, timestamp echo, epoch
+            BYE_ACK  timestamp, timestamp echo, epoch
 
-With a key the body is encrypted, the head is authenticated with it, and a tag follows. All
-numbers are big-endian. The receiver's incarnation is 0 in a HELLO, whose sender does not
-know it yet. A *reading* is the sender's clock in milliseconds, an *echo* the last reading
-that the sender has seen of the receiver's; what they are for is in docs/removal.md.
+With a group key the body is encrypted, the header is authenticated with it, and an
+authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
+HELLO, because its sender does not know it yet. The *timestamp* is the sender's clock in
+milliseconds; the *timestamp echo* is the latest timestamp that the sender has received from
+the receiver (docs/removal.md).
 """
 
 from collections.abc import Sequence
@@ -27,83 +28,86 @@ from typing import Final
 from antecede.errors import PeerError
 
 __all__ = [
+    "AEAD_TAG_BYTES",
     "BYE",
+    "BYE_ACK",
     "DATA",
     "DATA_PREFIX",
-    "FAREWELL",
-    "HEAD",
+    "HEADER",
     "HELLO",
     "HELLO_BODY",
     "KINDS",
-    "TAG_BYTES",
     "VERSION",
     "WELCOME",
     "WELCOME_BODY",
     "elapsed_ms",
-    "protocol_tag",
-    "read_head",
-    "reading_ms",
-    "tag_of",
+    "name_hash",
+    "protocol_hash",
+    "read_header",
+    "timestamp_ms",
 ]
 
 VERSION: Final = 1
 """The version of this layout: the high nibble of every datagram."""
 HELLO: Final = 1
-"""Who are you now? Answered by a WELCOME."""
+"""Asks the receiver for its incarnation; answered by WELCOME."""
 WELCOME: Final = 2
-"""This is who I am now; it answers one HELLO."""
+"""Answers one HELLO with the sender's incarnation."""
 DATA: Final = 3
-"""Frames of the protocol."""
+"""Carries frames of the protocol."""
 BYE: Final = 4
-"""I leave, and everything I sent has been delivered. Answered by a FAREWELL."""
-FAREWELL: Final = 5
-"""The BYE has been seen."""
-KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, FAREWELL))
+"""Announces that the sender leaves and that all its messages were delivered; answered by
+BYE_ACK."""
+BYE_ACK: Final = 5
+"""Acknowledges a BYE."""
+KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK))
 
-HEAD: Final = Struct(">BQQQQ")
+HEADER: Final = Struct(">BQQQQ")
 HELLO_BODY: Final = Struct(">IHQI")
 WELCOME_BODY: Final = Struct(">IIHQI")
 DATA_PREFIX: Final = Struct(">IIH")
-"""A BYE and a FAREWELL have this and nothing else."""
+"""The start of the body of DATA, and the whole body of BYE and BYE_ACK."""
 
-TAG_BYTES: Final = 16
-"""What sealing adds to a datagram."""
-READINGS: Final = 1 << 32
-"""Clock readings are counted modulo this: 49 days."""
+AEAD_TAG_BYTES: Final = 16
+"""The bytes that encryption adds to a datagram."""
+TIMESTAMP_MODULUS: Final = 1 << 32
+"""Timestamps wrap around after 49 days."""
 
 
-def tag_of(name: str) -> int:
-    """Return the eight bytes that stand for a name on the wire."""
+def name_hash(name: str) -> int:
+    """Return the 64-bit hash that identifies a node on the wire."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
-def protocol_tag(names: Sequence[str]) -> int:
-    """Return the four bytes for a protocol, and for its members where those are fixed."""
+def protocol_hash(names: Sequence[str]) -> int:
+    """Return the 32-bit hash of a protocol's name and, if fixed, of its members' names."""
     words = "\n".join(names).encode()
     return int.from_bytes(blake2b(words, digest_size=4).digest(), "big")
 
 
-def reading_ms(now: float) -> int:
-    """Return the clock reading to put on the wire at ``now`` seconds."""
-    return int(now * 1000) % READINGS
+def timestamp_ms(now: float) -> int:
+    """Return the timestamp to transmit at ``now`` seconds."""
+    return int(now * 1000) % TIMESTAMP_MODULUS
 
 
 def elapsed_ms(earlier: int, later: int) -> int:
-    """Return how far ``later`` is behind ``earlier``, as far as 32 bits can tell."""
-    return (later - earlier) % READINGS
+    """Return the milliseconds from one timestamp to another, modulo 2**32."""
+    return (later - earlier) % TIMESTAMP_MODULUS
 
 
-def read_head(datagram: bytes) -> tuple[int, int, int, int, int]:
-    """Return kind, sender's tag, its incarnation, the receiver's, and the packet number.
+def read_header(datagram: bytes) -> tuple[int, int, int, int, int]:
+    """Return kind, sender, sender's incarnation, receiver's incarnation, packet number.
 
-    Raise PeerError, which says what is wrong, if it is no datagram of this version.
+    Raise PeerError if the datagram is too short, or of another version or unknown kind.
     """
-    if len(datagram) < HEAD.size:
-        raise PeerError(f"a datagram of {len(datagram)} bytes is too short")
-    first, tag, incarnation, receiver, packet = HEAD.unpack_from(datagram)
+    if len(datagram) < HEADER.size:
+        raise PeerError(
+            f"datagram of {len(datagram)} bytes is shorter than a header of {HEADER.size}"
+        )
+    first, sender, incarnation, receiver, packet = HEADER.unpack_from(datagram)
     if first >> 4 != VERSION:
         raise PeerError(f"datagram of version {first >> 4}, expected {VERSION}")
     kind = first & 15
     if kind not in KINDS:
-        raise PeerError(f"unknown datagram of kind {kind}")
-    return kind, tag, incarnation, receiver, packet
+        raise PeerError(f"datagram of unknown kind {kind}")
+    return kind, sender, incarnation, receiver, packet

@@ -1,96 +1,70 @@
-"""What an engine tells a journal, and what it is told when it is restored."""
+"""The records that an engine writes to a journal, and is restored from."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from antecede.engine.peer_session import Remote
+from antecede.engine.peer_session import PeerSession
 
-__all__ = ["JournalKeeper", "SavedCopy", "SavedDelivery", "SavedPair"]
-
-
-class SavedPair:
-    """How far a pair had come, from a journal."""
-
-    __slots__ = (
-        "acked",
-        "delivered",
-        "epoch_in",
-        "epoch_out",
-        "life",
-        "name",
-        "permitted",
-        "sent",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        life: int,
-        epoch_in: int,
-        epoch_out: int,
-        sent: int,
-        acked: int,
-        delivered: int,
-        permitted: int,
-    ) -> None:
-        """Make the record; the names are those of :class:`Remote` and of the core."""
-        self.name = name
-        self.life = life
-        self.epoch_in = epoch_in
-        self.epoch_out = epoch_out
-        self.sent = sent
-        self.acked = acked
-        self.delivered = delivered
-        self.permitted = permitted
+__all__ = ["JournalWriter", "SavedCopy", "SavedDelivery", "SavedPeer"]
 
 
+@dataclass(frozen=True)
+class SavedPeer:
+    """A peer: its session, and the numbers of the last messages between it and the node."""
+
+    name: str
+    history: int
+    epoch_in: int
+    epoch_out: int
+    sent: int
+    acked: int
+    delivered: int
+    permitted: int
+
+
+@dataclass(frozen=True)
 class SavedCopy:
-    """A copy that was not acked, from a journal."""
+    """A copy that was not acked; ``seq`` is its position among all records."""
 
-    __slots__ = ("number", "payload", "predecessor", "seq", "target")
-
-    def __init__(
-        self, seq: int, number: int, target: str, predecessor: int, payload: bytes
-    ) -> None:
-        """Make the record; ``seq`` is its place among all records."""
-        self.seq = seq
-        self.number = number
-        self.target = target
-        self.predecessor = predecessor
-        self.payload = payload
+    seq: int
+    number: int
+    target: str
+    predecessor: int
+    payload: bytes
 
 
+@dataclass(frozen=True)
 class SavedDelivery:
-    """A delivered message that is not done, or has no permit, from a journal."""
+    """A delivered message that was not processed by the application or has no permit.
 
-    __slots__ = ("done", "life", "number", "payload", "seq", "source")
+    ``seq`` is its position among all records.
+    """
 
-    def __init__(
-        self, seq: int, source: str, life: int, number: int, done: bool, payload: bytes
+    seq: int
+    source: str
+    history: int
+    number: int
+    processed: bool
+    payload: bytes
+
+
+class JournalWriter(Protocol):
+    """The interface of a journal to an engine: :class:`antecede.net.journal.Journal`."""
+
+    def record_sent(self, number: int, targets: Sequence[str], payload: bytes) -> None:
+        """Record a message before it is transmitted."""
+
+    def record_delivered(
+        self, source: str, history: int, number: int, payload: bytes
     ) -> None:
-        """Make the record; ``seq`` is its place among all records."""
-        self.seq = seq
-        self.source = source
-        self.life = life
-        self.number = number
-        self.done = done
-        self.payload = payload
+        """Record a message before it is acked."""
 
+    def record_peer(self, session: PeerSession, numbers: tuple[int, int, int, int]) -> None:
+        """Record a session, and the last numbers sent, acked, delivered and permitted."""
 
-class JournalKeeper(Protocol):
-    """What an engine tells a journal: :class:`antecede.net.journal.Journal`."""
-
-    def sent(self, number: int, targets: Sequence[str], payload: bytes) -> None:
-        """Note a message before it is transmitted."""
-
-    def delivered(self, source: str, life: int, number: int, payload: bytes) -> None:
-        """Note a message before it is acked."""
-
-    def pair(self, remote: Remote, numbers: tuple[int, int, int, int]) -> None:
-        """Note how far a pair has come: sent, acked, delivered, permitted."""
-
-    def abandoned(self, target: str) -> None:
-        """Forget the copies to a peer that was let go of."""
+    def discard_copies(self, target: str) -> None:
+        """Discard the copies to a peer that was removed."""
 
     def commit(self) -> None:
-        """Make all of it durable."""
+        """Make all records durable."""

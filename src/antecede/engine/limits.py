@@ -1,4 +1,4 @@
-"""Every bound of an engine, in one place."""
+"""The limits of an engine."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -7,70 +7,84 @@ from antecede.core.process import NEVER
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["DATAGRAM_MAX", "Limits"]
+__all__ = ["DATAGRAM_BYTES_MAX", "Limits"]
 
-DATAGRAM_MAX: Final = 65_507
-"""What one UDP datagram over IPv4 can carry."""
-DATAGRAM_MIN: Final = 256
-MESSAGE_MAX: Final = 1 << 30
+DATAGRAM_BYTES_MAX: Final = 65_507
+"""The largest payload of a UDP datagram over IPv4."""
+DATAGRAM_BYTES_MIN: Final = 256
+MESSAGE_BYTES_MAX: Final = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much of everything a node allows; the defaults suit most."""
+    """Limits of a node's memory, datagrams and timeouts."""
 
-    datagram: int = 1232
-    """Bytes of a datagram at most: what the smallest IPv6 path carries in one piece."""
-    message: int = 4 << 20
-    """Bytes of a message at most. One that does not fit into a datagram is cut into
-    fragments, and put together again at its target."""
-    window: int = 1024
-    """Copies to one peer that may wait or be unacked before ``send`` waits."""
-    window_bytes: int = 256 << 10
-    """The same in bytes of payload."""
-    retained: int = 1 << 18
-    """Copies to all peers together that may be kept until one before them is acked, before
-    ``send`` waits: a silent peer stops the sends to everybody then, until it is heard or
-    removed."""
-    early: int = 8192
-    """Messages of one peer that may wait for one before them; it is to be larger than
-    any peer's window."""
-    inbox: int = 8192
-    """Messages that the application has not taken yet. While there are more, messages that
-    arrive are dropped, their acks are withheld, and they come again."""
+    datagram_bytes_max: int = 1232
+    """The largest datagram to transmit. The default fits into the smallest IPv6 packet
+    that every path carries unfragmented."""
+    message_bytes_max: int = 4 << 20
+    """The largest message to send or to accept. A message that does not fit into one
+    datagram travels in fragments."""
+    window_copies_max: int = 1024
+    """Copies to one peer, queued or in flight, at which ``send`` waits."""
+    window_bytes_max: int = 256 << 10
+    """Payload bytes of these copies at which ``send`` waits."""
+    retained_copies_max: int = 1 << 18
+    """Copies to all peers, kept until an earlier copy is acked, at which ``send`` waits.
+    A silent peer can thus stop the sends to every peer until it answers or is removed."""
+    reorder_buffer_max: int = 8192
+    """Out-of-order messages of one peer that are held until their predecessors arrive.
+    Choose it larger than ``window_copies_max`` of every peer."""
+    inbox_messages_max: int = 8192
+    """Delivered messages that the application has not received. While the inbox is full,
+    the node drops arriving messages without an ack, so that their sources retransmit."""
     lease_s: float = 20.0
-    """How old an echo may be before a datagram is refused (docs/removal.md). Let it be
-    much longer than any round trip, and the same at all nodes."""
-    drift: float = 0.05
-    """How much faster or slower than another's a node's clock may run."""
-    give_up_s: float = NEVER
-    """Remove a peer that has not been heard for so long while copies for it wait; by
-    default never, because what it has not acked is lost then."""
-    hello_s: float = 0.25
-    """How long to wait for a WELCOME before the first repetition; doubles, up to 16 times
-    as long."""
+    """The age of a timestamp echo at which a datagram is refused (docs/removal.md). Choose
+    it much longer than any round trip, and equal at all nodes."""
+    clock_drift_max: float = 0.05
+    """How much faster or slower the clocks of two nodes may run, as a fraction."""
+    peer_timeout_s: float = NEVER
+    """Remove a peer that was silent for this long while copies to it were queued or in
+    flight. Never by default, because removal loses the copies that the peer has not
+    acked."""
+    hello_timeout_s: float = 0.25
+    """The wait for a WELCOME before a HELLO is retransmitted. It doubles with every
+    retransmission, up to 16 times this value."""
     policy: RetransmissionPolicy = field(
         default_factory=lambda: RetransmissionPolicy(
             initial_s=0.5, minimum_s=0.03, maximum_s=4.0
         )
     )
-    """When to transmit again."""
+    """When to retransmit a copy that is not acked."""
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if a bound makes no sense."""
-        if not DATAGRAM_MIN <= self.datagram <= DATAGRAM_MAX:
-            raise ConfigError(
-                f"datagram is {DATAGRAM_MIN} to {DATAGRAM_MAX} bytes, not {self.datagram}"
-            )
-        if not 1 <= self.message <= MESSAGE_MAX:
-            raise ConfigError(f"message is 1 to {MESSAGE_MAX} bytes, not {self.message}")
-        for name in ("window", "window_bytes", "retained", "early", "inbox"):
+        """Raise ConfigError if a limit is out of range."""
+        _check(
+            "datagram_bytes_max",
+            self.datagram_bytes_max,
+            DATAGRAM_BYTES_MIN,
+            DATAGRAM_BYTES_MAX,
+        )
+        _check("message_bytes_max", self.message_bytes_max, 1, MESSAGE_BYTES_MAX)
+        for name in (
+            "window_copies_max",
+            "window_bytes_max",
+            "retained_copies_max",
+            "reorder_buffer_max",
+            "inbox_messages_max",
+        ):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is at least 1, not {getattr(self, name)}")
-        if not self.give_up_s > 0:
-            raise ConfigError(f"give_up_s is above 0, not {self.give_up_s}")
-        if not self.lease_s > 0 or not 0 <= self.drift < 1 or not self.hello_s > 0:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("lease_s", "peer_timeout_s", "hello_timeout_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")
+        if not 0 <= self.clock_drift_max < 1:
             raise ConfigError(
-                "lease_s and hello_s are above 0, and drift from 0 to below 1; got"
-                f" {self.lease_s}, {self.hello_s}, {self.drift}"
+                "clock_drift_max must be at least 0 and below 1, got"
+                f" {self.clock_drift_max}"
             )
+
+
+def _check(name: str, value: int, minimum: int, maximum: int) -> None:
+    if not minimum <= value <= maximum:
+        raise ConfigError(f"{name} must be {minimum} to {maximum}, got {value}")

@@ -1,476 +1,310 @@
-"""Who is in the group: peers that come, lose their history, fall silent and go.
+"""The peers of a node: adding, removing, leaving, and the loss of their histories.
 
-The half of an engine that knows the peers: it meets them, lets go of them once their lease
-has run out, tells their lives apart, says goodbye, and keeps the journal that lets a node
-take up where it was stopped. docs/removal.md argues why this keeps causal order.
+docs/removal.md proves that these preserve causal order.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
-from antecede.core.codec import NUMBER_MAX
-from antecede.core.config import Setting
-from antecede.core.process import NEVER, ProcessBase, ProcessId
-from antecede.core.protocols.hybrid.basic import HybridBasic
-from antecede.core.protocols.hybrid.frames import Permit
-from antecede.core.registry import ProtocolInfo, protocol
-from antecede.engine.datagram import BYE, FAREWELL, protocol_tag, tag_of
-from antecede.engine.journal import JournalKeeper, SavedCopy, SavedDelivery, SavedPair
+from antecede.core.process import NEVER, ProcessId
+from antecede.core.registry import ProtocolInfo
+from antecede.engine.datagram import BYE, name_hash
+from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
-from antecede.engine.peer_session import ACTIVE, GONE, LEAVING, LEFT, Remote
-from antecede.engine.session_layer import READING_S, Accepted, Gate, Sealing
+from antecede.engine.peer_session import (
+    ACTIVE,
+    REMOVED,
+    REMOVING,
+    PeerSession,
+    SessionEvent,
+)
+from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.session_layer import (
+    TIMESTAMP_RESOLUTION_S,
+    ReceivedDatagram,
+    SessionLayer,
+)
 from antecede.errors import ConfigError, LocalError
 
-__all__ = ["Group"]
-
-ITSELF: Final = ProcessId(0)
-"""Its own id, where ids mean nothing to others."""
+__all__ = ["Membership"]
 
 
-class Group:
-    """The peers of one node; :class:`antecede.engine.engine.Engine` is the rest of it."""
+class Membership:
+    """The sessions of a node, and the process ids of its peers.
+
+    Args:
+        info: the protocol.
+        group: the names of the group, whose indices are process ids, if the protocol's
+            membership is fixed; otherwise the name of the node alone.
+        limits: the limits.
+        layer: exchanges datagrams with the peers.
+        driver: drives the process.
+        journal: records changes.
+    """
 
     __slots__ = (
-        "_by_id",
-        "_done",
-        "_fixed",
-        "_gate",
+        "_driver",
         "_info",
         "_journal",
-        "_limits",
-        "_look_at",
-        "_met",
+        "_layer",
+        "_lease_s",
+        "_next_check_at",
         "_next_id",
-        "_process",
-        "_remotes",
-        "_touched",
-        "_waives",
+        "_on_history",
+        "_peer_timeout_s",
+        "_permit_leases",
+        "sessions",
     )
+
+    sessions: dict[str, PeerSession]
+    """All sessions by name, those of removed peers included."""
 
     def __init__(
         self,
-        name: str,
-        incarnation: int,
-        protocol_name: str,
-        members: Sequence[str],
+        info: ProtocolInfo,
+        group: Sequence[str],
         limits: Limits,
-        seal: Sealing | None,
-        life: int,
+        layer: SessionLayer,
+        driver: ProcessDriver,
+        journal: JournalRecorder,
     ) -> None:
-        """Start with no peers, or with the members where those are fixed."""
-        info = protocol(protocol_name)
-        if not info.capabilities.unicast:
-            raise ConfigError(f"{protocol_name} has no unicast; choose another protocol")
-        self._limits = limits
         self._info = info
-        self._fixed = not info.capabilities.dynamic
-        names = sorted({*members, name})
-        own = ProcessId(names.index(name)) if self._fixed else ITSELF
-        setting = Setting(
-            processes=len(names) if self._fixed else 0,
-            policy=limits.policy,
-            early_max=limits.early,
+        self._layer = layer
+        self._driver = driver
+        self._journal = journal
+        # A lease by the clock of a peer, in seconds of this node's clock at most.
+        self._lease_s = (
+            limits.lease_s * (1 + limits.clock_drift_max) + TIMESTAMP_RESOLUTION_S
         )
-        self._process: ProcessBase = info.make(own, setting)
-        if limits.give_up_s < NEVER and not isinstance(self._process, HybridBasic):
-            raise ConfigError(
-                f"{protocol_name} cannot let go of a peer; leave give_up_s out"
-            )
-        self._gate = Gate(
-            name,
-            tag_of(name),
-            incarnation,
-            life if life else incarnation,
-            protocol_tag([protocol_name, *(names if self._fixed else ())]),
-            limits,
-            seal,
-        )
-        self._remotes: dict[str, Remote] = {}
-        self._by_id: dict[ProcessId, Remote] = {}
-        self._next_id = len(names) if self._fixed else 1
-        self._look_at = -NEVER  # When to look for silent peers, if they are given up.
-        self._waives: list[tuple[float, ProcessId]] = []
-        self._touched: dict[str, Remote] = {}
-        self._journal: JournalKeeper | None = None
-        self._done: Callable[[str, int, int], None] | None = None
-        self._met: Callable[[int, str, int], None] | None = None
-        if self._fixed:
-            for member in names:
-                if member != name:
-                    self._add(member, ProcessId(names.index(member)), None)
-
-    @property
-    def name(self) -> str:
-        """The node's name."""
-        return self._gate.name
-
-    @property
-    def incarnation(self) -> int:
-        """Which start of the node this is."""
-        return self._gate.incarnation
-
-    @property
-    def info(self) -> ProtocolInfo:
-        """The protocol."""
-        return self._info
-
-    @property
-    def process(self) -> ProcessBase:
-        """The protocol's process."""
-        return self._process
-
-    @property
-    def remotes(self) -> dict[str, Remote]:
-        """All peers by name, those that have gone included."""
-        return self._remotes
+        self._peer_timeout_s = limits.peer_timeout_s
+        self._next_check_at = -NEVER
+        self._permit_leases: list[tuple[float, ProcessId]] = []
+        self._on_history: Callable[[int, str, int], None] | None = None
+        self.sessions = {}
+        self._next_id = len(group)
+        for index, name in enumerate(group):
+            if name != layer.name:
+                self._add(name, ProcessId(index), None)
 
     def peers(self) -> list[str]:
-        """Return the names of the peers of the moment."""
-        return [name for name, remote in self._remotes.items() if remote.state == ACTIVE]
+        """Return the names of the active peers."""
+        return [name for name, session in self.sessions.items() if session.state is ACTIVE]
 
-    def name_of(self, id: ProcessId) -> str:
-        """Return the name behind a process id, for those who look into the process."""
-        remote = self._by_id.get(id)
-        return remote.name if remote is not None else self._gate.name
+    def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
+        """Call ``on_history`` with id, name and history of each known and future peer.
 
-    def _collect(self, now: float) -> None:
-        """Take what the process wants to transmit and to deliver."""
-        raise TypeError("a bare Group carries nothing")
+        A peer that loses its history gets a new id.
+        """
+        self._on_history = on_history
+        for session in self.sessions.values():
+            if session.history:
+                on_history(session.id, session.name, session.history)
 
-    # Coming and going.
+    # Adding peers.
 
     def add_peer(self, name: str, address: object, now: float) -> None:
-        """Speak with ``name`` at ``address`` from now on; if it was removed, anew.
+        """Add a peer, or add it again after it left or was removed.
 
         Raise ConfigError if it is the node itself, is being removed, or the protocol's
         membership is fixed.
         """
-        if name == self._gate.name:
-            raise ConfigError(f"{name} is this node itself; name its peers only")
-        remote = self._remotes.get(name)
-        if remote is None:
-            if self._fixed:
+        if name == self._layer.name:
+            raise ConfigError(f"{name} is this node itself; add only its peers")
+        session = self.sessions.get(name)
+        if session is None:
+            if not self._info.capabilities.dynamic:
                 raise ConfigError(
-                    f"the members of {self._info.name} are fixed; name {name} at the start"
+                    f"cannot add {name}: {self._info.name} has a fixed membership; name"
+                    " all members when the node is created"
                 )
-            remote = self._add(name, self._new_id(), address)
-        elif remote.state == LEAVING:
-            raise ConfigError(f"{name} is being removed; wait until its lease has run out")
-        remote.state = ACTIVE
-        remote.stopped = False
-        self._gate.unwatch(remote)
-        remote.address = address
-        self._gate.want_hello(remote, now)
+            session = self.add_session(name, address)
+        if not session.apply(SessionEvent.ADDED):
+            raise ConfigError(f"{name} is being removed; wait until its lease has ended")
+        session.stopped = False
+        self._layer.timers.cancel_lease(session)
+        session.address = address
+        self._layer.timers.schedule_hello(session, now)
 
-    def _new_id(self) -> ProcessId:
+    def add_session(self, name: str, address: object) -> PeerSession:
+        """Add the session of a new peer."""
+        return self._add(name, self.new_id(), address)
+
+    def new_id(self) -> ProcessId:
+        """Return a process id that is not in use."""
         id = ProcessId(self._next_id)  # noqa: A001 (the word for it)
         self._next_id += 1
         return id
 
-    def _add(self, name: str, id: ProcessId, address: object) -> Remote:
-        remote = Remote(name, tag_of(name), id, address)
-        for other in self._remotes.values():
-            if other.tag == remote.tag:
-                raise ConfigError(f"{name} and {other.name} have one tag; rename one")
-        self._remotes[name] = remote
-        self._by_id[id] = remote
-        self._gate.add(remote)
-        return remote
+    def _add(self, name: str, id: ProcessId, address: object) -> PeerSession:
+        session = PeerSession(name, name_hash(name), id, address)
+        for other in self.sessions.values():
+            if other.name_hash == session.name_hash:
+                raise ConfigError(
+                    f"the names {name} and {other.name} have the same hash; rename one"
+                )
+        self.sessions[name] = session
+        self._driver.by_id[id] = session
+        self._layer.add(session)
+        return session
 
-    def remove_peer(self, name: str, now: float, *, stopped: bool = False) -> float:
-        """Let go of a peer, and return when its unacked messages will be abandoned.
+    # Removing peers.
 
-        That is when the peer's lease on what was transmitted to it has run out. Say
-        ``stopped`` only of a process that has stopped for good: then nobody here waits
-        for its permits either (docs/removal.md). Raise LocalError for an unknown peer.
+    def remove_peer(self, name: str, now: float, *, stopped: bool) -> float:
+        """Remove a peer, and return when its unacked messages will be abandoned.
+
+        That is the end of the peer's lease on the datagrams transmitted to it. With
+        ``stopped`` the node also stops waiting for the peer's permits then; this is safe
+        only if the peer has stopped for good (docs/removal.md). Raise LocalError if the
+        peer is unknown, or the protocol cannot remove peers.
         """
-        remote = self._remotes.get(name)
-        if remote is None or remote.state == GONE:
+        session = self.sessions.get(name)
+        if session is None or session.state is REMOVED:
             raise LocalError(f"{name} is not a peer")
-        if not isinstance(self._process, HybridBasic):
-            raise LocalError(f"{self._info.name} cannot let go of a peer; use hybrid")
-        ends = self._lease_end(remote, now)
-        if stopped and not remote.stopped:  # What it transmitted to others is under way.
+        if self._driver.process.recovery is None:
+            raise LocalError(f"{self._info.name} cannot remove a peer; use hybrid")
+        ends = self._lease_end(session, now)
+        if stopped and not session.stopped:  # Its datagrams to others may be in flight.
             ends = now + self._lease_s
-        elif remote.state == LEAVING:
-            ends = remote.lease_ends
-        remote.stopped = remote.stopped or stopped
-        remote.state = LEAVING
-        remote.take()
-        remote.lease_ends = ends
-        self._gate.watch(remote)
+        elif session.state is REMOVING:
+            ends = session.lease_ends
+        session.stopped = session.stopped or stopped
+        session.apply(SessionEvent.REMOVAL_STARTED)
+        session.outbox.take()
+        self._layer.timers.start_lease(session, ends)
         return ends
 
-    @property
-    def _lease_s(self) -> float:
-        """After how long, by our clock, another's lease has run out by its own."""
-        return self._limits.lease_s * (1 + self._limits.drift) + READING_S
+    def _lease_end(self, session: PeerSession, now: float) -> float:
+        """Return when the peer refuses every datagram transmitted to it so far."""
+        transmitted_at = max(session.handshake.timestamp_echo_at, session.former_at)
+        return max(now, transmitted_at + self._lease_s)
 
-    def _lease_end(self, remote: Remote, now: float) -> float:
-        """Tell when the peer will refuse all that was transmitted to it so far."""
-        return max(now, max(remote.echo_at, remote.former_at) + self._lease_s)
+    def _end_lease(self, session: PeerSession, now: float) -> None:
+        """Abandon the unacked copies to a leaving peer, which refuses all of them now."""
+        recovery = self._driver.process.recovery
+        assert recovery is not None  # Else the lease would not have been started.
+        recovery.abandon(session.id, now)
+        if session.stopped:
+            recovery.forgo_permits(session.id, now)
+        session.apply(SessionEvent.LEASE_ENDED)
+        session.lease_ends = NEVER
+        session.epoch_out += 1
+        session.reassembly.clear()
+        self._journal.discard_copies(session)
+        self._driver.drain(now)
 
-    def _end_lease(self, remote: Remote, now: float) -> None:
-        """Abandon what a peer that goes has not acked: it refuses all of it by now."""
-        self._process.abandon(remote.id, now)
-        if remote.stopped:
-            self._process.waive(remote.id, now)
-        if remote.state == LEAVING:  # Else it left by itself, and may come back so.
-            remote.state = GONE
-        remote.lease_ends = NEVER
-        remote.epoch_out += 1
-        remote.drop_parts()
-        self._note_abandoned(remote)
-        self._collect(now)
+    # Histories and epochs.
 
-    def _begin_life(self, accepted: Accepted, now: float) -> bool:
-        """Take in a peer that has lost its history, or has just been met."""
-        remote = accepted.remote
-        if accepted.previous != 0:
-            if not isinstance(self._process, HybridBasic):
-                remote.state = GONE  # The protocol has no way on without its history.
+    def update_session(self, received: ReceivedDatagram, now: float) -> bool:
+        """Follow a peer that restarted or removed this node; return False if impossible."""
+        session = received.session
+        recovery = self._driver.process.recovery
+        if received.is_new_history:
+            return self._start_history(received, now)
+        if received.previous_history and recovery is not None:
+            recovery.peer_restored(session.id)  # It was restarted with its journal.
+        if received.epoch > session.epoch_in:
+            if recovery is None:
+                # No node with this protocol can have removed us.
+                self._layer.dropped["protocol"] += 1
                 return False
-            former = remote.id
-            remote.id = self._new_id()
-            self._by_id[remote.id] = remote
-            remote.take()
-            # Its former incarnation accepts nothing any more, so this is safe now; what
-            # that one transmitted to others may still be on its way for a lease.
-            self._process.abandon(former, now)
-            self._waives.append((now + self._lease_s, former))
-            self._note_abandoned(remote)
-            self._collect(now)
-        remote.epoch_in = accepted.epoch
-        remote.drop_parts()
-        if self._met is not None:
-            self._met(remote.id, remote.name, remote.life)
+            recovery.reset_channel(session.id, now)
+            session.reassembly.clear()
+            session.epoch_in = received.epoch
         return True
 
-    def tell_lives(self, met: Callable[[int, str, int], None]) -> None:
-        """Call ``met`` with id, name and life of every peer that is, or will be, known.
+    def _start_history(self, received: ReceivedDatagram, now: float) -> bool:
+        """Start the new history of a peer, and abandon its previous one if there is one."""
+        session = received.session
+        if received.previous_history != 0:
+            recovery = self._driver.process.recovery
+            if recovery is None:
+                session.apply(SessionEvent.HISTORY_LOST)
+                return False
+            former = session.id
+            session.id = self.new_id()
+            self._driver.by_id[session.id] = session
+            session.outbox.take()
+            # Its former incarnation accepts no datagram any more, so abandoning is safe
+            # now. Datagrams that it transmitted to others may be in flight for a lease.
+            recovery.abandon(former, now)
+            self.start_permit_lease(former, now)
+            self._journal.discard_copies(session)
+            self._driver.drain(now)
+        session.epoch_in = received.epoch
+        session.reassembly.clear()
+        if self._on_history is not None:
+            self._on_history(session.id, session.name, session.history)
+        return True
 
-        A peer that comes back without its history gets a new id.
+    def start_permit_lease(self, former: ProcessId, now: float) -> None:
+        """Wait for the permits of a former history for one more lease."""
+        self._permit_leases.append((now + self._lease_s, former))
+
+    # Leaving.
+
+    def bye_datagrams(self, now: float) -> list[tuple[object, bytes]]:
+        """Return a BYE to each active peer that has not acked one."""
+        layer = self._layer
+        return [
+            (
+                session.address,
+                layer.seal(BYE, session, layer.data_prefix(session, now)),
+            )
+            for session in self.sessions.values()
+            if session.state is ACTIVE and layer.can_transmit(session, now)
+        ]
+
+    def receive_bye(self, session: PeerSession, now: float) -> None:
+        """Ack a BYE, and let the peer leave: its messages were delivered everywhere.
+
+        Therefore none of its permits is missing. The copies that it has not acked are
+        abandoned at the end of its lease, unless it returns before.
         """
-        self._met = met
-        for remote in self._remotes.values():
-            if remote.life:
-                met(remote.id, remote.name, remote.life)
-
-    def bye(self, now: float) -> list[tuple[object, bytes]]:
-        """Return the goodbyes to transmit; call it once ``backlog`` is 0, and again.
-
-        A peer that has answered gets none; when there are none, everybody has.
-        """
-        out: list[tuple[object, bytes]] = []
-        for remote in self._remotes.values():
-            if remote.state == ACTIVE and self._gate.ready(remote, now):
-                body = self._gate.prefix(remote, now)
-                out.append((remote.address, self._gate.close(BYE, remote, body)))
-        return out
-
-    def _hear_bye(self, remote: Remote, now: float) -> None:
-        """Let a peer go whose messages have all been delivered: no permit is missing.
-
-        What it has not acked is abandoned when its lease has run out, unless it is back
-        by then.
-        """
-        if remote.address is None:
+        if session.address is None:
             return
-        body = self._gate.prefix(remote, now)
-        answer = self._gate.close(FAREWELL, remote, body)
-        self._gate.answers.append((remote.address, answer))
-        process = self._process
-        if remote.state == ACTIVE and isinstance(process, HybridBasic):
-            for peer, number, _ in process.missing_permits(NUMBER_MAX):
-                if peer == remote.id:
-                    process.receive(peer, Permit(number), now)
-            remote.state = LEFT
-            remote.take()
-            self._gate.stop_asking(remote)
-            remote.lease_ends = self._lease_end(remote, now)
-            self._gate.watch(remote)
-            self._collect(now)
-
-    # How much is under way.
-
-    def has_room(self, targets: Iterable[str]) -> bool:
-        """Tell whether the windows of all ``targets`` are open.
-
-        Those of a peer that goes are: posting to it is refused, which nobody waits for.
-        """
-        if self._process.retained() >= self._limits.retained:
-            return False
-        for name in targets:
-            remote = self._remotes.get(name)
-            if remote is not None and remote.state == ACTIVE and not self._is_open(remote):
-                return False
-        return True
-
-    def _is_open(self, remote: Remote) -> bool:
-        """Tell whether a peer's window is open."""
-        process = self._process
-        limits = self._limits
-        return (
-            process.backlog(remote.id) < limits.window
-            and process.backlog_bytes(remote.id) < limits.window_bytes
-        )
-
-    def is_lone(self, targets: Sequence[str]) -> bool:
-        """Tell whether the one copy that was just sent is the only one for its target."""
-        if len(targets) != 1:
-            return False
-        remote = self._remotes.get(targets[0])
-        return remote is not None and self._process.backlog(remote.id) == 1
-
-    @property
-    def backlog(self) -> int:
-        """How many copies are not known to have been delivered.
-
-        Those to peers that have gone or left are not among them: they never will be.
-        """
-        process = self._process
-        return sum(
-            process.backlog(remote.id)
-            for remote in self._remotes.values()
-            if remote.state in (ACTIVE, LEAVING)
-        )
+        self._layer.acknowledge_bye(session, now)
+        recovery = self._driver.process.recovery
+        if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
+            recovery.assume_permits(session.id, now)
+            session.outbox.take()
+            self._layer.timers.cancel_hello(session)
+            self._layer.timers.start_lease(session, self._lease_end(session, now))
+            self._driver.drain(now)
 
     # Time.
 
-    def next_timer(self) -> float | None:
-        """Tell when ``handle_timer`` wants to be called next, or None for never."""
-        earliest = NEVER
-        timer = self._process.next_timer()
-        if timer is not None:
-            earliest = timer
-        asked = self._gate.next_deadline()
-        if asked < earliest:
-            earliest = asked
-        if self._waives and self._waives[0][0] < earliest:
-            earliest = self._waives[0][0]
-        if self._limits.give_up_s < NEVER and self._look_at < earliest:
-            earliest = self._look_at
-        return earliest if earliest < NEVER else None
+    def next_deadline(self) -> float:
+        """Return when :meth:`handle_deadlines` is due next; infinity for never."""
+        earliest = self._layer.timers.next_deadline()
+        if self._permit_leases:
+            earliest = min(earliest, self._permit_leases[0][0])
+        if self._peer_timeout_s < NEVER:
+            earliest = min(earliest, self._next_check_at)
+        return earliest
 
-    def handle_timer(self, now: float) -> None:
-        """Do what is due at ``now``; flush afterwards. Calling early is harmless."""
-        due = self._process.next_timer()
-        if due is not None and due <= now:
-            self._process.handle_timer(now)
-            self._collect(now)
-        while self._waives and self._waives[0][0] <= now:
-            _, former = self._waives.pop(0)
-            self._process.waive(former, now)
-            self._by_id.pop(former, None)
-            self._collect(now)
-        for remote in self._gate.ended_leases(now):
-            self._end_lease(remote, now)
-        if self._limits.give_up_s < NEVER and self._look_at <= now:
-            self._look_at = now + self._limits.give_up_s / 4
-            self._give_up(now)
+    def handle_deadlines(self, now: float) -> None:
+        """End the leases that are over, and remove the peers that timed out."""
+        recovery = self._driver.process.recovery
+        while self._permit_leases and self._permit_leases[0][0] <= now:
+            assert recovery is not None  # Else the lease would not have been started.
+            _, former = self._permit_leases.pop(0)
+            recovery.forgo_permits(former, now)
+            self._driver.by_id.pop(former, None)
+            self._driver.drain(now)
+        for session in self._layer.timers.ended_leases(now):
+            self._end_lease(session, now)
+        if self._peer_timeout_s < NEVER and self._next_check_at <= now:
+            self._next_check_at = now + self._peer_timeout_s / 4
+            self._remove_silent_peers(now)
 
-    def _give_up(self, now: float) -> None:
-        """Remove the peers that copies have waited for in silence for too long."""
-        for name, remote in self._remotes.items():
-            if remote.state != ACTIVE or not self._process.backlog(remote.id):
-                remote.waiting_since = NEVER
-            elif remote.waiting_since == NEVER:
-                remote.waiting_since = now
+    def _remove_silent_peers(self, now: float) -> None:
+        """Remove the peers that were silent for too long while copies were unacked."""
+        process = self._driver.process
+        for name, session in self.sessions.items():
+            if session.state is not ACTIVE or not process.backlog(session.id):
+                session.unacked_since = NEVER
+            elif session.unacked_since == NEVER:
+                session.unacked_since = now
             else:
-                since = max(remote.waiting_since, remote.heard_at)
-                if now - since >= self._limits.give_up_s:
-                    self.remove_peer(name, now)
-
-    # Keeping a journal.
-
-    def keep(
-        self,
-        journal: JournalKeeper,
-        done: Callable[[str, int, int], None] | None = None,
-    ) -> None:
-        """Tell a journal everything from now on; ``done`` is what messages call."""
-        if not isinstance(self._process, HybridBasic):
-            raise ConfigError(f"{self._info.name} cannot keep a journal; use hybrid")
-        self._journal = journal
-        self._done = done
-
-    def write_journal(self) -> None:
-        """Make everything durable that has happened so far."""
-        journal = self._journal
-        process = self._process
-        if journal is None or not isinstance(process, HybridBasic):
-            return
-        for remote in self._touched.values():
-            journal.pair(remote, process.numbers(remote.id))
-        self._touched.clear()
-        journal.commit()
-
-    def _note_abandoned(self, remote: Remote) -> None:
-        if self._journal is not None:
-            self._journal.abandoned(remote.name)
-            self._touched[remote.name] = remote
-
-    def restore(
-        self,
-        clock: int,
-        pairs: Sequence[SavedPair],
-        copies: Sequence[SavedCopy],
-        deliveries: Sequence[SavedDelivery],
-        now: float,
-    ) -> None:
-        """Take up where the node was stopped; add peers, and :meth:`keep`, afterwards."""
-        process = self._process
-        if not isinstance(process, HybridBasic):
-            raise ConfigError(f"{self._info.name} cannot keep a journal; use hybrid")
-        numbers: list[tuple[ProcessId, int, int, int]] = []
-        permitted: dict[tuple[str, int], int] = {(self.name, self._gate.life): 1 << 62}
-        ids: dict[tuple[str, int], ProcessId] = {}
-        for pair in pairs:
-            remote = self._add(pair.name, self._new_id(), None)
-            remote.former_at = now
-            remote.life = pair.life
-            remote.epoch_in = pair.epoch_in
-            remote.epoch_out = pair.epoch_out
-            numbers.append((remote.id, pair.sent, pair.delivered, pair.permitted))
-            permitted[pair.name, pair.life] = pair.permitted
-            ids[pair.name, pair.life] = remote.id
-        missing: list[tuple[ProcessId, int]] = []
-        seqs: list[int] = []
-        for delivery in deliveries:
-            key = (delivery.source, delivery.life)
-            if delivery.number <= permitted.get(key, 0):
-                continue
-            if key not in ids:  # A life that has ended; its lease may not have.
-                ids[key] = self._new_id()
-                numbers.append((ids[key], 0, delivery.number, 0))
-                self._waives.append((now + self._lease_s, ids[key]))
-            missing.append((ids[key], delivery.number))
-            seqs.append(delivery.seq)
-        unacked: list[tuple[ProcessId, int, int, int, bytes]] = []
-        for copy in copies:
-            depends = sum(1 for seq in seqs if seq < copy.seq)
-            target = self._remotes.get(copy.target)
-            if target is None:  # It was sent before anything was heard of the peer.
-                target = self._add(copy.target, self._new_id(), None)
-                target.former_at = now
-            unacked.append(
-                (target.id, copy.number, copy.predecessor, depends, copy.payload)
-            )
-        numbers = _with_last_sent(numbers, unacked)
-        process.restore(clock, numbers, missing, unacked, now)
-        self._collect(now)
-
-
-def _with_last_sent(
-    numbers: list[tuple[ProcessId, int, int, int]],
-    copies: list[tuple[ProcessId, int, int, int, bytes]],
-) -> list[tuple[ProcessId, int, int, int]]:
-    """Correct what was last sent by the copies, which are written earlier than pairs."""
-    last = {target: number for target, number, _, _, _ in copies}
-    known = {entry[0] for entry in numbers}
-    corrected = [
-        (peer, max(sent, last.get(peer, 0)), delivered, permitted)
-        for peer, sent, delivered, permitted in numbers
-    ]
-    fresh = [(peer, sent, 0, 0) for peer, sent in last.items() if peer not in known]
-    return corrected + fresh
+                silent_since = max(session.unacked_since, session.heard_at)
+                if now - silent_since >= self._peer_timeout_s:
+                    self.remove_peer(name, now, stopped=False)

@@ -1,269 +1,169 @@
-"""What an engine knows of one peer, and what waits to be transmitted to it."""
+"""The session with one peer, and the states of a peer in the group."""
 
-from typing import Final, Protocol
+from enum import Enum
+from typing import Final
 
-from antecede.core.codec import Frame
-from antecede.core.link import LinkAck
 from antecede.core.process import NEVER, ProcessId
-from antecede.core.protocols.hybrid.frames import Ack, Permit
+from antecede.engine.fragmentation import Reassembly
+from antecede.engine.handshake import Handshake
+from antecede.engine.outbox import Outbox
+from antecede.engine.replay_window import ReplayWindow
 
-__all__ = ["ACTIVE", "GONE", "LEAVING", "LEFT", "STATES", "Cipher", "Remote"]
-
-ACTIVE: Final = 0
-"""A peer as any other."""
-LEAVING: Final = 1
-"""It is being removed: nothing is transmitted to it, and the lease has not run out."""
-GONE: Final = 2
-"""It was removed."""
-LEFT: Final = 3
-"""It has said goodbye."""
-STATES: Final = ("active", "leaving", "gone", "left")
-
-REPLAY_WINDOW: Final = 1024
-"""How far a packet may come behind later ones and still be accepted."""
-REPLAY_MASK: Final = (1 << REPLAY_WINDOW) - 1
-INTRODUCED_MAX: Final = 8
-"""How many incarnations of a peer may have said hello without anything following."""
-RETIRED_MAX: Final = 16
-"""How many former incarnations of a peer are recognised at first sight."""
-HELLOS_MAX: Final = 8
-"""How many hellos may be under way."""
-NOWHERE: Final = -1
+__all__ = [
+    "ACTIVE",
+    "LEFT",
+    "REMOVED",
+    "REMOVING",
+    "TRANSITIONS",
+    "PeerSession",
+    "SessionEvent",
+    "SessionState",
+]
 
 
-class Cipher(Protocol):
-    """What seals and opens one direction between two incarnations."""
+class SessionState(Enum):
+    """The state of a peer in the group."""
 
-    def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
-        """Return the sealed data."""
+    ACTIVE = "active"
+    """The node sends to the peer and receives from it."""
+    REMOVING = "removing"
+    """The node transmits nothing to the peer, and waits for the end of its lease."""
+    REMOVED = "removed"
+    """The peer was removed."""
+    LEFT = "left"
+    """The peer left the group with a BYE, or has acked the BYE of this node."""
 
-    def decrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:
-        """Return the data, or raise."""
+
+class SessionEvent(Enum):
+    """An event that may change the state of a peer."""
+
+    ADDED = "added"
+    """The application added the peer."""
+    REMOVAL_STARTED = "removal started"
+    """The application removed the peer, or the peer timed out."""
+    LEASE_ENDED = "lease ended"
+    """The peer refuses every datagram that was transmitted to it before."""
+    BYE_RECEIVED = "bye received"
+    BYE_ACKED = "bye acked"
+    RETURNED = "returned"
+    """Another incarnation of the peer completed the handshake."""
+    HISTORY_LOST = "history lost"
+    """The peer lost its history, and the protocol cannot continue without it."""
 
 
-class Remote:
-    """A peer: who it is now, what it has seen, and the frames that wait for it."""
+# Names bound once: compiled code reads them faster than attributes of an enumeration.
+ACTIVE: Final = SessionState.ACTIVE
+REMOVING: Final = SessionState.REMOVING
+REMOVED: Final = SessionState.REMOVED
+LEFT: Final = SessionState.LEFT
+
+TRANSITIONS: Final[dict[tuple[SessionState, SessionEvent], SessionState]] = {
+    (ACTIVE, SessionEvent.ADDED): ACTIVE,
+    (ACTIVE, SessionEvent.REMOVAL_STARTED): REMOVING,
+    (ACTIVE, SessionEvent.BYE_RECEIVED): LEFT,
+    (ACTIVE, SessionEvent.BYE_ACKED): LEFT,
+    (ACTIVE, SessionEvent.HISTORY_LOST): REMOVED,
+    (REMOVING, SessionEvent.REMOVAL_STARTED): REMOVING,
+    (REMOVING, SessionEvent.LEASE_ENDED): REMOVED,
+    (REMOVED, SessionEvent.ADDED): ACTIVE,
+    (REMOVED, SessionEvent.HISTORY_LOST): REMOVED,
+    (LEFT, SessionEvent.ADDED): ACTIVE,
+    (LEFT, SessionEvent.REMOVAL_STARTED): REMOVING,
+    (LEFT, SessionEvent.LEASE_ENDED): LEFT,
+    (LEFT, SessionEvent.RETURNED): ACTIVE,
+}
+"""The next state for each state and event; an event that is not listed changes nothing."""
+
+
+class PeerSession:
+    """A peer: its state in the group, its handshake, its replay window and its outbox."""
 
     __slots__ = (
-        "_ack_index",
-        "_highest",
-        "_permit_index",
-        "_seen",
         "address",
         "bytes_in",
         "bytes_out",
-        "closing",
-        "dirty",
-        "echo_at",
-        "echo_ms",
         "epoch_in",
         "epoch_out",
         "former_at",
+        "handshake",
         "heard_at",
-        "hello_at",
-        "hello_wait_s",
-        "hellos",
+        "history",
         "id",
-        "incarnation",
-        "introduced",
+        "last_packet",
         "lease_ends",
-        "life",
-        "met_at",
         "name",
-        "opening",
-        "out",
-        "packet",
-        "parts",
-        "parts_bytes",
-        "retired",
+        "name_hash",
+        "outbox",
+        "reassembly",
+        "replay_window",
         "state",
         "stopped",
-        "tag",
-        "waiting_since",
+        "unacked_since",
     )
 
     name: str
-    tag: int
-    """What stands for the name on the wire."""
+    name_hash: int
+    """Identifies the peer on the wire."""
     address: object
-    """Where it is; the driver knows what that means."""
+    """Where the peer is reached, as the driver understands it; None if unknown."""
     id: ProcessId
-    """Its process, in its present life."""
-    state: int
-    incarnation: int
-    """Which of its starts we speak with; 0 while unknown."""
-    life: int
-    """Which history its numbers belong to; 0 while unknown."""
-    introduced: dict[int, int]
-    """Incarnations that have said hello, and their lives; nothing else is proven."""
-    retired: dict[int, None]
-    """The last incarnations that were followed by others; nothing of theirs is accepted."""
-    met_at: float
-    """When we began to speak with its present incarnation."""
+    """The peer's process id in its current history."""
+    state: SessionState
+    history: int
+    """The history that the peer's message numbers belong to; 0 while unknown."""
     epoch_out: int
-    """How many times we have let go of it and begun anew."""
+    """How many times this node has removed the peer."""
     epoch_in: int
-    """The same, the other way round."""
-    packet: int
-    """The last packet number used towards it."""
-    echo_ms: int
-    """The last reading of its clock that we have seen, or -1."""
-    echo_at: float
-    """When that was."""
+    """How many times the peer has removed this node."""
+    last_packet: int
+    """The last packet number used towards the peer."""
     former_at: float
-    """When an incarnation before ours may have transmitted to it last."""
+    """When a former incarnation of this node may have transmitted to the peer last."""
     heard_at: float
-    """When anything that is certainly its own came last."""
-    hello_at: float
-    """When to say hello (again); infinite if there is no need."""
-    hello_wait_s: float
-    hellos: dict[int, float]
-    """Readings in the hellos that are under way, and when they were transmitted."""
+    """When the last accepted datagram of the current incarnation arrived."""
     lease_ends: float
-    """While leaving: when it refuses all that we have transmitted."""
-    waiting_since: float
-    """Since when copies for it wait, as far as somebody has looked; else infinite."""
+    """When the peer refuses every datagram transmitted to it; infinite unless it leaves."""
+    unacked_since: float
+    """Since when copies to the peer are queued or in flight, as of the last check;
+    infinite if there are none."""
     stopped: bool
-    """While leaving: somebody vouches that it has stopped for good."""
-    closing: Cipher | None
-    """Seals what goes to it."""
-    opening: Cipher | None
-    """Opens what comes from it."""
-    out: list[Frame]
-    """What waits to be transmitted."""
-    dirty: bool
-    """It is in the engine's list of those that have something to transmit."""
-    parts: list[bytes]
-    """The fragments of a message so far."""
-    parts_bytes: int
+    """The application guarantees that the peer has stopped for good."""
     bytes_in: int
     bytes_out: int
 
-    def __init__(self, name: str, tag: int, id: ProcessId, address: object) -> None:
-        """Make a peer of which nothing is known but its name and address."""
+    def __init__(self, name: str, name_hash: int, id: ProcessId, address: object) -> None:
         self.name = name
-        self.tag = tag
+        self.name_hash = name_hash
         self.id = id
         self.address = address
         self.state = ACTIVE
-        self.life = 0
-        self.introduced = {}
-        self.retired = {}
-        self.met_at = -NEVER
-        self.former_at = -NEVER
+        self.history = 0
+        self.handshake = Handshake()
+        self.replay_window = ReplayWindow()
+        self.outbox = Outbox()
+        self.reassembly = Reassembly()
         self.epoch_out = 0
         self.epoch_in = 0
-        self.packet = 0
-        self.out = []
-        self.dirty = False
-        self.stopped = False
+        self.last_packet = 0
+        self.former_at = -NEVER
+        self.heard_at = -NEVER
         self.lease_ends = NEVER
-        self.waiting_since = NEVER
+        self.unacked_since = NEVER
+        self.stopped = False
         self.bytes_in = 0
         self.bytes_out = 0
-        self._ack_index = NOWHERE
-        self._permit_index = NOWHERE
-        self.parts = []
-        self.parts_bytes = 0
-        self.forget_incarnation()
 
-    def forget_incarnation(self) -> None:
-        """Go back to not knowing which incarnation it is in."""
-        self.incarnation = 0
-        self.echo_ms = -1
-        self.echo_at = -NEVER
+    def apply(self, event: SessionEvent) -> bool:
+        """Make the transition for an event, and return whether there is one."""
+        state = TRANSITIONS.get((self.state, event))
+        if state is None:
+            return False
+        self.state = state
+        return True
+
+    def bind(self, incarnation: int, history: int, now: float) -> None:
+        """Accept this incarnation of the peer only, from now on."""
+        self.handshake.bind(incarnation, now)
+        self.replay_window.reset()
         self.heard_at = -NEVER
-        self.hello_at = NEVER
-        self.hello_wait_s = 0.0
-        self.hellos = {}
-        self.closing = None
-        self.opening = None
-        self._highest = 0
-        self._seen = 0
-
-    def introduce(self, incarnation: int, life: int) -> None:
-        """Remember a hello."""
-        self.introduced.pop(incarnation, None)
-        self.introduced[incarnation] = life
-        if len(self.introduced) > INTRODUCED_MAX:
-            del self.introduced[next(iter(self.introduced))]
-
-    def begin(self, incarnation: int, life: int, now: float) -> None:
-        """Speak with this incarnation from now on, and never with the one before."""
-        if self.incarnation:
-            self.retired[self.incarnation] = None
-            if len(self.retired) > RETIRED_MAX:  # Older ones cannot prove to be alive.
-                del self.retired[next(iter(self.retired))]
-        self.met_at = now
-        hellos = self.hellos
-        self.forget_incarnation()
-        self.hellos = hellos
-        self.incarnation = incarnation
-        self.life = life
-        self.introduced.pop(incarnation, None)
-
-    def note_hello(self, reading: int, now: float) -> None:
-        """Remember a hello of ours, so that its answer is recognised."""
-        if len(self.hellos) >= HELLOS_MAX:
-            del self.hellos[next(iter(self.hellos))]
-        self.hellos[reading] = now
-
-    def is_new(self, packet: int) -> bool:
-        """Tell whether a packet of the present incarnation has not been seen before."""
-        behind = self._highest - packet
-        if behind < 0:
-            return True
-        return behind < REPLAY_WINDOW and not self._seen >> behind & 1
-
-    def saw(self, packet: int) -> None:
-        """Never accept this packet again."""
-        behind = self._highest - packet
-        if behind < 0:
-            if behind == -1:
-                self._seen = (self._seen << 1 | 1) & REPLAY_MASK
-            elif behind > -REPLAY_WINDOW:
-                self._seen = (self._seen << -behind | 1) & REPLAY_MASK
-            else:
-                self._seen = 1
-            self._highest = packet
-        else:
-            self._seen |= 1 << behind
-
-    def queue(self, frame: Frame) -> None:
-        """Let a frame wait for the next flush, in place of an older one that it covers."""
-        if isinstance(frame, Ack):
-            index = self._ack_index
-            if index >= 0:
-                last = self.out[index]
-                if isinstance(last, Ack) and last.arrived <= frame.delivered:
-                    self.out[index] = frame
-                    return
-            self._ack_index = len(self.out)
-        elif isinstance(frame, Permit):
-            index = self._permit_index
-            if index >= 0:
-                self.out[index] = frame
-                return
-            self._permit_index = len(self.out)
-        elif isinstance(frame, LinkAck):
-            index = self._ack_index
-            if index >= 0:
-                acked = self.out[index]
-                if isinstance(acked, LinkAck) and acked.arrived <= frame.acked:
-                    self.out[index] = frame
-                    return
-            self._ack_index = len(self.out)
-        self.out.append(frame)
-
-    def drop_parts(self) -> None:
-        """Forget the fragments so far."""
-        self.parts.clear()
-        self.parts_bytes = 0
-
-    def take(self) -> list[Frame]:
-        """Take what waits to be transmitted."""
-        frames = self.out
-        self.out = []
-        self._ack_index = NOWHERE
-        self._permit_index = NOWHERE
-        return frames
+        self.history = history

@@ -1,43 +1,42 @@
-"""Which datagrams get in: incarnations, handshake, seals, replays and leases.
+"""The session layer: handshakes, authentication, replay protection and leases.
 
-Nothing of a peer is taken in before each side has proven to the other that it is there
-*now*. A HELLO asks; the WELCOME that answers it repeats the hello's clock reading and names
-the incarnations of both, so it can answer no other. From then on every datagram is bound to
-both incarnations and carries an echo of the receiver's own clock, younger than a lease, or
-it is refused. A datagram is opened before anything in it is believed, and nothing changes
-until it has been.
+Two nodes exchange frames only after each has proven to the other that it is running *now*.
+A HELLO asks for the proof. The WELCOME that answers it echoes the HELLO's timestamp and
+names both incarnations, so it cannot answer another HELLO. From then on every datagram is
+bound to both incarnations and echoes the receiver's own clock; the receiver refuses an echo
+older than a lease. The layer decrypts a datagram before it uses its content, and changes no
+state until then.
 
-What the engine is told is small: a peer has begun a new life, or has gone on with its old
-one; a body of frames has come.
+The layer reports to the engine whether a peer has started a new history or continues its
+old one, and the body of each accepted datagram.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
-from antecede.core.process import NEVER
 from antecede.engine.datagram import (
     BYE,
+    BYE_ACK,
     DATA_PREFIX,
-    FAREWELL,
-    HEAD,
     HELLO,
     HELLO_BODY,
-    VERSION,
     WELCOME,
     WELCOME_BODY,
     elapsed_ms,
-    read_head,
-    reading_ms,
+    read_header,
+    timestamp_ms,
 )
 from antecede.engine.limits import Limits
-from antecede.engine.peer_session import ACTIVE, LEFT, Cipher, Remote
+from antecede.engine.peer_session import PeerSession, SessionEvent
+from antecede.engine.sealer import DatagramCipher, Sealer
+from antecede.engine.session_timers import SessionTimers
 from antecede.errors import PeerError
 
-__all__ = ["DROPS", "READING_S", "Accepted", "Gate", "Sealing"]
+__all__ = ["DROP_REASONS", "TIMESTAMP_RESOLUTION_S", "ReceivedDatagram", "SessionLayer"]
 
-DROPS: Final = (
+DROP_REASONS: Final = (
     "malformed",
-    "stranger",
-    "seal",
+    "unknown_sender",
+    "authentication",
     "replay",
     "incarnation",
     "expired",
@@ -46,400 +45,301 @@ DROPS: Final = (
     "inbox",
     "removed",
 )
-"""Why something was dropped."""
-READINGS_HALF: Final = 1 << 31
-READING_S: Final = 0.001
-"""What a reading, in whole milliseconds, leaves open."""
-HELLO_DOUBLINGS: Final = 16
+"""Why a datagram or a frame was dropped."""
+TIMESTAMP_RESOLUTION_S: Final = 0.001
+"""The rounding error of a timestamp, which counts whole milliseconds."""
 
 
-class Sealing(Protocol):
-    """What derives ciphers from a group key: :class:`antecede.engine.crypto.Seal`."""
-
-    def cipher(
-        self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
-    ) -> Cipher:
-        """Derive the cipher for one direction between two incarnations."""
-
-    def close(self, cipher: Cipher, packet: int, head: bytes, body: bytes) -> bytes:
-        """Return the sealed datagram."""
-
-    def open(self, cipher: Cipher, packet: int, datagram: bytes) -> bytes:
-        """Return the body, or raise PeerError."""
-
-
-class Accepted:
-    """A datagram that got in."""
-
-    __slots__ = ("body", "epoch", "kind", "new_life", "previous", "remote")
-
-    def __init__(self, remote: Remote, kind: int, body: bytes) -> None:
-        """Start with a datagram that says nothing new of its sender."""
-        self.remote = remote
-        self.kind = kind
-        self.body = body
-        self.epoch = 0
-        self.new_life = False
-        self.previous = 0  # The life before, if there was one.
-
-
-class Gate:
-    """One node's identity, and its judgement of datagrams."""
+class ReceivedDatagram:
+    """A datagram from a known peer."""
 
     __slots__ = (
-        "_by_tag",
-        "_lease_ms",
-        "_limits",
-        "_protocol",
-        "_seal",
-        "_tag",
-        "_watched",
-        "answers",
-        "asking",
-        "drops",
+        "body",
+        "epoch",
         "incarnation",
-        "life",
-        "name",
-        "rtt_s",
+        "is_new_history",
+        "kind",
+        "packet",
+        "previous_history",
+        "receiver",
+        "session",
     )
+
+    body: bytes
+    """The body, once it is decrypted."""
+    epoch: int
+    is_new_history: bool
+    """The peer has started a history that this node did not know."""
+    previous_history: int
+    """The history before, if the session was bound to another incarnation; else 0."""
+
+    def __init__(
+        self, session: PeerSession, kind: int, incarnation: int, receiver: int, packet: int
+    ) -> None:
+        self.session = session
+        self.kind = kind
+        self.incarnation = incarnation
+        self.receiver = receiver
+        self.packet = packet
+        self.body = b""
+        self.epoch = 0
+        self.is_new_history = False
+        self.previous_history = 0
+
+
+class SessionLayer:
+    """The sessions of one node with its peers."""
+
+    __slots__ = (
+        "_by_hash",
+        "_lease_ms",
+        "_lease_s",
+        "_protocol",
+        "_sealer",
+        "dropped",
+        "history",
+        "incarnation",
+        "name",
+        "responses",
+        "rtt_s",
+        "timers",
+    )
+
+    dropped: dict[str, int]
+    """How many datagrams and frames were dropped, by reason."""
+    responses: list[tuple[object, bytes]]
+    """Datagrams that answer accepted ones, each with its address."""
+    rtt_s: float
+    """The round trip of the last WELCOME; -1 before the first."""
 
     def __init__(
         self,
         name: str,
-        tag: int,
         incarnation: int,
-        life: int,
+        history: int,
         protocol: int,
         limits: Limits,
-        seal: Sealing | None,
+        cipher: DatagramCipher | None,
     ) -> None:
-        """Stand for a node; see :class:`antecede.engine.engine.Engine`."""
         self.name = name
-        self._tag = tag
         self.incarnation = incarnation
-        self.life = life
+        self.history = history
         self._protocol = protocol
-        self._limits = limits
+        self._lease_s = limits.lease_s
         self._lease_ms = int(limits.lease_s * 1000)
-        self._seal = seal
-        self._by_tag: dict[int, Remote] = {}
-        self.drops: dict[str, int] = dict.fromkeys(DROPS, 0)
-        self.answers: list[tuple[object, bytes]] = []
-        self.asking: dict[int, Remote] = {}  # Those to whom a hello is due or under way.
-        self._watched: dict[int, Remote] = {}  # Those whose lease is to run out.
-        self.rtt_s = -1.0  # What the last WELCOME took.
+        self._sealer = Sealer(name, incarnation, cipher)
+        self._by_hash: dict[int, PeerSession] = {}
+        self.timers = SessionTimers(limits.hello_timeout_s)
+        self.dropped = dict.fromkeys(DROP_REASONS, 0)
+        self.responses = []
+        self.rtt_s = -1.0
 
-    def add(self, remote: Remote) -> None:
-        """Let datagrams of ``remote`` in from now on."""
-        self._by_tag[remote.tag] = remote
+    def add(self, session: PeerSession) -> None:
+        """Accept datagrams of a peer from now on."""
+        self._by_hash[session.name_hash] = session
 
-    # Out.
+    # Transmitting.
 
-    def ready(self, remote: Remote, now: float) -> bool:
-        """Tell whether the peer is known, and will accept what is transmitted now."""
+    def can_transmit(self, session: PeerSession, now: float) -> bool:
+        """Return whether the peer would accept a datagram that is transmitted now."""
+        handshake = session.handshake
         return (
-            remote.incarnation != 0
-            and now - remote.echo_at < self._limits.lease_s / 2
-            and remote.address is not None
+            handshake.incarnation != 0
+            and now - handshake.timestamp_echo_at < self._lease_s / 2
+            and session.address is not None
         )
 
-    def hello(self, remote: Remote, now: float) -> bytes:
-        """Make a HELLO, and see to it that it is repeated."""
-        reading = reading_ms(now)
-        remote.note_hello(reading, now)
-        wait_s = self._limits.hello_s
-        if remote.hello_wait_s > 0:
-            wait_s = min(2 * remote.hello_wait_s, HELLO_DOUBLINGS * self._limits.hello_s)
-        remote.hello_wait_s = wait_s
-        remote.hello_at = now + wait_s
-        self.asking[remote.tag] = remote
-        body = HELLO_BODY.pack(reading, remote.epoch_out, self.life, self._protocol)
-        if self._seal is None:
-            return self._head(HELLO, remote, 0) + body
-        cipher = self._seal.cipher(self.name, self.incarnation, remote.name, 0)
-        head = self._head(HELLO, remote, 0)
-        return self._seal.close(cipher, remote.packet, head, body)
+    def make_hello(self, session: PeerSession, now: float) -> bytes:
+        """Make a HELLO, and schedule its retransmission."""
+        timestamp = timestamp_ms(now)
+        session.handshake.record_hello(timestamp, now)
+        self.timers.hello_transmitted(session, now)
+        body = HELLO_BODY.pack(timestamp, session.epoch_out, self.history, self._protocol)
+        return self._sealer.seal_for(HELLO, session, 0, body)
 
-    def prefix(self, remote: Remote, now: float) -> bytes:
-        """Return what every body but those of the handshake begins with."""
-        return DATA_PREFIX.pack(reading_ms(now), remote.echo_ms, remote.epoch_out)
-
-    def close(self, kind: int, remote: Remote, body: bytes) -> bytes:
-        """Make a datagram for the peer's present incarnation."""
-        head = self._head(kind, remote, remote.incarnation)
-        if self._seal is None:
-            datagram = head + body
-        else:
-            if remote.closing is None:
-                remote.closing = self._seal.cipher(
-                    self.name, self.incarnation, remote.name, remote.incarnation
-                )
-            datagram = self._seal.close(remote.closing, remote.packet, head, body)
-        remote.bytes_out += len(datagram)
-        return datagram
-
-    def _head(self, kind: int, remote: Remote, receiver: int) -> bytes:
-        remote.packet += 1
-        return HEAD.pack(
-            VERSION << 4 | kind, self._tag, self.incarnation, receiver, remote.packet
+    def data_prefix(self, session: PeerSession, now: float) -> bytes:
+        """Return the start of the body of DATA, BYE and BYE_ACK."""
+        return DATA_PREFIX.pack(
+            timestamp_ms(now), session.handshake.timestamp_echo, session.epoch_out
         )
 
-    def _welcome(
-        self, remote: Remote, incarnation: int, echo: int, address: object, now: float
-    ) -> None:
-        body = WELCOME_BODY.pack(
-            reading_ms(now), echo, remote.epoch_out, self.life, self._protocol
-        )
-        head = self._head(WELCOME, remote, incarnation)
-        if self._seal is not None:
-            cipher = self._seal.cipher(
-                self.name, self.incarnation, remote.name, incarnation
-            )
-            self.answers.append(
-                (address, self._seal.close(cipher, remote.packet, head, body))
-            )
-        else:
-            self.answers.append((address, head + body))
+    def seal(self, kind: int, session: PeerSession, body: bytes) -> bytes:
+        """Make a datagram for the current incarnation of a peer."""
+        return self._sealer.seal(kind, session, body)
 
-    # In.
+    def acknowledge_bye(self, session: PeerSession, now: float) -> None:
+        """Answer a BYE."""
+        datagram = self.seal(BYE_ACK, session, self.data_prefix(session, now))
+        self.responses.append((session.address, datagram))
 
-    def judge(self, datagram: bytes, address: object, now: float) -> Accepted | None:
-        """Let a datagram in, or count why not; answers to it are in ``answers``."""
+    # Receiving.
+
+    def accept(
+        self, datagram: bytes, address: object, now: float
+    ) -> ReceivedDatagram | None:
+        """Return an accepted datagram, or count why it was dropped and return None.
+
+        A HELLO is answered in ``responses``, and returns None, too.
+        """
         try:
-            kind, tag, incarnation, receiver, packet = read_head(datagram)
+            kind, sender, incarnation, receiver, packet = read_header(datagram)
         except PeerError:
             return self._drop("malformed")
         if incarnation == 0:
             return self._drop("malformed")
-        remote = self._by_tag.get(tag)
-        if remote is None:
-            return self._drop("stranger")
-        if incarnation in remote.retired:
+        session = self._by_hash.get(sender)
+        if session is None:
+            return self._drop("unknown_sender")
+        handshake = session.handshake
+        if incarnation in handshake.retired:
             return self._drop("incarnation")
+        received = ReceivedDatagram(session, kind, incarnation, receiver, packet)
         if kind == HELLO:
-            return self._judge_hello(
-                remote, incarnation, receiver, packet, datagram, address, now
-            )
+            return self._accept_hello(received, datagram, address, now)
         if receiver != self.incarnation:
-            return self._judge_misdirected(
-                remote, incarnation, receiver, packet, datagram, now
-            )
-        known = incarnation == remote.incarnation
-        if known and not remote.is_new(packet):
+            return self._drop_misdirected(received, datagram, now)
+        if incarnation == handshake.incarnation and not session.replay_window.is_new(
+            packet
+        ):
             return self._drop("replay")
-        cipher: Cipher | None = None
-        if self._seal is None:
-            body = datagram[HEAD.size :]
-        else:
-            cipher = remote.opening if known else None
-            if cipher is None:
-                cipher = self._seal.cipher(
-                    remote.name, incarnation, self.name, self.incarnation
-                )
-            try:
-                body = self._seal.open(cipher, packet, datagram)
-            except PeerError:
-                return self._drop("seal")
-        accepted = Accepted(remote, kind, body)
+        cipher = self._sealer.opening_cipher(session, incarnation, receiver)
+        try:
+            received.body = self._sealer.open(cipher, packet, datagram)
+        except PeerError:
+            return self._drop("authentication")
         if kind == WELCOME:
-            if not self._judge_welcome(accepted, incarnation, now):
+            if not self._accept_welcome(received, now):
                 return None
-        elif not self._judge_data(accepted, incarnation, now):
+        elif not self._accept_data(received, now):
             return None
-        remote.opening = cipher
-        remote.saw(packet)
-        remote.heard_at = now
-        remote.bytes_in += len(datagram)
-        return accepted
+        handshake.opening_cipher = cipher
+        session.replay_window.record(packet)
+        session.heard_at = now
+        session.bytes_in += len(datagram)
+        return received
 
-    def _judge_misdirected(
-        self,
-        remote: Remote,
-        incarnation: int,
-        receiver: int,
-        packet: int,
-        datagram: bytes,
-        now: float,
-    ) -> Accepted | None:
-        """Let a peer that speaks with one that we were before learn better."""
-        if self._body(remote, incarnation, receiver, packet, datagram) is None:
-            return self._drop("seal")
-        self.want_hello(remote, now)
+    def _drop_misdirected(
+        self, received: ReceivedDatagram, datagram: bytes, now: float
+    ) -> ReceivedDatagram | None:
+        """Answer a datagram addressed to an earlier incarnation with HELLO."""
+        if not self._open_once(received, received.receiver, datagram):
+            return self._drop("authentication")
+        self.timers.schedule_hello(received.session, now)
         return self._drop("incarnation")
 
-    def _body(
-        self,
-        remote: Remote,
-        incarnation: int,
-        receiver: int,
-        packet: int,
-        datagram: bytes,
-    ) -> bytes | None:
-        """Open a datagram whose cipher is needed once; return None if it does not open."""
-        if self._seal is None:
-            return datagram[HEAD.size :]
-        cipher = self._seal.cipher(remote.name, incarnation, self.name, receiver)
+    def _open_once(
+        self, received: ReceivedDatagram, receiver: int, datagram: bytes
+    ) -> bool:
+        """Decrypt the body of a datagram to any incarnation; return whether that worked."""
+        sealer = self._sealer
+        cipher = sealer.opening_cipher(received.session, received.incarnation, receiver)
         try:
-            return self._seal.open(cipher, packet, datagram)
+            received.body = sealer.open(cipher, received.packet, datagram)
         except PeerError:
-            return None
+            return False
+        return True
 
-    def _judge_hello(
-        self,
-        remote: Remote,
-        incarnation: int,
-        receiver: int,
-        packet: int,
-        datagram: bytes,
-        address: object,
-        now: float,
-    ) -> Accepted | None:
-        body = self._body(remote, incarnation, 0, packet, datagram)
-        if body is None:
-            return self._drop("seal")
-        if receiver != 0 or len(body) != HELLO_BODY.size:
+    def _accept_hello(
+        self, received: ReceivedDatagram, datagram: bytes, address: object, now: float
+    ) -> ReceivedDatagram | None:
+        if not self._open_once(received, 0, datagram):
+            return self._drop("authentication")
+        if received.receiver != 0 or len(received.body) != HELLO_BODY.size:
             return self._drop("malformed")
-        reading, _, life, protocol = HELLO_BODY.unpack(body)
+        timestamp, _, history, protocol = HELLO_BODY.unpack(received.body)
         if protocol != self._protocol:
             return self._drop("protocol")
-        if incarnation != remote.incarnation:
-            # It may be an old hello; nothing else is believed until it speaks again, and
-            # our own hello tells us whether it is there.
-            remote.introduce(incarnation, life)
-            self.want_hello(remote, now)
-        self._welcome(remote, incarnation, reading, address, now)
+        session = received.session
+        if received.incarnation != session.handshake.incarnation:
+            # The HELLO may be old. The session stays bound to its incarnation until the
+            # sender proves to be current; our own HELLO asks for that proof.
+            session.handshake.introduce(received.incarnation, history)
+            self.timers.schedule_hello(session, now)
+        body = WELCOME_BODY.pack(
+            timestamp_ms(now), timestamp, session.epoch_out, self.history, self._protocol
+        )
+        welcome = self._sealer.seal_for(WELCOME, session, received.incarnation, body)
+        self.responses.append((address, welcome))
         return None
 
-    def _judge_welcome(self, accepted: Accepted, incarnation: int, now: float) -> bool:
-        remote = accepted.remote
-        if len(accepted.body) != WELCOME_BODY.size:
+    def _accept_welcome(self, received: ReceivedDatagram, now: float) -> bool:
+        session = received.session
+        if len(received.body) != WELCOME_BODY.size:
             self._drop("malformed")
             return False
-        reading, echo, epoch, life, protocol = WELCOME_BODY.unpack(accepted.body)
+        timestamp, echo, epoch, history, protocol = WELCOME_BODY.unpack(received.body)
         if protocol != self._protocol:
             self._drop("protocol")
             return False
-        asked_at = remote.hellos.pop(echo, -1.0)
-        if asked_at < 0 or now - asked_at > self._limits.lease_s:
+        hello_at = session.handshake.hellos.pop(echo, -1.0)
+        if hello_at < 0 or now - hello_at > self._lease_s:
             self._drop("expired")
             return False
-        if not self._meet(accepted, incarnation, life, asked_at, now):
+        if not self._bind(received, history, hello_at, now):
             return False
-        accepted.epoch = epoch
-        self.rtt_s = now - asked_at
-        remote.hello_at = NEVER
-        remote.hello_wait_s = 0.0
-        self.asking.pop(remote.tag, None)
-        self._note_reading(remote, reading, now)
+        received.epoch = epoch
+        self.rtt_s = now - hello_at
+        self.timers.hello_answered(session)
+        session.handshake.record_timestamp(timestamp, now)
         return True
 
-    def _judge_data(self, accepted: Accepted, incarnation: int, now: float) -> bool:
-        remote = accepted.remote
-        body = accepted.body
+    def _accept_data(self, received: ReceivedDatagram, now: float) -> bool:
+        session = received.session
+        handshake = session.handshake
+        body = received.body
         if len(body) < DATA_PREFIX.size or (
-            accepted.kind in (BYE, FAREWELL) and len(body) != DATA_PREFIX.size
+            received.kind in (BYE, BYE_ACK) and len(body) != DATA_PREFIX.size
         ):
             self._drop("malformed")
             return False
-        reading, echo, epoch = DATA_PREFIX.unpack_from(body)
-        age_ms = elapsed_ms(echo, reading_ms(now))
+        timestamp, echo, epoch = DATA_PREFIX.unpack_from(body)
+        age_ms = elapsed_ms(echo, timestamp_ms(now))
         if age_ms >= self._lease_ms:
             self._drop("expired")
             return False
-        if incarnation != remote.incarnation:
-            life = remote.introduced.get(incarnation, 0)
-            if life == 0:
-                self.want_hello(remote, now)
+        if received.incarnation != handshake.incarnation:
+            history = handshake.introduced.get(received.incarnation, 0)
+            if history == 0:
+                self.timers.schedule_hello(session, now)
                 self._drop("incarnation")
                 return False
-            if not self._meet(accepted, incarnation, life, now - age_ms / 1000, now):
+            if not self._bind(received, history, now - age_ms / 1000, now):
                 return False
-        if epoch < remote.epoch_in and not accepted.new_life:
+        if epoch < session.epoch_in and not received.is_new_history:
             self._drop("incarnation")
             return False
-        accepted.epoch = epoch
-        self._note_reading(remote, reading, now)
+        received.epoch = epoch
+        handshake.record_timestamp(timestamp, now)
         return True
 
-    def _meet(
-        self, accepted: Accepted, incarnation: int, life: int, alive_at: float, now: float
+    def _bind(
+        self, received: ReceivedDatagram, history: int, running_at: float, now: float
     ) -> bool:
-        """Speak with this incarnation from now on, unless it is not the latest.
+        """Bind the session to the sender's incarnation, unless that is not the latest.
 
-        It was alive after ``alive_at``: it has repeated what our clock read then. Of two
-        incarnations, one that was alive after we had met the other is the later one; what
-        proves less may be late, and our own hello tells who is there.
+        The incarnation was running after ``running_at``, because it echoes a timestamp of
+        that time. Of two incarnations, one that was running after this node met the other
+        is the later one. Otherwise the datagram may be late, and a HELLO asks which
+        incarnation is running.
         """
-        remote = accepted.remote
-        if incarnation == remote.incarnation:
+        session = received.session
+        handshake = session.handshake
+        if received.incarnation == handshake.incarnation:
             return True
-        if remote.incarnation != 0 and alive_at - READING_S <= remote.met_at:
-            self.want_hello(remote, now)
+        if (
+            handshake.incarnation != 0
+            and running_at - TIMESTAMP_RESOLUTION_S <= handshake.met_at
+        ):
+            self.timers.schedule_hello(session, now)
             self._drop("incarnation")
             return False
-        accepted.previous = remote.life
-        accepted.new_life = life != remote.life
-        remote.begin(incarnation, life, now)
-        if remote.state == LEFT:  # It is back.
-            remote.state = ACTIVE
-            self.unwatch(remote)
+        received.previous_history = session.history
+        received.is_new_history = history != session.history
+        session.bind(received.incarnation, history, now)
+        if session.apply(SessionEvent.RETURNED):
+            self.timers.cancel_lease(session)
         return True
 
-    def _note_reading(self, remote: Remote, reading: int, now: float) -> None:
-        if remote.echo_ms < 0 or elapsed_ms(remote.echo_ms, reading) < READINGS_HALF:
-            remote.echo_ms = reading
-            remote.echo_at = now
-
-    def want_hello(self, remote: Remote, now: float) -> None:
-        """See to it that the peer is asked who it is, unless that is under way.
-
-        One of a journal whose address is not known yet is asked when it is added.
-        """
-        if remote.address is None:
-            return
-        if remote.hello_at == NEVER and remote.state in (ACTIVE, LEFT):
-            remote.hello_at = now
-            self.asking[remote.tag] = remote
-
-    def stop_asking(self, remote: Remote) -> None:
-        """Say no hello to a peer any more that is about to go."""
-        remote.hello_at = NEVER
-        self.asking.pop(remote.tag, None)
-
-    def due_hellos(self, now: float) -> list[Remote]:
-        """Return the peers that a hello is due to."""
-        for remote in list(self.asking.values()):
-            if remote.state not in (ACTIVE, LEFT):
-                self.stop_asking(remote)
-        return [remote for remote in self.asking.values() if remote.hello_at <= now]
-
-    def watch(self, remote: Remote) -> None:
-        """See to it that the end of the peer's lease is noticed."""
-        self._watched[remote.tag] = remote
-
-    def unwatch(self, remote: Remote) -> None:
-        """Let the peer's lease be renewed: it stays."""
-        remote.lease_ends = NEVER
-        self._watched.pop(remote.tag, None)
-
-    def ended_leases(self, now: float) -> list[Remote]:
-        """Return the peers whose lease has run out, once."""
-        if not self._watched:
-            return []
-        ended = [peer for peer in self._watched.values() if peer.lease_ends <= now]
-        for remote in ended:
-            del self._watched[remote.tag]
-        return ended
-
-    def next_deadline(self) -> float:
-        """Tell when a hello is due or a lease runs out, infinity if never."""
-        earliest = NEVER
-        for remote in self.asking.values():
-            earliest = min(earliest, remote.hello_at)
-        for remote in self._watched.values():
-            earliest = min(earliest, remote.lease_ends)
-        return earliest
-
-    def _drop(self, reason: str) -> Accepted | None:
-        self.drops[reason] += 1
+    def _drop(self, reason: str) -> ReceivedDatagram | None:
+        self.dropped[reason] += 1
         return None

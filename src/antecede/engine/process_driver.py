@@ -1,0 +1,222 @@
+"""Drives the protocol's process: frames in, frames to outboxes, messages to the inbox."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from antecede.core.codec import Reader
+from antecede.core.observer import Observer
+from antecede.core.process import Delivery, ProcessBase, ProcessId
+from antecede.core.registry import ProtocolInfo
+from antecede.engine.datagram import DATA_PREFIX
+from antecede.engine.fragmentation import WHOLE, Reassembly
+from antecede.engine.journal import SavedDelivery
+from antecede.engine.journal_recorder import JournalRecorder
+from antecede.engine.message import Message
+from antecede.engine.peer_session import ACTIVE, REMOVED, REMOVING, PeerSession
+from antecede.engine.session_layer import SessionLayer
+from antecede.engine.transmitter import Transmitter
+from antecede.errors import PeerError
+
+__all__ = ["UNREADY_FRAMES_MAX", "ProcessDriver"]
+
+UNREADY_FRAMES_MAX: Final = 4096
+"""How many frames an outbox holds for a peer that nothing can be transmitted to yet."""
+
+
+class ProcessDriver:
+    """The process of a node, with the sessions that its frames come from and go to."""
+
+    __slots__ = (
+        "_info",
+        "_journal",
+        "_layer",
+        "_message_bytes_max",
+        "_messages",
+        "_observer",
+        "_own_reassembly",
+        "_transmitter",
+        "_wall_offset_s",
+        "by_id",
+        "control_frames",
+        "delivered",
+        "inbox_full",
+        "process",
+        "released",
+        "retransmitted",
+        "sent",
+    )
+
+    by_id: dict[ProcessId, PeerSession]
+    """The sessions by process id, those of former histories included."""
+    inbox_full: bool
+    """Drop arriving messages."""
+
+    def __init__(
+        self,
+        process: ProcessBase,
+        info: ProtocolInfo,
+        layer: SessionLayer,
+        transmitter: Transmitter,
+        journal: JournalRecorder,
+        message_bytes_max: int,
+        observer: Observer | None,
+        wall_offset_s: float,
+    ) -> None:
+        self.process = process
+        self._info = info
+        self._layer = layer
+        self._transmitter = transmitter
+        self._journal = journal
+        self._observer = observer
+        self._wall_offset_s = wall_offset_s
+        self._message_bytes_max = message_bytes_max
+        self._messages: list[Message] = []
+        self._own_reassembly = Reassembly()
+        self.by_id = {}
+        self.inbox_full = False
+        self.sent = 0
+        self.released = 0
+        self.retransmitted = 0
+        self.delivered = 0
+        self.control_frames = 0
+
+    def send(
+        self,
+        ids: list[ProcessId],
+        payload: bytes,
+        now: float,
+        targets: Sequence[str] = (),
+    ) -> int:
+        """Send a payload and return its number; the names are for the journal."""
+        number = self.process.send(ids, payload, now)
+        self.sent += 1
+        writer = self._journal.writer
+        if writer is not None:
+            writer.record_sent(number, targets, payload)
+        if self._observer is not None:
+            self._observer.sent(self.process.id, number, ids, now + self._wall_offset_s)
+        self.drain(now)
+        return number
+
+    def receive_frames(self, session: PeerSession, body: bytes, now: float) -> None:
+        """Pass the frames of a DATA datagram to the process."""
+        dropped = self._layer.dropped
+        if session.state is REMOVED:
+            dropped["removed"] += 1
+            return
+        refuse_messages = self.inbox_full or session.state is REMOVING
+        process = self.process
+        info = self._info
+        observer = self._observer
+        reader = Reader(body, DATA_PREFIX.size)
+        end = len(body)
+        while reader.position < end:
+            try:
+                frame = info.read_frame(reader)
+            except PeerError:
+                dropped["frame"] += 1
+                break  # The start of the next frame is unknown.
+            if refuse_messages and frame.message_number() > 0:
+                dropped["inbox" if self.inbox_full else "removed"] += 1
+                continue
+            try:
+                process.receive(session.id, frame, now)
+            except PeerError:
+                dropped["frame"] += 1
+                continue
+            if observer is not None:
+                observer.arrived(process.id, session.id, frame, now + self._wall_offset_s)
+        self.drain(now)
+
+    def drain(self, now: float) -> None:
+        """Move the outputs of the process to outboxes and inbox."""
+        process = self.process
+        observer = self._observer
+        for transmit in process.frames_to_transmit():
+            session = self.by_id.get(transmit.target)
+            if (
+                session is None
+                or session.state is not ACTIVE
+                or session.id != transmit.target
+            ):
+                continue
+            outbox = session.outbox
+            if transmit.is_retransmission:
+                if not self._layer.can_transmit(session, now):
+                    self._layer.timers.schedule_hello(session, now)
+                    if outbox.frames:  # One frame suffices until the peer answers.
+                        continue
+                self.retransmitted += 1
+            elif transmit.frame.message_number() > 0:
+                self.released += 1
+            else:
+                self.control_frames += 1
+            if len(outbox.frames) >= UNREADY_FRAMES_MAX and not self._layer.can_transmit(
+                session, now
+            ):
+                continue
+            if observer is not None:
+                observer.transmitted(process.id, transmit, now + self._wall_offset_s)
+            self._transmitter.add(session, transmit.frame)
+        for delivery in process.messages_to_deliver():
+            self._deliver(delivery, now)
+
+    def _deliver(self, delivery: Delivery, now: float) -> None:
+        delivered_at = now + self._wall_offset_s
+        if self._observer is not None:
+            self._observer.delivered(self.process.id, delivery, delivered_at)
+        session = self.by_id.get(delivery.source)
+        name = session.name if session is not None else self._layer.name
+        history = session.history if session is not None else self._layer.history
+        writer = self._journal.writer
+        if writer is not None:
+            writer.record_delivered(name, history, delivery.number, delivery.payload)
+        self._add_to_inbox(
+            session, name, history, delivery.number, delivery.payload, delivered_at
+        )
+
+    def redeliver(
+        self, session: PeerSession | None, saved: SavedDelivery, delivered_at: float
+    ) -> None:
+        """Put a message of the journal into the inbox."""
+        self._add_to_inbox(
+            session,
+            saved.source,
+            saved.history,
+            saved.number,
+            saved.payload,
+            delivered_at,
+        )
+
+    def _add_to_inbox(
+        self,
+        session: PeerSession | None,
+        name: str,
+        history: int,
+        number: int,
+        payload: bytes,
+        delivered_at: float,
+    ) -> None:
+        """Put a message into the inbox, or keep a fragment until the last one arrives."""
+        if payload and payload[0] == WHOLE:
+            data = payload[1:]
+        else:
+            reassembly = session.reassembly if session is not None else self._own_reassembly
+            try:
+                complete = reassembly.add(payload, self._message_bytes_max)
+            except PeerError:
+                self._layer.dropped["frame"] += 1
+                return
+            if complete is None:
+                return
+            data = complete
+        self.delivered += 1
+        on_commit = self._journal.on_commit
+        self._messages.append(Message(name, number, data, delivered_at, history, on_commit))
+
+    def poll_messages(self) -> list[Message]:
+        """Return the messages in the inbox, in order of delivery, and empty it."""
+        messages = self._messages
+        if messages:
+            self._messages = []
+        return messages

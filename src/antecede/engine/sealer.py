@@ -1,0 +1,92 @@
+"""Datagrams of one node: headers, and encryption if the group has a key."""
+
+from typing import Protocol
+
+from antecede.engine.datagram import HEADER, VERSION, name_hash
+from antecede.engine.handshake import AeadCipher
+from antecede.engine.peer_session import PeerSession
+
+__all__ = ["DatagramCipher", "Sealer"]
+
+
+class DatagramCipher(Protocol):
+    """Encryption with a group key: :class:`antecede.engine.crypto.AesGcmDatagramCipher`."""
+
+    def derive(
+        self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
+    ) -> AeadCipher:
+        """Return the cipher of one direction between two incarnations."""
+
+    def seal(self, cipher: AeadCipher, packet: int, header: bytes, body: bytes) -> bytes:
+        """Return the datagram with its body encrypted."""
+
+    def open(self, cipher: AeadCipher, packet: int, datagram: bytes) -> bytes:
+        """Return the decrypted body, or raise PeerError if authentication fails."""
+
+
+class Sealer:
+    """Makes the datagrams of one incarnation of a node, and opens those addressed to it."""
+
+    __slots__ = ("_cipher", "_name_hash", "incarnation", "name")
+
+    def __init__(self, name: str, incarnation: int, cipher: DatagramCipher | None) -> None:
+        self.name = name
+        self.incarnation = incarnation
+        self._name_hash = name_hash(name)
+        self._cipher = cipher
+
+    def seal(self, kind: int, session: PeerSession, body: bytes) -> bytes:
+        """Make a datagram for the current incarnation of a peer."""
+        handshake = session.handshake
+        header = self._header(kind, session, handshake.incarnation)
+        if self._cipher is None:
+            datagram = header + body
+        else:
+            aead = handshake.sealing_cipher
+            if aead is None:
+                aead = self._cipher.derive(
+                    self.name, self.incarnation, session.name, handshake.incarnation
+                )
+                handshake.sealing_cipher = aead
+            datagram = self._cipher.seal(aead, session.last_packet, header, body)
+        session.bytes_out += len(datagram)
+        return datagram
+
+    def seal_for(
+        self, kind: int, session: PeerSession, receiver: int, body: bytes
+    ) -> bytes:
+        """Make a datagram for any incarnation of a peer, 0 for an unknown one."""
+        header = self._header(kind, session, receiver)
+        if self._cipher is None:
+            return header + body
+        aead = self._cipher.derive(self.name, self.incarnation, session.name, receiver)
+        return self._cipher.seal(aead, session.last_packet, header, body)
+
+    def _header(self, kind: int, session: PeerSession, receiver: int) -> bytes:
+        session.last_packet += 1
+        return HEADER.pack(
+            VERSION << 4 | kind,
+            self._name_hash,
+            self.incarnation,
+            receiver,
+            session.last_packet,
+        )
+
+    def opening_cipher(
+        self, session: PeerSession, incarnation: int, receiver: int
+    ) -> AeadCipher | None:
+        """Return the cipher of a datagram from a peer; None without a group key."""
+        if self._cipher is None:
+            return None
+        handshake = session.handshake
+        if incarnation == handshake.incarnation and receiver == self.incarnation:
+            aead = handshake.opening_cipher
+            if aead is not None:
+                return aead
+        return self._cipher.derive(session.name, incarnation, self.name, receiver)
+
+    def open(self, aead: AeadCipher | None, packet: int, datagram: bytes) -> bytes:
+        """Return the body of a datagram, or raise PeerError if authentication fails."""
+        if self._cipher is None or aead is None:
+            return datagram[HEADER.size :]
+        return self._cipher.open(aead, packet, datagram)

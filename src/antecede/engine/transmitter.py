@@ -1,0 +1,103 @@
+"""Packs the frames in the outboxes into datagrams."""
+
+from typing import Final
+
+from antecede.core.codec import Frame
+from antecede.engine.datagram import DATA
+from antecede.engine.peer_session import ACTIVE, PeerSession
+from antecede.engine.session_layer import SessionLayer
+
+__all__ = ["Transmitter"]
+
+FLUSH_FRAMES: Final = 256
+FLUSH_FRAMES_PER_PEER: Final = 64
+"""How many frames in outboxes, in total and in addition for each peer, make a flush worth
+its cost."""
+
+
+class Transmitter:
+    """The outboxes that hold frames, and the datagrams made from them.
+
+    Args:
+        layer: seals the datagrams.
+        body_bytes_max: the largest body of a datagram.
+    """
+
+    __slots__ = ("_body_bytes_max", "_frames", "_layer", "_unflushed", "datagrams")
+
+    datagrams: int
+    """How many datagrams were made so far."""
+
+    def __init__(self, layer: SessionLayer, body_bytes_max: int) -> None:
+        self._layer = layer
+        self._body_bytes_max = body_bytes_max
+        self._unflushed: list[PeerSession] = []  # Whose outboxes the next flush empties.
+        self._frames = 0  # Put into outboxes since the last flush.
+        self.datagrams = 0
+
+    def add(self, session: PeerSession, frame: Frame) -> None:
+        """Put a frame into the outbox of a peer."""
+        session.outbox.add(frame)
+        self._frames += 1
+        self.schedule(session)
+
+    def schedule(self, session: PeerSession) -> None:
+        """Let the next flush look at the outbox of a peer."""
+        outbox = session.outbox
+        if not outbox.needs_flush:
+            outbox.needs_flush = True
+            self._unflushed.append(session)
+
+    @property
+    def has_output(self) -> bool:
+        """Whether :meth:`flush` may return datagrams."""
+        layer = self._layer
+        return bool(self._unflushed) or bool(layer.responses) or bool(layer.timers.hellos)
+
+    @property
+    def should_flush(self) -> bool:
+        """Whether the outboxes hold so many frames that :meth:`flush` is due now."""
+        peers = len(self._unflushed)
+        return self._frames >= FLUSH_FRAMES + FLUSH_FRAMES_PER_PEER * peers
+
+    def flush(self, now: float) -> list[tuple[object, bytes]]:
+        """Return the datagrams to transmit, each with its address."""
+        self._frames = 0
+        layer = self._layer
+        out = layer.responses
+        layer.responses = []
+        if self._unflushed:
+            unflushed = self._unflushed
+            self._unflushed = []
+            for session in unflushed:
+                session.outbox.needs_flush = False
+                if session.state is not ACTIVE:
+                    session.outbox.take()
+                elif layer.can_transmit(session, now):
+                    self._pack(session, now, out)
+                else:
+                    layer.timers.schedule_hello(session, now)
+        if layer.timers.hellos:
+            for session in layer.timers.due_hellos(now):
+                out.append((session.address, layer.make_hello(session, now)))
+        self.datagrams += len(out)
+        return out
+
+    def _pack(
+        self, session: PeerSession, now: float, out: list[tuple[object, bytes]]
+    ) -> None:
+        """Put the frames of an outbox into as few datagrams as possible."""
+        layer = self._layer
+        prefix = layer.data_prefix(session, now)
+        prefix_size = len(prefix)
+        body_bytes_max = self._body_bytes_max
+        buffer = bytearray(prefix)
+        for frame in session.outbox.take():
+            end = len(buffer)
+            frame.write(buffer)
+            if len(buffer) > body_bytes_max and end > prefix_size:
+                body = bytes(buffer[:end])
+                out.append((session.address, layer.seal(DATA, session, body)))
+                buffer = bytearray(prefix) + buffer[end:]
+        if len(buffer) > prefix_size:
+            out.append((session.address, layer.seal(DATA, session, bytes(buffer))))
