@@ -1,10 +1,11 @@
-"""What the bench of the node measures, each in an OS process of its own.
+"""The roles of the bench of the node, each in an OS process of its own.
 
-    python -m bench.net_work ROLE WHAT JSON
+    python -m bench.net_work ROLE
 
-A receiver says ``ready PORT`` and, when all has come, ``got`` and the time; the parent
-starts the sender with that port, which says ``start`` and the time. The clock is one for
-all processes of a machine.
+A role reads its task as a line of JSON. A sender prints ``bound`` and its port, reads a
+second line with the ports of the receiver, and prints ``start`` and the time. A receiver
+prints ``ready`` and its ports and, after the last message, ``received``, the time and, if
+messages may be lost, their number. All processes of a machine share the clock.
 """
 
 import asyncio
@@ -19,47 +20,57 @@ from antecede.net.udp import UdpSocket
 KEY = b"a bench does not keep secrets..."
 SIZE = 64
 BATCH = 64
+IDLE_S = 1.0
+"""A raw receiver ends after this time without a datagram: the rest was lost."""
+MESSAGE_LIMIT_S = 60.0
+"""The longest wait for one message."""
 
 
-def say(*words: object) -> None:
+def report(*words: object) -> None:
     print(*words, flush=True)
 
 
+def read_task() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(sys.stdin.readline())
+    return found
+
+
 def key_of(task: dict[str, Any]) -> bytes | None:
-    return KEY if task.get("sealed") else None
+    return KEY if task.get("encrypted") else None
 
 
 async def node_receive(task: dict[str, Any]) -> None:
-    """Host as many nodes as there are to be peers, and count what comes."""
+    """Run one node per peer, and count the messages that they receive."""
     peers = task["peers"]
-    nodes = [Node(f"r{place}", key=key_of(task)) for place in range(peers)]
+    nodes = [Node(f"r{index}", key=key_of(task)) for index in range(peers)]
     for node in nodes:
         await node.open()
         node.add_peer("s", ("127.0.0.1", task["sender_port"]))
-    say("ready", *(node.address[1] for node in nodes))
+    report("ready", *(node.address[1] for node in nodes))
     each = task["messages"] // peers
 
     async def count(node: Node) -> None:
-        await node.receive()  # The one that makes them meet.
+        await node.receive()  # The first message, which waits for the handshake.
         for _ in range(each):
             await node.receive()
 
     await asyncio.gather(*map(count, nodes))
-    say("got", time.perf_counter())
+    report("received", time.perf_counter())
     await asyncio.gather(*(node.close() for node in nodes))
 
 
 async def node_send(task: dict[str, Any]) -> None:
     """Send to all peers in turn, as fast as the windows allow."""
-    ports = task["ports"]
-    peers = {f"r{place}": ("127.0.0.1", port) for place, port in enumerate(ports)}
-    bind = ("127.0.0.1", task["sender_port"])
-    async with Node("s", key=key_of(task), bind=bind, peers=peers) as node:
-        names = list(peers)
+    async with Node("s", key=key_of(task)) as node:
+        report("bound", node.address[1])
+        names = []
+        for index, port in enumerate(read_task()["ports"]):
+            names.append(f"r{index}")
+            node.add_peer(names[-1], ("127.0.0.1", port))
         payload = bytes(SIZE)
         await node.broadcast(payload)
         await node.flush()
-        say("start", time.perf_counter())
+        report("start", time.perf_counter())
         for _ in range(task["messages"] // len(names)):
             for name in names:
                 await node.send(name, payload)
@@ -67,16 +78,16 @@ async def node_send(task: dict[str, Any]) -> None:
 
 
 async def raw_receive(task: dict[str, Any]) -> None:
-    """Count datagrams on a bare socket of the same kind; what is lost is lost."""
+    """Count the datagrams that arrive on a raw socket; some may be lost."""
     udp = UdpSocket(("127.0.0.1", 0), segmentation=task["segmentation"])
     loop = asyncio.get_running_loop()
-    done = loop.create_future()
     got = 0
     payload_bytes = 0
+    last = 0.0
     packed = task.get("packed", 1)
 
     def readable() -> None:
-        nonlocal got, payload_bytes
+        nonlocal got, payload_bytes, last
         for data, _ in udp.receive(256):
             if packed == 1:
                 payload_bytes += len(data)
@@ -85,24 +96,28 @@ async def raw_receive(task: dict[str, Any]) -> None:
                 for start in range(0, len(data), SIZE):
                     payload_bytes += len(data[start : start + SIZE])
                     got += 1
-        # A quarter may be lost; the rate is that of what has come.
-        if got >= task["messages"] * 3 // 4 and not done.done():
-            done.set_result(None)
+        last = time.perf_counter()
 
     loop.add_reader(udp.fileno(), readable)
-    say("ready", udp.address[1])
-    await done
-    say("got", time.perf_counter(), got)
+    report("ready", udp.address[1])
+    begun = time.perf_counter()
+    while got < task["messages"]:
+        await asyncio.sleep(IDLE_S / 10)
+        silent_since = last or begun + MESSAGE_LIMIT_S
+        if time.perf_counter() - silent_since > IDLE_S:
+            break
+    report("received", last, got)
 
 
 async def raw_send(task: dict[str, Any]) -> None:
-    """Transmit datagrams in batches, with a pause whenever the system takes no more."""
+    """Transmit datagrams in batches, and pause when the socket accepts no more."""
     udp = UdpSocket(("127.0.0.1", 0), segmentation=task["segmentation"])
-    address = ("127.0.0.1", task["ports"][0])
+    report("bound", udp.address[1])
+    address = ("127.0.0.1", read_task()["ports"][0])
     packed = task.get("packed", 1)
     batch = [(address, bytes(SIZE) * packed)] * BATCH
-    say("start", time.perf_counter())
-    for _ in range(task["messages"] * 2 // (BATCH * packed)):
+    report("start", time.perf_counter())
+    for _ in range(task["messages"] // (BATCH * packed) + 1):
         taken = 0
         while taken < len(batch):
             taken += udp.transmit(batch[taken:])
@@ -115,10 +130,10 @@ async def zmq_receive(task: dict[str, Any]) -> None:
 
     router = zmq.asyncio.Context().socket(zmq.ROUTER)
     router.setsockopt(zmq.RCVHWM, 100_000)
-    say("ready", router.bind_to_random_port("tcp://127.0.0.1"))
+    report("ready", router.bind_to_random_port("tcp://127.0.0.1"))
     for _ in range(task["messages"]):
         await router.recv_multipart()
-    say("got", time.perf_counter())
+    report("received", time.perf_counter())
 
 
 async def zmq_send(task: dict[str, Any]) -> None:
@@ -127,12 +142,13 @@ async def zmq_send(task: dict[str, Any]) -> None:
 
     dealer = zmq.asyncio.Context().socket(zmq.DEALER)
     dealer.setsockopt(zmq.SNDHWM, 100_000)
-    dealer.connect(f"tcp://127.0.0.1:{task['ports'][0]}")
+    report("bound", 0)
+    dealer.connect(f"tcp://127.0.0.1:{read_task()['ports'][0]}")
     payload = bytes(SIZE)
-    say("start", time.perf_counter())
+    report("start", time.perf_counter())
     for _ in range(task["messages"]):
         await dealer.send(payload)
-    await asyncio.sleep(3600)
+    await asyncio.sleep(MESSAGE_LIMIT_S)  # Until the parent ends this process.
 
 
 async def nats_receive(task: dict[str, Any]) -> None:
@@ -141,10 +157,10 @@ async def nats_receive(task: dict[str, Any]) -> None:
     client = await nats.connect(f"nats://127.0.0.1:{task['server_port']}")
     subscription = await client.subscribe("bench", pending_msgs_limit=10_000_000)
     await client.flush()
-    say("ready", task["server_port"])
+    report("ready", task["server_port"])
     for _ in range(task["messages"]):
-        await subscription.next_msg(timeout=600)
-    say("got", time.perf_counter())
+        await subscription.next_msg(timeout=MESSAGE_LIMIT_S)
+    report("received", time.perf_counter())
 
 
 async def nats_send(task: dict[str, Any]) -> None:
@@ -152,14 +168,16 @@ async def nats_send(task: dict[str, Any]) -> None:
 
     client = await nats.connect(f"nats://127.0.0.1:{task['server_port']}")
     payload = bytes(SIZE)
-    say("start", time.perf_counter())
+    report("bound", 0)
+    read_task()
+    report("start", time.perf_counter())
     for _ in range(task["messages"]):
         await client.publish("bench", payload)
     await client.flush()
 
 
 async def node_trips(task: dict[str, Any]) -> None:
-    """Both ends in one process and on one loop: one message in flight."""
+    """Measure round trips of two nodes in one process, with one message in flight."""
     async with Node("a") as a, Node("b") as b:
         a.add_peer("b", b.address)
         b.add_peer("a", a.address)
@@ -176,13 +194,14 @@ async def node_trips(task: dict[str, Any]) -> None:
         start = time.perf_counter()
         for _ in range(trips):
             await a.send("b", payload)
-            await a.receive()
-        say("got", (time.perf_counter() - start) / trips)
+            async with asyncio.timeout(MESSAGE_LIMIT_S):
+                await a.receive()
+        report("received", (time.perf_counter() - start) / trips)
         task_of_b.cancel()
 
 
 async def raw_trips(task: dict[str, Any]) -> None:
-    """The same with bare sockets of the same kind."""
+    """Measure round trips of two raw sockets; a lost datagram is sent again."""
     loop = asyncio.get_running_loop()
     a, b = UdpSocket(("127.0.0.1", 0)), UdpSocket(("127.0.0.1", 0))
     queue: asyncio.Queue[bytes] = asyncio.Queue()
@@ -200,11 +219,18 @@ async def raw_trips(task: dict[str, Any]) -> None:
     trips = task["trips"]
     start = time.perf_counter()
     for _ in range(trips):
-        a.transmit(payload)
-        await queue.get()
-    say("got", (time.perf_counter() - start) / trips)
+        answered = False
+        while not answered:
+            a.transmit(payload)
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    await queue.get()
+                answered = True
+            except TimeoutError:
+                continue
+    report("received", (time.perf_counter() - start) / trips)
 
 
 if __name__ == "__main__":
-    limits = Limits()  # Loads what is loaded lazily, before any clock runs.
-    asyncio.run(globals()[sys.argv[1]](json.loads(sys.argv[2])))
+    limits = Limits()  # Imports the package before the clock starts.
+    asyncio.run(globals()[sys.argv[1]](read_task()))
