@@ -8,7 +8,7 @@ of the real process that the rule tells apart are both gone.
 from collections.abc import Iterable, Sequence
 
 from antecede.core.codec import Frame, encode
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import Delivery, Process, ProcessId, Transmit
 from antecede.core.registry import protocol
 from tests.core.naive_sps import Copy, NaiveProcess
@@ -28,7 +28,7 @@ class Lockstep:
     def __init__(
         self, id: ProcessId, name: str, naive: type[NaiveProcess] = NaiveProcess
     ) -> None:
-        self.real: Process = protocol(name).make(id, Setting(reliable=True))
+        self.real: Process = protocol(name).make(id, ProcessConfig(reliable=True))
         self.naive = naive(id, conservative=CONSERVATIVE[name], timeout_s=1.0)
         self._transmits: list[Transmit] = []
         self._deliveries: list[Delivery] = []
@@ -86,7 +86,7 @@ class Lockstep:
 
 def _lines(transmits: Sequence[Transmit]) -> list[tuple[int, bytes, bool]]:
     """Return what is transmitted by value, whatever the order."""
-    return sorted((t.target, encode([t.frame]), t.repeat) for t in transmits)
+    return sorted((t.target, encode([t.frame]), t.is_retransmission) for t in transmits)
 
 
 def inspect_rules(process: Process) -> None:

@@ -1,8 +1,8 @@
-"""Let the checker loose on a mutated copy of the core.
+"""Run the checker on a mutated copy of the core.
 
-Run as a module, it is given a task as JSON: the fields of a `Bound`, with ``lockstep`` to
-compare with the naive rule as well, or a ``program``. It carries it out on whichever
-antecede is on the path, and prints the property that is broken: empty if none is.
+Run as a module, this takes a task as JSON: the fields of a `CheckConfig`, with ``lockstep``
+to compare with the naive rule as well, or a ``program``. It runs the task on the antecede
+of the import path, and prints the violated property, or nothing.
 """
 
 import json
@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from antecede.check import Bound, Checked, check
-from antecede.check.search import Result
-from antecede.core.config import Setting
+from antecede.check import CheckConfig, CheckResult, check
+from antecede.check.search import SearchResult
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
 from antecede.errors import AntecedeError
@@ -28,7 +28,7 @@ __all__ = ["break_core", "find"]
 
 
 def break_core(mutant: Mutant, directory: Path) -> None:
-    """Put a copy of antecede, with the mutant in it, in a directory."""
+    """Write a copy of antecede with the mutant to a directory."""
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     path = package / "core" / f"{mutant.module}.py"
@@ -38,9 +38,9 @@ def break_core(mutant: Mutant, directory: Path) -> None:
 
 
 def find(directory: Path, task: dict[str, object]) -> str:
-    """Return the property that the copy of antecede in a directory breaks, or nothing.
+    """Return the property that the copy of antecede in a directory violates, or nothing.
 
-    A process that raises an error breaks ``error``.
+    If a process raises an error, return its type after ``error``.
     """
     done = subprocess.run(
         [sys.executable, "-m", "tests.check.mutant_hunt", json.dumps(task)],
@@ -67,20 +67,20 @@ def _main(task: dict[str, Any]) -> None:
         print("not exhausted")
 
 
-def _search(task: dict[str, Any]) -> Result | Checked:
+def _search(task: dict[str, Any]) -> SearchResult | CheckResult:
     name = task["protocol"]
     if task.pop("lockstep", False):
         return check(
-            Bound(**task),
-            make=lambda place: Lockstep(ProcessId(place), name),
+            CheckConfig(**task),
+            make=lambda index: Lockstep(ProcessId(index), name),
             inspect=inspect_rules,
         )
     if "program" not in task:
-        return check(Bound(**task))
+        return check(CheckConfig(**task))
     info = protocol(task.pop("protocol"))
     faults = task.get("losses", 0) or task.get("duplicates", 0)
-    setting = Setting(processes=len(task["program"]), reliable=not faults)
-    return search_program(lambda place: info.make(ProcessId(place), setting), **task)
+    config = ProcessConfig(processes=len(task["program"]), reliable=not faults)
+    return search_program(lambda index: info.make(ProcessId(index), config), **task)
 
 
 if __name__ == "__main__":

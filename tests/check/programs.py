@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from antecede.check.search import Result, search
-from antecede.check.state_space import Space
-from antecede.check.transitions import Model
+from antecede.check.search import SearchResult, search
+from antecede.check.state_space import StateSpace
+from antecede.check.transitions import TransitionTable
 from tests.check.variants import Make
 
 __all__ = ["Program", "search_program"]
@@ -21,13 +21,13 @@ def search_program(
     losses: int = 0,
     duplicates: int = 0,
     states_max: int = 200_000,
-) -> Result:
+) -> SearchResult:
     """Look at every schedule of a program, without any reduction."""
-    model = Model(make, len(program), timers=losses > 0 or duplicates > 0)
-    options = [[[sum(1 << t for t in targets)] for targets in own] for own in program]
-    space = Space(
-        model, options, fifo=fifo, losses=losses, duplicates=duplicates, symmetry=None
+    table = TransitionTable(make, len(program), timers=losses > 0 or duplicates > 0)
+    target_sets = [[[sum(1 << t for t in targets)] for targets in own] for own in program]
+    space = StateSpace(
+        table, target_sets, fifo=fifo, losses=losses, duplicates=duplicates, symmetry=None
     )
-    result = Result()
+    result = SearchResult()
     search(space, result, lambda found: found.states <= states_max)
     return result

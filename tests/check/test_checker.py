@@ -1,10 +1,10 @@
-"""Bounds, and that the reduced and the full search come to the same verdict."""
+"""Bounds, and that the search with and without symmetry gives the same verdict."""
 
 from collections.abc import Callable
 
 import pytest
 
-from antecede.check import Bound, Checked, check
+from antecede.check import CheckConfig, CheckResult, check
 from antecede.core.process import Process
 from antecede.core.registry import ProtocolInfo, protocols
 from antecede.errors import ConfigError
@@ -27,49 +27,51 @@ CHECKED = [info for info in protocols() if info.name != "newtop"]
 )
 def test_bound_out_of_range_is_refused(fields: dict[str, int]) -> None:
     with pytest.raises(ConfigError):
-        Bound(protocol="hybrid", **fields)  # type: ignore[arg-type]
+        CheckConfig(protocol="hybrid", **fields)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("bound", "why"),
+    ("config", "why"),
     [
-        (Bound(protocol="cykas", multicast=True), "no multicast"),
-        (Bound(protocol="newtop"), "timers alone"),
-        (Bound(protocol="nothing"), "unknown protocol"),
-        (Bound(protocol="hybrid", processes=5, messages=3), "too many"),
+        (CheckConfig(protocol="cykas", multicast=True), "no multicast"),
+        (CheckConfig(protocol="newtop"), "needs timers"),
+        (CheckConfig(protocol="nothing"), "unknown protocol"),
+        (CheckConfig(protocol="hybrid", processes=5, messages=3), "too many"),
     ],
 )
-def test_what_cannot_be_checked_is_refused(bound: Bound, why: str) -> None:
+def test_unsupported_configuration_is_refused(config: CheckConfig, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        check(bound)
+        check(config)
 
 
-def test_bound_on_states_is_kept_and_owned_up_to() -> None:
-    checked = check(Bound(protocol="buffer", states_max=50))
+def test_bound_on_states_is_kept_and_reported() -> None:
+    checked = check(CheckConfig(protocol="buffer", states_max=50))
     assert not checked.exhausted
     assert checked.violation is None
 
 
-def test_bound_on_memory_is_kept_and_owned_up_to() -> None:
-    assert not check(Bound(protocol="buffer", memory_max_gib=0.001)).exhausted
+def test_bound_on_memory_is_kept_and_reported() -> None:
+    assert not check(CheckConfig(protocol="buffer", memory_max_gib=0.001)).exhausted
 
 
 def test_progress_is_reported() -> None:
     seen: list[int] = []
     checked = check(
-        Bound(protocol="buffer", messages=1),
-        report=lambda result, model: seen.append(result.states),
+        CheckConfig(protocol="buffer", messages=1),
+        on_progress=lambda result, table: seen.append(result.states),
     )
     assert seen == sorted(seen)
     assert seen[-1] == checked.states
 
 
 def verdicts(
-    bound: Callable[[bool], Bound], make: Make | None = None, fifo: bool | None = None
-) -> tuple[Checked, Checked]:
-    """Search with and without reduction, and compare."""
-    reduced = check(bound(True), make=make, fifo=fifo)
-    full = check(bound(False), make=make, fifo=fifo)
+    config: Callable[[bool], CheckConfig],
+    make: Make | None = None,
+    fifo: bool | None = None,
+) -> tuple[CheckResult, CheckResult]:
+    """Search with and without symmetry, and compare."""
+    reduced = check(config(True), make=make, fifo=fifo)
+    full = check(config(False), make=make, fifo=fifo)
     assert reduced.exhausted
     assert full.exhausted
     assert (reduced.violation is None) == (full.violation is None)
@@ -88,27 +90,32 @@ def test_reduced_and_full_search_agree(
     info: ProtocolInfo, processes: int, messages: int
 ) -> None:
     reduced, _ = verdicts(
-        lambda reduce: Bound(
-            protocol=info.name, processes=processes, messages=messages, reduce=reduce
+        lambda symmetry: CheckConfig(
+            protocol=info.name, processes=processes, messages=messages, symmetry=symmetry
         )
     )
     expected = info.capabilities.causal or (processes == 2 and info.name == "fifo")
     if (processes, messages) == (3, 1) and not info.capabilities.causal:
-        expected = True  # Nobody sends twice, so nothing can be overtaken.
+        expected = True  # No process sends twice, so no message can be overtaken.
     assert (reduced.violation is None) == expected
 
 
 @pytest.mark.parametrize("name", ["fifo", "unordered", "buffer", "buffer-fifo"])
 def test_reduced_and_full_search_agree_on_two_messages_each(name: str) -> None:
-    reduced, _ = verdicts(lambda reduce: Bound(protocol=name, reduce=reduce))
+    reduced, _ = verdicts(lambda symmetry: CheckConfig(protocol=name, symmetry=symmetry))
     assert (reduced.violation is None) == (name not in ("fifo", "unordered"))
 
 
 @pytest.mark.parametrize("name", ["hybrid", "buffer", "fifo"])
 def test_reduced_and_full_search_agree_under_faults(name: str) -> None:
     verdicts(
-        lambda reduce: Bound(
-            protocol=name, processes=2, messages=1, losses=1, duplicates=1, reduce=reduce
+        lambda symmetry: CheckConfig(
+            protocol=name,
+            processes=2,
+            messages=1,
+            losses=1,
+            duplicates=1,
+            symmetry=symmetry,
         )
     )
 
@@ -116,7 +123,9 @@ def test_reduced_and_full_search_agree_under_faults(name: str) -> None:
 @pytest.mark.parametrize("name", ["matrix", "optimal", "tree", "fifo", "unordered"])
 def test_reduced_and_full_search_agree_on_multicast(name: str) -> None:
     reduced, _ = verdicts(
-        lambda reduce: Bound(protocol=name, messages=1, multicast=True, reduce=reduce)
+        lambda symmetry: CheckConfig(
+            protocol=name, messages=1, multicast=True, symmetry=symmetry
+        )
     )
     assert (reduced.violation is None) == (name not in ("fifo", "unordered"))
 
@@ -133,7 +142,9 @@ def test_reduced_and_full_search_agree_on_multicast(name: str) -> None:
     ],
 )
 def test_reduced_and_full_search_agree_on_broken_variants(make: Make) -> None:
-    reduced, _ = verdicts(lambda reduce: Bound(protocol="variant", reduce=reduce), make)
+    reduced, _ = verdicts(
+        lambda symmetry: CheckConfig(protocol="variant", symmetry=symmetry), make
+    )
     assert reduced.violation is not None
 
 
@@ -142,4 +153,4 @@ def test_error_in_an_inspection_is_raised() -> None:
         raise AssertionError("wrong")
 
     with pytest.raises(AssertionError, match="wrong"):
-        check(Bound(protocol="buffer"), inspect=complain)
+        check(CheckConfig(protocol="buffer"), inspect=complain)

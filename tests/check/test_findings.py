@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antecede.check import Bound, check, tell
+from antecede.check import CheckConfig, Counterexample, check
 from antecede.testing import replay
 from tests.check.mutant_hunt import break_core, find
 from tests.check.programs import search_program
@@ -17,7 +17,7 @@ TWO_THEN_ONE = [[[2], [1]], [[2], [2]], [[1], [1]]]
 
 UNICAST: dict[str, object] = {"processes": 2, "messages": 2}
 MULTICAST: dict[str, object] = {"messages": 1, "multicast": True}
-FULL: dict[str, object] = MULTICAST | {"reduce": False}
+FULL: dict[str, object] = MULTICAST | {"symmetry": False}
 LOCKSTEP: dict[str, object] = MULTICAST | {"lockstep": True}
 FAULTS: dict[str, object] = UNICAST | {"losses": 1, "duplicates": 1}
 PROGRAM: dict[str, object] = {"program": TWO_THEN_ONE}
@@ -70,10 +70,10 @@ UNSEEN = {
 
 
 def test_sends_in_secret_mode_break_causal_order() -> None:
-    checked = check(Bound(protocol="secret mode"), make=SECRET_MODE)
+    checked = check(CheckConfig(protocol="secret mode"), make=SECRET_MODE)
     assert checked.violation is not None
     assert checked.violation.property == "causal"
-    verdict = replay(tell(checked), SECRET_MODE).verdict()
+    verdict = replay(Counterexample.from_result(checked), SECRET_MODE).verdict()
     assert {each.property.value for each in verdict.violations} == {"causal"}
 
 
@@ -81,7 +81,7 @@ def test_sends_in_secret_mode_break_causal_order() -> None:
 def test_listing_is_broken(name: str) -> None:
     result = search_program(LISTINGS[name], TWO_THEN_ONE)
     assert result.violation is not None
-    assert result.violation.property == ("fifo" if "printed" in name else "live")
+    assert result.violation.property == ("fifo" if "printed" in name else "liveness")
 
 
 @pytest.mark.parametrize(
@@ -115,4 +115,4 @@ def test_checker_finds(mutant: Mutant, tmp_path: Path) -> None:
     if lockstep:
         assert found.startswith("error Divergence")
     else:
-        assert found in ("causal", "fifo", "once", "genuine", "live")
+        assert found in ("causal", "fifo", "no-duplication", "no-creation", "liveness")

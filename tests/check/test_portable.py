@@ -1,93 +1,97 @@
-"""States that one space finds and another goes on from."""
+"""Portable states, which one space finds and another expands."""
 
 from random import Random
 
 import pytest
 
-from antecede.check import Bound, check
+from antecede.check import CheckConfig, check
 from antecede.check.checker import make_space
 from antecede.check.portable import Entry, Portable
 from antecede.errors import InternalError
 
-BOUNDS = [
-    Bound(protocol="hybrid", messages=1),
-    Bound(protocol="hybrid", messages=1, multicast=True, processes=2),
-    Bound(protocol="hybrid-basic", messages=1, losses=1),
-    Bound(protocol="cykas", messages=1, duplicates=1, losses=1, processes=2),
-    Bound(protocol="buffer-fifo"),
-    Bound(protocol="matrix", messages=1, reduce=False),
-    Bound(protocol="optimal", messages=1, reduce=False),
+CONFIGS = [
+    CheckConfig(protocol="hybrid", messages=1),
+    CheckConfig(protocol="hybrid", messages=1, multicast=True, processes=2),
+    CheckConfig(protocol="hybrid-basic", messages=1, losses=1),
+    CheckConfig(protocol="cykas", messages=1, duplicates=1, losses=1, processes=2),
+    CheckConfig(protocol="buffer-fifo"),
+    CheckConfig(protocol="matrix", messages=1, symmetry=False),
+    CheckConfig(protocol="optimal", messages=1, symmetry=False),
 ]
 
 
 def lightest(entries: list[Entry]) -> list[Entry]:
     best: dict[tuple[bool, int], Entry] = {}
     for entry in sorted(entries, key=lambda each: -each.weight):
-        best[entry.is_packet, entry.rank] = entry
+        best[entry.is_packet, entry.fingerprint] = entry
     return list(best.values())
 
 
-def explore(bound: Bound, spaces: int, seed: int) -> tuple[int, int, int, int]:
-    """Search with several spaces, each of which gets a random share of every level."""
+def explore(config: CheckConfig, spaces: int, seed: int) -> tuple[int, int, int, int]:
+    """Search with several spaces, each of which expands a random part of every level."""
     random = Random(seed)
-    members = [Portable(*make_space(bound, ranked=True)) for _ in range(spaces)]
-    model, space = make_space(bound, ranked=True)
-    level = [Portable(model, space).go_out(space.first)]
+    portables = [Portable(*make_space(config, fingerprinted=True)) for _ in range(spaces)]
+    table, space = make_space(config, fingerprinted=True)
+    level = [Portable(table, space).encode(space.first)]
     seen = set(level)
     depth, transitions, ends = -1, 0, 0
     while level:
         depth += 1
-        shares: list[list[bytes]] = [[] for _ in members]
+        shares: list[list[bytes]] = [[] for _ in portables]
         for state in level:
             random.choice(shares).append(state)
         found: dict[bytes, bytes] = {}
-        news: list[Entry] = []
-        for member, share in zip(members, shares, strict=True):
-            step = member.expand(share)
+        new_entries: list[Entry] = []
+        for portable, share in zip(portables, shares, strict=True):
+            step = portable.expand(share)
             transitions += step.transitions
             ends += step.ends
-            assert step.broken is None
+            assert step.violation is None
             found.update(step.found)
-            news += member.news()
-        for member in members:
-            member.learn(lightest(news))
-            assert member.news() == []
+            new_entries += portable.new_entries()
+        for portable in portables:
+            portable.learn(lightest(new_entries))
+            assert portable.new_entries() == []
         level = [state for state in found if state not in seen]
         seen.update(level)
     return len(seen), transitions, ends, depth
 
 
-@pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: bound.protocol)
-def test_several_spaces_find_what_one_does(bound: Bound) -> None:
-    alone = check(bound)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.protocol)
+def test_several_spaces_find_the_states_of_one(config: CheckConfig) -> None:
+    alone = check(config)
     counts = (alone.states, alone.transitions, alone.ends, alone.depth)
-    assert explore(bound, 3, 1) == explore(bound, 2, 2) == counts
+    assert explore(config, 3, 1) == explore(config, 2, 2) == counts
 
 
-def test_what_was_told_is_told_again_until_it_is_learned() -> None:
-    model, space = make_space(Bound(protocol="hybrid"), ranked=True)
-    portable = Portable(model, space)
-    portable.expand([portable.go_out(space.first)])
-    first = [(entry.is_packet, entry.rank) for entry in portable.news()]
+def test_entries_are_returned_until_they_are_learned() -> None:
+    table, space = make_space(CheckConfig(protocol="hybrid"), fingerprinted=True)
+    portable = Portable(table, space)
+    portable.expand([portable.encode(space.first)])
+    first = [(entry.is_packet, entry.fingerprint) for entry in portable.new_entries()]
     assert first
-    assert [(entry.is_packet, entry.rank) for entry in portable.news()] == first
-    portable.learn(portable.news())
-    assert portable.news() == []
+    assert [
+        (entry.is_packet, entry.fingerprint) for entry in portable.new_entries()
+    ] == first
+    portable.learn(portable.new_entries())
+    assert portable.new_entries() == []
 
 
-def test_a_wrong_explanation_is_found_out() -> None:
-    bound = Bound(protocol="hybrid")
-    model, space = make_space(bound, ranked=True)
-    teacher = Portable(model, space)
-    (state,) = teacher.expand([teacher.go_out(space.first)]).found
-    pupil = Portable(*make_space(bound, ranked=True))
-    ranks = [local.rank for local in model.start]
-    following = dict(zip(ranks, ranks[1:] + ranks[:1], strict=True))
-    pupil.learn(  # As if another process had done it.
+def test_wrong_entry_is_detected() -> None:
+    config = CheckConfig(protocol="hybrid")
+    table, space = make_space(config, fingerprinted=True)
+    finder = Portable(table, space)
+    (state,) = finder.expand([finder.encode(space.first)]).found
+    learner = Portable(*make_space(config, fingerprinted=True))
+    start = [local.fingerprint for local in table.start]
+    following = dict(zip(start, start[1:] + start[:1], strict=True))
+    learner.learn(  # As if they resulted from the state of another process.
         [
-            Entry(entry.is_packet, entry.rank, following[entry.before], entry.given, 1)
-            for entry in teacher.news()
+            Entry(
+                entry.is_packet, entry.fingerprint, following[entry.before], entry.input, 1
+            )
+            for entry in finder.new_entries()
         ]
     )
-    with pytest.raises(InternalError, match="does not arise as explained"):
-        pupil.come_in(state)
+    with pytest.raises(InternalError, match="the entry of"):
+        learner.decode(state)

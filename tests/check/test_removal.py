@@ -1,18 +1,19 @@
-"""Letting go of a peer, in every schedule; and what it takes (docs/removal.md)."""
+"""Removal of a peer in every schedule, and why its rules are needed (docs/removal.md)."""
 
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from antecede.check import Bound, Story, check, load_story, tell
-from antecede.check.checker import Checked, make_space
-from antecede.check.removal import ABANDON, RENEW, STOP, WAIVE, RemovalSpace
-from antecede.check.search import Result, Violation, search
-from antecede.check.state_space import Action, Space
-from antecede.check.transitions import Model
+from antecede.check import CheckConfig, Counterexample, check
+from antecede.check.actions import ABANDON, FORGO, RESET, STOP, Action
+from antecede.check.checker import CheckResult, make_space
+from antecede.check.removal import RemovalLimits
+from antecede.check.search import SearchResult, Violation, search
+from antecede.check.state_space import StateSpace
+from antecede.check.transitions import TransitionTable
 from antecede.cli.main import main
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
@@ -25,7 +26,7 @@ NAMES = ("hybrid", "hybrid-basic")
 WALKS = 60
 
 OVERTAKING: Program = [[[1], [2]], [[2], []], [[1], []]]
-"""What process 0 sends to 1, the message by way of 2 must not overtake."""
+"""The message by path of 2 must not overtake that of process 0 to 1."""
 MULTICAST: Program = [[[1, 2], [2]], [[], []], [[1], []]]
 
 
@@ -33,33 +34,33 @@ MULTICAST: Program = [[[1, 2], [2]], [[], []], [[1], []]]
 @pytest.mark.parametrize(
     "limits",
     [
-        {"processes": 2, "messages": 2, "abandons": 1},
-        {"processes": 2, "messages": 2, "abandons": 2},
-        {"messages": 1, "abandons": 2},
+        {"processes": 2, "messages": 2, "removals": 1},
+        {"processes": 2, "messages": 2, "removals": 2},
+        {"messages": 1, "removals": 2},
         {"messages": 1, "stops": 1},
-        {"messages": 1, "stops": 1, "abandons": 1},
-        # With losses timers fire, and so nothing may be undelivered in the end.
-        {"messages": 1, "abandons": 1, "losses": 1},
+        {"messages": 1, "stops": 1, "removals": 1},
+        # With losses timers fire, so liveness is checked.
+        {"messages": 1, "removals": 1, "losses": 1},
         {"messages": 1, "stops": 1, "losses": 1},
-        {"processes": 2, "messages": 2, "abandons": 1, "losses": 1},
+        {"processes": 2, "messages": 2, "removals": 1, "losses": 1},
     ],
     ids=str,
 )
-def test_causal_order_holds_among_what_is_delivered(
+def test_causal_order_holds_among_delivered_messages(
     name: str, limits: dict[str, int]
 ) -> None:
-    checked = check(Bound(protocol=name, **limits))  # type: ignore[arg-type]
-    assert checked.exhausted
-    assert checked.violation is None
+    result = check(CheckConfig(protocol=name, **limits))  # type: ignore[arg-type]
+    assert result.exhausted
+    assert result.violation is None
 
 
-def search_removals(name: str, program: Program, **limits: int) -> Result:
-    """Look at every schedule of a program in which processes let go of each other."""
+def search_removals(name: str, program: Program, **limits: int) -> SearchResult:
+    """Search every schedule of a program in which processes remove each other."""
     info = protocol(name)
-    setting = Setting(processes=len(program), reliable=True)
+    config = ProcessConfig(processes=len(program), reliable=True)
     lease = limits.get("lease", 1) == 1
-    model = Model(
-        lambda place: info.make(ProcessId(place), setting),
+    table = TransitionTable(
+        lambda index: info.make(ProcessId(index), config),
         len(program),
         ordered=False,
         refusals=not lease,
@@ -68,18 +69,21 @@ def search_removals(name: str, program: Program, **limits: int) -> Result:
         [[sum(1 << t for t in targets)] if targets else [] for targets in own]
         for own in program
     ]
-    space = RemovalSpace(
-        model,
+    space = StateSpace(
+        table,
         options,
-        abandons=limits.get("abandons", 0),
-        stops=limits.get("stops", 0),
-        lease=lease,
-        mistaken=False,
+        fifo=False,
         losses=0,
         duplicates=0,
         symmetry=None,
+        removal=RemovalLimits(
+            removals=limits.get("removals", 0),
+            stops=limits.get("stops", 0),
+            lease=lease,
+            false_suspicion=False,
+        ),
     )
-    result = Result()
+    result = SearchResult()
     search(space, result, lambda found: found.states <= 500_000)
     return result
 
@@ -88,8 +92,8 @@ def search_removals(name: str, program: Program, **limits: int) -> Result:
 @pytest.mark.parametrize(
     "program", [OVERTAKING, MULTICAST], ids=["overtaking", "multicast"]
 )
-@pytest.mark.parametrize("change", ["abandons", "stops"])
-def test_causal_order_holds_in_a_program_where_it_is_at_stake(
+@pytest.mark.parametrize("change", ["removals", "stops"])
+def test_causal_order_holds_in_a_program_that_can_violate_it(
     name: str, program: Program, change: str
 ) -> None:
     result = search_removals(name, program, **{change: 1})
@@ -98,75 +102,80 @@ def test_causal_order_holds_in_a_program_where_it_is_at_stake(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("change", ["abandons", "stops"])
-def test_program_breaks_without_the_lease(name: str, change: str) -> None:
+@pytest.mark.parametrize("change", ["removals", "stops"])
+def test_program_violates_causal_order_without_the_lease(name: str, change: str) -> None:
     result = search_removals(name, OVERTAKING, **{change: 1, "lease": 0})
     assert result.violation is not None
     assert result.violation.property == "causal"
 
 
-# Why the rules are what they are.
+# Why the rules are needed.
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def late(request: pytest.FixtureRequest) -> Story:
-    """What was abandoned comes late, since nobody refuses it."""
-    return tell(check(Bound(protocol=request.param, abandons=1, lease=False)))
+def late(request: pytest.FixtureRequest) -> Counterexample:
+    """An abandoned copy arrives late, because no process refuses it."""
+    config = CheckConfig(protocol=request.param, removals=1, lease=False)
+    return Counterexample.from_result(check(config))
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def mistaken(request: pytest.FixtureRequest) -> Story:
-    """The permits of one that lives are waived."""
-    return tell(check(Bound(protocol=request.param, stops=1, mistaken=True)))
+def suspected(request: pytest.FixtureRequest) -> Counterexample:
+    """The permits of a live process are forgone."""
+    config = CheckConfig(protocol=request.param, stops=1, false_suspicion=True)
+    return Counterexample.from_result(check(config))
 
 
-def test_without_the_lease_a_late_copy_breaks_causal_order(late: Story) -> None:
+def test_without_the_lease_a_late_copy_violates_causal_order(late: Counterexample) -> None:
     assert late.property == "causal"
     assert [line[5:].partition(" (")[0] for line in late.lines()] == [
         "process 0 sends to [1]",
-        "process 0 lets go of process 1",
+        "process 0 removes process 1",
         "process 0 sends to [2]",
-        "Message(2 after 0 permitted, 0 B) from 0 to 2 arrives",
+        "MessageFrame(2 after 0 permitted, 0 B) from 0 to 2 arrives",
         "process 2 sends to [1]",
-        "Message(1 after 0 permitted, 0 B) from 2 to 1 arrives",
-        "Message(1 after 0 permitted, 0 B) from 0 to 1 arrives",
+        "MessageFrame(1 after 0 permitted, 0 B) from 2 to 1 arrives",
+        "MessageFrame(1 after 0 permitted, 0 B) from 0 to 1 arrives",
     ]
     (violation,) = replay(late).verdict().violations
     assert violation.property.value == "causal"
     assert [str(each) for each in violation.chain] == ["0:1", "0:2", "2:1"]
 
 
-def test_waiving_the_permits_of_the_living_breaks_causal_order(mistaken: Story) -> None:
-    assert mistaken.property == "causal"
-    lines = [line[5:] for line in mistaken.lines()]
+def test_forgoing_the_permits_of_a_live_process_violates_causal_order(
+    suspected: Counterexample,
+) -> None:
+    assert suspected.property == "causal"
+    lines = [line[5:] for line in suspected.lines()]
     assert lines[-3:] == [
-        "process 0 is said to have stopped",
-        "process 2 waives the permits of process 0",
-        "Message(1 after 0 permitted, 0 B) from 2 to 1 arrives",
+        "process 0 is declared stopped",
+        "process 2 forgoes the permits of process 0",
+        "MessageFrame(1 after 0 permitted, 0 B) from 2 to 1 arrives",
     ]
-    (violation,) = replay(mistaken).verdict().violations
+    (violation,) = replay(suspected).verdict().violations
     assert violation.property.value == "causal"
     assert [str(each) for each in violation.chain] == ["0:1", "0:2", "2:1"]
 
 
-def test_who_stopped_must_not_be_waived_before_its_lease_is_over() -> None:
-    checked = check(Bound(protocol="hybrid", stops=1, lease=False))
-    assert checked.violation is not None
-    assert checked.violation.property == "causal"
-    violations = replay(tell(checked)).verdict(complete=False).violations
+def test_permits_must_not_be_forgone_before_the_lease_has_ended() -> None:
+    result = check(CheckConfig(protocol="hybrid", stops=1, lease=False))
+    assert result.violation is not None
+    assert result.violation.property == "causal"
+    cluster = replay(Counterexample.from_result(result))
+    violations = cluster.verdict(complete=False).violations
     assert {each.property.value for each in violations} == {"causal"}
 
 
-def test_story_survives_its_file(late: Story, tmp_path: Path) -> None:
-    path = tmp_path / "story.json"
+def test_counterexample_survives_its_file(late: Counterexample, tmp_path: Path) -> None:
+    path = tmp_path / "counterexample.json"
     path.write_text(late.to_json(), encoding="utf-8")
-    assert load_story(path) == late
+    assert Counterexample.load(path) == late
 
 
-def test_story_that_lets_go_of_nobody_is_refused(late: Story) -> None:
-    steps = ({"do": "abandon", "process": 0}, {"do": "waive", "process": 0, "peer": "1"})
+def test_removal_without_a_valid_peer_is_refused() -> None:
+    steps = ({"do": "abandon", "process": 0}, {"do": "forgo", "process": 0, "peer": "1"})
     for step in steps:
-        story = Story(
+        counterexample = Counterexample(
             protocol="hybrid",
             processes=3,
             reliable=True,
@@ -174,94 +183,90 @@ def test_story_that_lets_go_of_nobody_is_refused(late: Story) -> None:
             steps=(step,),
         )
         with pytest.raises(ConfigError, match="step 1 is not possible"):
-            replay(story)
+            replay(counterexample)
 
 
 # The oracle, on random walks.
 
 
-def walk(space: Space, random: Random) -> tuple[str, list[Action]]:
-    """Go at random until nothing is left, or a property is broken."""
+def walk(space: StateSpace, random: Random) -> tuple[str, list[Action]]:
+    """Walk at random until an end, or a violation."""
     state = space.first
-    way: list[Action] = []
+    path: list[Action] = []
     while successors := space.successors(state):
         chosen = random.choice(successors)
-        way.append(chosen.action)
-        if chosen.broken:
-            return chosen.broken, way
+        path.append(chosen.action)
+        if chosen.violated:
+            return chosen.violated, path
         state = chosen.state
-    return "", way
+    return "", path
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("careless", ["", "no lease", "mistaken"])
+@pytest.mark.parametrize("option", ["", "no lease", "false suspicion"])
 @pytest.mark.parametrize("multicast", [False, True], ids=["unicast", "multicast"])
-def test_oracle_agrees_on_walks(name: str, careless: str, multicast: bool) -> None:
-    bound = Bound(
+def test_oracle_agrees_on_walks(name: str, option: str, multicast: bool) -> None:
+    config = CheckConfig(
         protocol=name,
-        abandons=2,
+        removals=2,
         stops=1,
-        lease=careless != "no lease",
-        mistaken=careless == "mistaken",
+        lease=option != "no lease",
+        false_suspicion=option == "false suspicion",
         multicast=multicast,
-        reduce=False,
+        symmetry=False,
     )
-    model, space = make_space(bound)
-    random = Random(name + careless)
+    table, space = make_space(config)
+    random = Random(name + option)
     done: set[int] = set()
     verdicts: set[str] = set()
-    for _ in range(WALKS * (2 if careless else 1)):
-        broken, way = walk(space, random)
-        done |= {action.kind for action in way}
-        verdicts.add(broken)
-        violation = Violation(property=broken, depth=len(way), schedule=tuple(way))
-        story = tell(told(bound, violation, model))
-        verdict = replay(story).verdict(complete=False)
+    for _ in range(WALKS * (2 if option else 1)):
+        violated, path = walk(space, random)
+        done |= {action.kind for action in path}
+        verdicts.add(violated)
+        violation = Violation(property=violated, depth=len(path), schedule=tuple(path))
+        result = SearchResult(violation=violation)
+        counterexample = Counterexample.from_result(
+            CheckResult.of(config, result, table, start=0.0, local_states=0)
+        )
+        verdict = replay(counterexample).verdict(complete=False)
         names = {each.property.value for each in verdict.violations}
-        if not broken:
-            assert names == set(), story.lines()
-        elif not bound.mistaken:  # What is overtaken then may be refused when it comes.
-            assert broken in names, story.lines()
-    assert {ABANDON, STOP, WAIVE} <= done
-    assert (RENEW in done) == bound.lease
+        if not violated:
+            assert names == set(), counterexample.lines()
+        elif not config.false_suspicion:  # A message that was overtaken may be refused.
+            assert violated in names, counterexample.lines()
+    assert {ABANDON, STOP, FORGO} <= done
+    assert (RESET in done) == config.lease
     assert verdicts <= {"", "causal"}
-    # Unicast rarely goes wrong by chance.
-    assert ("causal" in verdicts) == bool(careless) or not multicast
+    # Random walks rarely violate causal order with unicast.
+    assert ("causal" in verdicts) == bool(option) or not multicast
 
 
-def told(bound: Bound, violation: Violation, model: Model) -> Checked:
-    result = Result(violation=violation)
-    return Checked.of(bound, result, model, start=0.0, local_states=0)
-
-
-# Names do not count here, either.
+# Symmetry.
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("lease", [True, False])
-def test_least_states_are_those_of_the_reduced_search(name: str, lease: bool) -> None:
+def test_canonical_states_are_those_of_the_reduced_search(name: str, lease: bool) -> None:
     stops = 1 if lease and name == "hybrid" else 0
-    bound = Bound(protocol=name, messages=1, abandons=1, stops=stops, lease=lease)
-    model, reduced = make_space(bound)
-    choices = [[[1 << t for t in range(3) if t != place]] for place in range(3)]
-    full = RemovalSpace(
-        model,
+    config = CheckConfig(protocol=name, messages=1, removals=1, stops=stops, lease=lease)
+    table, reduced = make_space(config)
+    choices = [[[1 << t for t in range(3) if t != index]] for index in range(3)]
+    full = StateSpace(
+        table,
         choices,
-        abandons=1,
-        stops=stops,
-        lease=lease,
-        mistaken=False,
+        fifo=False,
         losses=0,
         duplicates=0,
         symmetry=None,
+        removal=RemovalLimits(removals=1, stops=stops, lease=lease, false_suspicion=False),
     )
     everything = reach(full)
-    least = {reduced.least(state) for state in everything}
-    assert least == reach(reduced)
-    assert len(least) < len(everything) <= 6 * len(least)
+    canonical = {reduced.canonical(state) for state in everything}
+    assert canonical == reach(reduced)
+    assert len(canonical) < len(everything) <= 6 * len(canonical)
 
 
-def reach(space: Space) -> set[bytes]:
+def reach(space: StateSpace) -> set[bytes]:
     """Return all states of a space."""
     seen = {space.first}
     todo = [space.first]
@@ -277,21 +282,21 @@ def reach(space: Space) -> set[bytes]:
 
 STATE = "protocols/hybrid/state"
 MUTANTS = {
-    "what is sent anew has a predecessor that was abandoned": (
+    "a message after a reset has a predecessor that was abandoned": (
         Mutant("", STATE, "        known.sent = 0\n        known.pending = 0\n", ""),
-        {"processes": 2, "messages": 2, "abandons": 1, "losses": 1},
+        {"processes": 2, "messages": 2, "removals": 1, "losses": 1},
     ),
     "an abandoned copy is released after all": (
         Mutant("", STATE, "copy.released = True  # It never will be.", "pass"),
-        {"messages": 1, "abandons": 1, "multicast": True},
+        {"messages": 1, "removals": 1, "multicast": True},
     ),
-    "a stale ack is taken for one of what was never sent": (
+    "a stale ack counts as one of a message never sent": (
         Mutant("", STATE, "known.acked = known.sent  # An", "# An"),
-        {"processes": 2, "messages": 1, "abandons": 1},
+        {"processes": 2, "messages": 1, "removals": 1},
     ),
-    "the one that was abandoned does not begin anew": (
+    "the peer does not reset its channel": (
         Mutant("", STATE, "known.delivered = 0\n            known.held.clear()", "pass"),
-        {"processes": 2, "messages": 2, "abandons": 1},
+        {"processes": 2, "messages": 2, "removals": 1},
     ),
 }
 
@@ -305,24 +310,24 @@ def test_checker_finds(name: str, tmp_path: Path) -> None:
     assert found, name
 
 
-# The bound.
+# The configuration.
 
 
-def test_protocol_that_cannot_let_go_is_refused() -> None:
-    with pytest.raises(ConfigError, match="buffer cannot let go of a peer"):
-        check(Bound(protocol="buffer", abandons=1))
-    with pytest.raises(ConfigError, match="no order of frames"):
-        check(Bound(protocol="hybrid", abandons=1), fifo=True)
+def test_protocol_that_cannot_remove_a_peer_is_refused() -> None:
+    with pytest.raises(ConfigError, match="buffer cannot remove a peer"):
+        check(CheckConfig(protocol="buffer", removals=1))
+    with pytest.raises(ConfigError, match="on FIFO channels"):
+        check(CheckConfig(protocol="hybrid", removals=1), fifo=True)
 
 
 def test_budget_out_of_range_is_refused() -> None:
-    with pytest.raises(ConfigError, match="abandon must be from 0 to 200"):
-        Bound(protocol="hybrid", abandons=-1)
-    with pytest.raises(ConfigError, match="stop must be from 0 to 200"):
-        Bound(protocol="hybrid", stops=201)
+    with pytest.raises(ConfigError, match="removals must be from 0 to 200"):
+        CheckConfig(protocol="hybrid", removals=-1)
+    with pytest.raises(ConfigError, match="stops must be from 0 to 200"):
+        CheckConfig(protocol="hybrid", stops=201)
 
 
-def test_command_lets_processes_let_go(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["check", "--processes", "2", "--messages", "1", "--abandon", "1"]
-    assert main([*words, "--stop", "1"]) == 0
+def test_command_checks_removals(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["check", "--processes", "2", "--messages", "1", "--max-removals", "1"]
+    assert main([*words, "--max-stops", "1"]) == 0
     assert "verdict: held" in capsys.readouterr().out

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from antecede.check.snapshot import snapshot
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from antecede.core.registry import ProtocolInfo, protocols
 from antecede.core.support.retransmission import RetransmissionPolicy, TimerQueue
 
@@ -63,7 +63,7 @@ class Ring:
         ([1, 2], [2, 1]),
         ({1: [1]}, {1: [2]}),
         (bytearray(b"a"), bytearray(b"b")),
-        (Message(1, 0, True, b""), Message(1, 0, False, b"")),
+        (MessageFrame(1, 0, True, b""), MessageFrame(1, 0, False, b"")),
         (Ack(1, 1), Permit(1)),
     ],
     ids=lambda thing: type(thing).__name__,
@@ -108,10 +108,10 @@ def test_hidden_state_is_refused(thing: object) -> None:
 @pytest.mark.parametrize("reliable", [True, False])
 def test_every_protocol_is_seen_to_change(info: ProtocolInfo, reliable: bool) -> None:
     """Whichever way it is built: compiled classes list their attributes differently."""
-    setting = Setting(processes=3, reliable=reliable)
-    process = info.make(ProcessId(0), setting)
+    config = ProcessConfig(processes=3, reliable=reliable)
+    process = info.make(ProcessId(0), config)
     before = snapshot(process)
-    assert before == snapshot(info.make(ProcessId(0), setting))
+    assert before == snapshot(info.make(ProcessId(0), config))
     if info.capabilities.unicast:
         process.send([ProcessId(1)], b"", 0.0)
     else:

@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 
-from antecede.check.checker import options
-from antecede.check.state_space import Space
+from antecede.check.checker import target_sets
+from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import Symmetry
-from antecede.check.transitions import Model
-from antecede.core.config import Setting
+from antecede.check.transitions import TransitionTable
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
@@ -19,25 +19,25 @@ NAMES = ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "matrix", "
 
 def spaces(
     make: Make, *, messages: int = 1, multicast: bool = False, fifo: bool = False
-) -> tuple[Model, Symmetry, Space, Space]:
+) -> tuple[TransitionTable, Symmetry, StateSpace, StateSpace]:
     """Return the space of 3 processes on one model, with and without renaming."""
-    model = Model(make, 3, ordered=False)
-    symmetry = Symmetry(model)
-    choices = [[options(3, p, multicast=multicast)] * messages for p in range(3)]
+    table = TransitionTable(make, 3, ordered=False)
+    symmetry = Symmetry(table)
+    choices = [[target_sets(3, p, multicast=multicast)] * messages for p in range(3)]
     reduced, full = (
-        Space(model, choices, fifo=fifo, losses=0, duplicates=0, symmetry=each)
+        StateSpace(table, choices, fifo=fifo, losses=0, duplicates=0, symmetry=each)
         for each in (symmetry, None)
     )
-    return model, symmetry, reduced, full
+    return table, symmetry, reduced, full
 
 
 def maker(name: str) -> Make:
     info = protocol(name)
-    setting = Setting(processes=3, reliable=True)
-    return lambda place: info.make(ProcessId(place), setting)
+    config = ProcessConfig(processes=3, reliable=True)
+    return lambda index: info.make(ProcessId(index), config)
 
 
-def reach(space: Space) -> set[bytes]:
+def reach(space: StateSpace) -> set[bytes]:
     """Return all states of a space."""
     seen = {space.first}
     todo = [space.first]
@@ -51,14 +51,16 @@ def reach(space: Space) -> set[bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_renaming_twice_is_renaming_once(name: str) -> None:
-    model, symmetry, _, full = spaces(maker(name), fifo=name == "buffer-fifo")
+    table, symmetry, _, full = spaces(maker(name), fifo=name == "buffer-fifo")
     reach(full)
-    renamings = symmetry.renamings
-    assert renamings[0] == [0, 1, 2]
-    met = list(model.locals)
-    packets = list(model.packets)
-    for first, second in product(range(len(renamings)), repeat=2):
-        both = renamings.index([renamings[second][renamings[first][p]] for p in range(3)])
+    permutations = symmetry.permutations
+    assert permutations[0] == [0, 1, 2]
+    met = list(table.locals)
+    packets = list(table.packets)
+    for first, second in product(range(len(permutations)), repeat=2):
+        both = permutations.index(
+            [permutations[second][permutations[first][p]] for p in range(3)]
+        )
         for local in met:
             twice = symmetry.local(second, symmetry.local(first, local))
             assert twice is symmetry.local(both, local)
@@ -69,18 +71,18 @@ def test_renaming_twice_is_renaming_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_renaming_and_stepping_commute(name: str) -> None:
-    model, symmetry, _, full = spaces(maker(name), fifo=name == "buffer-fifo")
+    table, symmetry, _, full = spaces(maker(name), fifo=name == "buffer-fifo")
     reach(full)
-    for local in list(model.locals):
+    for local in list(table.locals):
         for given, step in list(local.steps.items()):
-            for which in range(len(symmetry.renamings)):
-                renamed = model.step(
+            for which in range(len(symmetry.permutations)):
+                renamed = table.step(
                     symmetry.local(which, local), symmetry.input(which, given)
                 )
                 assert renamed.local is symmetry.local(which, step.local)
                 expected = sorted(symmetry.packet(which, p) for p in step.packets)
                 assert sorted(renamed.packets) == expected
-                names = symmetry.renamings[which]
+                names = symmetry.permutations[which]
                 deliveries = [(names[source], number) for source, number in step.deliveries]
                 assert renamed.deliveries == deliveries
 
@@ -101,20 +103,20 @@ def test_least_states_are_those_of_the_reduced_search(
         maker(name), messages=messages, multicast=multicast, fifo=name == "buffer-fifo"
     )
     everything = reach(full)
-    least = {reduced.least(state) for state in everything}
-    assert least == reach(reduced)
-    assert least <= everything
-    assert len(everything) <= len(least) * len(symmetry.renamings)
-    assert len(least) < len(everything)
-    assert {reduced.least(state) for state in least} == least
+    canonical = {reduced.canonical(state) for state in everything}
+    assert canonical == reach(reduced)
+    assert canonical <= everything
+    assert len(everything) <= len(canonical) * len(symmetry.permutations)
+    assert len(canonical) < len(everything)
+    assert {reduced.canonical(state) for state in canonical} == canonical
 
 
 class Favourite:
     """Is not the same for all: the process called 0 answers, the others do not."""
 
-    def __init__(self, place: int) -> None:
-        self.inner = protocol("buffer" if place == 0 else "unordered").make(
-            ProcessId(place), Setting(reliable=True)
+    def __init__(self, index: int) -> None:
+        self.inner = protocol("buffer" if index == 0 else "unordered").make(
+            ProcessId(index), ProcessConfig(reliable=True)
         )
 
     def __getattr__(self, name: str) -> object:
@@ -122,8 +124,8 @@ class Favourite:
 
 
 def test_protocol_that_is_not_symmetric_is_found_out() -> None:
-    def make(place: int) -> Favourite:
-        return Favourite(place)
+    def make(index: int) -> Favourite:
+        return Favourite(index)
 
     _, _, reduced, _ = spaces(make, messages=2)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="not symmetric"):

@@ -5,7 +5,7 @@ from typing import Final
 
 from antecede.core.codec import Frame
 from antecede.core.process import Delivery, Process, ProcessId, Transmit
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from tests.core.cykas_variants import Change
 from tests.core.cykas_variants import Listing as CykasListing
 from tests.listings import Listing, Packet
@@ -42,7 +42,7 @@ class ListingProcess:
         self._attempt(lambda: self._receive(source, frame))
 
     def _receive(self, source: ProcessId, frame: Frame) -> None:
-        if isinstance(frame, Message):
+        if isinstance(frame, MessageFrame):
             needs = not frame.permitted
             number, predecessor = frame.number, frame.predecessor
             packet = Packet("MSG", source, self._id, number, predecessor, needs)
@@ -95,7 +95,7 @@ class ListingProcess:
 
 def _frame(packet: Packet) -> Frame:
     if packet.kind == "MSG":
-        return Message(packet.number, packet.pid, not packet.per, b"")
+        return MessageFrame(packet.number, packet.pid, not packet.per, b"")
     if packet.kind == "ACK":
         return Ack(packet.number, packet.number)
     assert packet.kind == "PERMIT"
@@ -104,7 +104,7 @@ def _frame(packet: Packet) -> Frame:
 
 def cykas(change: Change | None = None) -> Make:
     """Return what makes a process of the Cykas listings."""
-    return lambda place: CykasListing(ProcessId(place), change)
+    return lambda index: CykasListing(ProcessId(index), change)
 
 
 def listing(
@@ -112,7 +112,7 @@ def listing(
 ) -> Make:
     """Return what makes a process of a listing of Almeida's, with some errata mended."""
     mended = frozenset(mends)
-    return lambda place: ListingProcess(ProcessId(place), algorithm(place, mended))
+    return lambda index: ListingProcess(ProcessId(index), algorithm(index, mended))
 
 
 SECRET_MODE: Final = cykas(Change.ANSWER_THE_LATEST)

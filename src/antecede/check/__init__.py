@@ -1,6 +1,6 @@
-"""The model checker: every schedule of the real protocol classes, up to a bound."""
+"""The model checker: every schedule of the real protocol classes, within bounds."""
 
-from antecede.check.checker import Bound, Checked, check
-from antecede.check.counterexample import Story, load_story, tell
+from antecede.check.checker import CheckConfig, CheckResult, check
+from antecede.check.counterexample import Counterexample
 
-__all__ = ["Bound", "Checked", "Story", "check", "load_story", "tell"]
+__all__ = ["CheckConfig", "CheckResult", "Counterexample", "check"]

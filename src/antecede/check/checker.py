@@ -1,52 +1,54 @@
-"""Check a protocol of the registry within a bound."""
+"""Check a protocol of the registry within bounds."""
 
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
 
-from antecede.check.removal import RemovalSpace
-from antecede.check.search import Result, Violation, search
-from antecede.check.state_space import Space
+from antecede.check.removal import RemovalLimits
+from antecede.check.search import SearchResult, Violation, search
+from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import Symmetry
-from antecede.check.transitions import Model
-from antecede.core.config import Setting
+from antecede.check.transitions import TransitionTable
+from antecede.core.config import ProcessConfig
 from antecede.core.process import Process, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
-from antecede.errors import ConfigError, LocalError
+from antecede.errors import ConfigError
 
-__all__ = ["Bound", "Checked", "check", "make_space", "options"]
+__all__ = ["CheckConfig", "CheckResult", "check", "make_space", "target_sets"]
 
 PROCESSES_MAX = 5
-"""Renaming tries all orders of the processes, and states grow far faster than that."""
+"""Symmetry tries all permutations; the number of states grows even faster."""
+BUDGET_MAX = 200
+"""A budget of faults is a byte of a state."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bound:
-    """What is checked, and how far."""
+class CheckConfig:
+    """The protocol to check, and the bounds of the search."""
 
     protocol: str
     processes: int = 3
     messages: int = 2
-    """How many messages each process sends."""
+    """The number of messages that each process sends."""
     losses: int = 0
-    """How many frames may be lost in a schedule; timers then fire when nothing is in
-    flight."""
+    """The maximum number of frames lost in a schedule. If there are losses or duplicates,
+    timers fire when no frame is in flight."""
     duplicates: int = 0
-    """How many frames may arrive twice in a schedule."""
-    abandons: int = 0
-    """How often, in a schedule, a process may let go of another that goes on."""
+    """The maximum number of frames that arrive twice in a schedule."""
+    removals: int = 0
+    """The maximum number of removals of a live peer in a schedule."""
     stops: int = 0
-    """How many processes may stop in a schedule, and be let go of."""
+    """The maximum number of processes that stop, and are removed, in a schedule."""
     lease: bool = True
-    """What was given up does not come late; without that, see what it is for."""
-    mistaken: bool = False
-    """Who is said to have stopped goes on: see why nobody must say so."""
+    """Copies that were given up do not arrive. False shows why that is required."""
+    false_suspicion: bool = False
+    """A process that is declared stopped keeps running; shows why that is forbidden."""
     multicast: bool = False
-    """A message may go to several processes."""
-    reduce: bool = True
-    """Take states for one that differ only in the names of processes, or in the order of
-    a dictionary."""
+    """A message may have several targets."""
+    symmetry: bool = True
+    """Merge states that are equal up to a permutation of the processes, or up to the order
+    of a dictionary."""
     states_max: int = 200_000_000
     memory_max_gib: float = 20.0
 
@@ -54,47 +56,53 @@ class Bound:
         """Raise ConfigError if a number is out of range."""
         if not 2 <= self.processes <= PROCESSES_MAX:
             raise ConfigError(
-                f"from 2 to {PROCESSES_MAX} processes can be checked, not {self.processes}"
+                f"processes must be from 2 to {PROCESSES_MAX}, got {self.processes}"
             )
         if self.messages < 1:
-            raise ConfigError(f"each process sends at least 1 message, not {self.messages}")
+            raise ConfigError(f"messages must be at least 1, got {self.messages}")
         for name, value in (
-            ("loss", self.losses),
-            ("duplicate", self.duplicates),
-            ("abandon", self.abandons),
-            ("stop", self.stops),
+            ("losses", self.losses),
+            ("duplicates", self.duplicates),
+            ("removals", self.removals),
+            ("stops", self.stops),
         ):
-            if not 0 <= value <= 200:
-                raise ConfigError(f"{name} must be from 0 to 200, got {value}")
+            if not 0 <= value <= BUDGET_MAX:
+                raise ConfigError(f"{name} must be from 0 to {BUDGET_MAX}, got {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
-    """What was found."""
+class CheckResult:
+    """The result of a check."""
 
-    bound: Bound
+    config: CheckConfig
     states: int
     transitions: int
     ends: int
-    """States in which everything is over."""
+    """The number of states in which the run is over."""
     depth: int
-    """Actions to the farthest state, the shortest way."""
+    """The number of actions on a shortest path to the farthest state."""
     local_states: int
-    """States of single processes."""
+    """The number of states of single processes."""
     exhausted: bool
-    """Every schedule within the bound was looked at."""
+    """Whether every schedule within the bounds was searched."""
     seconds: float
     violation: Violation | None
-    model: Model
-    """To tell the violation's story with."""
+    table: TransitionTable
+    """The transition table, which holds the packets of the violation."""
 
     @classmethod
     def of(
-        cls, bound: Bound, result: Result, model: Model, *, start: float, local_states: int
-    ) -> "Checked":
-        """Sum up a search that began at ``start`` of the monotonic clock."""
+        cls,
+        config: CheckConfig,
+        result: SearchResult,
+        table: TransitionTable,
+        *,
+        start: float,
+        local_states: int,
+    ) -> "CheckResult":
+        """Return the result of a search that began at monotonic time ``start``."""
         return cls(
-            bound=bound,
+            config=config,
             states=result.states,
             transitions=result.transitions,
             ends=result.ends,
@@ -103,13 +111,13 @@ class Checked:
             exhausted=result.exhausted,
             seconds=monotonic() - start,
             violation=result.violation,
-            model=model,
+            table=table,
         )
 
 
-def options(processes: int, place: int, *, multicast: bool) -> list[int]:
-    """List the bit sets of targets that a message of the process at ``place`` may have."""
-    others = [1 << other for other in range(processes) if other != place]
+def target_sets(processes: int, process: int, *, multicast: bool) -> list[int]:
+    """List the bit sets of targets that a message of ``process`` may have."""
+    others = [1 << other for other in range(processes) if other != process]
     if not multicast:
         return others
     everyone = sum(others)
@@ -117,126 +125,118 @@ def options(processes: int, place: int, *, multicast: bool) -> list[int]:
 
 
 def check(
-    bound: Bound,
+    config: CheckConfig,
     *,
     make: Callable[[int], Process] | None = None,
     fifo: bool | None = None,
     inspect: Callable[[Process], None] | None = None,
-    report: Callable[[Result, Model], None] | None = None,
-) -> Checked:
-    """Look at every schedule within a bound.
+    on_progress: Callable[[SearchResult, TransitionTable], None] | None = None,
+) -> CheckResult:
+    """Search every schedule within the bounds of ``config``.
 
     Args:
-        bound: What, and how far.
-        make: Makes a process, in place of the registry's protocol.
-        fifo: Frames of a pair keep their order; None for what the protocol assumes.
-        inspect: Is shown a process in every local state, once; raises what is wrong.
-        report: Is called now and then, for a display of progress.
+        config: The protocol and the bounds.
+        make: Makes a process from its index, in place of the protocol of the registry.
+        fifo: Frames of a pair keep their order; None for the assumption of the protocol.
+        inspect: Called once with a process in every local state; raises an error if the
+            state is wrong.
+        on_progress: Called every now and then with the counts so far.
 
     Raises:
-        ConfigError: The protocol cannot do what is asked for.
+        ConfigError: The protocol lacks a capability that the check needs.
     """
-    model, space = make_space(bound, make=make, fifo=fifo, inspect=inspect)
-    result = Result()
+    table, space = make_space(config, make=make, fifo=fifo, inspect=inspect)
+    result = SearchResult()
     start = monotonic()
 
-    def watch(found: Result) -> bool:
-        if report is not None:
-            report(found, model)
+    def should_continue(found: SearchResult) -> bool:
+        if on_progress is not None:
+            on_progress(found, table)
         peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
-        return found.states <= bound.states_max and peak_gib <= bound.memory_max_gib
+        return found.states <= config.states_max and peak_gib <= config.memory_max_gib
 
-    search(space, result, watch)
-    return Checked.of(bound, result, model, start=start, local_states=len(model.locals))
+    search(space, result, should_continue)
+    return CheckResult.of(
+        config, result, table, start=start, local_states=len(table.locals)
+    )
 
 
 def make_space(
-    bound: Bound,
+    config: CheckConfig,
     *,
     make: Callable[[int], Process] | None = None,
     fifo: bool | None = None,
-    ranked: bool = False,
+    fingerprinted: bool = False,
     inspect: Callable[[Process], None] | None = None,
-) -> tuple[Model, Space]:
-    """Make the space that :func:`check` searches, with the same arguments.
+) -> tuple[TransitionTable, StateSpace]:
+    """Make the state space that :func:`check` searches, with the same arguments.
 
-    If it is ``ranked``, states can be told to another space of the same bound; see
-    :mod:`antecede.check.portable`.
+    If it is ``fingerprinted``, its states can be exchanged with other spaces of the same
+    configuration; see :mod:`antecede.check.portable`.
     """
-    faults = bound.losses > 0 or bound.duplicates > 0
+    faults = config.losses > 0 or config.duplicates > 0
     broadcast = False
     symmetric = True
     if make is None:
-        info = protocol(bound.protocol)
-        _check_able(info, bound)
-        able = info.capabilities
-        broadcast = not able.unicast
-        symmetric = not able.relays
-        setting = Setting(processes=bound.processes, reliable=not faults)
-        make = _maker(info, setting)
+        info = protocol(config.protocol)
+        _check_capabilities(info, config)
+        broadcast = not info.capabilities.unicast
+        symmetric = not info.capabilities.relays
+        make = _maker(info, ProcessConfig(processes=config.processes, reliable=not faults))
         if fifo is None:
-            fifo = not faults and not able.reordering
-    model = Model(
+            fifo = not faults and not info.capabilities.reordering
+    table = TransitionTable(
         make,
-        bound.processes,
+        config.processes,
         timers=faults,
-        ordered=not bound.reduce,
+        ordered=not config.symmetry,
         broadcast=broadcast,
-        ranked=ranked,
-        refusals=bound.mistaken or not bound.lease,
+        fingerprinted=fingerprinted,
+        refusals=config.false_suspicion or not config.lease,
         inspect=inspect,
     )
-    everyone = (1 << bound.processes) - 1
-    choices: list[list[list[int]]] = []
-    for place in range(bound.processes):
-        own = options(bound.processes, place, multicast=bound.multicast)
+    options: list[list[list[int]]] = []
+    everyone = (1 << config.processes) - 1
+    for process in range(config.processes):
+        own = target_sets(config.processes, process, multicast=config.multicast)
         if broadcast:
-            own = [everyone & ~(1 << place)]
-        choices.append([own] * bound.messages)
-    symmetry = Symmetry(model) if bound.reduce and symmetric else None
-    if bound.abandons or bound.stops:
-        if fifo:
-            raise ConfigError("who lets go of a peer needs no order of frames")
-        return model, _removal_space(bound, model, choices, symmetry)
-    space = Space(
-        model,
-        choices,
+            own = [everyone & ~(1 << process)]
+        options.append([own] * config.messages)
+    space = StateSpace(
+        table,
+        options,
         fifo=bool(fifo),
-        losses=bound.losses,
-        duplicates=bound.duplicates,
-        symmetry=symmetry,
+        losses=config.losses,
+        duplicates=config.duplicates,
+        symmetry=Symmetry(table) if config.symmetry and symmetric else None,
+        removal=_removal_limits(config, fifo=bool(fifo)),
     )
-    return model, space
+    return table, space
 
 
-def _removal_space(
-    bound: Bound, model: Model, choices: list[list[list[int]]], symmetry: Symmetry | None
-) -> Space:
-    return RemovalSpace(
-        model,
-        choices,
-        abandons=bound.abandons,
-        stops=bound.stops,
-        lease=bound.lease,
-        mistaken=bound.mistaken,
-        losses=bound.losses,
-        duplicates=bound.duplicates,
-        symmetry=symmetry,
+def _removal_limits(config: CheckConfig, *, fifo: bool) -> RemovalLimits | None:
+    if not config.removals and not config.stops:
+        return None
+    if fifo:
+        raise ConfigError("removals cannot be checked on FIFO channels")
+    return RemovalLimits(
+        removals=config.removals,
+        stops=config.stops,
+        lease=config.lease,
+        false_suspicion=config.false_suspicion,
     )
 
 
-def _maker(info: ProtocolInfo, setting: Setting) -> Callable[[int], Process]:
-    return lambda place: info.make(ProcessId(place), setting)
+def _maker(info: ProtocolInfo, config: ProcessConfig) -> Callable[[int], Process]:
+    return lambda index: info.make(ProcessId(index), config)
 
 
-def _check_able(info: ProtocolInfo, bound: Bound) -> None:
-    able = info.capabilities
-    if bound.multicast and not able.multicast:
+def _check_capabilities(info: ProtocolInfo, config: CheckConfig) -> None:
+    if config.multicast and not info.capabilities.multicast:
         raise ConfigError(f"{info.name} has no multicast")
-    if bound.abandons or bound.stops:
-        try:
-            info.make(ProcessId(0), Setting(processes=2)).abandon(ProcessId(1), 0.0)
-        except LocalError:
-            raise ConfigError(f"{info.name} cannot let go of a peer") from None
+    if config.removals or config.stops:
+        process = info.make(ProcessId(0), ProcessConfig(processes=2))
+        if process.recovery is None:
+            raise ConfigError(f"{info.name} cannot remove a peer")
     if info.name == "newtop":
-        raise ConfigError("newtop is live by its timers alone, which are not checked")
+        raise ConfigError("newtop needs timers for liveness, which are not checked")

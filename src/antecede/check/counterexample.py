@@ -1,62 +1,106 @@
-"""A counterexample as a story: numbered steps, a file to replay, a run to draw.
+"""A counterexample: the steps of a schedule, as a file to replay or a run to draw.
 
-The file holds the steps by what happens, with frames as their bytes, so that it can be
-replayed on the protocol as it is now (:func:`antecede.testing.replay`), in the cluster of
-:mod:`antecede.testing`, and judged by the oracle.
+The file holds the frames as bytes, so that the steps can be replayed on the current version
+of the protocol (:func:`antecede.testing.replay`) and verified by the oracle.
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from antecede.check.checker import Checked
-from antecede.check.removal import ABANDON, RENEW, STOP, WAIVE
-from antecede.check.state_space import ARRIVE, DUPLICATE, FIRE, LOSE, SEND, Action
-from antecede.check.transitions import Model, members
+from antecede.check.actions import (
+    ABANDON,
+    ARRIVE,
+    DROP,
+    DUPLICATE,
+    FIRE,
+    FORGO,
+    RESET,
+    SEND,
+    STOP,
+    Action,
+)
+from antecede.check.checker import CheckResult
+from antecede.check.inputs import processes_in
+from antecede.check.transitions import TransitionTable
 from antecede.core.codec import encode
 from antecede.errors import ConfigError
 
-__all__ = ["CHANGES", "Story", "load_story", "tell"]
+__all__ = ["REMOVAL_STEPS", "Counterexample"]
 
-WORDS = {
+STEP_NAMES = {
     SEND: "send",
     ARRIVE: "arrive",
-    LOSE: "lose",
+    DROP: "drop",
     DUPLICATE: "duplicate",
     FIRE: "fire",
     ABANDON: "abandon",
-    RENEW: "renew",
+    RESET: "reset",
     STOP: "stop",
-    WAIVE: "waive",
+    FORGO: "forgo",
 }
-
-
-CHANGES = {
-    "abandon": "process {who} lets go of process {peer}",
-    "renew": "process {who} learns that process {peer} begins anew",
-    "stop": "process {who} is said to have stopped",
-    "waive": "process {who} waives the permits of process {peer}",
+REMOVAL_STEPS = {
+    "abandon": "process {process} removes process {peer}",
+    "reset": "process {process} resets its channel from process {peer}",
+    "stop": "process {process} is declared stopped",
+    "forgo": "process {process} forgoes the permits of process {peer}",
 }
+PACKET_STEPS = {"arrive": "arrives", "drop": "is dropped", "duplicate": "is duplicated"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Story:
-    """A schedule, and the property that it breaks."""
+class Counterexample:
+    """A schedule, and the property that it violates."""
 
     protocol: str
     processes: int
     reliable: bool
     """Whether the processes run without the link layer."""
     property: str
+    """The violated property."""
     steps: tuple[dict[str, object], ...]
-    """What happens, in order; see :func:`tell`."""
+    """The steps in order; the key ``do`` names the action."""
     lease: bool = True
-    """What was given up does not come late."""
-    mistaken: bool = False
-    """Who is said to have stopped goes on."""
+    """Whether copies that were given up do not arrive."""
+    false_suspicion: bool = False
+    """Whether a process that is declared stopped keeps running."""
+
+    @classmethod
+    def from_result(cls, result: CheckResult) -> "Counterexample":
+        """Return the counterexample of a check that found a violation."""
+        assert result.violation is not None
+        config = result.config
+        return cls(
+            protocol=config.protocol,
+            processes=config.processes,
+            reliable=not (config.losses or config.duplicates),
+            property=result.violation.property,
+            lease=config.lease,
+            false_suspicion=config.false_suspicion,
+            steps=tuple(_step(result.table, each) for each in result.violation.schedule),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "Counterexample":
+        """Read a counterexample from a file; raise ConfigError if it is not one."""
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            return cls(
+                protocol=str(found["protocol"]),
+                processes=int(found["processes"]),
+                reliable=bool(found["reliable"]),
+                property=str(found["property"]),
+                steps=tuple([dict(step) for step in found["steps"]]),
+                lease=bool(found.get("lease", True)),
+                false_suspicion=bool(found.get("false_suspicion", False)),
+            )
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{path} is not a valid counterexample: {error!r}") from error
 
     def to_json(self) -> str:
-        """Write it down for :func:`load_story`."""
+        """Return the content of a file for :meth:`load`."""
         return json.dumps(
             {
                 "protocol": self.protocol,
@@ -64,41 +108,25 @@ class Story:
                 "reliable": self.reliable,
                 "property": self.property,
                 "lease": self.lease,
-                "mistaken": self.mistaken,
+                "false_suspicion": self.false_suspicion,
                 "steps": self.steps,
             },
             indent=2,
         )
 
     def lines(self) -> list[str]:
-        """Tell it in numbered lines."""
+        """Describe the steps in numbered lines."""
         return [f"{i:3}. {_line(step)}" for i, step in enumerate(self.steps, 1)]
 
 
-def tell(checked: Checked) -> Story:
-    """Make the story of a violation."""
-    assert checked.violation is not None
-    bound = checked.bound
-    schedule = checked.violation.schedule
-    return Story(
-        protocol=bound.protocol,
-        processes=bound.processes,
-        reliable=not (bound.losses or bound.duplicates),
-        property=checked.violation.property,
-        lease=bound.lease,
-        mistaken=bound.mistaken,
-        steps=tuple(_step(checked.model, action) for action in schedule),
-    )
-
-
-def _step(model: Model, action: Action) -> dict[str, object]:
-    step: dict[str, object] = {"do": WORDS[action.kind], "process": action.place}
+def _step(table: TransitionTable, action: Action) -> dict[str, object]:
+    step: dict[str, object] = {"do": STEP_NAMES[action.kind], "process": action.process}
     if action.kind == SEND:
-        step["targets"] = members(action.what)
-    elif action.kind in (ABANDON, RENEW, WAIVE):
-        step["peer"] = action.what
+        step["targets"] = processes_in(action.argument)
+    elif action.kind in (ABANDON, RESET, FORGO):
+        step["peer"] = action.argument
     elif action.kind not in (FIRE, STOP):
-        packet = model.packets[action.what]
+        packet = table.packets[action.argument]
         step["source"] = packet.source
         step["frame"] = encode([packet.frame]).hex()
         step["shown"] = str(packet.frame)
@@ -106,31 +134,11 @@ def _step(model: Model, action: Action) -> dict[str, object]:
 
 
 def _line(step: dict[str, object]) -> str:
-    who, what = step["process"], step["do"]
-    if what == "send":
-        return f"process {who} sends to {step['targets']}"
-    if what == "fire":
-        return f"a timer of process {who} fires"
-    if what in CHANGES:
-        return CHANGES[str(what)].format(who=who, peer=step.get("peer"))
-    deed = {"arrive": "arrives", "lose": "is lost", "duplicate": "is duplicated"}
-    return f"{step['shown']} from {step['source']} to {who} {deed[str(what)]}"
-
-
-def load_story(path: Path) -> Story:
-    """Read a story from its file, or raise ConfigError."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return Story(
-            protocol=str(found["protocol"]),
-            processes=int(found["processes"]),
-            reliable=bool(found["reliable"]),
-            property=str(found["property"]),
-            steps=tuple([dict(step) for step in found["steps"]]),
-            lease=bool(found.get("lease", True)),
-            mistaken=bool(found.get("mistaken", False)),
-        )
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(f"{path} holds no story of a check: {error!r}") from error
+    process, kind = step["process"], str(step["do"])
+    if kind == "send":
+        return f"process {process} sends to {step['targets']}"
+    if kind == "fire":
+        return f"a timer of process {process} fires"
+    if kind in REMOVAL_STEPS:
+        return REMOVAL_STEPS[kind].format(process=process, peer=step.get("peer"))
+    return f"{step['shown']} from {step['source']} to {process} {PACKET_STEPS[kind]}"

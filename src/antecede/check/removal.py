@@ -1,269 +1,274 @@
-"""Processes that let go of each other: a space with these actions on top (docs/removal.md).
+"""Removal of peers: the rules and actions that it adds to a state space (docs/removal.md).
 
 *Abandon.* At any moment, up to a budget, a process gives up its copies for a peer. By the
-lease the peer accepts nothing any more of what is in flight to it from there, so all that
-vanishes at the same moment. From then on the pair is *off*: the process sends and
-transmits nothing to the peer. What the peer transmits still arrives; that it is ignored is
-part of this, since what is in flight may stay there for ever.
+lease, the peer accepts none of the packets that are in flight to it from the process, so
+they are dropped in the same step. From then on the pair is *off*: the process sends and
+transmits nothing to the peer. The peer's packets still arrive; schedules in which they are
+ignored are included, because a packet may stay in flight for ever.
 
-*Renew.* At any moment later the pair is on again, with a raised epoch. The peer learns of
-it by the first frame that arrives. Nothing arrives in between, so it may as well learn of
-it at once.
+*Reset.* At any later moment the pair is on again, with a higher epoch. The peer learns of
+the reset from the first frame that arrives. No frame arrives before it, so the peer may as
+well learn of it at once.
 
-*Stop.* At any moment, up to a budget, a process stops for good. Who says so has waited for
-its leases to end, so what is in flight from it vanishes. Then every other process *waives*
-its permits and abandons the copies for it, in any order and at any moment.
+*Stop.* At any moment, up to a budget, a process stops for good. It is declared stopped only
+after its leases have ended, so its packets in flight are dropped. Then every other process
+*forgoes* its permits and abandons the copies for it, in any order and at any moment.
 
-A copy that vanishes, waits at the sender, or waits at the target is given up, and
-forgotten: should it be delivered, that is a violation. Frames are lost in this, so without
-timers nothing is said about liveness once anybody has let go; with timers (there are some
-if frames may be lost anyway) everything else must be delivered in the end. Timers fire when
-all pairs are on, and all have let go of who stopped.
+A copy that is dropped, queued at the sender or held at the target is given up and
+forgotten; its delivery would be a violation. Frames are lost in this way, so without timers
+liveness is not checked once a process has been removed. With timers (if frames may be lost
+anyway) all other messages must be delivered. Timers fire when all pairs are on and every
+process has removed those that stopped.
 
-Two ways to be careless show what the rules are for. Without the *lease*, what is in flight
-stays there. If processes are *mistaken*, they waive the permits of one that goes on.
+Two options show why the rules are needed. Without the *lease*, packets stay in flight. With
+*false suspicion*, processes forgo the permits of a process that has not stopped.
 """
 
-from array import array
 from typing import Final
 
-from antecede.check.state_space import Action, Space, Successor
+from antecede.check.actions import ABANDON, FORGO, RESET, STOP, Action
+from antecede.check.inputs import ABANDON_PEER, FORGO_PERMITS, RESET_CHANNEL, removal_input
+from antecede.check.row_layout import RowLayout
 from antecede.check.symmetry import Symmetry
-from antecede.check.transitions import (
-    ABANDON_PEER,
-    RENEW_PEER,
-    WAIVE_PEER,
-    Model,
-    change_input,
-)
-from antecede.core.process import NEVER
+from antecede.check.transitions import TransitionTable
 
-__all__ = ["ABANDON", "RENEW", "STOP", "WAIVE", "RemovalSpace"]
+__all__ = ["WORDS", "Move", "Removal", "RemovalLimits"]
 
-ABANDON: Final = 5
-RENEW: Final = 6
-STOP: Final = 7
-WAIVE: Final = 8
-
-# Where each word is among those that this space adds to a row.
+# The offset of each word after RowLayout.removal.
 BUDGETS: Final = 0
 OFF: Final = 1
 """A bit for every pair of processes that is off, the sender first."""
-WAIVED: Final = 2
-"""A bit for every process and another whose permits it has waived."""
+FORGONE: Final = 2
+"""A bit for every process and a peer whose permits it forgoes."""
 STOPPED: Final = 3
-"""A bit for every process that has stopped."""
+"""A bit for every process that is declared stopped."""
 GIVEN_UP: Final = 4
-"""Without the lease: the copies that were given up and may still come."""
+"""Without the lease: the copies that were given up and may still arrive."""
 WORDS: Final = 5
 
 
-class RemovalSpace(Space):
-    """A space in which processes let go of each other."""
+class RemovalLimits:
+    """The bounds on removals in a schedule."""
 
-    __slots__ = ("_first_budgets", "_lease", "_mistaken")
+    __slots__ = ("false_suspicion", "lease", "removals", "stops")
 
     def __init__(
-        self,
-        model: Model,
-        options: list[list[list[int]]],
-        *,
-        abandons: int,
-        stops: int,
-        lease: bool,
-        mistaken: bool,
-        losses: int,
-        duplicates: int,
-        symmetry: Symmetry | None,
+        self, *, removals: int, stops: int, lease: bool, false_suspicion: bool
     ) -> None:
-        """Set the bounds, as those of a :class:`Space`, and these.
+        """Set the bounds.
 
         Args:
-            model: The processes.
-            options: For each process and each of its messages, the possible target sets.
-            abandons: How often a process may let go of another in a run.
-            stops: How many processes may stop in a run.
-            lease: What was given up does not come late.
-            mistaken: Who is said to have stopped goes on.
-            losses: How many frames may be lost in a run.
-            duplicates: How many frames may arrive twice in a run.
-            symmetry: To take states for one that differ in names only.
+            removals: The maximum number of removals of a live peer.
+            stops: The maximum number of processes that stop.
+            lease: Copies that were given up do not arrive.
+            false_suspicion: A process that is declared stopped keeps running.
         """
-        self._lease = lease
-        self._mistaken = mistaken
-        self._first_budgets = abandons << 8 | stops
-        extra = [self._first_budgets] + [0] * (WORDS - 1)
-        super().__init__(
-            model,
-            options,
-            fifo=False,
-            losses=losses,
-            duplicates=duplicates,
-            symmetry=symmetry,
-            extra=extra,
-            faults=abandons + stops,
-        )
+        self.removals = removals
+        self.stops = stops
+        self.lease = lease
+        self.false_suspicion = false_suspicion
 
-    def successors(self, state: bytes, *, renamed: bool = True) -> list[Successor]:
-        """Return all states that one step leads to; ``renamed`` to the least like them."""
-        found = super().successors(state, renamed=renamed)
-        row = array("I", state).tolist()
-        for place in range(self._places):
-            if self._has_stopped(row, place):
+
+class Move:
+    """A row after an action of removal, and the input that the action gives a process."""
+
+    __slots__ = ("action", "input", "row")
+
+    input: int
+    """The input to the process of the action; 0 for STOP, which gives none."""
+
+    def __init__(self, row: list[int], action: Action, input: int) -> None:
+        self.row = row
+        self.action = action
+        self.input = input
+
+
+class Removal:
+    """The rules of removal for the rows of one layout."""
+
+    __slots__ = (
+        "_budgets",
+        "_false_suspicion",
+        "_layout",
+        "_lease",
+        "_processes",
+        "_table",
+        "_words",
+    )
+
+    def __init__(
+        self, limits: RemovalLimits, table: TransitionTable, layout: RowLayout
+    ) -> None:
+        self._lease = limits.lease
+        self._false_suspicion = limits.false_suspicion
+        self._budgets = limits.removals << 8 | limits.stops
+        self._table = table
+        self._layout = layout
+        self._processes = layout.processes
+        self._words = layout.removal
+
+    def first_words(self) -> list[int]:
+        """Return the words of the initial row."""
+        return [self._budgets] + [0] * (WORDS - 1)
+
+    # What a row permits.
+
+    def allowed(self, row: list[int], process: int, options: list[int]) -> list[int]:
+        """Return those of the target sets ``options`` to which a process may send."""
+        if self._has_stopped(row, process):
+            return []
+        off = row[self._words + OFF] >> (process * self._processes)
+        off &= (1 << self._processes) - 1
+        return [targets for targets in options if not targets & off] if off else options
+
+    def may_fire(self, row: list[int], process: int) -> bool:
+        """Return whether the timers of a process may fire."""
+        return not self._has_stopped(row, process) and self._is_settled(row)
+
+    def transmit(self, row: list[int], packets: list[int]) -> None:
+        """Put packets in flight, except those between a pair that is off."""
+        off = row[self._words + OFF]
+        for packet_id in packets:
+            packet = self._table.packets[packet_id]
+            if off >> self._pair(packet.source, packet.target) & 1:
                 continue
-            if row[self._extra + BUDGETS] & 0xFF and not self._said_stopped(row, place):
-                found.append(self._stop(row, place))
-            for peer in range(self._places):
-                if peer != place:
-                    self._let_go(row, place, peer, found)
-        return found
+            if not self._has_stopped(row, packet.target):
+                row.append(packet_id)
 
-    def is_delivered(self, state: bytes) -> bool:
-        """Tell whether everything was delivered that nobody has given up."""
-        row = array("I", state).tolist()
-        if not self._timers and row[self._extra + BUDGETS] != self._first_budgets:
+    def given_up(self, row: list[int]) -> int:
+        """Return the copies that need not be delivered, though they may still arrive."""
+        return row[self._words + GIVEN_UP]
+
+    def is_delivered(self, row: list[int], *, timers: bool) -> bool:
+        """Return whether all copies that were not given up are delivered."""
+        if not timers and row[self._words + BUDGETS] != self._budgets:
             return True
-        pending = row[self._pending] & ~row[self._extra + GIVEN_UP]
-        for place in range(self._places):
-            if self._has_stopped(row, place):
-                pending &= ~(self._to[place] | self._from[place])
+        layout = self._layout
+        pending = row[layout.pending] & ~row[self._words + GIVEN_UP]
+        for process in range(self._processes):
+            if self._has_stopped(row, process):
+                pending &= ~(layout.copies_to[process] | layout.copies_from[process])
         return pending == 0
 
     # The actions.
 
-    def _let_go(
-        self, row: list[int], place: int, peer: int, found: list[Successor]
-    ) -> None:
-        """Add what a process may do about a peer."""
-        off = row[self._extra + OFF] >> self._pair(place, peer) & 1
-        waived = row[self._extra + WAIVED] >> self._pair(place, peer) & 1
-        stopped = self._has_stopped(row, peer)
-        if not off and (stopped or row[self._extra + BUDGETS] >> 8):
-            found.append(self._abandon(row, place, peer))
-        if not waived and self._said_stopped(row, peer):
-            found.append(self._waive(row, place, peer))
-        if off and not stopped and self._lease:
-            found.append(self._renew(row, place, peer))
+    def moves(self, row: list[int]) -> list[Move]:
+        """Return all actions of removal that a row permits."""
+        found: list[Move] = []
+        for process in range(self._processes):
+            if self._has_stopped(row, process):
+                continue
+            if row[self._words + BUDGETS] & 0xFF and not self._is_declared(row, process):
+                found.append(self._stop(row, process))
+            for peer in range(self._processes):
+                if peer != process:
+                    self._add_moves(row, process, peer, found)
+        return found
 
-    def _abandon(self, row: list[int], place: int, peer: int) -> Successor:
+    def _add_moves(
+        self, row: list[int], process: int, peer: int, found: list[Move]
+    ) -> None:
+        """Append the actions of a process that concern a peer."""
+        off = row[self._words + OFF] >> self._pair(process, peer) & 1
+        forgone = row[self._words + FORGONE] >> self._pair(process, peer) & 1
+        stopped = self._has_stopped(row, peer)
+        if not off and (stopped or row[self._words + BUDGETS] >> 8):
+            found.append(self._abandon(row, process, peer))
+        if not forgone and self._is_declared(row, peer):
+            new = row.copy()
+            new[self._words + FORGONE] |= 1 << self._pair(process, peer)
+            code = removal_input(FORGO_PERMITS, peer)
+            found.append(Move(new, Action(FORGO, process, peer), code))
+        if off and not stopped and self._lease:
+            new = row.copy()
+            new[self._words + OFF] &= ~(1 << self._pair(process, peer))
+            code = removal_input(RESET_CHANNEL, process)
+            found.append(Move(new, Action(RESET, peer, process), code))
+
+    def _abandon(self, row: list[int], process: int, peer: int) -> Move:
         new = row.copy()
         if not self._has_stopped(row, peer):
-            new[self._extra + BUDGETS] -= 1 << 8
-        new[self._extra + OFF] |= 1 << self._pair(place, peer)
-        self._give_up(new, self._from[place] & self._to[peer])
+            new[self._words + BUDGETS] -= 1 << 8
+        new[self._words + OFF] |= 1 << self._pair(process, peer)
+        layout = self._layout
+        self._give_up(new, layout.copies_from[process] & layout.copies_to[peer])
         if self._lease:
-            self._vanish(new, 1 << self._pair(place, peer))
-        step = self._model.step(
-            self._model.locals[row[place]], change_input(ABANDON_PEER, peer)
-        )
-        broken = self._apply(new, place, step)
-        return Successor(self._pack(new, step), Action(ABANDON, place, peer), broken)
+            self._drop(new, 1 << self._pair(process, peer))
+        action = Action(ABANDON, process, peer)
+        return Move(new, action, removal_input(ABANDON_PEER, peer))
 
-    def _renew(self, row: list[int], place: int, peer: int) -> Successor:
+    def _stop(self, row: list[int], process: int) -> Move:
         new = row.copy()
-        new[self._extra + OFF] &= ~(1 << self._pair(place, peer))
-        step = self._model.step(
-            self._model.locals[row[peer]], change_input(RENEW_PEER, place)
-        )
-        broken = self._apply(new, peer, step)
-        return Successor(self._pack(new, step), Action(RENEW, peer, place), broken)
-
-    def _stop(self, row: list[int], place: int) -> Successor:
-        new = row.copy()
-        new[self._extra + BUDGETS] -= 1
-        new[self._extra + STOPPED] |= 1 << place
-        if not self._mistaken:
-            self._give_up(new, self._from[place])
+        new[self._words + BUDGETS] -= 1
+        new[self._words + STOPPED] |= 1 << process
+        if not self._false_suspicion:
+            self._give_up(new, self._layout.copies_from[process])
             pairs = 0
-            for peer in range(self._places):
-                pairs |= 1 << self._pair(peer, place)
+            for peer in range(self._processes):
+                pairs |= 1 << self._pair(peer, process)
                 if self._lease:
-                    pairs |= 1 << self._pair(place, peer)
-            self._vanish(new, pairs)
-        return Successor(self._pack(new, None), Action(STOP, place, 0), "")
-
-    def _waive(self, row: list[int], place: int, peer: int) -> Successor:
-        new = row.copy()
-        new[self._extra + WAIVED] |= 1 << self._pair(place, peer)
-        step = self._model.step(
-            self._model.locals[row[place]], change_input(WAIVE_PEER, peer)
-        )
-        broken = self._apply(new, place, step)
-        return Successor(self._pack(new, step), Action(WAIVE, place, peer), broken)
+                    pairs |= 1 << self._pair(process, peer)
+            self._drop(new, pairs)
+        return Move(new, Action(STOP, process, 0), 0)
 
     def _give_up(self, row: list[int], copies: int) -> None:
-        """Wait for these copies no longer; by the lease, none of them can come."""
         if self._lease:
-            self._forget(row, copies)
+            self._layout.forget(row, copies)
         else:
-            row[self._extra + GIVEN_UP] |= copies & row[self._pending]
+            row[self._words + GIVEN_UP] |= copies & row[self._layout.pending]
 
-    def _vanish(self, row: list[int], pairs: int) -> None:
-        """Remove what is in flight between these pairs."""
-        flying = row[self._flying :]
-        del row[self._flying :]
-        row += [number for number in flying if not pairs >> self._channel(number) & 1]
+    def _drop(self, row: list[int], pairs: int) -> None:
+        """Drop the packets in flight between these pairs."""
+        start = self._layout.in_flight
+        in_flight = row[start:]
+        del row[start:]
+        for packet_id in in_flight:
+            packet = self._table.packets[packet_id]
+            if not pairs >> self._pair(packet.source, packet.target) & 1:
+                row.append(packet_id)
 
-    # What is not possible any more.
-
-    def _possible(self, row: list[int], place: int) -> list[int]:
-        possible = super()._possible(row, place)
-        if self._has_stopped(row, place):
-            return []
-        off = row[self._extra + OFF] >> (place * self._places)
-        off &= (1 << self._places) - 1
-        return [targets for targets in possible if not targets & off] if off else possible
-
-    def _due(self, row: list[int], place: int) -> float:
-        if self._has_stopped(row, place) or not self._has_let_go(row):
-            return NEVER
-        return super()._due(row, place)
-
-    def _post(self, row: list[int], packets: list[int]) -> None:
-        off = row[self._extra + OFF]
-        for number in packets:
-            packet = self._model.packets[number]
-            if off >> self._channel(number) & 1 or self._has_stopped(row, packet.target):
-                continue
-            row.append(number)
-
-    def _given_up(self, row: list[int]) -> int:
-        return row[self._extra + GIVEN_UP]
-
-    def _has_let_go(self, row: list[int]) -> bool:
-        """Tell whether all pairs are on, save those with a process that has stopped."""
-        for place in range(self._places):
-            for peer in range(self._places):
-                if place == peer or self._has_stopped(row, place):
+    def _is_settled(self, row: list[int]) -> bool:
+        """Return whether all pairs are on, and all have removed those that stopped."""
+        for process in range(self._processes):
+            for peer in range(self._processes):
+                if process == peer or self._has_stopped(row, process):
                     continue
-                off = row[self._extra + OFF] >> self._pair(place, peer) & 1
-                waived = row[self._extra + WAIVED] >> self._pair(place, peer) & 1
+                off = row[self._words + OFF] >> self._pair(process, peer) & 1
+                forgone = row[self._words + FORGONE] >> self._pair(process, peer) & 1
                 stopped = self._has_stopped(row, peer)
-                if (not off or not waived) if stopped else off:
+                if (not off or not forgone) if stopped else off:
                     return False
         return True
 
-    def _said_stopped(self, row: list[int], place: int) -> bool:
-        return row[self._extra + STOPPED] >> place & 1 == 1
+    def _is_declared(self, row: list[int], process: int) -> bool:
+        """Return whether a process is declared stopped, rightly or not."""
+        return row[self._words + STOPPED] >> process & 1 == 1
 
-    def _has_stopped(self, row: list[int], place: int) -> bool:
-        return not self._mistaken and self._said_stopped(row, place)
+    def _has_stopped(self, row: list[int], process: int) -> bool:
+        return not self._false_suspicion and self._is_declared(row, process)
 
-    def _pair(self, place: int, peer: int) -> int:
-        return place * self._places + peer
+    def _pair(self, process: int, peer: int) -> int:
+        return process * self._processes + peer
 
-    def _rename_extra(self, which: int, row: list[int], new: list[int]) -> None:
-        assert self._symmetry is not None
-        extra = self._extra
-        new[extra + STOPPED] = self._symmetry.targets(which, row[extra + STOPPED])
-        new[extra + GIVEN_UP] = self._rename_copies(which, row[extra + GIVEN_UP])
-        for word in (OFF, WAIVED):
-            renamed = 0
-            pairs = row[extra + word]
+    def permute(
+        self,
+        symmetry: Symmetry,
+        which: int,
+        row: list[int],
+        new: list[int],
+        given_up: int,
+    ) -> None:
+        """Write the permuted words of ``row`` to ``new``; ``given_up`` is permuted."""
+        words = self._words
+        new[words + GIVEN_UP] = given_up
+        new[words + STOPPED] = symmetry.process_set(which, row[words + STOPPED])
+        permutation = symmetry.permutations[which]
+        for word in (OFF, FORGONE):
+            permuted = 0
+            pairs = row[words + word]
             while pairs:
                 pair = pairs.bit_length() - 1
                 pairs ^= 1 << pair
-                place, peer = divmod(pair, self._places)
-                renaming = self._symmetry.renamings[which]
-                renamed |= 1 << self._pair(renaming[place], renaming[peer])
-            new[extra + word] = renamed
+                process, peer = divmod(pair, self._processes)
+                permuted |= 1 << self._pair(permutation[process], permutation[peer])
+            new[words + word] = permuted

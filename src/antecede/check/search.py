@@ -1,66 +1,66 @@
-"""The search: every state of a space, level by level, so that a counterexample is short.
+"""The search: breadth first, level by level, so that counterexamples are shortest.
 
-Levels are handed out as lists of packed states (:func:`expand`), which is all that another
-engine needs to distribute the work.
+:func:`expand` works on a list of packed states; that is all a distributed search needs.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from antecede.check.state_space import Action, Space
+from antecede.check.actions import Action
+from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import NOT_SYMMETRIC
 from antecede.errors import ConfigError
 
-__all__ = ["Level", "Result", "Violation", "expand", "find_violation", "search"]
+__all__ = ["Level", "SearchResult", "Violation", "expand", "find_violation", "search"]
 
 STATES_PER_REPORT = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Violation:
-    """A property that a schedule breaks."""
+    """A property that a schedule violates."""
 
     property: str
-    """causal, fifo, once, genuine or live."""
+    """causal, fifo, no-duplication, no-creation or liveness."""
     depth: int
-    """How many actions the schedule has."""
+    """The number of actions of the schedule."""
     schedule: tuple[Action, ...]
-    """The actions, from the beginning."""
+    """The actions, from the initial state."""
 
 
 @dataclass(kw_only=True)
-class Result:
-    """What a search has found so far."""
+class SearchResult:
+    """The counts and the violation that a search has found so far."""
 
     states: int = 0
-    """How many different states there are."""
+    """The number of different states."""
     transitions: int = 0
-    """How many steps between them were looked at."""
+    """The number of steps between them."""
     ends: int = 0
-    """How many states nothing follows."""
+    """The number of states without a successor."""
     depth: int = 0
-    """How many actions it takes to reach the farthest state, the shortest way."""
+    """The number of actions on a shortest path to the farthest state."""
     exhausted: bool = True
-    """There is nothing left to look at, within the bounds."""
+    """Whether every state within the bounds was searched."""
     violation: Violation | None = None
 
 
 @dataclass(kw_only=True)
 class Level:
-    """What one level leads to."""
+    """The successors of one level of the search."""
 
     found: dict[bytes, bytes] = field(default_factory=dict)
-    """The states of the next one, each with one that leads to it, in the order found, which
-    unlike that of a set is always the same; some may have been seen before."""
+    """The states of the next level, each with a predecessor, in the order found, which
+    unlike that of a set is deterministic; some may have been visited before."""
     transitions: int = 0
     ends: int = 0
-    broken: tuple[str, bytes] | None = None
-    """The first violation: the property, and the state that is stuck or before the step
-    that breaks it."""
+    violation: tuple[str, bytes] | None = None
+    """The first violation: the property, and the state that is stuck or whose step violates
+    the property."""
 
 
-def expand(space: Space, states: list[bytes]) -> Level:
-    """Make every possible step from every one of these states."""
+def expand(space: StateSpace, states: list[bytes]) -> Level:
+    """Compute every successor of every state."""
     level = Level()
     found = level.found
     for state in states:
@@ -68,23 +68,28 @@ def expand(space: Space, states: list[bytes]) -> Level:
         level.transitions += len(successors)
         if not successors and space.is_over(state):
             level.ends += 1
-            if not space.is_delivered(state) and level.broken is None:
-                level.broken = ("live", state)
+            if not space.is_delivered(state) and level.violation is None:
+                level.violation = ("liveness", state)
         for successor in successors:
-            if successor.broken:
-                if level.broken is None:
-                    level.broken = (successor.broken, state)
+            if successor.violated:
+                if level.violation is None:
+                    level.violation = (successor.violated, state)
             else:
                 found[successor.state] = state
     return level
 
 
-def search(space: Space, result: Result, watch: Callable[[Result], bool]) -> None:
-    """Look at every state of a space, and put what is found in ``result``.
+def search(
+    space: StateSpace,
+    result: SearchResult,
+    should_continue: Callable[[SearchResult], bool],
+) -> None:
+    """Search all states of a space, and add to ``result``.
 
-    ``watch`` is called now and then; it tells whether to go on.
+    ``should_continue`` is called every STATES_PER_REPORT states; the search ends, not
+    exhausted, if it returns False.
     """
-    seen = {space.first}
+    visited = {space.first}
     level = [space.first]
     depth = 0
     result.states += 1
@@ -95,69 +100,69 @@ def search(space: Space, result: Result, watch: Callable[[Result], bool]) -> Non
             step = expand(space, level[start : start + STATES_PER_REPORT])
             result.transitions += step.transitions
             result.ends += step.ends
-            if step.broken is not None:
-                what, goal = step.broken
-                way = _find_way(space, goal, depth)
-                result.violation = find_violation(space, what, way)
+            if step.violation is not None:
+                violated, state = step.violation
+                path = _find_path(space, state, depth)
+                result.violation = find_violation(space, violated, path)
                 return
-            fresh = [state for state in step.found if state not in seen]
-            seen.update(fresh)
-            following += fresh
-            result.states += len(fresh)
-            if not watch(result):
+            new = [state for state in step.found if state not in visited]
+            visited.update(new)
+            following += new
+            result.states += len(new)
+            if not should_continue(result):
                 result.exhausted = False
                 return
         level = following
         depth += 1
 
 
-def find_violation(space: Space, what: str, way: list[bytes]) -> Violation:
-    """Find the actions that break a property, without renaming anything.
+def find_violation(space: StateSpace, violated: str, path: list[bytes]) -> Violation:
+    """Find the actions that violate a property, without permuting any state.
 
     Args:
-        space: The states.
-        what: The property; ``live`` is broken by the last state of the way, any other by
-            a step from there.
-        way: From the first state on, each as it was found.
+        space: The state space.
+        violated: The property. Liveness is violated by the last state of the path, any
+            other property by a step from there.
+        path: The states from the initial one, in canonical form.
     """
     schedule: list[Action] = []
-    state = way[0]
-    for wanted in way[1:]:
-        for successor in space.successors(state, renamed=False):
-            if not successor.broken and space.least(successor.state) == wanted:
+    state = path[0]
+    for wanted in path[1:]:
+        for successor in space.successors(state, canonical=False):
+            if not successor.violated and space.canonical(successor.state) == wanted:
                 schedule.append(successor.action)
                 state = successor.state
                 break
         else:
             raise ConfigError(NOT_SYMMETRIC)
-    if what != "live":
-        for successor in space.successors(state, renamed=False):
-            if successor.broken == what:
+    if violated != "liveness":
+        for successor in space.successors(state, canonical=False):
+            if successor.violated == violated:
                 schedule.append(successor.action)
                 break
         else:
             raise ConfigError(NOT_SYMMETRIC)
-    return Violation(property=what, depth=len(schedule), schedule=tuple(schedule))
+    return Violation(property=violated, depth=len(schedule), schedule=tuple(schedule))
 
 
-def _find_way(space: Space, goal: bytes, depth: int) -> list[bytes]:
-    """Search again, now with a note of how each state was reached."""
-    reached: dict[bytes, bytes] = {space.first: b""}
+def _find_path(space: StateSpace, goal: bytes, depth: int) -> list[bytes]:
+    """Search again, recording predecessors, and return the path to ``goal``."""
+    predecessors: dict[bytes, bytes] = {space.first: b""}
     level = [space.first]
     for _ in range(depth):
         following: list[bytes] = []
         for state in level:
             for successor in space.successors(state):
-                if not successor.broken and successor.state not in reached:
-                    reached[successor.state] = state
+                if not successor.violated and successor.state not in predecessors:
+                    predecessors[successor.state] = state
                     following.append(successor.state)
-        if goal in reached:
+        if goal in predecessors:
             break
         level = following
-    way: list[bytes] = []
+    path: list[bytes] = []
     state = goal
     while state:
-        way.append(state)
-        state = reached[state]
-    way.reverse()
-    return way
+        path.append(state)
+        state = predecessors[state]
+    path.reverse()
+    return path

@@ -1,438 +1,305 @@
-"""Global states, packed small, and the steps between them.
+"""The state space: global states, packed into bytes, and the steps between them.
 
-A global state is a row of numbers: the local state of every process, what is in flight,
-the budget of faults, and what the safety properties need to remember.
+A global state is a row of numbers (:mod:`antecede.check.row_layout`): the local state of
+every process, the packets in flight, the budgets of faults, and the sets of copies that the
+safety properties need.
 
-*Safety.* Every copy of a message has a bit. A copy is pending from its send to its
-delivery. Each process has the set of pending copies in its past, each message that of its
-sender when it was sent. A delivery breaks causal order exactly if a copy to the same
-process is pending in the message's past; delivering what is not pending is a repetition,
-or from nowhere. Copies that have been delivered are forgotten, so that states which differ
-only in what is over are one state.
+*Safety.* A copy of a message is pending from its send to its delivery. Each process has the
+set of pending copies in its causal past, and each message the set of its sender at the
+send. A delivery violates causal order exactly if a copy for the same process is pending in
+the message's past. The delivery of a copy that is not pending is a duplicate, or was never
+sent. Delivered copies are forgotten, so that states that differ only in finished messages
+are one state.
 
-*Timers* fire when nothing is in flight. A process whose clock has passed the moment at
-which another's timer is due lets that one go first; else a process could ask for ever while
-the one that could help does not get its turn. Who has waited beyond patience is stuck.
+*Timers* fire when no packet is in flight. A process whose clock has passed the time at
+which another's timer is due lets that timer fire first; else a process could repeat
+requests for ever while the process that could answer never runs. A process that waits
+beyond PATIENCE_S is stuck.
 
-*Reduction.* Processes run the same code, so states that differ only in the names of
-processes are one (:mod:`antecede.check.symmetry`). Steps at different processes commute,
-so what differs only in their order ends in the same state anyway, and is expanded once.
+*Reduction.* States that are equal up to a permutation of the processes are one state
+(:mod:`antecede.check.canonical`). Steps at different processes commute, so their orders
+lead to the same state, which is expanded once.
 """
 
 from array import array
-from collections.abc import Sequence
 from typing import Final
 
+from antecede.check.actions import (
+    ARRIVE,
+    DROP,
+    DUPLICATE,
+    FIRE,
+    SEND,
+    STOP,
+    Action,
+    Successor,
+)
+from antecede.check.canonical import Canonicalizer
+from antecede.check.inputs import TIMER, send_input
+from antecede.check.removal import WORDS, Removal, RemovalLimits
+from antecede.check.row_layout import RowLayout
 from antecede.check.symmetry import Symmetry
-from antecede.check.transitions import TIMER, Model, Step, send_input
+from antecede.check.transitions import Step, TransitionTable
 from antecede.core.process import NEVER
-from antecede.errors import ConfigError
 
-__all__ = ["ARRIVE", "DUPLICATE", "FIRE", "LOSE", "SEND", "Action", "Space", "Successor"]
-
-SEND: Final = 0
-ARRIVE: Final = 1
-LOSE: Final = 2
-DUPLICATE: Final = 3
-FIRE: Final = 4
-
-WORD_BITS: Final = 32
+__all__ = ["StateSpace"]
 
 PATIENCE_S: Final = 256.0
-"""Far longer than it takes to get over a fault; there is so much for every fault."""
+"""The time allowed for every fault of a schedule; far more than recovery takes."""
 
 
-class Action:
-    """What leads from a global state to the next."""
-
-    __slots__ = ("kind", "place", "what")
-
-    kind: int
-    """SEND, ARRIVE, LOSE, DUPLICATE or FIRE, or one of a subclass."""
-    place: int
-    """The process that it happens to."""
-    what: int
-    """Of a send the bit set of the targets, of a packet its number, else a process."""
-
-    def __init__(self, kind: int, place: int, what: int) -> None:
-        """Make the record."""
-        self.kind = kind
-        self.place = place
-        self.what = what
-
-
-class Successor:
-    """A state, the action that leads to it, and what that action breaks."""
-
-    __slots__ = ("action", "broken", "state")
-
-    broken: str
-    """The property that the action breaks; empty if none."""
-
-    def __init__(self, state: bytes, action: Action, broken: str) -> None:
-        """Make the record."""
-        self.state = state
-        self.action = action
-        self.broken = broken
-
-
-class Space:
-    """The global states of a model, for one program or for all of them at once."""
+class StateSpace:
+    """The global states of a transition table, for one program or for all of them."""
 
     __slots__ = (
-        "_bits",
         "_budgets",
-        "_copies",
-        "_extra",
+        "_canonicalizing",
         "_fifo",
-        "_flying",
-        "_from",
+        "_in_flight",
+        "_layout",
         "_messages",
-        "_model",
         "_options",
-        "_patience",
+        "_patience_s",
         "_pending",
-        "_places",
-        "_renamed_copies",
-        "_renaming",
+        "_processes",
+        "_removal",
         "_sends",
-        "_symmetry",
+        "_symmetric",
+        "_table",
         "_timers",
-        "_to",
+        "canonicalizer",
         "first",
     )
 
     first: bytes
-    """The state in which everything begins."""
+    """The initial state."""
+    canonicalizer: Canonicalizer
 
     def __init__(
         self,
-        model: Model,
+        table: TransitionTable,
         options: list[list[list[int]]],
         *,
         fifo: bool,
         losses: int,
         duplicates: int,
         symmetry: Symmetry | None,
-        extra: Sequence[int] = (),
-        faults: int = 0,
+        removal: RemovalLimits | None = None,
     ) -> None:
         """Set the bounds.
 
         Args:
-            model: The processes.
+            table: The steps of the processes.
             options: For each process and each of its messages, the possible target sets.
-            fifo: Frames of a pair arrive in the order transmitted.
-            losses: How many frames may be lost in a run.
-            duplicates: How many frames may arrive twice in a run.
-            symmetry: To take states for one that differ in names only; the options must
-                be the same for all processes then.
-            extra: What a subclass remembers beside, as it is at the start.
-            faults: How many faults of its own a subclass adds.
+            fifo: Frames of a pair arrive in the order in which they were transmitted.
+            losses: The maximum number of frames lost in a schedule.
+            duplicates: The maximum number of frames that arrive twice in a schedule.
+            symmetry: Merge states that are equal up to a permutation of the processes; the
+                options must be the same for all processes.
+            removal: Bounds on removals, which need a network without ``fifo``.
         """
-        self._model = model
+        self._table = table
         self._options = options
         self._fifo = fifo
-        self._symmetry = symmetry
-        self._renaming = symmetry is not None
-        self._renamed_copies: list[dict[int, int]] = []
-        if symmetry is not None:
-            self._renamed_copies = [{} for _ in symmetry.renamings]
+        self._symmetric = symmetry is not None
+        self._canonicalizing = self._symmetric
         self._timers = losses > 0 or duplicates > 0
-        self._patience = PATIENCE_S * (losses + duplicates + faults)
-        self._places = len(options)
-        self._sends = len(options[0])
-        self._bits: dict[int, int] = {}
-        for place in range(self._places):
-            for which in range(self._sends):
-                for target in range(self._places):
-                    if any(bits >> target & 1 for bits in options[place][which]):
-                        key = self._copy(place, which, target)
-                        self._bits[key] = 1 << len(self._bits)
-        if len(self._bits) > WORD_BITS:
-            raise ConfigError(f"{len(self._bits)} copies of messages are too many to check")
-        self._to = [0] * self._places
-        self._from = [0] * self._places
-        self._copies = [0] * (self._places * self._sends)
-        for key, bit in self._bits.items():
-            message = key // self._places
-            self._copies[message] |= bit
-            self._to[key % self._places] |= bit
-            self._from[message // self._sends] |= bit
-        # Where in a row of numbers each part begins; locals and pasts come first.
-        self._pending = 2 * self._places
-        self._messages = self._pending + 1
-        self._budgets = self._messages + self._places * self._sends
-        self._extra = self._budgets + 1
-        self._flying = self._extra + len(extra)
-        row = [local.id for local in model.start] + [0] * self._places + [0]
-        row += [0] * (self._places * self._sends) + [losses << 8 | duplicates, *extra]
-        self.first = self.least(array("I", row).tobytes())
+        faults = losses + duplicates
+        layout = RowLayout(options, 0 if removal is None else WORDS)
+        self._layout = layout
+        self._removal: Removal | None = None
+        row = [local.id for local in table.start] + [0] * layout.processes + [0]
+        row += [0] * (layout.processes * layout.sends) + [losses << 8 | duplicates]
+        if removal is not None:
+            self._removal = Removal(removal, table, layout)
+            row += self._removal.first_words()
+            faults += removal.removals + removal.stops
+        self._patience_s = PATIENCE_S * faults
+        self._processes = layout.processes
+        self._sends = layout.sends
+        self._pending = layout.pending
+        self._messages = layout.messages
+        self._budgets = layout.budgets
+        self._in_flight = layout.in_flight
+        self.canonicalizer = Canonicalizer(
+            table, layout, symmetry, self._removal, fifo=fifo
+        )
+        self.first = self.canonical(array("I", row).tobytes())
 
-    def successors(self, state: bytes, *, renamed: bool = True) -> list[Successor]:
-        """Return all states that one step leads to; ``renamed`` to the least like them."""
-        self._renaming = renamed and self._symmetry is not None
+    def canonical(self, state: bytes) -> bytes:
+        """Return the least of the states that are equal up to a permutation."""
+        if not self._symmetric:
+            return state
+        row = self.canonicalizer.least(array("I", state).tolist())
+        return array("I", row).tobytes()
+
+    def successors(self, state: bytes, *, canonical: bool = True) -> list[Successor]:
+        """Return all states that one action leads to, by default in canonical form."""
+        self._canonicalizing = canonical and self._symmetric
         row = array("I", state).tolist()
         found: list[Successor] = []
-        for place in range(self._places):
-            for targets in self._possible(row, place):
-                which = self._model.locals[row[place]].sends
-                step = self._send(row, place, which, targets)
-                found.append(step)
-        begin = self._flying
-        previous = -1
-        channel = -1
-        for index in range(begin, len(row)):
-            entry = row[index]
-            if self._fifo:
-                packet = self._model.packets[entry]
-                own = packet.source * self._places + packet.target
-                if own == channel:
-                    continue  # Something is before it.
-                channel = own
-            elif entry == previous:
-                continue  # The same packet twice.
-            previous = entry
-            self._take(row, index, found)
-        if self._timers and len(row) == begin:
-            due = self._earliest(row)
-            for place in range(self._places):
-                local = self._model.locals[row[place]]
-                waits = self._due(row, place) < NEVER
-                if due <= self._patience and waits and local.moment <= due:
-                    step = self._fire(row, place)
-                    found.append(step)
+        for process in range(self._processes):
+            for targets in self._target_sets(row, process):
+                which = self._table.locals[row[process]].sends
+                found.append(self._send(row, process, which, targets))
+        self._add_packet_steps(row, found)
+        if self._timers and len(row) == self._in_flight:
+            due = self._earliest_timer(row)
+            for process in range(self._processes):
+                local = self._table.locals[row[process]]
+                has_timer = self._due(row, process) < NEVER
+                if due <= self._patience_s and has_timer and local.clock <= due:
+                    found.append(self._fire(row, process))
+        if self._removal is not None:
+            self._add_removals(self._removal, row, found)
         return found
 
-    def _earliest(self, row: list[int]) -> float:
-        """Return when the first timer of all is due."""
-        due = NEVER
-        for place in range(self._places):
-            due = min(due, self._due(row, place))
-        return due
-
-    # What a subclass may restrict.
-
-    def _possible(self, row: list[int], place: int) -> list[int]:
-        """Return the target sets to which a process may send now."""
-        which = self._model.locals[row[place]].sends
-        return self._options[place][which] if which < self._sends else []
-
-    def _due(self, row: list[int], place: int) -> float:
-        """Return when the next timer of a process is due."""
-        return self._model.locals[row[place]].due
-
-    def _post(self, row: list[int], packets: list[int]) -> None:
-        """Put what is transmitted in flight."""
-        row += packets
-
-    def _given_up(self, row: list[int]) -> int:
-        """Return the copies that nobody has to wait for, though they may still come."""
-        return 0
-
-    def _rename_extra(self, which: int, row: list[int], new: list[int]) -> None:
-        """Rename what a subclass remembers."""
-
     def is_over(self, state: bytes) -> bool:
-        """Tell whether everything was sent and nothing is in flight or awaited."""
+        """Return whether all is sent, nothing is in flight, and no timer will fire."""
         row = array("I", state).tolist()
-        if len(row) > self._flying:
+        if len(row) > self._in_flight:
             return False
-        for place in range(self._places):
-            if self._possible(row, place):
+        for process in range(self._processes):
+            if self._target_sets(row, process):
                 return False
-        due = self._earliest(row)
-        return not self._timers or due == NEVER or due > self._patience
+        due = self._earliest_timer(row)
+        return not self._timers or due == NEVER or due > self._patience_s
 
     def is_delivered(self, state: bytes) -> bool:
-        """Tell whether everything that was sent has been delivered."""
-        return bool(array("I", state)[self._pending] == 0)
+        """Return whether every copy that was sent, and not given up, is delivered."""
+        row = array("I", state).tolist()
+        if self._removal is not None:
+            return self._removal.is_delivered(row, timers=self._timers)
+        return row[self._pending] == 0
 
-    # Steps.
+    def _target_sets(self, row: list[int], process: int) -> list[int]:
+        """Return the target sets to which a process may send its next message."""
+        which = self._table.locals[row[process]].sends
+        options = self._options[process][which] if which < self._sends else []
+        if self._removal is not None:
+            return self._removal.allowed(row, process, options)
+        return options
 
-    def _send(self, row: list[int], place: int, which: int, targets: int) -> Successor:
+    def _due(self, row: list[int], process: int) -> float:
+        """Return when the next timer of a process is due."""
+        if self._removal is not None and not self._removal.may_fire(row, process):
+            return NEVER
+        return self._table.locals[row[process]].due
+
+    def _earliest_timer(self, row: list[int]) -> float:
+        due = NEVER
+        for process in range(self._processes):
+            due = min(due, self._due(row, process))
+        return due
+
+    # The actions.
+
+    def _send(self, row: list[int], process: int, which: int, targets: int) -> Successor:
         new = row.copy()
-        message = place * self._sends + which
+        layout = self._layout
         copies = 0
-        for target in range(self._places):
+        for target in range(self._processes):
             if targets >> target & 1:
-                copies |= self._bits[self._copy(place, which, target)]
-        new[self._messages + message] = new[self._places + place]
+                copies |= layout.bits[layout.copy(process, which, target)]
+        message = process * self._sends + which
+        new[self._messages + message] = new[self._processes + process]
         new[self._pending] |= copies
-        new[self._places + place] |= copies
-        step = self._model.step(self._model.locals[row[place]], send_input(targets))
-        broken = self._apply(new, place, step)
-        return Successor(self._pack(new, step), Action(SEND, place, targets), broken)
+        new[self._processes + process] |= copies
+        action = Action(SEND, process, targets)
+        return self._successor(row, new, action, send_input(targets))
 
-    def _take(self, row: list[int], index: int, found: list[Successor]) -> None:
-        """Let a packet arrive, or be lost, or be duplicated."""
-        number = row[index]
-        place = self._model.packets[number].target
+    def _add_packet_steps(self, row: list[int], found: list[Successor]) -> None:
+        """Append the steps of each packet that may arrive next."""
+        previous = -1
+        channel = -1
+        for index in range(self._in_flight, len(row)):
+            packet_id = row[index]
+            if self._fifo:
+                packet = self._table.packets[packet_id]
+                own = packet.source * self._processes + packet.target
+                if own == channel:
+                    continue  # Another packet of the channel is before it.
+                channel = own
+            elif packet_id == previous:
+                continue  # A second instance of the same packet.
+            previous = packet_id
+            self._handle_packet(row, index, found)
+
+    def _handle_packet(self, row: list[int], index: int, found: list[Successor]) -> None:
+        """Append the steps in which a packet arrives, is dropped, or is duplicated."""
+        packet_id = row[index]
+        process = self._table.packets[packet_id].target
         new = row.copy()
         del new[index]
-        step = self._model.step(self._model.locals[row[place]], number)
-        broken = self._apply(new, place, step)
-        arrive = Action(ARRIVE, place, number)
-        found.append(Successor(self._pack(new, step), arrive, broken))
+        found.append(
+            self._successor(row, new, Action(ARRIVE, process, packet_id), packet_id)
+        )
         budgets = row[self._budgets]
         if budgets >> 8:
             new = row.copy()
             del new[index]
             new[self._budgets] -= 1 << 8
-            state = self._pack(new, None)
-            found.append(Successor(state, Action(LOSE, place, number), ""))
+            found.append(Successor(self._pack(new), Action(DROP, process, packet_id), ""))
         if budgets & 0xFF:
             new = row.copy()
-            new.insert(index, row[index])
+            new.insert(index, packet_id)
             new[self._budgets] -= 1
-            state = self._pack(new, None)
-            found.append(Successor(state, Action(DUPLICATE, place, number), ""))
+            found.append(
+                Successor(self._pack(new), Action(DUPLICATE, process, packet_id), "")
+            )
 
-    def _fire(self, row: list[int], place: int) -> Successor:
-        new = row.copy()
-        step = self._model.step(self._model.locals[row[place]], TIMER)
-        broken = self._apply(new, place, step)
-        state = self._pack(new, step)
-        return Successor(state, Action(FIRE, place, 0), broken)
+    def _fire(self, row: list[int], process: int) -> Successor:
+        return self._successor(row, row.copy(), Action(FIRE, process, 0), TIMER)
 
-    def _apply(self, row: list[int], place: int, step: Step) -> str:
-        """Carry out a local step, and name the property that a delivery breaks, if any."""
-        row[place] = step.local.id
-        broken = ""
+    def _add_removals(
+        self, removal: Removal, row: list[int], found: list[Successor]
+    ) -> None:
+        for move in removal.moves(row):
+            if move.action.kind == STOP:
+                found.append(Successor(self._pack(move.row), move.action, ""))
+            else:
+                found.append(self._successor(row, move.row, move.action, move.input))
+
+    def _successor(
+        self, row: list[int], new: list[int], action: Action, input: int
+    ) -> Successor:
+        """Carry out the local step of an action on ``new``, a changed copy of ``row``."""
+        process = action.process
+        step = self._table.step(self._table.locals[row[process]], input)
+        violated = self._apply(new, process, step)
+        if self._removal is None:
+            new += step.packets
+        else:
+            self._removal.transmit(new, step.packets)
+        return Successor(self._pack(new), action, violated)
+
+    def _apply(self, row: list[int], process: int, step: Step) -> str:
+        """Carry out a local step; return the property that a delivery violates, if any."""
+        row[process] = step.local.id
+        layout = self._layout
+        violated = ""
         for source, number in step.deliveries:
             bit = 0
             if number <= self._sends:
-                bit = self._bits.get(self._copy(source, number - 1, place), 0)
+                bit = layout.bits.get(layout.copy(source, number - 1, process), 0)
             if not bit & row[self._pending]:
-                sends = self._model.locals[row[source]].sends
-                return "once" if bit and number <= sends else "genuine"
+                sends = self._table.locals[row[source]].sends
+                return "no-duplication" if bit and number <= sends else "no-creation"
             message = source * self._sends + number - 1
             before = row[self._messages + message]
-            given_up = self._given_up(row)
-            early = before & self._to[place] & ~given_up
-            if bit & given_up & row[self._places + place]:
-                broken = "causal"  # What follows it was delivered already.
+            given_up = 0 if self._removal is None else self._removal.given_up(row)
+            early = before & layout.copies_to[process] & ~given_up
+            if bit & given_up & row[self._processes + process]:
+                violated = "causal"  # A message that depends on it was delivered before.
             if early:
-                broken = "fifo" if early & self._from[source] else "causal"
-            # From now on its past, and its copies to others, are in the target's past.
-            row[self._places + place] |= before | self._copies[message]
-            self._forget(row, bit)
-        return broken
+                violated = "fifo" if early & layout.copies_from[source] else "causal"
+            # Its past, and its copies for others, are now in the past of the process.
+            row[self._processes + process] |= before | layout.copies_of[message]
+            layout.forget(row, bit)
+        return violated
 
-    def _forget(self, row: list[int], bit: int) -> None:
-        """Remove a copy that has been delivered from all sets."""
-        pending = row[self._pending] & ~bit
-        for index in range(self._places, self._budgets):
-            row[index] &= pending
-        for message in range(self._places * self._sends):
-            if not self._copies[message] & pending:
-                row[self._messages + message] = 0
-
-    def _pack(self, row: list[int], step: Step | None) -> bytes:
-        """Put what is transmitted in flight, and pack the row, or the least like it."""
-        if step is not None:
-            self._post(row, step.packets)
-        self._sort(row)
-        if self._renaming:
-            row = self._renamed(row)
+    def _pack(self, row: list[int]) -> bytes:
+        self.canonicalizer.sort(row)
+        if self._canonicalizing:
+            row = self.canonicalizer.least(row)
         return array("I", row).tobytes()
-
-    def least(self, state: bytes) -> bytes:
-        """Return the least of the states that differ from this one in names only."""
-        if self._symmetry is None:
-            return state
-        return array("I", self._renamed(array("I", state).tolist())).tobytes()
-
-    def _sort(self, row: list[int]) -> None:
-        flying = row[self._flying :]
-        if len(flying) > 1:
-            del row[self._flying :]
-            if self._fifo:
-                flying.sort(key=self._channel)  # The order of a pair stays.
-            elif self._model.ranked:
-                flying.sort(key=self._packet_rank)
-            else:
-                flying.sort()
-            row += flying
-
-    def _channel(self, number: int) -> int:
-        packet = self._model.packets[number]
-        return packet.source * self._places + packet.target
-
-    def _packet_rank(self, number: int) -> int:
-        return self._model.packets[number].rank
-
-    def ranks(self, row: list[int]) -> list[int]:
-        """Return a row with the ranks of local states and packets in place of numbers."""
-        new = row.copy()
-        for place in range(self._places):
-            new[place] = self._model.locals[row[place]].rank
-        for index in range(self._flying, len(row)):
-            new[index] = self._model.packets[row[index]].rank
-        return new
-
-    def numbers(self, ranks: list[int]) -> list[int]:
-        """Undo :meth:`ranks`; the model must know them all."""
-        new = ranks.copy()
-        for place in range(self._places):
-            new[place] = self._model.by_rank[ranks[place]].id
-        for index in range(self._flying, len(ranks)):
-            new[index] = self._model.packets_by_rank[ranks[index]].id
-        return new
-
-    def strangers(self, ranks: list[int]) -> tuple[list[int], list[int]]:
-        """Return the ranks of local states and of packets that the model does not know."""
-        locals_ = [
-            rank for rank in ranks[: self._places] if rank not in self._model.by_rank
-        ]
-        known = self._model.packets_by_rank
-        return locals_, [rank for rank in ranks[self._flying :] if rank not in known]
-
-    def _renamed(self, row: list[int]) -> list[int]:
-        symmetry = self._symmetry
-        assert symmetry is not None
-        locals_ = [self._model.locals[row[place]] for place in range(self._places)]
-        ranked = self._model.ranked
-        best: list[int] = []
-        best_ranks: list[int] = []
-        for which in symmetry.candidates(locals_):
-            renaming = symmetry.renamings[which]
-            new = row.copy()
-            for place in range(self._places):
-                new[renaming[place]] = symmetry.local(which, locals_[place]).id
-                past = self._rename_copies(which, row[self._places + place])
-                new[self._places + renaming[place]] = past
-                for send in range(self._sends):
-                    before = row[self._messages + place * self._sends + send]
-                    message = renaming[place] * self._sends + send
-                    new[self._messages + message] = self._rename_copies(which, before)
-            new[self._pending] = self._rename_copies(which, row[self._pending])
-            self._rename_extra(which, row, new)
-            for index in range(self._flying, len(row)):
-                new[index] = symmetry.packet(which, row[index])
-            self._sort(new)
-            ranks = self.ranks(new) if ranked else new
-            if not best or ranks < best_ranks:
-                best = new
-                best_ranks = ranks
-        return best
-
-    def _rename_copies(self, which: int, copies: int) -> int:
-        if copies == 0:
-            return 0
-        known = self._renamed_copies[which].get(copies, -1)
-        if known < 0:
-            assert self._symmetry is not None
-            renaming = self._symmetry.renamings[which]
-            known = 0
-            for key, bit in self._bits.items():
-                if copies & bit:
-                    message = key // self._places
-                    place = renaming[message // self._sends]
-                    target = renaming[key % self._places]
-                    known |= self._bits[self._copy(place, message % self._sends, target)]
-            self._renamed_copies[which][copies] = known
-        return known
-
-    def _copy(self, place: int, which: int, target: int) -> int:
-        return (place * self._sends + which) * self._places + target

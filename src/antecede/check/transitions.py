@@ -1,179 +1,159 @@
-"""The real processes as a transition system, each local step computed once.
+"""The transition table: what each input does to each local state, computed once.
 
-A process is deterministic, so what it does next depends on its own state and its next
-input alone. The checker meets the same local state in very many global ones; here each is
-*interned*: it gets a number, and what an input does to it is looked up, once it has been
-found out. To find out, a fresh process is driven through the inputs that led to the state,
-and then through the new one: nothing is copied, and nothing but the protocol's own code
-decides. Two local states are the same if everything that can be reached from the process
-is (:mod:`antecede.check.snapshot`).
+A process is deterministic: its next step depends on its own state and its input alone. The
+checker meets the same local state in many global states, so local states are *interned*:
+each gets an id, and the result of an input is looked up once it has been computed. To
+compute it, a new process is driven through the inputs that led to the state, and then
+through the new input. Nothing is copied, and only the protocol's own code decides. Two
+local states are equal if everything that can be reached from the process is equal
+(:mod:`antecede.check.snapshot`).
 
-Time stands still, save that a timer which fires moves its own process's clock to it.
+Time stands still, except that a timer that fires advances the clock of its process.
 """
 
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
 
+from antecede.check.inputs import REMOVALS, TIMER, apply_removal, processes_in
 from antecede.check.snapshot import snapshot
 from antecede.core.codec import Frame
-from antecede.core.process import NEVER, Process, ProcessBase, ProcessId
+from antecede.core.process import NEVER, Process, ProcessId
 from antecede.core.support.retransmission import (
-    Experience,
     RetransmissionPolicy,
     RetransmissionTimer,
+    SharedRttEstimate,
     TimerQueue,
 )
 from antecede.errors import InternalError, PeerError
 
-__all__ = [
-    "ABANDON_PEER",
-    "CHANGES",
-    "CHANGE_KINDS",
-    "RENEW_PEER",
-    "TIMER",
-    "WAIVE_PEER",
-    "Local",
-    "Model",
-    "Packet",
-    "Step",
-    "change_input",
-    "members",
-    "send_input",
-]
+__all__ = ["LocalState", "Packet", "Step", "TransitionTable"]
 
-TIMER: Final = -1
-"""The input of a timer that fires. Sends are right below it, arrivals above."""
-CHANGES: Final = -64
-"""From here down, the inputs that let go of a peer; below all sends."""
-ABANDON_PEER: Final = 0
-RENEW_PEER: Final = 1
-WAIVE_PEER: Final = 2
-CHANGE_KINDS: Final = 3
-RANK_BITS: Final = 62
-"""As many as a small integer has, compiled; among a million things, two are alike with a
-probability of 1 in ten million, which is then found out."""
+FINGERPRINT_BITS: Final = 62
+"""The bits of a small integer of compiled code. Among a million fingerprints, two collide
+with a probability of 1 in ten million; a collision is detected."""
 
 
 class Packet:
-    """A frame with its way, interned: the same frame on the same way has one number."""
+    """A frame with its source and target, interned: equal packets share one id."""
 
-    __slots__ = ("frame", "id", "input", "maker", "rank", "source", "target")
+    __slots__ = ("fingerprint", "frame", "id", "input", "sender", "source", "target")
 
-    maker: "Local | None"
-    """The local state in which it was transmitted first."""
+    sender: "LocalState | None"
+    """The local state in which the packet was transmitted first."""
     input: int
-    """The input that made it so."""
-    rank: int
-    """Its place in the order of packets."""
+    """The input to which the sender transmitted it."""
+    fingerprint: int
+    """The sort key of packets: a hash of the content if the table is fingerprinted, else
+    the id."""
 
     def __init__(self, id: int, source: int, target: int, frame: Frame) -> None:
-        """Make the record; use :meth:`Model.packet`."""
-        self.maker = None
+        self.sender = None
         self.input = 0
         self.id = id
-        self.rank = id
+        self.fingerprint = id
         self.source = source
         self.target = target
         self.frame = frame
 
 
-class Local:
-    """A state of one process, and how it came about."""
+class LocalState:
+    """The state of one process, and the input that led to it."""
 
     __slots__ = (
+        "clock",
         "due",
+        "fingerprint",
         "id",
         "input",
-        "moment",
         "parent",
-        "place",
-        "rank",
+        "process",
         "sends",
         "steps",
     )
 
-    place: int
-    """Which process."""
-    parent: "Local | None"
-    """The state before the last input, None at the start."""
+    process: int
+    """The index of the process."""
+    parent: "LocalState | None"
+    """The state before the last input; None for an initial state."""
     input: int
-    """That input: a packet, a send, TIMER, or a change."""
-    rank: int
-    """Its place in the order of local states."""
+    """The last input; see :mod:`antecede.check.inputs`."""
+    fingerprint: int
+    """The sort key of local states: a hash of the content if the table is fingerprinted,
+    else the id."""
     sends: int
-    """How many messages it has sent."""
-    moment: float
-    """Its clock."""
+    """The number of messages that the process has sent."""
+    clock: float
+    """The time of the process."""
     due: float
-    """When its next timer is due; infinite if it waits for none."""
+    """When its next timer is due; infinite if there is none."""
     steps: "dict[int, Step]"
-    """What is known of its next steps, by input."""
+    """The steps computed so far, by input."""
 
-    def __init__(self, id: int, place: int, parent: "Local | None", input: int) -> None:
-        """Make the record; use :meth:`Model.step`."""
+    def __init__(
+        self, id: int, process: int, parent: "LocalState | None", input: int
+    ) -> None:
         self.id = id
-        self.rank = id
-        self.place = place
+        self.fingerprint = id
+        self.process = process
         self.parent = parent
         self.input = input
         self.sends = 0
-        self.moment = 0.0
+        self.clock = 0.0
         self.due = NEVER
         self.steps = {}
 
 
 class Step:
-    """What an input does to a local state."""
+    """The effect of an input on a local state."""
 
     __slots__ = ("deliveries", "local", "packets")
 
-    local: Local
+    local: LocalState
     """The state afterwards."""
     packets: list[int]
-    """What it transmits, in order."""
+    """The ids of the packets transmitted, in order."""
     deliveries: list[tuple[int, int]]
-    """What it delivers, in order: source and number; its own messages aside."""
+    """The deliveries as (source, number), in order, without the process's own messages."""
 
     def __init__(
-        self, local: Local, packets: list[int], deliveries: list[tuple[int, int]]
+        self, local: LocalState, packets: list[int], deliveries: list[tuple[int, int]]
     ) -> None:
-        """Make the record."""
         self.local = local
         self.packets = packets
         self.deliveries = deliveries
 
 
-class Model:
-    """All local states, packets and steps that have been met."""
+class TransitionTable:
+    """All local states, packets and steps met so far."""
 
     __slots__ = (
         "_inspect",
-        "_keys",
         "_local_keys",
         "_make",
         "_ordered",
+        "_packet_keys",
         "_without",
         "broadcast",
-        "by_rank",
+        "fingerprinted",
         "locals",
+        "locals_by_fingerprint",
         "packets",
-        "packets_by_rank",
-        "ranked",
+        "packets_by_fingerprint",
         "refusals",
         "start",
     )
 
-    start: list[Local]
-    """The state in which each process begins."""
-    locals: list[Local]
-    """Every local state, by its number."""
+    start: list[LocalState]
+    """The initial state of each process."""
+    locals: list[LocalState]
+    """Every local state, by its id."""
     packets: list[Packet]
-    """Every packet, by its number."""
-    by_rank: dict[int, Local]
-    """Every local state of a ranked model, by its rank."""
-    packets_by_rank: dict[int, Packet]
-    """Every packet of a ranked model, by its rank."""
+    """Every packet, by its id."""
+    locals_by_fingerprint: dict[int, LocalState]
+    """Every local state of a fingerprinted table."""
+    packets_by_fingerprint: dict[int, Packet]
+    """Every packet of a fingerprinted table."""
 
     def __init__(
         self,
@@ -183,186 +163,160 @@ class Model:
         timers: bool = False,
         ordered: bool = True,
         broadcast: bool = False,
-        ranked: bool = False,
+        fingerprinted: bool = False,
         refusals: bool = False,
         inspect: Callable[[Process], None] | None = None,
     ) -> None:
-        """Begin with fresh processes.
+        """Start with the initial states.
 
         Args:
-            make: Makes a fresh process from its place.
-            processes: How many there are.
-            timers: Timers may fire; else their state does not count.
-            ordered: The order of dictionaries counts.
-            broadcast: What is sent goes to all, without naming them.
-            ranked: Put things in the order of fingerprints of what they are, the same in
-                every model; else in the order in which they are met, which is faster.
-            refusals: A frame that a process refuses is dropped; else that is an error.
-            inspect: Is shown a process in every local state, once; it raises what it
-                finds wrong.
+            make: Makes a new process from its index.
+            processes: The number of processes.
+            timers: Timers may fire; without them, their state is ignored.
+            ordered: Dictionaries that differ in their order make different states.
+            broadcast: Send by broadcast instead of naming the targets.
+            fingerprinted: Order states and packets by a hash of their content, which is the
+                same in every table, instead of the order in which they were met, which is
+                faster.
+            refusals: Drop a frame that a process refuses, instead of raising the error.
+            inspect: Called once with a process in every local state; raises an error if the
+                state is wrong.
         """
         self._make = make
         self._without: tuple[type, ...] = (
             ()
             if timers
-            else (TimerQueue, RetransmissionTimer, RetransmissionPolicy, Experience)
+            else (TimerQueue, RetransmissionTimer, RetransmissionPolicy, SharedRttEstimate)
         )
         self._ordered = ordered
         self.broadcast = broadcast
-        self.ranked = ranked
+        self.fingerprinted = fingerprinted
         self.refusals = refusals
         self._inspect = inspect
         self.locals = []
         self.packets = []
-        self.by_rank = {}
-        self.packets_by_rank = {}
-        self._keys: dict[object, Packet] = {}
-        self._local_keys: dict[object, Local] = {}
+        self.locals_by_fingerprint = {}
+        self.packets_by_fingerprint = {}
+        self._packet_keys: dict[object, Packet] = {}
+        self._local_keys: dict[object, LocalState] = {}
         self.start = []
-        for place in range(processes):
-            process = make(place)
-            self.start.append(self._intern(process, place, None, 0, 0, 0.0))
+        for index in range(processes):
+            self.start.append(self._intern(make(index), index, None, 0, 0, 0.0))
 
-    def step(self, local: Local, given: int) -> Step:
-        """Return what an input does to a local state."""
-        known = local.steps.get(given)
+    def step(self, local: LocalState, input: int) -> Step:
+        """Return the effect of an input on a local state."""
+        known = local.steps.get(input)
         if known is None:
-            known = self._find_out(local, given)
-            local.steps[given] = known
+            known = self._compute_step(local, input)
+            local.steps[input] = known
         return known
 
-    def _find_out(self, local: Local, given: int) -> Step:
+    def _compute_step(self, local: LocalState, input: int) -> Step:
         process = self._rebuild(local)
-        moment = _feed(self, process, given, local.moment)
+        clock = self._apply(process, input, local.clock)
         deliveries = [
             (int(delivery.source), delivery.number)
             for delivery in process.messages_to_deliver()
-            if delivery.source != local.place
+            if delivery.source != local.process
         ]
         packets: list[int] = []
         for transmit in process.frames_to_transmit():
-            packet = self.packet(local.place, transmit.target, transmit.frame)
-            if packet.maker is None:
-                packet.maker = local
-                packet.input = given
+            packet = self._intern_packet(local.process, transmit.target, transmit.frame)
+            if packet.sender is None:
+                packet.sender = local
+                packet.input = input
             packets.append(packet.id)
-        sends = local.sends + (1 if CHANGES < given < TIMER else 0)
-        after = self._intern(process, local.place, local, given, sends, moment)
+        sends = local.sends + (1 if REMOVALS < input < TIMER else 0)
+        after = self._intern(process, local.process, local, input, sends, clock)
         return Step(after, packets, deliveries)
 
-    def packet(self, source: int, target: int, frame: Frame) -> Packet:
-        """Return the record of a frame on its way."""
-        key = (source, target, snapshot(frame))
-        known = self._keys.get(key)
-        if known is None:
-            known = Packet(len(self.packets), source, target, frame)
-            self.packets.append(known)
-            self._keys[key] = known
-            if self.ranked:
-                known.rank = _fingerprint(key)
-                if known.rank in self.packets_by_rank:
-                    raise InternalError(f"two packets have the rank {known.rank}")
-                self.packets_by_rank[known.rank] = known
-        return known
-
-    def _rebuild(self, local: Local) -> Process:
-        """Drive a fresh process to a local state."""
-        inputs: list[Local] = []
+    def _rebuild(self, local: LocalState) -> Process:
+        """Drive a new process to a local state."""
+        path: list[LocalState] = []
         state = local
         while state.parent is not None:
-            inputs.append(state)
+            path.append(state)
             state = state.parent
-        process = self._make(local.place)
-        moment = 0.0
-        while inputs:
-            moment = _feed(self, process, inputs.pop().input, moment)
+        process = self._make(local.process)
+        clock = 0.0
+        while path:
+            clock = self._apply(process, path.pop().input, clock)
             process.messages_to_deliver()
             process.frames_to_transmit()
         return process
 
+    def _apply(self, process: Process, input: int, clock: float) -> float:
+        """Give a process an input, and return its clock afterwards."""
+        if input > TIMER:
+            packet = self.packets[input]
+            try:
+                process.receive(ProcessId(packet.source), packet.frame, clock)
+            except PeerError:
+                if not self.refusals:
+                    raise
+        elif input == TIMER:
+            due = process.next_timer()
+            assert due is not None
+            clock = max(clock, due)
+            process.handle_timer(clock)
+        elif input <= REMOVALS:
+            apply_removal(process, input, clock)
+        elif self.broadcast:
+            process.broadcast(b"", clock)
+        else:
+            targets = [ProcessId(target) for target in processes_in(TIMER - input)]
+            process.send(targets, b"", clock)
+        process.next_timer()  # Every driver asks after every input; it may change state.
+        return clock
+
+    def _intern_packet(self, source: int, target: int, frame: Frame) -> Packet:
+        key = (source, target, snapshot(frame))
+        known = self._packet_keys.get(key)
+        if known is None:
+            known = Packet(len(self.packets), source, target, frame)
+            self.packets.append(known)
+            self._packet_keys[key] = known
+            if self.fingerprinted:
+                known.fingerprint = _fingerprint(key)
+                if known.fingerprint in self.packets_by_fingerprint:
+                    raise InternalError(
+                        f"fingerprint collision: packet {known.fingerprint}"
+                    )
+                self.packets_by_fingerprint[known.fingerprint] = known
+        return known
+
     def _intern(
         self,
         process: Process,
-        place: int,
-        parent: Local | None,
-        given: int,
+        index: int,
+        parent: LocalState | None,
+        input: int,
         sends: int,
-        moment: float,
-    ) -> Local:
+        clock: float,
+    ) -> LocalState:
         due = process.next_timer()
-        key = (place, sends, moment, snapshot(process, self._without, self._ordered))
+        key = (index, sends, clock, snapshot(process, self._without, self._ordered))
         known = self._local_keys.get(key)
         if known is None:
-            known = Local(len(self.locals), place, parent, given)
+            known = LocalState(len(self.locals), index, parent, input)
             known.sends = sends
-            known.moment = moment
+            known.clock = clock
             known.due = NEVER if due is None else due
             self.locals.append(known)
             self._local_keys[key] = known
-            if self.ranked:
-                known.rank = _fingerprint(key)
-                if known.rank in self.by_rank:
-                    raise InternalError(f"two local states have the rank {known.rank}")
-                self.by_rank[known.rank] = known
+            if self.fingerprinted:
+                known.fingerprint = _fingerprint(key)
+                if known.fingerprint in self.locals_by_fingerprint:
+                    raise InternalError(
+                        f"fingerprint collision: local state {known.fingerprint}"
+                    )
+                self.locals_by_fingerprint[known.fingerprint] = known
             if self._inspect is not None:
                 self._inspect(process)
         return known
 
 
-def members(bits: int) -> list[int]:
-    """List the processes in a bit set."""
-    return [place for place in range(bits.bit_length()) if bits >> place & 1]
-
-
-def send_input(targets: int) -> int:
-    """Return the input of a send to the processes in a bit set."""
-    return TIMER - targets
-
-
-def change_input(kind: int, peer: int) -> int:
-    """Return the input of letting go of a peer, or of what follows from it."""
-    return CHANGES - peer * CHANGE_KINDS - kind
-
-
 def _fingerprint(key: object) -> int:
-    """Return a number that tells what a snapshot holds, the same in every process."""
+    """Return a hash of a snapshot that is the same in every Python process."""
     digest = blake2b(repr(key).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> (64 - RANK_BITS)
-
-
-def _feed(model: Model, process: Process, given: int, moment: float) -> float:
-    """Give a process an input, and return its clock afterwards."""
-    if given > TIMER:
-        packet = model.packets[given]
-        try:
-            process.receive(ProcessId(packet.source), packet.frame, moment)
-        except PeerError:
-            if not model.refusals:
-                raise
-    elif given == TIMER:
-        due = process.next_timer()
-        assert due is not None
-        moment = max(moment, due)
-        process.handle_timer(moment)
-    elif given <= CHANGES:
-        _change(process, CHANGES - given, moment)
-    else:
-        bits = TIMER - given
-        if model.broadcast:
-            process.broadcast(b"", moment)
-        else:
-            process.send([ProcessId(target) for target in members(bits)], b"", moment)
-    process.next_timer()  # As every driver asks after every input; it may tidy up.
-    return moment
-
-
-def _change(process: Process, change: int, moment: float) -> None:
-    assert isinstance(process, ProcessBase)
-    peer = ProcessId(change // CHANGE_KINDS)
-    kind = change % CHANGE_KINDS
-    if kind == ABANDON_PEER:
-        process.abandon(peer, moment)
-    elif kind == RENEW_PEER:
-        process.renew(peer, moment)
-    else:
-        process.waive(peer, moment)
+    return int.from_bytes(digest, "big") >> (64 - FINGERPRINT_BITS)

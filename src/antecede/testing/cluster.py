@@ -1,24 +1,33 @@
-"""A few processes joined in memory, with every step in the caller's hands."""
+"""A few processes joined in memory, with every step under the caller's control."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from antecede.core.codec import Frame
-from antecede.core.config import Setting
-from antecede.core.process import Process, ProcessBase, ProcessId
+from antecede.core.config import ProcessConfig
+from antecede.core.driver import drain
+from antecede.core.process import (
+    Delivery,
+    PeerRecovery,
+    Process,
+    ProcessBase,
+    ProcessId,
+    Transmit,
+)
 from antecede.core.registry import protocol
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import InternalError, LocalError
-from antecede.trace import Event, Kind, Recorder
-from antecede.verify import Verdict, judge
+from antecede.trace import Event, Kind
+from antecede.trace.recorders import EventCounter, MemoryRecorder
+from antecede.verify import Verdict, verify_events
 
 __all__ = ["Cluster", "Packet"]
 
 DEFAULT_POLICY = RetransmissionPolicy()
 
-SETTLE_STEPS_MAX = 200_000
-"""A cluster that needs more steps than this to come to rest never will."""
+IDLE_STEPS_MAX = 200_000
+"""A cluster that is not idle after this many steps never will be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,26 +42,27 @@ class Packet:
 class Cluster:
     """Processes, the frames in flight between them, and the history of the run.
 
-    Nothing happens by itself: call :meth:`send`, choose which packet of
-    :attr:`in_flight` arrives, is lost or is duplicated, and let time pass. Then call
-    :meth:`settle`, which lets everything come to rest on a perfect network, and
-    :meth:`verdict`, which judges the whole run.
+    Nothing happens by itself: call :meth:`send`, choose which packet of :attr:`in_flight`
+    arrives, is dropped or is duplicated, and advance the time. Then call
+    :meth:`run_until_idle`, which runs the cluster on a perfect network, and
+    :meth:`verdict`, which verifies the whole run.
 
     Example:
         >>> cluster = Cluster("hybrid", 3)
         >>> cluster.send(0, [1, 2], b"hello")
         1
-        >>> cluster.settle()
+        >>> cluster.run_until_idle()
         >>> cluster.verdict().held
         True
     """
 
     in_flight: list[Packet]
-    """Frames that were transmitted and have neither arrived nor been lost, in order."""
+    """The frames that were transmitted and have neither arrived nor been dropped, in
+    order."""
     now: float
-    """The time that every process is told, in seconds."""
+    """The time in seconds that is passed to every process."""
     paused: set[int]
-    """Processes whose timers do not expire; :meth:`settle` ends the pause."""
+    """The processes whose timers do not fire; :meth:`run_until_idle` ends the pause."""
 
     def __init__(
         self,
@@ -60,111 +70,112 @@ class Cluster:
         processes: int,
         *,
         policy: RetransmissionPolicy | None = None,
-        setting: Setting | None = None,
+        config: ProcessConfig | None = None,
         make: Callable[[ProcessId], Process] | None = None,
     ) -> None:
-        """Join ``processes`` processes of the protocol called ``name``.
+        """Join processes of one protocol.
 
         Args:
             name: A protocol of the registry.
-            processes: How many; their ids are 0 and up.
+            processes: The number of processes; their ids are 0 and up.
             policy: The retransmission policy, None for the default.
-            setting: What every process is told, in place of the policy and the number of
-                processes.
-            make: Makes a process, for tests of a process outside the registry.
+            config: The configuration of every process, in place of ``policy`` and
+                ``processes``.
+            make: Makes a process that is not in the registry.
         """
         self.processes: list[Process]
         if make is None:
             info = protocol(name)
-            if setting is None:
-                setting = Setting(processes=processes, policy=policy or DEFAULT_POLICY)
-            self.processes = [info.make(ProcessId(i), setting) for i in range(processes)]
+            if config is None:
+                config = ProcessConfig(processes=processes, policy=policy or DEFAULT_POLICY)
+            self.processes = [info.make(ProcessId(i), config) for i in range(processes)]
         else:
             self.processes = [make(ProcessId(i)) for i in range(processes)]
         self.in_flight = []
-        self._recorder = Recorder()
+        self._recorder = MemoryRecorder()
+        self._observer = EventCounter(self._recorder)
         self.now = 0.0
         self.paused = set()
 
     @property
     def history(self) -> list[Event]:
-        """Everything that happened, in a linear extension of happened-before."""
+        """All events, in a linear extension of happened-before."""
         return self._recorder.events
 
     def send(self, source: int, targets: Sequence[int], payload: bytes = b"") -> int:
-        """Let ``source`` send a message, and return its number.
+        """Send a message at ``source``, and return its number.
 
-        Raise LocalError, and change nothing, if one of them is not in the cluster.
+        Raise LocalError, and change nothing, if a process is not in the cluster.
         """
-        for member in (source, *targets):
-            if member not in range(len(self.processes)):
-                raise LocalError(f"no process {member!r} among {len(self.processes)}")
+        for index in (source, *targets):
+            if index not in range(len(self.processes)):
+                raise LocalError(f"no process {index!r} among {len(self.processes)}")
         process = self.processes[source]
         number = process.send([ProcessId(t) for t in targets], payload, self.now)
-        self._recorder.sent(source, number, targets, self.now)
+        self._observer.sent(source, number, targets, self.now)
         self._drain(source)
         return number
 
     def broadcast(self, source: int, payload: bytes = b"") -> int:
-        """Let ``source`` send a message to all members, and return its number."""
+        """Send a message at ``source`` to all members, and return its number."""
         number = self.processes[source].broadcast(payload, self.now)
-        self._recorder.sent(source, number, None, self.now)
+        self._observer.sent(source, number, None, self.now)
         self._drain(source)
         return number
 
     def connect(self, source: int, target: int) -> None:
-        """Give the overlay a link from ``source`` to ``target``."""
+        """Add a link from ``source`` to ``target`` to the overlay."""
         self.processes[source].connect(ProcessId(target), self.now)
         self._drain(source)
 
     def disconnect(self, source: int, target: int) -> None:
-        """Take the link from ``source`` to ``target`` out of the overlay."""
+        """Remove the link from ``source`` to ``target`` from the overlay."""
         self.processes[source].disconnect(ProcessId(target), self.now)
         self._drain(source)
 
     def abandon(self, source: int, peer: int) -> None:
-        """Let ``source`` give up its copies for ``peer``.
+        """Give up the copies of ``source`` for ``peer``.
 
-        Lose first what is in flight from ``source`` to ``peer``: an abandoned copy that
-        still arrives may break causal order.
+        First drop the packets in flight from ``source`` to ``peer``: an abandoned copy that
+        arrives may violate causal order.
         """
-        self._base(source).abandon(ProcessId(peer), self.now)
+        self._recovery(source).abandon(ProcessId(peer), self.now)
         self._drain(source)
 
-    def renew(self, source: int, peer: int) -> None:
-        """Let ``source`` learn that ``peer`` has abandoned it and begins anew."""
-        self._base(source).renew(ProcessId(peer), self.now)
+    def reset_channel(self, source: int, peer: int) -> None:
+        """Reset the channel from ``peer`` at ``source``, after ``peer`` abandoned it."""
+        self._recovery(source).reset_channel(ProcessId(peer), self.now)
         self._drain(source)
 
-    def waive(self, source: int, peer: int) -> None:
-        """Let ``source`` wait for no permit of ``peer``, which must have stopped."""
-        self._base(source).waive(ProcessId(peer), self.now)
+    def forgo_permits(self, source: int, peer: int) -> None:
+        """Stop waiting at ``source`` for permits of ``peer``, which must have stopped."""
+        self._recovery(source).forgo_permits(ProcessId(peer), self.now)
         self._drain(source)
 
     def replace(self, index: int, process: Process) -> None:
-        """Put ``process``, which may have outputs already, in the place of another."""
+        """Replace the process at ``index``, and drain the new one."""
         self.processes[index] = process
         self._drain(index)
 
     def arrive(self, index: int = 0) -> None:
-        """Let the packet at ``index`` of :attr:`in_flight` arrive."""
+        """Pass the packet at ``index`` of :attr:`in_flight` to its target."""
         packet = self.in_flight.pop(index)
-        self._recorder.arrived(packet.target, packet.source, packet.frame, self.now)
+        self._observer.arrived(packet.target, packet.source, packet.frame, self.now)
         process = self.processes[packet.target]
         process.receive(ProcessId(packet.source), packet.frame, self.now)
         self._drain(packet.target)
 
-    def lose(self, index: int = 0) -> None:
-        """Lose the packet at ``index`` of :attr:`in_flight`."""
+    def drop(self, index: int = 0) -> None:
+        """Drop the packet at ``index`` of :attr:`in_flight`."""
         packet = self.in_flight.pop(index)
-        self._recorder.dropped(packet.source, packet.target, packet.frame, self.now)
+        self._observer.dropped(packet.source, packet.target, packet.frame, self.now)
 
     def duplicate(self, index: int = 0) -> None:
-        """Put another copy of the packet at ``index`` in flight."""
+        """Append another instance of the packet at ``index`` to :attr:`in_flight`."""
         self.in_flight.append(self.in_flight[index])
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, and every timer that comes due meanwhile expire at its end."""
+        """Advance the time, and then fire every timer that is due."""
         self.now += seconds
         for index, process in enumerate(self.processes):
             due = process.next_timer()
@@ -173,24 +184,27 @@ class Cluster:
                 self._drain(index)
 
     def fire(self, index: int) -> None:
-        """Let time pass until the next timer of a process, and that one alone expire."""
+        """Advance the time to the next timer of one process, and fire that timer alone.
+
+        Raise LocalError if the process has no timer.
+        """
         process = self.processes[index]
         due = process.next_timer()
         if due is None:
-            raise LocalError(f"process {index} waits for no timer")
+            raise LocalError(f"process {index} has no timer to fire")
         self.now = max(self.now, due)
         process.handle_timer(self.now)
         self._drain(index)
 
-    def settle(self, random: Random | None = None) -> None:
-        """Let everything in flight arrive, and time pass, until nothing is left to do.
+    def run_until_idle(self, random: Random | None = None) -> None:
+        """Run until no packet is in flight and no process has a timer.
 
-        Paused processes go on first. Packets arrive in the order they were transmitted,
-        or in any order that ``random`` draws. Time passes only while nothing is in
-        flight. Raise InternalError if there is no end to it.
+        Paused processes resume first. Packets arrive in the order in which they were
+        transmitted, or in an order that ``random`` draws. Time advances only while nothing
+        is in flight. Raise InternalError if the cluster does not become idle.
         """
         self.paused.clear()
-        for _ in range(SETTLE_STEPS_MAX):
+        for _ in range(IDLE_STEPS_MAX):
             if self.in_flight:
                 count = len(self.in_flight)
                 self.arrive(random.randrange(count) if random else 0)
@@ -200,14 +214,14 @@ class Cluster:
             if due is None:
                 return
             self.pass_time(max(due - self.now, 0.0))
-        raise InternalError(f"not at rest after {SETTLE_STEPS_MAX} steps")
+        raise InternalError(f"the cluster is not idle after {IDLE_STEPS_MAX} steps")
 
     def verdict(self, *, complete: bool = True) -> Verdict:
-        """Judge the run so far; ``complete`` if what is undelivered counts as lost."""
-        return judge(self.history, complete=complete, processes=len(self.processes))
+        """Verify the run so far; if ``complete``, an undelivered message is a violation."""
+        return verify_events(self.history, complete=complete, processes=len(self.processes))
 
     def delivered(self, process: int) -> list[tuple[int, int]]:
-        """Return what ``process`` has delivered so far, as (source, number), in order."""
+        """Return the deliveries of ``process`` so far, as (source, number), in order."""
         return [
             (event.source, event.number)
             for event in self.history
@@ -217,18 +231,20 @@ class Cluster:
             and event.number is not None
         ]
 
-    def _base(self, index: int) -> ProcessBase:
+    def _recovery(self, index: int) -> PeerRecovery:
         process = self.processes[index]
-        if not isinstance(process, ProcessBase):
-            raise LocalError(f"process {index} is not of the core's making")
-        return process
+        recovery = process.recovery if isinstance(process, ProcessBase) else None
+        if recovery is None:
+            raise LocalError(f"process {index} cannot remove a peer")
+        return recovery
 
     def _drain(self, index: int) -> None:
-        process = self.processes[index]
-        for delivery in process.messages_to_deliver():
-            self._recorder.delivered(index, delivery, self.now)
-        for transmit in process.frames_to_transmit():
-            self._recorder.transmitted(index, transmit, self.now)
-            self.in_flight.append(
-                Packet(source=index, target=transmit.target, frame=transmit.frame)
-            )
+        def deliver(delivery: Delivery) -> None:
+            self._observer.delivered(index, delivery, self.now)
+
+        def transmit(output: Transmit) -> None:
+            self._observer.transmitted(index, output, self.now)
+            packet = Packet(source=index, target=output.target, frame=output.frame)
+            self.in_flight.append(packet)
+
+        drain(self.processes[index], deliver, transmit)

@@ -1,14 +1,14 @@
 """Replay a counterexample of the model checker on a cluster.
 
-The cluster runs the protocol as it is now, so that a repaired protocol passes.
+The cluster runs the current version of the protocol, so that a corrected protocol passes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from antecede.check.counterexample import CHANGES, Story
+from antecede.check.counterexample import REMOVAL_STEPS, Counterexample
 from antecede.core.codec import encode
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import Process, ProcessId
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError, LocalError, PeerError
@@ -17,86 +17,100 @@ from antecede.testing.cluster import Cluster, Packet
 __all__ = ["replay"]
 
 
-def replay(story: Story, make: Callable[[ProcessId], Process] | None = None) -> Cluster:
-    """Play a story on a cluster and return it: ask for its verdict, or its history.
+def replay(
+    counterexample: Counterexample, make: Callable[[ProcessId], Process] | None = None
+) -> Cluster:
+    """Run the steps of a counterexample on a cluster, and return the cluster.
 
-    Unless it ends stuck, what is in flight then arrives too: what was delivered too early
-    shows when that which should have come first is delivered.
+    Unless the counterexample violates liveness, the packets in flight at its end arrive as
+    well, because a message that was delivered too early is a violation only once the
+    message before it is delivered.
 
-    Raise ConfigError if the story is not possible, as when the protocol has changed.
+    Args:
+        counterexample: The steps to run.
+        make: Makes a process that is not in the registry.
+
+    Raises:
+        ConfigError: A step is not possible, for example because the protocol has changed.
     """
-    setting = Setting(processes=story.processes, reliable=story.reliable)
-    broadcast = make is None and not protocol(story.protocol).capabilities.unicast
-    cluster = Cluster(story.protocol, story.processes, setting=setting, make=make)
-    removal = _Removal(cluster, lease=story.lease, mistaken=story.mistaken)
-    # As in the checker, each process has its own clock, which its timers alone move.
-    clocks = [0.0] * story.processes
-    for number, step in enumerate(story.steps, 1):
-        place = step.get("process")
-        if not isinstance(place, int) or place not in range(story.processes):
-            raise ConfigError(f"step {number} names no process: {step}")
-        cluster.now = clocks[place]
+    processes = counterexample.processes
+    config = ProcessConfig(processes=processes, reliable=counterexample.reliable)
+    broadcast = make is None and not protocol(counterexample.protocol).capabilities.unicast
+    cluster = Cluster(counterexample.protocol, processes, config=config, make=make)
+    removal = _Removal(
+        cluster,
+        lease=counterexample.lease,
+        false_suspicion=counterexample.false_suspicion,
+    )
+    # As in the checker, each process has its own clock, which only its timers advance.
+    clocks = [0.0] * processes
+    for number, step in enumerate(counterexample.steps, 1):
+        process = step.get("process")
+        if not isinstance(process, int) or process not in range(processes):
+            raise ConfigError(f"step {number} has no valid process: {step}")
+        cluster.now = clocks[process]
         try:
-            with removal.kept_off():
-                if step["do"] in CHANGES:
-                    removal.play(place, step)
+            with removal.filtering():
+                if step["do"] in REMOVAL_STEPS:
+                    removal.run_step(process, step)
                 else:
-                    _play(cluster, place, step, broadcast=broadcast)
+                    _run_step(cluster, process, step, broadcast=broadcast)
         except (KeyError, TypeError, ValueError, LocalError) as error:
             raise ConfigError(f"step {number} is not possible: {error!r}") from error
-        clocks[place] = cluster.now
+        clocks[process] = cluster.now
     cluster.now = max(clocks)
     if removal.has_begun:
-        while story.property != "live" and cluster.in_flight:
-            with removal.kept_off():
+        while counterexample.property != "liveness" and cluster.in_flight:
+            with removal.filtering():
                 cluster.arrive()
-    elif story.property != "live":
-        cluster.settle()
+    elif counterexample.property != "liveness":
+        cluster.run_until_idle()
     return cluster
 
 
 class _Removal:
-    """Who has let go of whom, and what is therefore lost."""
+    """The removals of a replay, and the packets that are dropped because of them."""
 
-    def __init__(self, cluster: Cluster, *, lease: bool, mistaken: bool) -> None:
+    def __init__(self, cluster: Cluster, *, lease: bool, false_suspicion: bool) -> None:
         self._cluster = cluster
         self._lease = lease
-        self._mistaken = mistaken
+        self._false_suspicion = false_suspicion
         self._off: set[tuple[int, int]] = set()
         self._stopped: set[int] = set()
         self.has_begun = False
 
-    def play(self, place: int, step: Mapping[str, object]) -> None:
-        """Carry out a step by which a process lets go of another."""
+    def run_step(self, process: int, step: Mapping[str, object]) -> None:
+        """Run a step of a removal."""
         self.has_begun = True
         if step["do"] == "stop":
-            if not self._mistaken:
-                self._stopped.add(place)
-                self._lose(
+            if not self._false_suspicion:
+                self._stopped.add(process)
+                self._drop(
                     lambda packet: (
-                        packet.target == place or (self._lease and packet.source == place)
+                        packet.target == process
+                        or (self._lease and packet.source == process)
                     )
                 )
             return
         peer = step["peer"]
         if not isinstance(peer, int):
-            raise ValueError(f"no peer: {peer!r}")
+            raise ValueError(f"peer must be a process, got {peer!r}")
         if step["do"] == "abandon":
-            self._off.add((place, peer))
+            self._off.add((process, peer))
             if self._lease:
-                self._lose(lambda packet: (packet.source, packet.target) == (place, peer))
-            self._cluster.abandon(place, peer)
-        elif step["do"] == "renew":
-            self._off.discard((peer, place))
-            self._cluster.renew(place, peer)
+                self._drop(lambda packet: (packet.source, packet.target) == (process, peer))
+            self._cluster.abandon(process, peer)
+        elif step["do"] == "reset":
+            self._off.discard((peer, process))
+            self._cluster.reset_channel(process, peer)
         else:
-            self._cluster.waive(place, peer)
+            self._cluster.forgo_permits(process, peer)
 
     @contextmanager
-    def kept_off(self) -> Iterator[None]:
-        """Lose what is transmitted meanwhile to who has stopped, or was let go of.
+    def filtering(self) -> Iterator[None]:
+        """Drop the packets of this context to processes that stopped or were removed.
 
-        Once that has begun, what a process refuses is dropped.
+        After the first removal, frames that a process refuses are dropped, too.
         """
         before = list(self._cluster.in_flight)
         try:
@@ -105,47 +119,47 @@ class _Removal:
             if not self.has_begun:
                 raise
         known = {id(packet) for packet in before}
-        self._lose(lambda packet: id(packet) not in known and self._is_off(packet))
+        self._drop(lambda packet: id(packet) not in known and self._is_off(packet))
 
     def _is_off(self, packet: Packet) -> bool:
         pair = (packet.source, packet.target)
         return packet.target in self._stopped or pair in self._off
 
-    def _lose(self, which: Callable[[Packet], bool]) -> None:
-        flying = self._cluster.in_flight
-        for index in range(len(flying) - 1, -1, -1):
-            if which(flying[index]):
-                self._cluster.lose(index)
+    def _drop(self, condition: Callable[[Packet], bool]) -> None:
+        in_flight = self._cluster.in_flight
+        for index in range(len(in_flight) - 1, -1, -1):
+            if condition(in_flight[index]):
+                self._cluster.drop(index)
 
 
-def _play(
-    cluster: Cluster, place: int, step: Mapping[str, object], *, broadcast: bool
+def _run_step(
+    cluster: Cluster, process: int, step: Mapping[str, object], *, broadcast: bool
 ) -> None:
     if step["do"] == "send" and broadcast:
-        cluster.broadcast(place)
+        cluster.broadcast(process)
     elif step["do"] == "send":
         targets = step["targets"]
         if not isinstance(targets, Sequence):
-            raise ValueError(f"no targets: {targets!r}")
-        cluster.send(place, [int(target) for target in targets])
+            raise ValueError(f"targets must be a list, got {targets!r}")
+        cluster.send(process, [int(target) for target in targets])
     elif step["do"] == "fire":
-        cluster.fire(place)
+        cluster.fire(process)
     else:
-        _handle_packet(cluster, place, step)
+        _handle_packet(cluster, process, step)
 
 
-def _handle_packet(cluster: Cluster, place: int, step: Mapping[str, object]) -> None:
+def _handle_packet(cluster: Cluster, process: int, step: Mapping[str, object]) -> None:
     handle = {
         "arrive": cluster.arrive,
-        "lose": cluster.lose,
+        "drop": cluster.drop,
         "duplicate": cluster.duplicate,
     }[str(step["do"])]
     for index, packet in enumerate(cluster.in_flight):
         if (
-            packet.target == place
+            packet.target == process
             and packet.source == step["source"]
             and encode([packet.frame]).hex() == step["frame"]
         ):
             handle(index)
             return
-    raise ValueError("nothing like that is in flight")
+    raise ValueError("no such packet is in flight")

@@ -1,4 +1,4 @@
-"""A schedule: what happens in a cluster, step by step, as data."""
+"""Schedules: the steps of a run on a cluster, as data."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from random import Random
 
 from antecede.testing.cluster import Cluster
 
-__all__ = ["Act", "Step", "play", "random_schedule"]
+__all__ = ["Step", "StepKind", "random_schedule", "run_schedule"]
 
 
-class Act(Enum):
-    """What a step does."""
+class StepKind(Enum):
+    """The kinds of steps."""
 
     SEND = "send"
     ARRIVE = "arrive"
-    LOSE = "lose"
+    DROP = "drop"
     DUPLICATE = "duplicate"
     PASS_TIME = "pass time"
     PAUSE = "pause"
@@ -24,46 +24,46 @@ class Act(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step; any step is possible in any state, so that schedules can be shortened."""
+    """One step; every step is possible in every state, so that schedules can shrink."""
 
-    act: Act
+    kind: StepKind
     pick: int = 0
-    """Which process, or which of the packets in flight, counted around."""
+    """The process, or the packet in flight, modulo their number."""
     targets: tuple[int, ...] = ()
-    """Of a send: whom it is for."""
+    """The targets of a send."""
     seconds: float = 0.0
-    """Of passing time: how much."""
+    """The seconds that pass."""
 
 
-def play(cluster: Cluster, schedule: Iterable[Step]) -> None:
-    """Carry out a schedule; a step that nothing is there for does nothing."""
+def run_schedule(cluster: Cluster, schedule: Iterable[Step]) -> None:
+    """Run the steps of a schedule; a step without a packet to act on does nothing."""
     for step in schedule:
         process = step.pick % len(cluster.processes)
-        if step.act is Act.SEND:
+        if step.kind is StepKind.SEND:
             cluster.send(process, step.targets)
-        elif step.act is Act.PASS_TIME:
+        elif step.kind is StepKind.PASS_TIME:
             cluster.pass_time(step.seconds)
-        elif step.act is Act.PAUSE:
+        elif step.kind is StepKind.PAUSE:
             cluster.paused.add(process)
-        elif step.act is Act.RESUME:
+        elif step.kind is StepKind.RESUME:
             cluster.paused.discard(process)
         else:
-            _play_packet(cluster, step)
+            _run_packet_step(cluster, step)
 
 
-def _play_packet(cluster: Cluster, step: Step) -> None:
-    open_packets = [
+def _run_packet_step(cluster: Cluster, step: Step) -> None:
+    candidates = [
         index
         for index, packet in enumerate(cluster.in_flight)
         if packet.target not in cluster.paused
     ]
-    if not open_packets:
+    if not candidates:
         return
-    index = open_packets[step.pick % len(open_packets)]
-    if step.act is Act.ARRIVE:
+    index = candidates[step.pick % len(candidates)]
+    if step.kind is StepKind.ARRIVE:
         cluster.arrive(index)
-    elif step.act is Act.LOSE:
-        cluster.lose(index)
+    elif step.kind is StepKind.DROP:
+        cluster.drop(index)
     else:
         cluster.duplicate(index)
 
@@ -81,13 +81,13 @@ def random_schedule(
     """Draw a schedule: about one send for every three packets, in any order.
 
     Args:
-        random: Where the choices come from.
-        processes: How many processes the cluster has.
-        steps: How many steps to draw.
-        fan_out_max: The most targets of a message, itself included.
-        loss: The share of packets that are lost instead of arriving.
+        random: The source of randomness.
+        processes: The number of processes of the cluster.
+        steps: The number of steps.
+        fan_out_max: The maximum number of targets of a message, the sender included.
+        loss: The share of packets that are dropped instead of arriving.
         duplicate: The share of packets that are duplicated.
-        seconds: By how much time may pass in a step; with none it stands still.
+        seconds: The possible lengths of a step of time; if empty, time stands still.
     """
     schedule: list[Step] = []
     for _ in range(steps):
@@ -96,14 +96,15 @@ def random_schedule(
         if draw < 0.25:
             fan_out = random.randint(1, min(fan_out_max, processes))
             targets = tuple(random.sample(range(processes), fan_out))
-            schedule.append(Step(Act.SEND, pick, targets))
+            schedule.append(Step(StepKind.SEND, pick, targets))
         elif draw < 0.3 and seconds:
-            schedule.append(Step(Act.PASS_TIME, seconds=random.choice(seconds)))
+            schedule.append(Step(StepKind.PASS_TIME, seconds=random.choice(seconds)))
         elif draw < 0.33 and seconds:
-            schedule.append(Step(random.choice((Act.PAUSE, Act.RESUME)), pick))
+            schedule.append(Step(random.choice((StepKind.PAUSE, StepKind.RESUME)), pick))
         else:
-            fate = random.random()
-            lost = Act.LOSE if fate < loss else Act.ARRIVE
-            act = Act.DUPLICATE if fate > 1 - duplicate else lost
-            schedule.append(Step(act, pick))
+            draw = random.random()
+            kind = StepKind.DROP if draw < loss else StepKind.ARRIVE
+            if draw > 1 - duplicate:
+                kind = StepKind.DUPLICATE
+            schedule.append(Step(kind, pick))
     return schedule

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from antecede.testing.schedule import Act, Step
+from antecede.testing.schedule import Step, StepKind
 
 __all__ = ["schedules"]
 
@@ -14,32 +14,34 @@ def schedules(
     fan_out_max: int = 1,
     faults: bool = True,
 ) -> st.SearchStrategy[list[Step]]:
-    """Draw schedules for a cluster of ``processes``, which shrink to short ones.
+    """Draw schedules for a cluster, which shrink to short ones.
 
     Args:
-        processes: How many processes the cluster has.
-        steps_max: The longest schedule.
-        fan_out_max: The most targets of a message, the sender itself included.
-        faults: Packets may be lost and duplicated, processes may pause, time may pass;
-            they always arrive in any order.
+        processes: The number of processes of the cluster.
+        steps_max: The maximum number of steps.
+        fan_out_max: The maximum number of targets of a message, the sender included.
+        faults: Packets may be dropped and duplicated, processes may pause, and time may
+            pass. Packets always arrive in any order.
     """
     picks = st.integers(0, 63)
     sends = st.builds(
         Step,
-        st.just(Act.SEND),
+        st.just(StepKind.SEND),
         st.integers(0, processes - 1),
         st.lists(
             st.integers(0, processes - 1), min_size=1, max_size=fan_out_max, unique=True
         ).map(tuple),
     )
-    arrivals = st.builds(Step, st.just(Act.ARRIVE), picks)
+    arrivals = st.builds(Step, st.just(StepKind.ARRIVE), picks)
     choices = [sends, arrivals, arrivals]
     if faults:
-        broken = st.sampled_from((Act.LOSE, Act.DUPLICATE, Act.PAUSE, Act.RESUME))
-        choices.append(st.builds(Step, broken, picks))
+        kinds = (StepKind.DROP, StepKind.DUPLICATE, StepKind.PAUSE, StepKind.RESUME)
+        choices.append(st.builds(Step, st.sampled_from(kinds), picks))
         choices.append(
             st.builds(
-                Step, st.just(Act.PASS_TIME), seconds=st.sampled_from((0.25, 1.0, 4.0))
+                Step,
+                st.just(StepKind.PASS_TIME),
+                seconds=st.sampled_from((0.25, 1.0, 4.0)),
             )
         )
     return st.lists(st.one_of(choices), max_size=steps_max)

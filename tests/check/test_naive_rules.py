@@ -1,9 +1,9 @@
-"""Optimality, in every state that can be reached; and Mattern's nested crowns."""
+"""Optimality in every reachable state; and Mattern's nested crowns."""
 
 import pytest
 
-from antecede.check import Bound, check
-from antecede.core.config import Setting
+from antecede.check import CheckConfig, check
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
 from tests.check.lockstep import Divergence, Lockstep, inspect_rules
@@ -18,20 +18,20 @@ from tests.core.naive_sps import Copy, NaiveProcess, Sent
 def test_process_and_rule_agree_in_every_state(
     name: str, processes: int, messages: int, multicast: bool
 ) -> None:
-    bound = Bound(
+    config = CheckConfig(
         protocol=name, processes=processes, messages=messages, multicast=multicast
     )
-    checked = check(
-        bound,
-        make=lambda place: Lockstep(ProcessId(place), name),
+    result = check(
+        config,
+        make=lambda index: Lockstep(ProcessId(index), name),
         inspect=inspect_rules,
     )
-    assert checked.exhausted
-    assert checked.violation is None
+    assert result.exhausted
+    assert result.violation is None
 
 
 class Hesitant(NaiveProcess):
-    """Waits for the permits of all, as CSPS does, but tells permits as SPS does."""
+    """Waits for the permits of all, as CSPS does, but grants permits as SPS does."""
 
     def may_release(self, message: Sent, target: ProcessId) -> bool:
         return not self.missing(message.past)
@@ -43,11 +43,11 @@ class Hasty(NaiveProcess):
 
 
 @pytest.mark.parametrize("naive", [Hesitant, Hasty])
-def test_another_rule_is_told_apart(naive: type[NaiveProcess]) -> None:
+def test_another_rule_diverges(naive: type[NaiveProcess]) -> None:
     with pytest.raises(Divergence):
         check(
-            Bound(protocol="hybrid", messages=1, multicast=True),
-            make=lambda place: Lockstep(ProcessId(place), "hybrid", naive),
+            CheckConfig(protocol="hybrid", messages=1, multicast=True),
+            make=lambda index: Lockstep(ProcessId(index), "hybrid", naive),
         )
 
 
@@ -55,10 +55,10 @@ def test_another_rule_is_told_apart(naive: type[NaiveProcess]) -> None:
 def test_nested_crowns_are_reachable_only_where_the_receiver_waits(
     name: str, expected: bool
 ) -> None:
-    """Every schedule of one program: test_buffer.py and test_matrix.py have the rest."""
+    """Every schedule of one program; test_buffer.py and test_matrix.py have more."""
     info = protocol(name)
-    setting = Setting(processes=3, reliable=True)
+    config = ProcessConfig(processes=3, reliable=True)
     found = reachable(
-        lambda place: info.make(place, setting), SECOND_PROGRAM, lambda h: h == FIGURE_8
+        lambda index: info.make(index, config), SECOND_PROGRAM, lambda h: h == FIGURE_8
     )
     assert found == expected

@@ -1,4 +1,4 @@
-"""A counterexample can be told, kept, replayed and drawn; and what the command answers."""
+"""Counterexamples are printed, saved, replayed and drawn; and the command ``check``."""
 
 import json
 from dataclasses import replace
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from antecede.check import Bound, Story, check, load_story, tell
+from antecede.check import CheckConfig, Counterexample, check
 from antecede.cli.main import main
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
@@ -16,52 +16,54 @@ from antecede.testing import replay
 
 
 @pytest.fixture(scope="module")
-def story() -> Story:
-    """The shortest way to break causal order with FIFO channels alone."""
-    return tell(check(Bound(protocol="fifo")))
+def counterexample() -> Counterexample:
+    """The shortest violation of causal order with FIFO channels alone."""
+    return Counterexample.from_result(check(CheckConfig(protocol="fifo")))
 
 
-def test_story_is_told_in_numbered_lines(story: Story) -> None:
-    lines = story.lines()
-    assert len(lines) == len(story.steps)
+def test_counterexample_has_numbered_lines(counterexample: Counterexample) -> None:
+    lines = counterexample.lines()
+    assert len(lines) == len(counterexample.steps)
     assert lines[0].startswith("  1. process ")
     assert "sends to" in lines[0]
     assert "arrives" in lines[-1]
 
 
-def test_story_survives_its_file(story: Story, tmp_path: Path) -> None:
-    path = tmp_path / "story.json"
-    path.write_text(story.to_json(), encoding="utf-8")
-    assert load_story(path) == story
-    verdict = replay(load_story(path)).verdict()
+def test_counterexample_survives_its_file(
+    counterexample: Counterexample, tmp_path: Path
+) -> None:
+    path = tmp_path / "counterexample.json"
+    path.write_text(counterexample.to_json(), encoding="utf-8")
+    assert Counterexample.load(path) == counterexample
+    verdict = replay(Counterexample.load(path)).verdict()
     assert {each.property.value for each in verdict.violations} == {"causal"}
 
 
-def test_story_of_faults_is_replayed() -> None:
-    """Losses, duplicates and timers, on a process that cannot cope with the duplicate."""
+def test_counterexample_with_faults_is_replayed() -> None:
+    """A duplicate, and a process that delivers it twice."""
     info = protocol("unordered")
-    setting = Setting(processes=2, reliable=True)
-    bound = Bound(protocol="unordered", processes=2, messages=1, duplicates=1)
-    checked = check(bound, make=lambda place: info.make(ProcessId(place), setting))
-    found = tell(checked)
-    assert found.property == "once"
+    reliable = ProcessConfig(processes=2, reliable=True)
+    config = CheckConfig(protocol="unordered", processes=2, messages=1, duplicates=1)
+    result = check(config, make=lambda index: info.make(ProcessId(index), reliable))
+    found = Counterexample.from_result(result)
+    assert found.property == "no-duplication"
     assert any("is duplicated" in line for line in found.lines())
-    cluster = replay(found, lambda place: info.make(place, setting))
+    cluster = replay(found, lambda index: info.make(index, reliable))
     names = {each.property.value for each in cluster.verdict().violations}
-    assert names == {"once"}
+    assert names == {"no-duplication"}
 
 
-def test_stuck_story_ends_where_it_is_stuck() -> None:
+def test_counterexample_to_liveness_ends_where_it_is_stuck() -> None:
     info = protocol("unordered")
-    setting = Setting(processes=2, reliable=True)
-    bound = Bound(protocol="unordered", processes=2, messages=1, losses=1)
-    checked = check(bound, make=lambda place: info.make(ProcessId(place), setting))
-    found = tell(checked)
-    assert found.property == "live"
-    cluster = replay(found, lambda place: info.make(place, setting))
+    reliable = ProcessConfig(processes=2, reliable=True)
+    config = CheckConfig(protocol="unordered", processes=2, messages=1, losses=1)
+    result = check(config, make=lambda index: info.make(ProcessId(index), reliable))
+    found = Counterexample.from_result(result)
+    assert found.property == "liveness"
+    cluster = replay(found, lambda index: info.make(index, reliable))
     assert not cluster.in_flight
     names = {each.property.value for each in cluster.verdict().violations}
-    assert names == {"live"}
+    assert names == {"liveness"}
 
 
 @pytest.mark.parametrize(
@@ -79,39 +81,41 @@ def test_stuck_story_ends_where_it_is_stuck() -> None:
     ],
     ids=str,
 )
-def test_story_that_is_not_possible_is_refused(
-    story: Story, step: dict[str, object]
+def test_impossible_step_is_refused(
+    counterexample: Counterexample, step: dict[str, object]
 ) -> None:
     with pytest.raises(ConfigError, match="step 1"):
-        replay(replace(story, steps=(step,)))
+        replay(replace(counterexample, steps=(step,)))
 
 
-def test_story_of_another_protocol_is_refused(story: Story) -> None:
+def test_counterexample_of_another_protocol_is_refused(
+    counterexample: Counterexample,
+) -> None:
     with pytest.raises(ConfigError, match="not possible"):
-        replay(replace(story, protocol="matrix"))
+        replay(replace(counterexample, protocol="matrix"))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"protocol": "fifo"}', "\xff"])
-def test_file_without_a_story_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "story.json"
+def test_invalid_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "counterexample.json"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(ConfigError):
-        load_story(path)
+        Counterexample.load(path)
     with pytest.raises(ConfigError, match="cannot read"):
-        load_story(tmp_path / "nothing")
+        Counterexample.load(tmp_path / "nothing")
 
 
-def test_command_says_that_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_that_a_protocol_holds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--protocol", "buffer", "--messages", "1"]) == 0
     out = capsys.readouterr().out
     assert "states" in out
     assert "verdict: held" in out
 
 
-def test_command_tells_keeps_draws_and_replays(
+def test_command_prints_saves_draws_and_replays(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    saved, drawn = tmp_path / "story.json", tmp_path / "story.svg"
+    saved, drawn = tmp_path / "counterexample.json", tmp_path / "counterexample.svg"
     words = ["check", "--protocol", "fifo", "--save", str(saved), "--svg", str(drawn)]
     assert main(words) == 1
     out = capsys.readouterr().out
@@ -140,7 +144,7 @@ def test_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
         ["--processes", "9"],
         ["--protocol", "cykas", "--multicast"],
         ["--replay", "nothing.json"],
-        ["--protocol", "fifo", "--save", "no/such/place"],
+        ["--protocol", "fifo", "--save", "no/such/directory"],
     ],
 )
 def test_command_refuses(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +152,8 @@ def test_command_refuses(words: list[str], capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err.startswith("antecede: ")
 
 
-def test_command_owns_up_to_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", "--protocol", "buffer", "--states", "20"]) == 4
+def test_command_reports_that_a_bound_was_reached(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["check", "--protocol", "buffer", "--max-states", "20"]) == 4
     assert "NOT EXHAUSTED" in capsys.readouterr().out

@@ -1,0 +1,24 @@
+"""The step that a driver takes after every input of a process: drain its outputs.
+
+The test cluster and the model checker call :func:`drain`. The simulator and the engine have
+the same loop inline: there a call through :class:`Process` and two callbacks per output
+would cost more than 3 % of a run. The engine transmits before it delivers.
+"""
+
+from collections.abc import Callable
+
+from antecede.core.process import Delivery, Process, Transmit
+
+__all__ = ["drain"]
+
+
+def drain(
+    process: Process,
+    deliver: Callable[[Delivery], None],
+    transmit: Callable[[Transmit], None],
+) -> None:
+    """Pass all outputs of ``process`` on: first the deliveries, then the frames."""
+    for delivery in process.messages_to_deliver():
+        deliver(delivery)
+    for frame in process.frames_to_transmit():
+        transmit(frame)
