@@ -5,12 +5,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICENSE
-# A file is a unit of work, so that what a file or a package shares is made once a worker.
+# One worker runs all tests of a file, so that its fixtures are built once.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
   --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-interpreted soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
+.PHONY: help run test test-fast test-slow test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
   bench-ingest \
   verification fuzz lock clean
 
@@ -26,7 +26,7 @@ $(VENV)/tools: requirements/dev.txt
 	  --require-hashes --requirement requirements/dev.txt
 	@touch $@
 
-# antecede as a user gets it: built, and compiled where a C compiler is present.
+# The package as users install it, compiled where a C compiler is present.
 $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@rm -rf build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
@@ -35,24 +35,30 @@ $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@$(BIN)/antecede --version
 	@touch $@
 
-run: $(VENV)/installed  ## the main job: a cut through all studies, ending in a page
+run: $(VENV)/installed  ## main command: run all protocols in small studies, verify, and write a page
 	$(BIN)/antecede study run quick --out results/quick
 
-test: $(VENV)/installed  ## the tests, on antecede as installed (compiled if possible)
-	$(PYTEST)
+test: $(VENV)/installed  ## tests of the installed package (compiled if possible), 6 minutes
+	$(PYTEST) -m 'not slow'
 
-test-interpreted: $(VENV)/tools  ## the core's tests on the same source interpreted, with coverage
+test-fast: $(VENV)/tools  ## tests for the edit loop, on the source tree, one minute
+	PYTHONPATH=src $(PYTEST) -m 'not slow and not heavy and not long'
+
+test-slow: $(VENV)/installed  ## long searches, Spark clusters, builds of the package
+	$(PYTEST) -m slow
+
+test-interpreted: $(VENV)/tools  ## tests of the core on the source tree, with coverage
 	PYTHONPATH=src $(PYTEST) -m 'not long' tests/core tests/testing tests/test_architecture.py \
 	  --cov=antecede.core --cov-branch --cov-report=term-missing --cov-fail-under=100
 
-soak: $(VENV)/tools  ## kill journaled nodes 50 times, again and again (ROUNDS=10: 5 minutes)
+soak: $(VENV)/tools  ## kill nodes with a journal 50 times per round (ROUNDS=10: 5 minutes)
 	PYTHONPATH=src ANTECEDE_SOAK=$(or $(ROUNDS),10) $(BIN)/python -m pytest \
 	  tests/net/test_processes.py -k killed
 
 mutants: $(VENV)/tools  ## list the mutants of the core and what catches each
 	PYTHONPATH=src $(BIN)/python -m tests.mutation
 
-check: format lint types test-interpreted  ## format check, lint, types, tests
+check: format lint types docs test-interpreted  ## format, lint, types, docs, core tests with coverage
 
 format: $(VENV)/tools
 	$(BIN)/ruff format --check .
@@ -62,6 +68,10 @@ lint: $(VENV)/tools
 
 types: $(VENV)/tools
 	$(BIN)/mypy
+
+docs: $(VENV)/tools  ## build the documentation site in docs/_build/html
+	PYTHONPATH=src $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo 'docs: open docs/_build/html/index.html'
 
 bench: $(VENV)/installed  ## speed and size of the core, as ratios in one run
 	$(BIN)/python -m bench core
@@ -95,5 +105,5 @@ lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	  --custom-compile-command 'make lock' requirements/dev.in -o requirements/dev.txt
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) docs/_build build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 	  .hypothesis .coverage

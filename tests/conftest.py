@@ -1,4 +1,4 @@
-"""What all tests share: profiles for Hypothesis, and the rule on skips."""
+"""Settings of all tests: Hypothesis profiles, heavy tests, and the rule on skips."""
 
 import os
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 OPTIONAL = ("C compiler", "Chromium", "shared data", "network namespaces", "uvloop")
-"""What the README lists as optional; a skip's reason is `optional: ` and one of these."""
+"""Optional parts, as the docs list them; a skip names one of them as its reason."""
 
 settings.register_profile(
     "antecede",
@@ -20,35 +20,59 @@ settings.register_profile(
     settings.get_profile("antecede"),
     derandomize=True,
     database=None,
-    phases=(Phase.explicit, Phase.generate),  # A failure is enough, it need not be short.
+    phases=(Phase.explicit, Phase.generate),  # No shrinking: any failure is enough.
 )
 settings.load_profile("mutant" if "ANTECEDE_MUTANT" in os.environ else "antecede")
 
-SLOW_FILES = (
-    "tests/test_build.py",
+FIRST_FILES = (
+    "tests/packaging/",
     "tests/pipeline/",
     "tests/mutation/",
+    "tests/advise/",
     "tests/report/",
 )
-"""What takes minutes by itself begins first, so that no core waits for it at the end."""
+"""Files that take minutes run first, so that no core idles at the end."""
 
-pytest_plugins = ["tests.pipeline.session", "tests.report.studies"]
+HEAVY_FILES = (
+    "tests/advise/",
+    "tests/cli/test_advise.py",
+    "tests/cli/test_report.py",
+    "tests/cli/test_verify.py",
+    "tests/mutation/",
+    "tests/net/test_faults.py",
+    "tests/net/test_namespaces.py",
+    "tests/net/test_processes.py",
+    "tests/net/test_protocols.py",
+    "tests/packaging/",
+    "tests/pipeline/",
+    "tests/report/",
+    "tests/test_docs.py",
+    "tests/test_examples.py",
+    "tests/test_readme.py",
+    "tests/trace/test_other_readers.py",
+)
+"""Files that need Spark, OS processes or a browser; `make test-fast` leaves them out."""
+
+pytest_plugins = ["tests.pipeline.session", "tests.report.study_fixtures"]
 
 _undue_skips: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put slow files first; the order within a file stays."""
+    """Mark heavy tests, and run the files of :data:`FIRST_FILES` first."""
 
-    def place(item: pytest.Item) -> int:
-        slow = [n for n, name in enumerate(SLOW_FILES) if item.nodeid.startswith(name)]
-        return slow[0] if slow else len(SLOW_FILES)
+    def rank(item: pytest.Item) -> int:
+        found = [n for n, name in enumerate(FIRST_FILES) if item.nodeid.startswith(name)]
+        return found[0] if found else len(FIRST_FILES)
 
-    items.sort(key=place)
+    for item in items:
+        if item.nodeid.startswith(HEAVY_FILES):
+            item.add_marker(pytest.mark.heavy)
+    items.sort(key=rank)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note every skip whose reason is not on the list."""
+    """Collect every skip whose reason is not in :data:`OPTIONAL`."""
     if report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
         if not any(f"optional: {what}" in reason for what in OPTIONAL):
@@ -57,12 +81,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run on an undue skip, where that is asked for."""
+    """Fail the run on an undue skip if ANTECEDE_STRICT_SKIPS is 1."""
     if _undue_skips and os.environ.get("ANTECEDE_STRICT_SKIPS") == "1":
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the undue skips."""
+    """Print the undue skips."""
     for skip in _undue_skips:
         terminalreporter.write_line(f"undue skip: {skip}")

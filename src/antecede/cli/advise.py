@@ -7,8 +7,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from antecede.cli.options import add_foreign, add_session, check_cores
 from antecede.cli.terminal import ProgressLine
-from antecede.cli.traces import add_foreign, add_session, check_cores
 from antecede.errors import ConfigError
 from antecede.verify.verdict import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
 
@@ -18,54 +18,58 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "run"]
 
 MESSAGES_MAX = 20_000
-"""What two cores replay under all unicast protocols in about two minutes."""
+"""Two cores replay these under all unicast protocols in about two minutes."""
 
 
 def add_parser(commands: "Commands") -> None:
     """Add the command to those of ``antecede``."""
     parser = commands.add_parser(
-        "advise", help="replay recorded traffic under every protocol, and pick one"
+        "advise", help="recommend a protocol by replaying recorded traffic under each"
     )
     parser.add_argument(
         "trace",
         type=Path,
         nargs="+",
-        help="a run's directory, or a file of another format; several with --together",
+        help="a run's directory, or a file of another format; several with --one-run",
     )
     parser.add_argument(
         "--delay",
-        help="seconds on the wire, as for simulate; default: from the trace's round trips",
+        help="network delay in seconds, as for simulate; default: half of the trace's"
+        " round trips",
     )
     parser.add_argument(
         "--loss", type=float, default=0.0, help="probability that a frame is lost"
     )
     parser.add_argument(
-        "--bandwidth", type=float, default=inf, help="bytes per second out of each process"
+        "--bandwidth",
+        type=float,
+        default=inf,
+        help="maximum number of bytes per second that each process sends",
     )
     parser.add_argument(
-        "--protocols", help="which to try, split at commas; default: all that can serve it"
+        "--protocols",
+        help="comma-separated protocols to try; default: all that support the traffic",
     )
     parser.add_argument(
         "--messages-max",
         type=int,
         default=MESSAGES_MAX,
-        help="replay only the first so many messages, and all that happened before them;"
-        " default: %(default)s",
+        help="maximum number of messages to replay; default: %(default)s",
     )
     add_session(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_foreign(parser)
     parser.set_defaults(
         run=run,
-        interrupted="interrupted; with --out, give the same command again to go on",
+        interrupted="interrupted; with --out, run the same command again to continue",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the advice; exit 1 if a protocol broke its promise, 4 if runs failed."""
-    from antecede.advise.advise import Wishes, advise, prepare
+    """Print the advice; return 1 if a causal protocol failed a property, 4 if runs failed."""
+    from antecede.advise.advise import AdviceOptions, advise, prepare
     from antecede.advise.table import lines, to_json
-    from antecede.advise.traffic import take_traffic
+    from antecede.advise.traffic import extract_traffic
     from antecede.cli.foreign import one_run
     from antecede.pipeline.spark.session import open_session
     from antecede.trace.reader import read_trace
@@ -73,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     check_cores(options)
     if not 0 <= options.loss < 1:
         raise ConfigError(f"--loss must be from 0 to below 1, got {options.loss}")
-    wishes = Wishes(
+    advice_options = AdviceOptions(
         delay=options.delay,
         loss=options.loss,
         bandwidth=options.bandwidth,
@@ -81,20 +85,20 @@ def run(options: argparse.Namespace) -> int:
     )
     with ProgressLine() as line, ExitStack() as stack:
         path, name = stack.enter_context(one_run(options, line.write))
-        traffic = take_traffic(read_trace(path), messages_max=options.messages_max)
+        traffic = extract_traffic(read_trace(path), messages_max=options.messages_max)
         directory = options.out
         if directory is None:
             temporary = tempfile.TemporaryDirectory(prefix="antecede-")
             directory = Path(stack.enter_context(temporary))
-        plan = prepare(traffic, directory, wishes)
+        plan = prepare(traffic, directory, advice_options)
         spark = stack.enter_context(
-            open_session(options.master, cores=options.cores, brief=plan.is_brief)
+            open_session(options.master, cores=options.cores, fast_start=plan.is_short)
         )
-        advice = advise(spark, plan, report=line.write)
+        advice = advise(spark, plan, on_progress=line.write)
     print(to_json(advice, name) if options.json else "\n".join(lines(advice, name)))
     if options.out is not None and not options.json:
         print(f"runs and tables in {options.out}")
-    if advice.broken:
+    if advice.violated:
         return EXIT_VIOLATED
     return EXIT_UNKNOWN if advice.failed else EXIT_HELD
 
@@ -104,5 +108,5 @@ def _names(text: str | None) -> tuple[str, ...] | None:
         return None
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise ConfigError("--protocols is NAME,...; see `antecede protocols`")
+        raise ConfigError("--protocols names no protocol; see `antecede protocols`")
     return names

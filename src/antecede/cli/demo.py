@@ -1,4 +1,4 @@
-"""``antecede demo``, as a command."""
+"""The command ``antecede demo``."""
 
 import argparse
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from antecede.demo.demo import Stand
+    from antecede.demo.demo import NodeStatus
     from antecede.net.proxy import Proxy
 
 __all__ = ["add_parser"]
@@ -21,37 +21,32 @@ def add_parser(
 ) -> None:
     """Add the command ``demo``."""
     parser = commands.add_parser(
-        "demo", help="a few live UDP nodes on this machine, with faults, judged"
+        "demo", help="run UDP nodes on this machine with network faults, and verify them"
     )
-    parser.add_argument("--nodes", type=int, default=4, help="default: 4")
-    parser.add_argument(
-        "--messages", type=int, default=50, help="of each node; default: 50"
-    )
-    parser.add_argument(
-        "--gap", type=float, default=0.05, help="mean seconds between them; default: 0.05"
-    )
-    parser.add_argument("--protocol", default="hybrid", help="default: hybrid")
-    parser.add_argument("--loss", type=float, default=0.1, help="default: 0.1")
-    parser.add_argument(
-        "--delay", type=float, default=0.02, help="seconds at least; default: 0.02"
-    )
-    parser.add_argument(
-        "--jitter", type=float, default=0.05, help="seconds on top at most; default: 0.05"
-    )
-    parser.add_argument(
-        "--duplicate", type=float, default=0.02, help="probability; default: 0.02"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="default: 0")
-    parser.add_argument("--out", type=Path, help="keep the traces in this directory")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+
+    def add(option: str, kind: type, default: float | str, description: str) -> None:
+        text = f"{description}; default: {default}"
+        parser.add_argument(option, type=kind, default=default, help=text)
+
+    add("--nodes", int, 4, "number of nodes")
+    add("--messages", int, 50, "messages that each node sends")
+    add("--gap", float, 0.05, "mean time between two messages of a node, in seconds")
+    add("--protocol", str, "hybrid", "unicast protocol of the nodes")
+    add("--loss", float, 0.1, "probability that a datagram is lost")
+    add("--delay", float, 0.02, "minimum delay of a datagram, in seconds")
+    add("--jitter", float, 0.05, "maximum random addition to the delay, in seconds")
+    add("--duplicate", float, 0.02, "probability that a datagram arrives twice")
+    add("--seed", int, 0, "seed of the faults and of the traffic")
+    parser.add_argument("--out", type=Path, help="directory to keep the traces in")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from antecede.demo.demo import Demo, play
+    from antecede.demo.demo import DemoConfig, run_demo
     from antecede.merge.merge import merge_traces
     from antecede.net.proxy import Faults
-    from antecede.verify.verifier import verify
+    from antecede.verify.verifier import verify_trace
 
     faults = Faults(
         loss=options.loss,
@@ -59,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
         delay_s=options.delay,
         jitter_s=options.jitter,
     )
-    demo = Demo(
+    config = DemoConfig(
         nodes=options.nodes,
         messages=options.messages,
         gap_s=options.gap,
@@ -69,48 +64,48 @@ def _run(options: argparse.Namespace) -> int:
     )
     with tempfile.TemporaryDirectory(prefix="antecede-demo-") as scratch:
         out = options.out if options.out is not None else Path(scratch)
-        table = _Table(alive=sys.stdout.isatty() and not options.json)
-        stands = asyncio.run(play(demo, out, table.show))
-        merged = merge_traces([out / name for name in stands], out / "merged")
-        report = verify(merged.path)
+        table = _StatusTable(live=sys.stdout.isatty() and not options.json)
+        statuses = asyncio.run(run_demo(config, out, table.update))
+        merged = merge_traces([out / name for name in statuses], out / "merged")
+        verdict = verify_trace(merged.path)
         if options.json:
-            nodes = {name: asdict(stand) for name, stand in stands.items()}
-            print(json.dumps({"nodes": nodes, "verdict": json.loads(report.to_json())}))
+            nodes = {name: asdict(status) for name, status in statuses.items()}
+            print(json.dumps({"nodes": nodes, "verdict": json.loads(verdict.to_json())}))
         else:
-            table.end(stands)
-            print(report)
+            table.finish(statuses)
+            print(verdict)
             if options.out is not None:
                 print(f"traces: {out}; antecede show {merged.path} --svg demo.svg")
-        return report.exit_code
+        return verdict.exit_code
 
 
-class _Table:
-    """How the nodes stand, drawn over and over on a terminal."""
+class _StatusTable:
+    """A table with the status of each node; redrawn in place if ``live``."""
 
-    def __init__(self, *, alive: bool) -> None:
-        self._alive = alive
+    def __init__(self, *, live: bool) -> None:
+        self._live = live
         self._lines = 0
 
-    def show(self, stands: "dict[str, Stand]", proxy: "Proxy") -> None:
-        """Draw it, on a terminal."""
-        if self._alive:
-            self._draw([*_rows(stands), f"network: {dict(proxy.fate.counts)}"])
+    def update(self, statuses: "dict[str, NodeStatus]", proxy: "Proxy") -> None:
+        if self._live:
+            self._draw([*_rows(statuses), f"network: {dict(proxy.injector.counts)}"])
 
-    def end(self, stands: "dict[str, Stand]") -> None:
-        """Draw it for the last time, terminal or not."""
-        self._draw(_rows(stands))
+    def finish(self, statuses: "dict[str, NodeStatus]") -> None:
+        self._draw(_rows(statuses))
 
     def _draw(self, lines: list[str]) -> None:
         up = f"\x1b[{self._lines}F\x1b[J" if self._lines else ""
         print(up + "\n".join(lines), flush=True)
-        self._lines = len(lines) if self._alive else 0
+        self._lines = len(lines) if self._live else 0
 
 
-def _rows(stands: "dict[str, Stand]") -> list[str]:
-    head = f"{'node':6}{'sent':>7}{'waiting':>9}{'on the way':>12}{'again':>7}"
-    rows = [f"{head}{'delivered':>11}  waits on"]
-    for name, stand in stands.items():
-        on = ", ".join(f"{peer} {count}" for peer, count in stand.waits_on.items())
-        figures = f"{stand.sent:7}{stand.waiting:9}{stand.unacked:12}"
-        rows.append(f"{name:6}{figures}{stand.retransmitted:7}{stand.delivered:11}  {on}")
+def _rows(statuses: "dict[str, NodeStatus]") -> list[str]:
+    head = f"{'node':6}{'sent':>7}{'queued':>8}{'in flight':>11}{'retransmitted':>15}"
+    rows = [f"{head}{'delivered':>11}  waiting for"]
+    for name, status in statuses.items():
+        peers = ", ".join(f"{peer} {count}" for peer, count in status.waiting_for.items())
+        rows.append(
+            f"{name:6}{status.sent:7}{status.queued:8}{status.in_flight:11}"
+            f"{status.retransmitted:15}{status.delivered:11}  {peers}"
+        )
     return rows

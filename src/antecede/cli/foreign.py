@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from antecede.errors import ConfigError
-from antecede.ingest.conversion import Ingested, ingest
-from antecede.ingest.formats.records import Options
-from antecede.ingest.verdict import ForeignReport
+from antecede.errors import ConfigError, StorageError, TraceError
+from antecede.ingest.conversion import IngestedRun, ingest
+from antecede.ingest.formats.records import ReadOptions
+from antecede.ingest.verdict import IngestedVerdict
 from antecede.pipeline.verify.traces import find_runs
-from antecede.verify.verdict import Report
+from antecede.verify.verdict import TraceVerdict
 
 __all__ = ["ForeignFiles", "one_run", "options_of"]
 
 
-def options_of(arguments: argparse.Namespace) -> Options:
+def options_of(arguments: argparse.Namespace) -> ReadOptions:
     """Return what the command line tells of the files.
 
     Raise ConfigError if ``--columns`` is not a list of ``OURS=THEIRS``.
@@ -29,7 +29,7 @@ def options_of(arguments: argparse.Namespace) -> Options:
             raise ConfigError(f"--columns is OURS=THEIRS,..., not {each!r}")
         if each:
             columns[ours.strip()] = theirs.strip()
-    return Options(
+    return ReadOptions(
         regex=arguments.regex,
         delimiter=arguments.delimiter,
         ignore=arguments.ignore,
@@ -58,7 +58,7 @@ class ForeignFiles:
         self._out: Path | None = arguments.out
         self._show = show if show is not None else lambda line: None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
-        self._ingested: dict[Path, Ingested] = {}
+        self._ingested: dict[Path, IngestedRun] = {}
         self._names: dict[Path, str] = {}
 
     def __enter__(self) -> "ForeignFiles":
@@ -81,7 +81,7 @@ class ForeignFiles:
         """Make traces of files, and return their directories.
 
         A group of files that cannot be read is noted in :attr:`errors`, and the others go
-        on; if it is the only one, its ConfigError is raised.
+        on; if it is the only one, its error is raised.
 
         Args:
             groups: Files that belong together, such as each file by itself.
@@ -90,7 +90,7 @@ class ForeignFiles:
         for place, paths in enumerate(groups):
             try:
                 made = self._ingest(paths, self._directory(place, paths, len(groups)))
-            except ConfigError as error:
+            except (ConfigError, StorageError, TraceError) as error:
                 if len(groups) == 1:
                     raise
                 self.errors.append(str(error))
@@ -103,14 +103,16 @@ class ForeignFiles:
                 runs.append(each.directory)
         return runs
 
-    def told(self, path: Path, report: Report) -> tuple[str, Report | ForeignReport]:
+    def told(
+        self, path: Path, report: TraceVerdict
+    ) -> tuple[str, TraceVerdict | IngestedVerdict]:
         """Return what a run is called, and the report on it in its own words."""
         ingested = self._ingested.get(path)
         if ingested is None:
             return str(path), report
-        return self._names[path], ForeignReport(report=report, ingested=ingested)
+        return self._names[path], IngestedVerdict(report=report, ingested=ingested)
 
-    def _ingest(self, paths: Sequence[Path], directory: Path) -> list[Ingested]:
+    def _ingest(self, paths: Sequence[Path], directory: Path) -> list[IngestedRun]:
         read = 0
 
         def count(records: int) -> None:

@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
             f" (no {error.name})"
         ) from error
     totals: dict[str, int] = {}
-    for _, finding in files.findings:
-        totals[finding.outcome.value] = totals.get(finding.outcome.value, 0) + 1
+    for _, result in files.claim_results:
+        totals[result.status.value] = totals.get(result.status.value, 0) + 1
     if options.json:
         result = {
             "page": str(files.page),
@@ -58,11 +58,11 @@ def run(options: argparse.Namespace) -> int:
             "claims": [
                 {
                     "id": claim.id,
-                    "verdict": finding.outcome.value,
-                    "figure": finding.figure,
-                    "why": finding.why,
+                    "verdict": result.status.value,
+                    "figure": result.observed,
+                    "why": result.explanation,
                 }
-                for claim, finding in files.findings
+                for claim, result in files.claim_results
             ],
         }
         print(json.dumps(result, indent=2))

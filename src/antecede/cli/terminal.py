@@ -1,15 +1,10 @@
-"""What the commands share: exit codes, and the line that says how far one has come."""
+"""Progress on the terminal."""
 
 import sys
 from time import monotonic
 from types import TracebackType
 
-__all__ = ["EXIT_INTERNAL", "EXIT_INTERRUPTED", "EXIT_USAGE", "ProgressLine"]
-
-EXIT_USAGE = 2
-EXIT_INTERNAL = 3
-EXIT_INTERRUPTED = 130
-"""128 and the number of the signal, as shells have it."""
+__all__ = ["ProgressLine"]
 
 GAP_S = 0.5
 """Often enough to be seen moving, seldom enough to cost nothing."""

@@ -1,0 +1,202 @@
+"""The command ``antecede check``."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+from antecede.cli.terminal import ProgressLine
+from antecede.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from antecede.check.checker import CheckResult
+    from antecede.check.counterexample import Counterexample
+    from antecede.check.search import SearchResult
+    from antecede.check.transitions import TransitionTable
+
+    # argparse gives this class no public name.
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: "Commands") -> None:
+    """Add the command ``check``."""
+    parser = commands.add_parser(
+        "check", help="check every schedule of a protocol, up to a bound"
+    )
+    _add_bounds(parser)
+    parser.set_defaults(run=_run)
+
+
+def _add_bounds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--protocol", default="hybrid", help="name of the protocol; default: hybrid"
+    )
+    for name, default, description in (
+        ("processes", 3, "number of processes"),
+        ("messages", 2, "number of messages that each process sends"),
+        ("max-losses", 0, "maximum number of lost frames in a schedule"),
+        ("max-duplicates", 0, "maximum number of duplicated frames in a schedule"),
+        ("max-removals", 0, "maximum number of removals of a live peer"),
+        ("max-stops", 0, "maximum number of processes that stop and are removed"),
+        ("max-states", 200_000_000, "stop the search after this number of states"),
+    ):
+        parser.add_argument(
+            f"--{name}",
+            type=int,
+            default=default,
+            help=f"{description}; default: {default}",
+        )
+    parser.add_argument(
+        "--max-memory",
+        type=float,
+        default=20.0,
+        metavar="GIB",
+        help="stop the search above this memory use, in GiB; default: 20",
+    )
+    parser.add_argument(
+        "--multicast", action="store_true", help="also check sends to several targets"
+    )
+    parser.add_argument(
+        "--symmetry",
+        choices=("on", "off"),
+        default="on",
+        help="merge states that are equal up to renaming of processes; default: on",
+    )
+    parser.add_argument(
+        "--master", help="search on Spark at this master, such as local[2] or spark://host"
+    )
+    parser.add_argument(
+        "--checkpoint-dir",
+        type=Path,
+        metavar="DIR",
+        help="with --master: directory for finished levels, from which the same command"
+        " resumes; all workers must reach it; default: a temporary directory",
+    )
+    parser.add_argument("--save", type=Path, help="file to write a counterexample to")
+    parser.add_argument("--svg", type=Path, help="file to draw a counterexample to")
+    parser.add_argument("--replay", type=Path, help="counterexample file to replay")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.replay is not None:
+        return _replay(options.replay)
+    if options.checkpoint_dir is not None and options.master is None:
+        raise ConfigError("--checkpoint-dir needs a search on Spark: add --master")
+    result = _search(options)
+    counterexample = None
+    if result.violation is not None:
+        from antecede.check import Counterexample
+
+        counterexample = Counterexample.from_result(result)
+        _write_counterexample(counterexample, options)
+    if options.json:
+        print(_to_json(result, counterexample))
+    else:
+        _print_result(result, counterexample)
+    if counterexample is not None:
+        return EXIT_VIOLATED
+    return EXIT_HELD if result.exhausted else EXIT_UNKNOWN
+
+
+def _search(options: argparse.Namespace) -> "CheckResult":
+    from antecede.check import CheckConfig, check
+
+    config = CheckConfig(
+        protocol=options.protocol,
+        processes=options.processes,
+        messages=options.messages,
+        losses=options.max_losses,
+        duplicates=options.max_duplicates,
+        removals=options.max_removals,
+        stops=options.max_stops,
+        multicast=options.multicast,
+        symmetry=options.symmetry == "on",
+        states_max=options.max_states,
+        memory_max_gib=options.max_memory,
+    )
+    with ProgressLine() as line:
+
+        def show(progress: "SearchResult", _: "TransitionTable") -> None:
+            if line.due():
+                line.write(f"{progress.states:,} states, depth {progress.depth}")
+
+        if options.master is None:
+            return check(config, on_progress=show)
+        from antecede.pipeline.check.levels import check_at
+
+        return check_at(options.master, config, options.checkpoint_dir, on_progress=show)
+
+
+def _to_json(result: "CheckResult", counterexample: "Counterexample | None") -> str:
+    return json.dumps(
+        {
+            **asdict(result.config),
+            "states": result.states,
+            "transitions": result.transitions,
+            "ends": result.ends,
+            "depth": result.depth,
+            "local_states": result.local_states,
+            "exhausted": result.exhausted,
+            "seconds": result.seconds,
+            "violated": None if counterexample is None else counterexample.property,
+            "schedule": None if counterexample is None else counterexample.steps,
+        },
+        indent=2,
+    )
+
+
+def _print_result(result: "CheckResult", counterexample: "Counterexample | None") -> None:
+    print(
+        f"{result.config.protocol}: {result.states:,} states, {result.transitions:,}"
+        f" transitions, depth {result.depth}, {result.local_states:,} local states,"
+        f" {result.seconds:.1f} s"
+    )
+    if counterexample is not None:
+        for line in counterexample.lines():
+            print(line)
+        print(f"verdict: VIOLATED ({counterexample.property})")
+    elif result.exhausted:
+        print("verdict: held")
+    else:
+        print(
+            "verdict: UNKNOWN, the search stopped at its bound;"
+            " raise --max-states or --max-memory"
+        )
+
+
+def _replay(path: Path) -> int:
+    from antecede.check import Counterexample
+    from antecede.testing import replay
+
+    counterexample = Counterexample.load(path)
+    verdict = replay(counterexample).verdict()
+    for line in counterexample.lines():
+        print(line)
+    for violation in verdict.violations:
+        print(f"  {violation}")
+    print("verdict: held" if verdict.held else "verdict: VIOLATED")
+    return EXIT_HELD if verdict.held else EXIT_VIOLATED
+
+
+def _write_counterexample(
+    counterexample: "Counterexample", options: argparse.Namespace
+) -> None:
+    """Write the counterexample to the files that ``--save`` and ``--svg`` name."""
+    from antecede.diagram.draw import draw
+    from antecede.testing import replay
+
+    try:
+        if options.save is not None:
+            options.save.write_text(counterexample.to_json(), encoding="utf-8")
+        if options.svg is not None:
+            cluster = replay(counterexample)
+            violations = cluster.verdict().violations
+            svg = draw(cluster.history, violations=violations, control=True)
+            options.svg.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot write {error.filename}: {error.strerror}") from error

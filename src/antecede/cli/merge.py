@@ -1,0 +1,46 @@
+"""The command ``antecede merge``."""
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from antecede.cli.exit_codes import EXIT_HELD
+
+if TYPE_CHECKING:
+    # argparse gives this class no public name.
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: "Commands") -> None:
+    """Add the command ``merge``."""
+    parser = commands.add_parser("merge", help="merge the traces of several nodes into one")
+    parser.add_argument("out", type=Path, help="new directory for the merged trace")
+    parser.add_argument(
+        "trace",
+        type=Path,
+        nargs="+",
+        help="directory of a node, or of several nodes",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from antecede.merge.merge import merge_traces
+    from antecede.pipeline.verify.traces import find_runs
+
+    merged = merge_traces(find_runs(options.trace), options.out)
+    if options.json:
+        print(json.dumps({**asdict(merged), "path": str(merged.path)}, indent=2))
+        return EXIT_HELD
+    size = f"{merged.nodes:,} nodes, {merged.restarts:,} restarts, {merged.events:,} events"
+    print(f"{merged.run}: {size}, {merged.messages:,} messages")
+    for what, lines in (("missing", merged.missing), ("note", merged.notes)):
+        for line in lines:
+            print(f"  {what}: {line}")
+    print(f"merged into {merged.path}; verify it with: antecede verify {merged.path}")
+    return EXIT_HELD

@@ -1,0 +1,104 @@
+"""The command ``antecede study``."""
+
+import argparse
+import json
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+from antecede.cli.options import add_session, check_cores
+from antecede.cli.terminal import ProgressLine
+
+if TYPE_CHECKING:
+    from antecede.pipeline.study.run import StudyOutcome
+    from antecede.pipeline.study.study import Study
+
+    # argparse gives this class no public name.
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: "Commands") -> None:
+    """Add the command ``study``."""
+    study = commands.add_parser(
+        "study", help="run many simulations on Spark: simulate, verify, measure, report"
+    )
+    actions = study.add_subparsers(title="actions", required=True, metavar="ACTION")
+    running = actions.add_parser("run", help="run a study, or resume it")
+    running.add_argument(
+        "study", metavar="NAME|FILE.toml", help="name of a built-in study, or a study file"
+    )
+    running.add_argument("--profile", help="profile of the study, such as reduced")
+    running.add_argument(
+        "--out", type=Path, help="directory of the study; default: the name of the study"
+    )
+    running.add_argument(
+        "--no-report",
+        action="store_true",
+        help="do not write the page",
+    )
+    add_session(running)
+    running.add_argument("--json", action="store_true", help="print JSON")
+    running.set_defaults(
+        run=_run_study, interrupted="interrupted; run the same command again to resume"
+    )
+
+
+def _run_study(options: argparse.Namespace) -> int:
+    from antecede.pipeline.spark.session import open_session
+    from antecede.pipeline.study.run import run_study
+    from antecede.pipeline.study.study import load_study
+
+    check_cores(options)
+    study = load_study(options.study, options.profile)
+    directory = options.out if options.out is not None else Path(options.study).stem
+    directory = Path(directory)
+    with (
+        ProgressLine() as line,
+        open_session(options.master, cores=options.cores) as spark,
+    ):
+        outcome = run_study(spark, study, directory, on_progress=line.write)
+        page = None if options.no_report else _write_page(directory, line)
+    _print_study(study, outcome, page, as_json=options.json)
+    if outcome.violated:
+        return EXIT_VIOLATED
+    return EXIT_UNKNOWN if outcome.failed else EXIT_HELD
+
+
+def _write_page(directory: Path, line: ProgressLine) -> Path | None:
+    """Write the report, if what it needs is installed."""
+    missing = [name for name in ("jinja2", "vl_convert") if find_spec(name) is None]
+    if missing:
+        line.say("no page: pip install 'antecede[report]', then `antecede report`")
+        return None
+    from antecede.report.write import write_report
+
+    return write_report([directory], directory / "report.html").page
+
+
+def _print_study(
+    study: "Study", outcome: "StudyOutcome", page: Path | None, *, as_json: bool
+) -> None:
+    directory = outcome.directory
+    if as_json:
+        result = {
+            **asdict(outcome),
+            "directory": str(directory),
+            "page": None if page is None else str(page),
+            "skipped": study.skipped,
+        }
+        print(json.dumps(result, indent=2))
+        return
+    print(f"{study.name}: {outcome.cells} cells, {outcome.simulated} simulated now")
+    for note in study.skipped:
+        print(f"  left out: {note}")
+    for cell, error in outcome.failed.items():
+        print(f"  {cell} failed: {error['error']}; {error['command']}")
+    for cell in outcome.violated:
+        print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
+    print(f"tables in {directory}: cells, verdicts, copies, measures, summary")
+    if page is not None:
+        print(page)

@@ -1,0 +1,109 @@
+"""The command ``antecede verify``."""
+
+import argparse
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_USAGE, EXIT_VIOLATED
+from antecede.cli.options import VIOLATIONS_SHOWN, add_foreign, add_session, check_cores
+from antecede.cli.terminal import ProgressLine
+from antecede.errors import ConfigError
+
+if TYPE_CHECKING:
+    # argparse gives this class no public name.
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: "Commands") -> None:
+    """Add the command ``verify``."""
+    parser = commands.add_parser("verify", help="verify recorded traces: were they causal?")
+    parser.add_argument(
+        "trace",
+        type=Path,
+        nargs="+",
+        help="directory of a run, directory that contains runs, or file of another format",
+    )
+    parser.add_argument(
+        "--max-violations",
+        type=int,
+        default=VIOLATIONS_SHOWN,
+        help="number of violations to print of each property; default: %(default)s",
+    )
+    parser.add_argument(
+        "--spark",
+        choices=("on", "off", "auto"),
+        default="auto",
+        help="use Spark; default: auto, for many events where it is installed",
+    )
+    add_session(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_foreign(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from antecede.pipeline.verify.traces import find_runs, verify_traces
+    from antecede.trace.live.reader import are_nodes_of_one_run
+
+    check_cores(options)
+    if options.max_violations < 0:
+        raise ConfigError(
+            f"--max-violations must be at least 0, got {options.max_violations}"
+        )
+    if options.master is not None and options.spark == "off":
+        raise ConfigError("--master needs Spark, but --spark is off: remove one")
+    codes: Counter[int] = Counter()
+    with ProgressLine() as line, ExitStack() as stack:
+        files = [path for path in options.trace if path.is_file()]
+        foreign = None
+        runs = find_runs([path for path in options.trace if path not in files])
+        if files:
+            from antecede.cli.foreign import ForeignFiles
+
+            foreign = stack.enter_context(ForeignFiles(options, line.write))
+            runs += foreign.take([files] if options.one_run else [[f] for f in files])
+            for error in foreign.errors:
+                codes[EXIT_USAGE] += 1
+                line.say(f"antecede: {error}")
+        for judged in verify_traces(
+            runs,
+            master=options.master,
+            cores=options.cores,
+            use_spark=options.spark,
+            violations_max=options.max_violations,
+            on_notice=line.say,
+            on_progress=line.write,
+        ):
+            line.clear()
+            if judged.verdict is None:
+                codes[EXIT_USAGE] += 1
+                print(f"antecede: {judged.error}", file=sys.stderr)
+                continue
+            name, report = str(judged.path), judged.verdict
+            told = (name, report) if foreign is None else foreign.told(judged.path, report)
+            codes[told[1].exit_code] += 1
+            print(told[1].to_json() if options.json else f"{told[0]}\n{told[1]}")
+    if codes.total() > 1 and not options.json:
+        print(_summary(codes))
+    if len(runs) > 1 and are_nodes_of_one_run(runs):
+        print("these are nodes of one run: use antecede merge OUT DIR...", file=sys.stderr)
+    worst = (EXIT_USAGE, EXIT_VIOLATED, EXIT_UNKNOWN, EXIT_HELD)
+    return next(code for code in worst if codes[code])
+
+
+def _summary(codes: Counter[int]) -> str:
+    words = {
+        EXIT_HELD: "held",
+        EXIT_VIOLATED: "VIOLATED",
+        EXIT_UNKNOWN: "unknown",
+        EXIT_USAGE: "not verified",
+    }
+    told = ", ".join(
+        f"{codes[code]:,} {word}" for code, word in words.items() if codes[code]
+    )
+    return f"{codes.total():,} runs: {told}"

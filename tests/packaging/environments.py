@@ -1,0 +1,99 @@
+"""Builds and environments for the tests of the package as users install it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+__all__ = ["ROOT", "Environment", "build", "copy_tree"]
+
+ROOT = Path(__file__).parent.parent.parent
+LIMIT_S = 900
+BUILD_FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in")
+
+
+def copy_tree(directory: Path) -> Path:
+    """Copy what a build reads to ``directory``, without anything that a build made."""
+    tree = directory / "tree"
+    tree.mkdir(parents=True)
+    ignored = shutil.ignore_patterns("*.egg-info", "*.so", "__pycache__")
+    shutil.copytree(ROOT / "src", tree / "src", ignore=ignored)
+    for name in BUILD_FILES:
+        shutil.copy(ROOT / name, tree)
+    return tree
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    """Return the environment variables for a user's command: nothing of this test run."""
+    ours = ("ANTECEDE_", "PYTHONPATH", "VIRTUAL_ENV", "COV_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return kept | variables
+
+
+def build(
+    tree: Path, out: Path, *, isolated: bool, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Build a wheel of ``tree`` into ``out`` with pip."""
+    isolation = [] if isolated else ["--no-build-isolation", "--no-index"]
+    return subprocess.run(
+        [
+            *(sys.executable, "-m", "pip", "wheel", "--verbose", "--no-deps", *isolation),
+            *("--wheel-dir", str(out), str(tree)),
+        ],
+        env=clean_environment(**variables),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+class Environment:
+    """An empty virtual environment in which a user installs and runs antecede."""
+
+    def __init__(self, directory: Path) -> None:
+        venv.create(directory / "venv", with_pip=True)
+        self.bin = directory / "venv" / "bin"
+        self._work = directory / "work"
+        self._work.mkdir()
+        self._home = directory / "home"
+        self._home.mkdir()
+
+    def install(self, requirement: str, **variables: str) -> str:
+        """Install a requirement with pip, and return what pip printed."""
+        done = self.run("pip", "install", "--verbose", requirement, **variables)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return done.stdout + done.stderr
+
+    def run(self, command: str, *arguments: str, **variables: str) -> "Done":
+        """Run a command of the environment in an empty directory."""
+        # The cache of pip stays that of the user who runs the tests.
+        cache = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", "")} | variables
+        if not cache["PIP_CACHE_DIR"]:
+            cache["PIP_CACHE_DIR"] = str(Path.home() / ".cache" / "pip")
+        return subprocess.run(
+            [str(self.bin / command), *arguments],
+            cwd=self._work,
+            env=clean_environment(HOME=str(self._home), **cache),
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=False,
+        )
+
+    def python(self, program: str) -> str:
+        """Run a program, and return what it printed."""
+        done = self.run("python", "-c", program)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def antecede(self, *arguments: str) -> str:
+        """Run the command ``antecede`` successfully, and return what it printed."""
+        done = self.run("antecede", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+Done = subprocess.CompletedProcess[str]
