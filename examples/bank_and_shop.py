@@ -1,52 +1,51 @@
-"""A customer pays and then orders; the shop asks the bank whether the money is there.
+"""A customer pays and then orders; the shop asks the bank whether the order is paid.
 
     .venv/bin/python examples/bank_and_shop.py
 
-The payment is slow, the order and the shop's question are fast. Without causal order the
-bank would see the question first and deny it. With ``hybrid`` the shop's question waits
-at the shop, because the order that led to it said so, until the payment has been
-delivered. The example plays the worst network by hand and prints what everybody sees.
+The payment is slow; the order and the shop's question are fast. Without causal order the
+bank would deliver the question first, and deny it. With ``hybrid`` the question stays
+queued at the shop until the permit for the order arrives, that is, until the payment has
+been delivered. The example lets the payment arrive last, and prints all deliveries.
 """
 
-from antecede.core import Message
+from antecede.core import MessageFrame
 from antecede.testing import Cluster
 
 CUSTOMER, BANK, SHOP = range(3)
 NAMES = ("customer", "bank", "shop")
 
 
-def play() -> list[str]:
-    """Play the story and return what was delivered, in order."""
+def run() -> list[str]:
+    """Run the example and return the deliveries in order."""
     cluster = Cluster("hybrid", processes=3)
     log: list[str] = []
-    heard = [0, 0, 0]
+    logged = [0, 0, 0]
+    texts: dict[tuple[int, int], str] = {}
 
-    def listen() -> None:
+    def send(source: int, target: int, text: str) -> None:
+        texts[source, cluster.send(source, [target], text.encode())] = text
+
+    def log_deliveries() -> None:
         for process, name in enumerate(NAMES):
-            for source, number in cluster.delivered(process)[heard[process] :]:
-                heard[process] += 1
-                log.append(f"{name} delivers {words[source, number]!r}")
-                if words[source, number] == "an order":
-                    say(SHOP, BANK, "is it paid?")
+            for source, number in cluster.delivered(process)[logged[process] :]:
+                logged[process] += 1
+                log.append(f"{name} delivers {texts[source, number]!r}")
+                if texts[source, number] == "an order":
+                    send(SHOP, BANK, "is it paid?")
 
-    words: dict[tuple[int, int], str] = {}
-
-    def say(source: int, target: int, text: str) -> None:
-        words[source, cluster.send(source, [target], text.encode())] = text
-
-    say(CUSTOMER, BANK, "a payment")
-    say(CUSTOMER, SHOP, "an order")
+    send(CUSTOMER, BANK, "a payment")
+    send(CUSTOMER, SHOP, "an order")
     while cluster.in_flight:
-        # The payment is slower than everything else.
+        # The payment arrives after all other frames.
         slow = [
-            isinstance(packet.frame, Message) and packet.frame.payload == b"a payment"
+            isinstance(packet.frame, MessageFrame) and packet.frame.payload == b"a payment"
             for packet in cluster.in_flight
         ]
         cluster.arrive(slow.index(False) if False in slow else 0)
-        listen()
+        log_deliveries()
     assert cluster.verdict().held
     return log
 
 
 if __name__ == "__main__":
-    print("\n".join(play()))
+    print("\n".join(run()))

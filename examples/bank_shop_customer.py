@@ -1,9 +1,8 @@
-"""The customer pays, then collects: the shop must hear of the payment first.
+"""A customer pays, then collects the goods: the shop must learn of the payment first.
 
-The bank tells the shop, *then* the customer. The customer, who now knows, asks the shop for
-the goods. The bank's word may be slow on its way: an ordering of each pair (``fifo``) lets
-the customer's question overtake it, and the shop refuses a customer who has paid. Causal
-order (``hybrid``) does not.
+The bank notifies the shop and *then* the customer, who collects the goods. The message
+from the bank to the shop may be slow. With FIFO order the customer's message can overtake
+it, and the shop turns away a customer who has paid. With causal order it cannot.
 
     python examples/bank_shop_customer.py [PROTOCOL]
 """
@@ -23,7 +22,7 @@ async def run_bank(bank: Node) -> None:
 
 
 async def run_shop(shop: Node) -> None:
-    """Hand out the goods to whoever has paid."""
+    """Hand out the goods to every customer who has paid."""
     paid: set[bytes] = set()
     async for message in shop:
         if message.source == "bank":
@@ -34,18 +33,18 @@ async def run_shop(shop: Node) -> None:
             await shop.send(message.source, answer)
 
 
-async def shop_once(protocol: str) -> str:
-    """Pay and collect, and return what the shop answers."""
+async def pay_and_collect(protocol: str) -> str:
+    """Pay, collect, and return the answer of the shop."""
     nodes = [Node(name, protocol=protocol) for name in ("bank", "shop", "customer")]
     bank, shop, customer = nodes
     async with bank, shop, customer:
         for node in nodes:
-            for other in nodes:
-                if other is not node:
-                    node.add_peer(other.name, other.address)
+            for peer in nodes:
+                if peer is not node:
+                    node.add_peer(peer.name, peer.address)
         tasks = [asyncio.create_task(run_bank(bank)), asyncio.create_task(run_shop(shop))]
         await customer.send("bank", b"pay from 4711")
-        await customer.receive()  # Confirmed.
+        await customer.receive()  # The confirmation.
         await customer.send("shop", b"collect for 4711")
         answer = (await customer.receive()).data.decode()
         for task in tasks:
@@ -54,5 +53,5 @@ async def shop_once(protocol: str) -> str:
 
 
 if __name__ == "__main__":
-    chosen = sys.argv[1] if len(sys.argv) > 1 else "hybrid"
-    print(f"{chosen}: the shop says: {asyncio.run(shop_once(chosen))}")
+    protocol = sys.argv[1] if len(sys.argv) > 1 else "hybrid"
+    print(f"{protocol}: the shop says: {asyncio.run(pay_and_collect(protocol))}")

@@ -1,9 +1,10 @@
-"""Hosts on one machine: network namespaces, and what joins them.
+"""Hosts on one machine: network namespaces that a faulty network connects.
 
-Two ways. *netem*: each host has one end of a veth pair whose other end is in a bridge, and
-the kernel's netem loses, delays, duplicates and reorders. *wire*: each host has a TUN
-device, and this process carries the packets, with the faults of the proxy; for kernels
-without netem. In both, packets go through the hosts' real stacks, which cut and join them.
+There are two kinds of network. *netem*: a bridge with veth pairs connects the hosts, and
+the kernel's netem loses, delays, duplicates and reorders packets. *TUN*: each host has a
+TUN device, and this process forwards the packets with the faults of the proxy; for kernels
+without netem. In both, packets pass the IP stacks of the hosts, which segment and
+reassemble them.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import struct
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from antecede.net.proxy import Fate, Faults
+from antecede.net.proxy import FaultInjector, Faults
 
 TUN = "/dev/net/tun"
 TUNSETIFF = 0x400454CA
@@ -26,7 +27,7 @@ PACKET_MAX = 65_536
 
 
 def ip(*words: str) -> None:
-    """Run ip, and raise with what it says if it fails."""
+    """Run ip; raise OSError with its error output if it fails."""
     _run("ip", *words)
 
 
@@ -37,35 +38,35 @@ def _run(*words: str) -> None:
 
 
 class Hosts:
-    """Namespaces, one for each name, that reach each other."""
+    """One namespace for each name; all can reach each other."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
-        mark = os.getpid()
-        self.space = {name: f"antecede-{mark}-{name}" for name in names}
-        self.hub = f"antecede-{mark}-hub"
+        pid = os.getpid()
+        self.namespace = {name: f"antecede-{pid}-{name}" for name in names}
+        self.hub = f"antecede-{pid}-hub"
         self.address = {name: f"10.77.0.{n}" for n, name in enumerate(names, 1)}
 
     def prefix(self, name: str) -> list[str]:
-        """Return what to put before a command that is to run on a host."""
-        return ["ip", "netns", "exec", self.space[name]]
+        """Return the prefix that makes a command run on a host."""
+        return ["ip", "netns", "exec", self.namespace[name]]
 
-    def part(self, side: Sequence[str]) -> None:
-        """Cut some hosts off from the others, and from each other."""
+    def partition(self, side: Sequence[str]) -> None:
+        """Separate the hosts in ``side`` from the other hosts."""
         raise NotImplementedError
 
     def heal(self) -> None:
         raise NotImplementedError
 
     def _configure(self, name: str, device: str) -> None:
-        space = self.space[name]
-        ip("-n", space, "addr", "add", f"{self.address[name]}/24", "dev", device)
-        ip("-n", space, "link", "set", device, "up")
-        ip("-n", space, "link", "set", "lo", "up")
+        namespace = self.namespace[name]
+        ip("-n", namespace, "addr", "add", f"{self.address[name]}/24", "dev", device)
+        ip("-n", namespace, "link", "set", device, "up")
+        ip("-n", namespace, "link", "set", "lo", "up")
 
 
 class NetemHosts(Hosts):
-    """Joined by a bridge, with the kernel's faults."""
+    """Hosts on a bridge, with the faults of netem."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(names)
@@ -73,16 +74,16 @@ class NetemHosts(Hosts):
         ip("-n", self.hub, "link", "add", "bridge0", "type", "bridge")
         ip("-n", self.hub, "link", "set", "bridge0", "up")
         for name in names:
-            space, port = self.space[name], f"port-{name}"
-            ip("netns", "add", space)
-            pair = ("type", "veth", "peer", "name", "wire0", "netns", space)
+            namespace, port = self.namespace[name], f"port-{name}"
+            ip("netns", "add", namespace)
+            pair = ("type", "veth", "peer", "name", "wire0", "netns", namespace)
             ip("-n", self.hub, "link", "add", port, *pair)
             ip("-n", self.hub, "link", "set", port, "master", "bridge0", "up")
             self._configure(name, "wire0")
             add = ("tc", "qdisc", "add", "dev", "wire0", "root", "netem")
             _run(*self.prefix(name), *add, *NETEM.split())
 
-    def part(self, side: Sequence[str]) -> None:
+    def partition(self, side: Sequence[str]) -> None:
         for name in side:
             ip("-n", self.hub, "link", "set", f"port-{name}", "down")
 
@@ -91,27 +92,27 @@ class NetemHosts(Hosts):
             ip("-n", self.hub, "link", "set", f"port-{name}", "up")
 
 
-class WiredHosts(Hosts):
-    """Joined by this process; :meth:`carry` is to be called on its loop."""
+class TunHosts(Hosts):
+    """Hosts with TUN devices; call :meth:`forward` on the event loop."""
 
     def __init__(self, names: Sequence[str]) -> None:
         super().__init__(names)
-        self.fate = Fate(FAULTS, seed=1)
+        self.injector = FaultInjector(FAULTS, seed=1)
         self._files: dict[str, int] = {}
         self._by_address: dict[bytes, str] = {}
-        for place, name in enumerate(names):
-            device = f"ante{os.getpid() % 100_000}-{place}"
+        for index, name in enumerate(names):
+            device = f"ante{os.getpid() % 100_000}-{index}"
             self._files[name] = tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
             request = struct.pack("16sH", device.encode(), IFF_TUN_WITHOUT_HEADER)
             fcntl.ioctl(tun, TUNSETIFF, request)
-            ip("netns", "add", self.space[name])
-            ip("link", "set", device, "netns", self.space[name])
+            ip("netns", "add", self.namespace[name])
+            ip("link", "set", device, "netns", self.namespace[name])
             self._configure(name, device)
             address = bytes(map(int, self.address[name].split(".")))
             self._by_address[address] = name
 
-    def carry(self) -> None:
-        """Carry packets from now on."""
+    def forward(self) -> None:
+        """Start to forward packets."""
         loop = asyncio.get_running_loop()
         for name, tun in self._files.items():
             loop.add_reader(tun, self._read, name)
@@ -126,19 +127,19 @@ class WiredHosts(Hosts):
                 )
                 if target is None:
                     continue
-                delays = self.fate.delays(source, target, len(packet), loop.time())
+                delays = self.injector.delays(source, target, len(packet), loop.time())
                 for delay in delays:
                     loop.call_later(delay, self._write, target, packet)
 
     def _write(self, target: str, packet: bytes) -> None:
-        with contextlib.suppress(OSError):  # Its queue is full, or the host has gone.
+        with contextlib.suppress(OSError):  # The queue is full, or the host was deleted.
             os.write(self._files[target], packet)
 
-    def part(self, side: Sequence[str]) -> None:
-        self.fate.part(side, [name for name in self.names if name not in side])
+    def partition(self, side: Sequence[str]) -> None:
+        self.injector.partition(side, [name for name in self.names if name not in side])
 
     def heal(self) -> None:
-        self.fate.heal()
+        self.injector.heal()
 
     def stop(self) -> None:
         loop = asyncio.get_running_loop()
@@ -152,17 +153,17 @@ class WiredHosts(Hosts):
 
 @contextlib.contextmanager
 def open_hosts(kind: type[Hosts], names: Sequence[str]) -> Iterator[Hosts]:
-    """Make hosts, and unmake them; raise OSError where that cannot be done."""
+    """Create hosts, and delete them; raise OSError if the system does not allow it."""
     if shutil.which("ip") is None or shutil.which("tc") is None:
-        raise OSError("there is no ip, or no tc")
+        raise OSError("the command ip or tc is missing")
     hosts: Hosts | None = None
     try:
         hosts = kind(names)
         yield hosts
     finally:
-        if isinstance(hosts, WiredHosts):
+        if isinstance(hosts, TunHosts):
             hosts.close()
-        plain = Hosts(names)
-        for space in (*plain.space.values(), plain.hub):
-            with contextlib.suppress(OSError):  # It was not made.
-                ip("netns", "del", space)
+        created = Hosts(names)
+        for namespace in (*created.namespace.values(), created.hub):
+            with contextlib.suppress(OSError):  # It was not created.
+                ip("netns", "del", namespace)

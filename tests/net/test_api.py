@@ -1,4 +1,4 @@
-"""What an application does with a node."""
+"""The API of a node: sending, receiving, flow control and cancellation."""
 
 import asyncio
 import contextlib
@@ -10,23 +10,23 @@ from antecede.engine.limits import Limits
 from antecede.errors import LocalError, WindowFull
 from antecede.net import Node
 from antecede.net.proxy import Faults
-from tests.net.bounds import quick_limits
-from tests.net.running import (
+from tests.net.harness import (
     LOOPS,
-    is_waiting,
-    meet,
+    connect_all,
     open_network,
     open_nodes,
+    receive_many,
     run,
-    take,
-    until,
+    stays_pending,
+    wait_until,
 )
+from tests.net.limits import quick_limits
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
 
 def small_window(window: int = 3) -> Limits:
-    return quick_limits(window=window)
+    return quick_limits(window_copies_max=window)
 
 
 def test_a_message_arrives_with_its_fields(loop: str) -> None:
@@ -37,8 +37,8 @@ def test_a_message_arrives_with_its_fields(loop: str) -> None:
             message = await bob.receive()
             assert (message.source, message.number) == ("ann", number) == ("ann", 1)
             assert message.data == b"hello"
-            assert started <= message.when <= time.time()
-            message.done()  # Without a journal this does nothing.
+            assert started <= message.delivered_at <= time.time()
+            message.commit()  # Without a journal this does nothing.
             assert await bob.send("ann", b"") == 1
             assert (await ann.receive()).data == b""
             assert await ann.send("bob", b"again") == 2
@@ -53,9 +53,9 @@ def test_multicast_is_one_message_and_broadcast_reaches_all_peers(loop: str) -> 
             assert await a.multicast(["b", "d"], b"two") == 1
             assert await a.broadcast(b"all") == 2
             assert await a.multicast({"c"}, b"one") == 3
-            assert [m.number for m in await take(b, 2)] == [1, 2]
-            assert [m.number for m in await take(c, 2)] == [2, 3]
-            assert [m.number for m in await take(d, 2)] == [1, 2]
+            assert [m.number for m in await receive_many(b, 2)] == [1, 2]
+            assert [m.number for m in await receive_many(c, 2)] == [2, 3]
+            assert [m.number for m in await receive_many(d, 2)] == [1, 2]
 
     run(main, loop)
 
@@ -67,30 +67,30 @@ def test_a_node_can_send_to_itself(loop: str, size: int) -> None:
             data = bytes(range(256)) * (size // 256) + b"tail"
             await a.send("a", data)
             await a.multicast(["a", "b"], data[::-1])
-            assert [m.data for m in await take(a, 2)] == [data, data[::-1]]
+            assert [m.data for m in await receive_many(a, 2)] == [data, data[::-1]]
             assert (await b.receive()).data == data[::-1]
 
     run(main, loop)
 
 
-def test_flush_waits_until_everything_is_delivered_everywhere(loop: str) -> None:
+def test_flush_waits_until_all_messages_are_delivered(loop: str) -> None:
     async def main() -> None:
         async with open_network(Faults(delay_s=0.05), "a", "b", limits=quick_limits()) as (
             proxy,
             (a, b),
         ):
-            for place in range(10):
-                await a.send("b", b"%d" % place)
+            for index in range(10):
+                await a.send("b", b"%d" % index)
             await a.flush()
             assert a.engine.backlog == 0
             assert b.engine.stats().delivered == 10
-            proxy.fate.part("a", "b")
+            proxy.injector.partition("a", "b")
             await a.send("b", b"late")
             flushing = asyncio.create_task(a.flush())
-            assert await is_waiting(flushing)
-            proxy.fate.heal()
+            assert await stays_pending(flushing)
+            proxy.injector.heal()
             await flushing
-            assert len(await take(b, 11)) == 11
+            assert len(await receive_many(b, 11)) == 11
 
     run(main, loop)
 
@@ -101,72 +101,78 @@ def test_a_full_window_makes_send_wait_or_raise(loop: str) -> None:
             proxy,
             (a, b, _),
         ):
-            proxy.fate.part("a", "b")
+            proxy.injector.partition("a", "b")
             for _ in range(3):
                 await a.send("b", b"x", wait=False)
-            with pytest.raises(WindowFull, match="window of b is full; wait, or try"):
+            with pytest.raises(
+                WindowFull, match="window of b is full; pass wait=True, or try"
+            ):
                 await a.send("b", b"y", wait=False)
             with pytest.raises(WindowFull, match="window of b is full"):
                 await a.multicast(["c", "b"], b"y" * 90_000, wait=False)
-            await a.send("c", b"others are not held up", wait=False)
-            waiting = asyncio.create_task(a.send("b", b"z"))
-            assert await is_waiting(waiting)
-            proxy.fate.heal()
-            await waiting
-            assert [m.data for m in await take(b, 4)] == [b"x", b"x", b"x", b"z"]
+            await a.send("c", b"not blocked by b", wait=False)
+            blocked = asyncio.create_task(a.send("b", b"z"))
+            assert await stays_pending(blocked)
+            proxy.injector.heal()
+            await blocked
+            assert [m.data for m in await receive_many(b, 4)] == [b"x", b"x", b"x", b"z"]
 
     run(main, loop)
 
 
-def test_a_large_message_may_be_refused_at_once_but_never_in_halves(loop: str) -> None:
+def test_a_cancelled_send_of_a_large_message_delivers_all_of_it_or_nothing(
+    loop: str,
+) -> None:
     async def main() -> None:
-        limits = quick_limits(window=4)
+        limits = quick_limits(window_copies_max=4)
         async with open_network(Faults(), "a", "b", "c", limits=limits) as (
             proxy,
             (a, b, c),
         ):
-            proxy.fate.part("a", "bc")
-            for give_up in (True, False, True):
+            proxy.injector.partition("a", "bc")
+            for cancel in (True, False, True):
                 sending = asyncio.create_task(a.multicast(["b", "c"], b"1" * 60_000))
-                assert await is_waiting(sending)
-                if not give_up:
+                assert await stays_pending(sending)
+                if not cancel:
                     continue
                 sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await sending
-            proxy.fate.heal()
+            proxy.injector.heal()
             await a.multicast(["b", "c"], b"2" * 50_000)
             await a.flush()
             for node in (b, c):
-                whole = [m.data for m in await take(node, node.engine.delivered)]
+                whole = [
+                    m.data for m in await receive_many(node, node.engine.stats().delivered)
+                ]
                 assert whole[-1] == b"2" * 50_000
                 assert set(whole) <= {b"1" * 60_000, b"2" * 50_000}
 
     run(main, loop)
 
 
-def test_a_slow_consumer_holds_senders_back_and_misses_nothing(loop: str) -> None:
+def test_a_slow_consumer_blocks_senders_and_loses_no_message(loop: str) -> None:
     async def main() -> None:
-        limits = quick_limits(window=4, inbox=8)
+        limits = quick_limits(window_copies_max=4, inbox_messages_max=8)
         async with open_nodes("a", "b", limits=limits) as (a, b):
             total = 100
 
             async def produce() -> None:
-                for place in range(total):
-                    await a.send("b", b"%d" % place)
+                for index in range(total):
+                    await a.send("b", b"%d" % index)
 
             producing = asyncio.create_task(produce())
-            assert await is_waiting(producing)
+            assert await stays_pending(producing)
             assert b.engine.stats().delivered < total // 2
             assert b.engine.stats().dropped["inbox"] > 0
-            got = [int(m.data) for m in await take(b, total)]
+            got = [int(m.data) for m in await receive_many(b, total)]
             assert got == list(range(total))
             await producing
 
     run(main, loop)
 
 
-def test_messages_end_when_the_node_is_closed(loop: str) -> None:
+def test_iteration_ends_when_the_node_is_closed(loop: str) -> None:
     async def main() -> None:
         async with open_nodes("a", "b") as (a, b):
             got: list[bytes] = []
@@ -181,17 +187,19 @@ def test_messages_end_when_the_node_is_closed(loop: str) -> None:
             await b.close()
             await asyncio.gather(*consumers)
             assert sorted(got) == [b"1", b"2"]
-            with pytest.raises(LocalError, match="b is closed; nothing comes any more"):
+            with pytest.raises(
+                LocalError, match="cannot receive: b is closed and its inbox is empty"
+            ):
                 await b.receive()
 
     run(main, loop)
 
 
-def test_what_was_delivered_before_the_close_can_still_be_taken(loop: str) -> None:
+def test_messages_delivered_before_the_close_can_be_received_after_it(loop: str) -> None:
     async def main() -> None:
         async with open_nodes("a", "b") as (a, b):
-            for place in range(5):
-                await a.send("b", b"%d" % place)
+            for index in range(5):
+                await a.send("b", b"%d" % index)
             await a.flush()
             await b.close()
             assert [message.data async for message in b] == [b"0", b"1", b"2", b"3", b"4"]
@@ -199,18 +207,18 @@ def test_what_was_delivered_before_the_close_can_still_be_taken(loop: str) -> No
     run(main, loop)
 
 
-@pytest.mark.parametrize("when", ["while it waits", "once it is woken"])
-def test_a_cancelled_reader_loses_no_message_and_holds_nobody_up(
+@pytest.mark.parametrize("when", ["waiting", "woken"])
+def test_a_cancelled_reader_leaves_its_message_to_another_reader(
     loop: str, when: str
 ) -> None:
     async def main() -> None:
         async with open_nodes("a", "b") as (a, _):
             readers = [asyncio.create_task(a.receive()) for _ in range(2)]
             await asyncio.sleep(0)
-            if when == "while it waits":
+            if when == "waiting":
                 readers[0].cancel()
-            await a.send("a", b"1")  # Wakes the first reader in the loop's next turn,
-            if when == "once it is woken":  # and here it is cancelled before it runs.
+            await a.send("a", b"1")  # Wakes the first reader in the next turn of the loop,
+            if when == "woken":  # which is cancelled here before it runs.
                 asyncio.get_running_loop().call_soon(readers[0].cancel)
             assert (await readers[1]).data == b"1"
             assert readers[0].cancelled()
@@ -218,34 +226,34 @@ def test_a_cancelled_reader_loses_no_message_and_holds_nobody_up(
     run(main, loop)
 
 
-def test_a_consumer_that_gives_up_at_times_misses_nothing(loop: str) -> None:
+def test_receive_with_a_timeout_loses_no_message(loop: str) -> None:
     async def main() -> None:
         async with open_nodes("a", "b") as (a, b):
             total = 300
             got: list[int] = []
 
             async def produce() -> None:
-                for place in range(total):
-                    await a.send("b", b"%d" % place)
-                    await asyncio.sleep(0.001 * (place % 3))
+                for index in range(total):
+                    await a.send("b", b"%d" % index)
+                    await asyncio.sleep(0.001 * (index % 3))
 
             producing = asyncio.create_task(produce())
-            given_up = 0
+            timeouts = 0
             while len(got) < total:
                 try:
                     message = await asyncio.wait_for(b.receive(), 0.001)
                 except TimeoutError:
-                    given_up += 1
+                    timeouts += 1
                 else:
                     got.append(int(message.data))
             await producing
             assert got == list(range(total))
-            assert given_up > 0
+            assert timeouts > 0
 
     run(main, loop)
 
 
-def test_a_large_message_does_not_disturb_those_sent_meanwhile(loop: str) -> None:
+def test_a_large_message_does_not_corrupt_messages_sent_meanwhile(loop: str) -> None:
     async def main() -> None:
         async with open_nodes("a", "b", "c") as (a, b, c):
             large = bytes(range(256)) * 4096  # 1 MiB, four times the window.
@@ -254,11 +262,11 @@ def test_a_large_message_does_not_disturb_those_sent_meanwhile(loop: str) -> Non
                 asyncio.create_task(c.send("b", large[::-1])),
                 asyncio.create_task(a.send("b", large[1:])),
             ]
-            for place in range(50):
-                await a.send("b", b"%d" % place)
+            for index in range(50):
+                await a.send("b", b"%d" % index)
                 await asyncio.sleep(0)
             await asyncio.gather(*sending)
-            got = [m.data for m in await take(b, 53)]
+            got = [m.data for m in await receive_many(b, 53)]
             assert [data for data in got if len(data) < 9] == [b"%d" % n for n in range(50)]
             assert sorted(data[:4] for data in got if len(data) > 9) == sorted(
                 [large[:4], large[:-5:-1], large[1:5]]
@@ -269,26 +277,27 @@ def test_a_large_message_does_not_disturb_those_sent_meanwhile(loop: str) -> Non
     run(main, loop)
 
 
-@pytest.mark.parametrize("ann", [True, False])
-@pytest.mark.parametrize("bob", [True, False])
-def test_nodes_understand_each_other_with_and_without_segmentation(
-    loop: str, ann: bool, bob: bool
+@pytest.mark.parametrize("a_segments", [True, False])
+@pytest.mark.parametrize("b_segments", [True, False])
+def test_nodes_with_and_without_segmentation_interoperate(
+    loop: str, a_segments: bool, b_segments: bool
 ) -> None:
     async def main() -> None:
         limits = quick_limits()
         async with (
-            Node("a", segmentation=ann, limits=limits) as a,
-            Node("b", segmentation=bob, limits=limits) as b,
+            Node("a", segmentation=a_segments, limits=limits) as a,
+            Node("b", segmentation=b_segments, limits=limits) as b,
         ):
-            meet(a, b)
+            connect_all(a, b)
             sizes = [1, 1100, 1100, 1100, 40, 5000, 0, 1100, 90_000, 3]
             for source, target in ((a, b), (b, a)):
                 for size in sizes:
                     await source.send(target.name, b"x" * size)
-                assert [len(m.data) for m in await take(target, len(sizes))] == sizes
+                assert [
+                    len(m.data) for m in await receive_many(target, len(sizes))
+                ] == sizes
                 await source.flush()
-            dropped = [*a.engine.stats().dropped.values()]
-            assert sum(dropped) == 0
+            assert sum(a.engine.stats().dropped.values()) == 0
 
     run(main, loop)
 
@@ -300,21 +309,21 @@ def test_nodes_with_a_group_key_exchange_messages(loop: str) -> None:
             await a.send("b", b"x" * 100_000)
             assert len((await b.receive()).data) == 100_000
             async with Node("c", key=bytes(31) + b"1") as stranger:
-                meet(a, stranger)
+                connect_all(a, stranger)
                 await stranger.send("a", b"let me in")
-                await until(lambda: a.engine.stats().dropped["seal"] > 1)
+                await wait_until(lambda: a.engine.stats().dropped["authentication"] > 1)
                 assert a.engine.stats().delivered == 0
                 await stranger.close(0)
 
     run(main, loop)
 
 
-def test_nodes_speak_over_version_6(loop: str) -> None:
+def test_nodes_exchange_messages_over_ipv6(loop: str) -> None:
     async def main() -> None:
         async with open_nodes("a", "b", bind="[::1]:0") as (a, b):
             assert a.address[0] == "::1"
-            await a.send("b", b"six" * 10_000)
-            assert (await b.receive()).data == b"six" * 10_000
+            await a.send("b", b"ipv6" * 10_000)
+            assert (await b.receive()).data == b"ipv6" * 10_000
             await b.send("a", b"back")
             assert (await a.receive()).data == b"back"
 

@@ -1,4 +1,4 @@
-"""Nodes on a bad network, which a proxy in the same process is; never skipped."""
+"""Nodes on a faulty network: a proxy in the same process, so the tests always run."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,64 +10,64 @@ from antecede.errors import ConfigError
 from antecede.net import Node
 from antecede.net.proxy import Faults, Proxy
 from antecede.trace.event import Kind
-from antecede.verify.oracle import Property, Verdict, judge
-from tests.net.bounds import quick_limits
-from tests.net.running import (
+from antecede.verify.oracle import Property, Verdict, verify_events
+from tests.net.harness import (
     LOOPS,
-    History,
     Plan,
-    is_waiting,
+    RecordedRun,
     make_plan,
     open_network,
-    play,
+    receive_many,
     run,
-    take,
-    until,
+    run_application,
+    stays_pending,
+    wait_until,
 )
+from tests.net.limits import quick_limits
 
 NAMES = ("ann", "bob", "cid", "dan")
-BAD = Faults(loss=0.2, duplicate=0.1, delay_s=0.1, jitter_s=0.05)
+FAULTS = Faults(loss=0.2, duplicate=0.1, delay_s=0.1, jitter_s=0.05)
 LEASE_S = 1.0
 
-Trouble = Callable[[Proxy, list[Node]], Awaitable[None]]
+Disturbance = Callable[[Proxy, list[Node]], Awaitable[None]]
 
 
-async def no_trouble(proxy: Proxy, nodes: list[Node]) -> None:
-    """Only what the network does all the time."""
+async def no_partition(proxy: Proxy, nodes: list[Node]) -> None:
+    """Leave the network as it is."""
 
 
 async def short_partition(proxy: Proxy, nodes: list[Node]) -> None:
-    """Part two from the others in the middle of it, for less than a lease."""
-    await part_and_heal(proxy, nodes, LEASE_S / 3)
+    """Partition the nodes during traffic, for less than a lease."""
+    await partition_and_heal(proxy, nodes, LEASE_S / 3)
 
 
 async def long_partition(proxy: Proxy, nodes: list[Node]) -> None:
-    """The same for longer than a lease, after which nothing old is accepted."""
-    await part_and_heal(proxy, nodes, 2.5 * LEASE_S)
+    """Partition the nodes for longer than a lease: old datagrams have expired then."""
+    await partition_and_heal(proxy, nodes, 2.5 * LEASE_S)
 
 
-async def part_and_heal(proxy: Proxy, nodes: list[Node], seconds: float) -> None:
-    await until(lambda: sum(node.engine.stats().delivered for node in nodes) > 40)
-    proxy.fate.part(NAMES[:2], NAMES[2:])
+async def partition_and_heal(proxy: Proxy, nodes: list[Node], seconds: float) -> None:
+    await wait_until(lambda: sum(node.engine.stats().delivered for node in nodes) > 40)
+    proxy.injector.partition(NAMES[:2], NAMES[2:])
     await asyncio.sleep(seconds)
-    assert proxy.fate.counts["parted"] > 0
-    proxy.fate.heal()
+    assert proxy.injector.counts["partitioned"] > 0
+    proxy.injector.heal()
 
 
 async def flush_all(nodes: list[Node]) -> None:
     await asyncio.gather(*(node.flush() for node in nodes))
 
 
-def exchange(
+def run_plan(
     plan: Plan,
     faults: Faults,
-    trouble: Trouble = no_trouble,
+    disturb: Disturbance = no_partition,
     loop: str = "asyncio",
     **options: object,
-) -> tuple[History, Proxy]:
-    """Let all nodes send what is planned, and return what happened."""
+) -> tuple[RecordedRun, Proxy]:
+    """Let all nodes send the planned messages, and return the recorded run."""
     names = list(plan)
-    history = History(names)
+    recorded = RecordedRun(names)
     proxies: list[Proxy] = []
 
     async def main() -> None:
@@ -76,109 +76,112 @@ def exchange(
         async with network as (proxy, nodes):
             proxies.append(proxy)
             await asyncio.gather(
-                trouble(proxy, nodes),
-                *(play(node, plan, history, Random(node.name)) for node in nodes),
+                disturb(proxy, nodes),
+                *(
+                    run_application(node, plan, recorded, Random(node.name))
+                    for node in nodes
+                ),
             )
             await flush_all(nodes)
-            for node in nodes:  # Nothing is left over.
-                assert node.engine.stats().delivered == due(plan, node.name)
+            for node in nodes:  # Nothing was delivered twice.
+                assert node.engine.stats().delivered == expected_deliveries(plan, node.name)
 
     run(main, loop)
-    return history, proxies[0]
+    return recorded, proxies[0]
 
 
-def due(plan: Plan, name: str) -> int:
+def expected_deliveries(plan: Plan, name: str) -> int:
     return sum(name in targets for sends in plan.values() for targets in sends)
 
 
-def verdict_of(history: History, plan: Plan) -> Verdict:
-    verdict = judge(history.events)
+def verify_run(recorded: RecordedRun, plan: Plan) -> Verdict:
+    verdict = verify_events(recorded.events)
     assert verdict.messages == sum(len(sends) for sends in plan.values())
-    assert verdict.deliveries == sum(due(plan, name) for name in plan)
+    assert verdict.deliveries == sum(expected_deliveries(plan, name) for name in plan)
     return verdict
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("trouble", [no_trouble, short_partition, long_partition])
-def test_everything_is_delivered_once_and_in_causal_order(
-    loop: str, trouble: Trouble
+@pytest.mark.parametrize("disturb", [no_partition, short_partition, long_partition])
+def test_every_message_is_delivered_once_in_causal_order(
+    loop: str, disturb: Disturbance
 ) -> None:
-    plan = make_plan(NAMES, 20, Random(11), most=3)
+    plan = make_plan(NAMES, 20, Random(11), targets_max=3)
     assert {len(targets) for sends in plan.values() for targets in sends} == {1, 2, 3}
-    history, proxy = exchange(plan, BAD, trouble, loop)
-    assert verdict_of(history, plan).violations == ()
-    assert history.wrong == []
-    counts = proxy.fate.counts
+    recorded, proxy = run_plan(plan, FAULTS, disturb, loop)
+    assert verify_run(recorded, plan).violations == ()
+    assert recorded.corrupted == []
+    counts = proxy.injector.counts
     assert counts["lost"] > 20
     assert counts["duplicated"] > 10
     assert counts["reordered"] > 10
 
 
-def test_a_narrow_link_delays_and_loses_nothing() -> None:
-    plan = make_plan(NAMES[:3], 20, Random(5), most=2)
-    history, _ = exchange(plan, Faults(bytes_per_s=100_000, loss=0.05))
-    assert verdict_of(history, plan).violations == ()
+def test_no_message_is_lost_on_links_with_low_bandwidth() -> None:
+    plan = make_plan(NAMES[:3], 20, Random(5), targets_max=2)
+    recorded, _ = run_plan(plan, Faults(bytes_per_s=100_000, loss=0.05))
+    assert verify_run(recorded, plan).violations == ()
 
 
-def test_sealed_datagrams_stand_the_same_faults() -> None:
+def test_encrypted_nodes_deliver_in_causal_order_despite_faults() -> None:
     pytest.importorskip("cryptography")
-    plan = make_plan(NAMES[:3], 20, Random(6), most=2)
-    history, _ = exchange(plan, BAD, key=bytes(32))
-    assert verdict_of(history, plan).violations == ()
+    plan = make_plan(NAMES[:3], 20, Random(6), targets_max=2)
+    recorded, _ = run_plan(plan, FAULTS, key=bytes(32))
+    assert verify_run(recorded, plan).violations == ()
 
 
-# The judgement can fail.
+# The oracle detects violations.
 
 
 @pytest.mark.parametrize(("protocol", "broken"), [("hybrid", set()), ("fifo", {"causal"})])
-def test_a_protocol_without_causal_order_is_found_out(
+def test_the_oracle_detects_a_protocol_without_causal_order(
     protocol: str, broken: set[str]
 ) -> None:
-    """Ann's message to Cid is held up; Bob's answer to what she sent next is not."""
+    """Ann's message to Cid is delayed; Bob's, which depends on her next one, is not."""
     names = ["ann", "bob", "cid"]
-    history = History(names)
+    recorded = RecordedRun(names)
 
     async def main() -> None:
         limits = quick_limits()
         network = open_network(Faults(), *names, limits=limits, protocol=protocol)
         async with network as (proxy, (ann, bob, cid)):
-            proxy.fate.part(["ann"], ["cid"])
-            await history.send(ann, ["cid"], b"1")
-            await history.send(ann, ["bob"], b"2")
-            history.got(bob, await bob.receive())
-            await history.send(bob, ["cid"], b"3")
-            receiving = asyncio.create_task(take(cid, 1))
-            await is_waiting(receiving)
-            proxy.fate.heal()
+            proxy.injector.partition(["ann"], ["cid"])
+            await recorded.send(ann, ["cid"], b"1")
+            await recorded.send(ann, ["bob"], b"2")
+            recorded.record_delivery(bob, await bob.receive())
+            await recorded.send(bob, ["cid"], b"3")
+            receiving = asyncio.create_task(receive_many(cid, 1))
+            await stays_pending(receiving)
+            proxy.injector.heal()
             for message in [*await receiving, await cid.receive()]:
-                history.got(cid, message)
+                recorded.record_delivery(cid, message)
 
     run(main)
-    assert {found.value for found in judge(history.events).broken()} == broken
+    assert {found.value for found in verify_events(recorded.events).violated()} == broken
 
 
-def test_a_shuffled_history_is_found_out() -> None:
-    plan = make_plan(NAMES[:3], 15, Random(4), most=2)
-    history, _ = exchange(plan, Faults(jitter_s=0.01))
-    assert judge(history.events).held
-    events = history.events
-    places = [
-        place
-        for place, event in enumerate(events)
+def test_the_oracle_detects_shuffled_repeated_and_lost_deliveries() -> None:
+    plan = make_plan(NAMES[:3], 15, Random(4), targets_max=2)
+    recorded, _ = run_plan(plan, Faults(jitter_s=0.01))
+    assert verify_events(recorded.events).held
+    events = recorded.events
+    positions = [
+        position
+        for position, event in enumerate(events)
         if event.kind is Kind.DELIVER and event.process == 0
     ]
-    shuffled = list(places)
+    shuffled = list(positions)
     Random(1).shuffle(shuffled)
     changed = list(events)
-    for place, other in zip(places, shuffled, strict=True):
-        changed[place] = events[other]
+    for position, other in zip(positions, shuffled, strict=True):
+        changed[position] = events[other]
     try:
-        broken = judge(changed).broken()
-    except ConfigError:  # It got an answer before it had asked.
+        broken = verify_events(changed).violated()
+    except ConfigError:  # An answer was delivered before its question was sent.
         broken = frozenset((Property.CAUSAL,))
     assert Property.CAUSAL in broken
 
-    twice = [*events, events[places[0]]]
-    assert judge(twice).broken() == {Property.ONCE}
-    lost = events[: places[-1]] + events[places[-1] + 1 :]
-    assert judge(lost).broken() == {Property.LIVE}
+    twice = [*events, events[positions[0]]]
+    assert verify_events(twice).violated() == {Property.NO_DUPLICATION}
+    lost = events[: positions[-1]] + events[positions[-1] + 1 :]
+    assert verify_events(lost).violated() == {Property.LIVENESS}

@@ -1,4 +1,4 @@
-"""Nodes that keep a journal, and come back."""
+"""Nodes with a journal that are closed or killed, and restarted."""
 
 import asyncio
 import json
@@ -11,82 +11,84 @@ import pytest
 from antecede.errors import LocalError
 from antecede.net import Node
 from antecede.net.proxy import Faults, Proxy, open_proxy
-from tests.net.bounds import quick_limits
-from tests.net.running import LOOPS, is_waiting, run, take, until
+from tests.net.harness import LOOPS, receive_many, run, stays_pending, wait_until
+from tests.net.limits import quick_limits
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
 
-class Place:
-    """A network and a directory of journals, where nodes come back to."""
+class JournaledGroup:
+    """Nodes with journals in one directory, on one network."""
 
     def __init__(self, directory: Path, proxy: Proxy) -> None:
         self.directory = directory
         self.proxy = proxy
 
     async def open(self, name: str, **options: object) -> Node:
-        """Open a node, or open it again, and let all know each other."""
+        """Open or reopen a node, with all nodes of the network as peers."""
         path = self.directory / f"{name}.journal"
         node = Node(name, journal=path, limits=quick_limits(), **options)  # type: ignore[arg-type]
         await node.open()
         await self.proxy.add(name, node.address)
-        for peer, front in self.proxy.others(name).items():
-            node.add_peer(peer, front)
+        for peer, endpoint in self.proxy.peers_of(name).items():
+            node.add_peer(peer, endpoint)
         return node
 
     async def open_all(self, *names: str) -> list[Node]:
         nodes = [await self.open(name) for name in names]
         for node in nodes:
-            for peer, front in self.proxy.others(node.name).items():
-                node.add_peer(peer, front)
+            for peer, endpoint in self.proxy.peers_of(node.name).items():
+                node.add_peer(peer, endpoint)
         return nodes
 
 
-def test_what_is_not_done_is_handed_over_again_and_what_is_done_never(
+def test_messages_are_redelivered_until_they_are_committed(
     loop: str, tmp_path: Path
 ) -> None:
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            place = Place(tmp_path, proxy)
-            a, b = await place.open_all("a", "b")
+            group = JournaledGroup(tmp_path, proxy)
+            a, b = await group.open_all("a", "b")
             for number in range(4):
                 await a.send("b", b"%d" % number)
             await a.send("b", b"x" * 50_000)
-            first = await take(b, 5)
-            first[1].done()
-            first[1].done()  # Twice is as good as once.
+            first = await receive_many(b, 5)
+            first[1].commit()
+            first[1].commit()  # The second call has no effect.
             await a.flush()
             await b.close(0)
             await a.send("b", b"while it was down")
 
-            b = await place.open("b")
-            again = await take(b, 5)
+            b = await group.open("b")
+            redelivered = await receive_many(b, 5)
             expected = [(m.source, m.number, m.data) for m in (*first[:1], *first[2:])]
-            assert [(m.source, m.number, m.data) for m in again[:4]] == expected
-            assert again[4].data == b"while it was down"
-            for message in again:
-                message.done()
+            assert [(m.source, m.number, m.data) for m in redelivered[:4]] == expected
+            assert redelivered[4].data == b"while it was down"
+            for message in redelivered:
+                message.commit()
             await b.close()
 
-            b = await place.open("b")
+            b = await group.open("b")
             await a.send("b", b"new")
             assert (await b.receive()).data == b"new"
             await b.close()
-            with pytest.raises(LocalError, match="b is closed; a:1 will be handed over"):
-                first[0].done()
+            with pytest.raises(
+                LocalError, match="cannot commit a:1: b is closed; the message"
+            ):
+                first[0].commit()
             await a.close()
 
     run(main, loop)
 
 
-def test_what_was_accepted_is_delivered_although_the_sender_was_down(
+def test_accepted_messages_are_delivered_after_a_restart_of_the_sender(
     loop: str, tmp_path: Path
 ) -> None:
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            place = Place(tmp_path, proxy)
-            a, b, c = await place.open_all("a", "b", "c")
-            proxy.fate.part(["a"], ["b", "c"])
+            group = JournaledGroup(tmp_path, proxy)
+            a, b, c = await group.open_all("a", "b", "c")
+            proxy.injector.partition(["a"], ["b", "c"])
             sent = [
                 await a.send("b", b"1"),
                 await a.multicast(["b", "c"], b"2" * 40_000),
@@ -94,14 +96,14 @@ def test_what_was_accepted_is_delivered_although_the_sender_was_down(
             ]
             assert (await a.receive()).data == b"3"
             await a.close(0)
-            a = await place.open("a")
-            proxy.fate.heal()
-            assert (await a.receive()).data == b"3"  # It was not done.
-            assert [(m.number, len(m.data)) for m in await take(b, 2)] == [
+            a = await group.open("a")
+            proxy.injector.heal()
+            assert (await a.receive()).data == b"3"  # It was not committed.
+            assert [(m.number, len(m.data)) for m in await receive_many(b, 2)] == [
                 (sent[0], 1),
                 (sent[1], 40_000),
             ]
-            assert [m.number for m in await take(c, 2)] == sent[1:]
+            assert [m.number for m in await receive_many(c, 2)] == sent[1:]
             assert await a.send("b", b"4") == sent[2] + 1
             assert (await b.receive()).data == b"4"
             for node in (a, b, c):
@@ -111,24 +113,24 @@ def test_what_was_accepted_is_delivered_although_the_sender_was_down(
 
 
 def test_causal_order_holds_across_a_restart(loop: str, tmp_path: Path) -> None:
-    """What was delivered before the restart still holds back what is sent after it."""
+    """Messages sent after the restart wait for permits missing before it."""
 
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            place = Place(tmp_path, proxy)
-            a, b, c = await place.open_all("a", "b", "c")
-            proxy.fate.part("a", "c")
+            group = JournaledGroup(tmp_path, proxy)
+            a, b, c = await group.open_all("a", "b", "c")
+            proxy.injector.partition("a", "c")
             await a.send("c", b"first")
             await a.send("b", b"second")
             assert (await b.receive()).data == b"second"
             await b.send("c", b"third")
             await b.close(0)
-            b = await place.open("b")
+            b = await group.open("b")
             await b.send("c", b"fourth")
-            receiving = asyncio.create_task(take(c, 3))
-            assert await is_waiting(receiving)
+            receiving = asyncio.create_task(receive_many(c, 3))
+            assert await stays_pending(receiving)
             assert c.engine.stats().delivered == 0
-            proxy.fate.heal()
+            proxy.injector.heal()
             assert [m.data for m in await receiving] == [b"first", b"third", b"fourth"]
             for node in (a, b, c):
                 await node.close()
@@ -136,28 +138,28 @@ def test_causal_order_holds_across_a_restart(loop: str, tmp_path: Path) -> None:
     run(main, loop)
 
 
-def test_a_peer_that_is_not_named_after_the_restart_goes_on_when_it_is_added(
+def test_a_peer_added_after_the_restart_continues_its_history(
     loop: str, tmp_path: Path
 ) -> None:
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            place = Place(tmp_path, proxy)
-            a, b = await place.open_all("a", "b")
+            group = JournaledGroup(tmp_path, proxy)
+            a, b = await group.open_all("a", "b")
             await b.send("a", b"0")
-            await take(a, 1)
+            await receive_many(a, 1)
             await b.flush()
-            proxy.fate.part("a", "b")
+            proxy.injector.partition("a", "b")
             await a.send("b", b"1")
             await a.close(0)
             async with Node(
                 "a", journal=tmp_path / "a.journal", limits=quick_limits()
             ) as a:
                 await proxy.add("a", a.address)
-                proxy.fate.heal()
+                proxy.injector.heal()
                 assert (await a.receive()).data == b"0"
                 await b.send("a", b"2")
-                assert await is_waiting(asyncio.ensure_future(b.flush()))
-                a.add_peer("b", proxy.fronts["b"])
+                assert await stays_pending(asyncio.ensure_future(b.flush()))
+                a.add_peer("b", proxy.endpoints["b"])
                 assert (await a.receive()).data == b"2"
                 assert (await b.receive()).data == b"1"
             await b.close()
@@ -165,34 +167,34 @@ def test_a_peer_that_is_not_named_after_the_restart_goes_on_when_it_is_added(
     run(main, loop)
 
 
-def test_a_message_given_up_half_way_leaves_nothing_behind(
+def test_a_partly_sent_message_is_discarded_after_a_restart(
     loop: str, tmp_path: Path
 ) -> None:
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            place = Place(tmp_path, proxy)
-            a, b = await place.open_all("a", "b")
-            proxy.fate.part("a", "b")
+            group = JournaledGroup(tmp_path, proxy)
+            a, b = await group.open_all("a", "b")
+            proxy.injector.partition("a", "b")
             sending = asyncio.create_task(a.send("b", b"1" * 900_000))
-            assert await is_waiting(sending)  # The window holds a quarter of it.
+            assert await stays_pending(sending)  # The window has room for a quarter of it.
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-            proxy.fate.heal()
+            proxy.injector.heal()
             await a.flush()
             await b.close(0)
-            b = await place.open("b")
+            b = await group.open("b")
             await a.send("b", b"2" * 50_000)
             message = await b.receive()
             assert message.data == b"2" * 50_000
             await b.close(0)
-            b = await place.open("b")
+            b = await group.open("b")
             message = await b.receive()
             assert message.data == b"2" * 50_000
-            message.done()
+            message.commit()
             await a.flush()
-            await until(lambda: not b.engine.stats().dropped["frame"])
+            await wait_until(lambda: not b.engine.stats().dropped["frame"])
             await b.close()
-            b = await place.open("b")
+            b = await group.open("b")
             await a.send("b", b"3")
             assert (await b.receive()).data == b"3"
             for node in (a, b):
@@ -201,22 +203,24 @@ def test_a_message_given_up_half_way_leaves_nothing_behind(
     run(main, loop)
 
 
-def test_senders_that_wait_for_the_disk_share_its_writes(loop: str, tmp_path: Path) -> None:
+def test_concurrent_sends_with_a_journal_keep_their_order(
+    loop: str, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            a, b = await Place(tmp_path, proxy).open_all("a", "b")
-            sends = [a.send("b", b"%d" % place) for place in range(200)]
+            a, b = await JournaledGroup(tmp_path, proxy).open_all("a", "b")
+            sends = [a.send("b", b"%d" % index) for index in range(200)]
             assert await asyncio.gather(*sends) == list(range(1, 201))
-            assert [int(m.data) for m in await take(b, 200)] == list(range(200))
+            assert [int(m.data) for m in await receive_many(b, 200)] == list(range(200))
             for node in (a, b):
                 await node.close()
 
     run(main, loop)
 
 
-FILLED_DISK = """
+DISK_FULL = """
 import asyncio, json, resource, sys
-from antecede.errors import ConfigError
+from antecede.errors import StorageError
 from antecede.net import Node
 
 async def main():
@@ -225,46 +229,46 @@ async def main():
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
     reading = asyncio.create_task(node.receive())
     flushing = asyncio.create_task(node.flush())
-    accepted, said = 0, ""
+    accepted, failure = 0, ""
     async with asyncio.timeout(50):
-        while not said:
+        while not failure:
             try:
                 await node.send("b", b"x" * 1000)
                 accepted += 1
-            except ConfigError as error:
-                said = str(error)
+            except StorageError as error:
+                failure = str(error)
         others = await asyncio.gather(reading, flushing, return_exceptions=True)
         late = await asyncio.gather(node.send("b", b"x"), return_exceptions=True)
     await node.close()
-    print(json.dumps([accepted, said, [str(other) for other in others + late]]))
+    print(json.dumps([accepted, failure, [str(other) for other in others + late]]))
 
 asyncio.run(main())
 """
 
 
-def test_a_node_whose_journal_cannot_be_written_stops_and_says_so(
+def test_a_failed_write_of_the_journal_closes_the_node_with_an_error(
     loop: str, tmp_path: Path
 ) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop", reason="optional: uvloop")
     path = tmp_path / "a.journal"
     child = subprocess.run(
-        [sys.executable, "-c", FILLED_DISK, str(path)],
+        [sys.executable, "-c", DISK_FULL, str(path)],
         capture_output=True,
         text=True,
         timeout=100,
     )
     assert child.returncode == 0, child.stderr
-    accepted, said, others = json.loads(child.stdout)
-    assert said.startswith(f"the journal {path} cannot be written: ")
-    assert said.endswith("; make room, and start the node again")
-    assert others == [said] * 3
+    accepted, failure, others = json.loads(child.stdout)
+    assert failure.startswith(f"cannot write the journal {path}: ")
+    assert failure.endswith("; free disk space, and restart the node")
+    assert others == [failure] * 3
 
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            a, b = await Place(tmp_path, proxy).open_all("a", "b")
-            got = await take(b, accepted)
-            assert [m.number for m in got] == list(range(1, accepted + 1))
+            a, b = await JournaledGroup(tmp_path, proxy).open_all("a", "b")
+            received = await receive_many(b, accepted)
+            assert [m.number for m in received] == list(range(1, accepted + 1))
             for node in (a, b):
                 await node.close()
 
@@ -272,7 +276,7 @@ def test_a_node_whose_journal_cannot_be_written_stops_and_says_so(
     run(main, loop)
 
 
-KILLED_AT_ONCE = """
+KILLED_AFTER_CALL = """
 import asyncio, os, sys
 from antecede.net import Node
 
@@ -281,11 +285,11 @@ async def main():
     await node.open()
     await asyncio.gather(node.send("a", b"1"), node.send("a", b"2"), node.send("b", b"3"))
     first, second = await node.receive(), await node.receive()
-    if sys.argv[2] == "done":
+    if sys.argv[2] == "commit":
         await node.multicast(["a", "b"], b"4")
-        second.done()
+        second.commit()
     else:
-        second.done()
+        second.commit()
         await node.multicast(["a", "b"], b"4")
     os._exit(9)
 
@@ -293,18 +297,24 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("last", ["done", "sent"])
-def test_what_was_accepted_or_done_a_moment_before_a_kill_stays_so(
-    loop: str, tmp_path: Path, last: str
+@pytest.mark.parametrize("last_call", ["commit", "send"])
+def test_sends_and_commits_just_before_a_kill_are_durable(
+    loop: str, tmp_path: Path, last_call: str
 ) -> None:
-    command = [sys.executable, "-c", KILLED_AT_ONCE, str(tmp_path / "a.journal"), last]
+    command = [
+        sys.executable,
+        "-c",
+        KILLED_AFTER_CALL,
+        str(tmp_path / "a.journal"),
+        last_call,
+    ]
     assert subprocess.run(command, timeout=100).returncode == 9
 
     async def main() -> None:
         async with open_proxy(Faults(), 1) as proxy:
-            a, b = await Place(tmp_path, proxy).open_all("a", "b")
-            assert [m.data for m in await take(a, 2)] == [b"1", b"4"]
-            assert [m.data for m in await take(b, 2)] == [b"3", b"4"]
+            a, b = await JournaledGroup(tmp_path, proxy).open_all("a", "b")
+            assert [m.data for m in await receive_many(a, 2)] == [b"1", b"4"]
+            assert [m.data for m in await receive_many(b, 2)] == [b"3", b"4"]
             assert await a.send("b", b"5") == 5
             for node in (a, b):
                 await node.close()

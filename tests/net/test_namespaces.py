@@ -1,4 +1,4 @@
-"""Nodes on several hosts, which are network namespaces, with a bad network between them."""
+"""Nodes on several hosts (network namespaces) that a faulty network connects."""
 
 import asyncio
 import contextlib
@@ -7,29 +7,29 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.member import Options
-from tests.net.namespaces import Hosts, NetemHosts, WiredHosts, open_hosts
-from tests.net.running import run
-from tests.net.troupe import Player, close_all, reckon
+from tests.net.child_node import ChildOptions
+from tests.net.harness import run
+from tests.net.namespaces import Hosts, NetemHosts, TunHosts, open_hosts
+from tests.net.node_processes import NodeProcess, finish_all, verify_logs
 
 NAMES = ["a", "b", "c", "d"]
 PARTITION_S = 10.0
 MESSAGES = 60
 
 
-@pytest.mark.parametrize("kind", [NetemHosts, WiredHosts])
-def test_hosts_on_a_bad_network_get_everything_once_and_in_causal_order(
+@pytest.mark.parametrize("kind", [NetemHosts, TunHosts])
+def test_hosts_on_a_faulty_network_deliver_every_message_once_in_causal_order(
     kind: type[Hosts], tmp_path: Path
 ) -> None:
     with contextlib.ExitStack() as stack:
         try:
             hosts = stack.enter_context(open_hosts(kind, NAMES))
         except OSError as error:
-            what = "netem in" if kind is NetemHosts else "devices in"
-            pytest.skip(f"optional: network namespaces ({what} them: {error})")
-        players = [
-            Player(
-                Options(
+            device = "netem" if kind is NetemHosts else "TUN"
+            pytest.skip(f"optional: network namespaces with {device} ({error})")
+        processes = [
+            NodeProcess(
+                ChildOptions(
                     name=name,
                     log=str(tmp_path / f"{name}.log"),
                     others=[other for other in NAMES if other != name],
@@ -43,34 +43,34 @@ def test_hosts_on_a_bad_network_get_everything_once_and_in_causal_order(
             )
             for name in NAMES
         ]
-        run(lambda: part_and_heal(hosts, players), limit_s=200.0)
-    account = reckon(players)
-    assert account.right, account
-    assert account.accepted == len(NAMES) * MESSAGES
-    assert account.again == 0
+        run(lambda: partition_and_heal(hosts, processes), limit_s=200.0)
+    verdict = verify_logs(processes)
+    assert verdict.correct, verdict
+    assert verdict.accepted == len(NAMES) * MESSAGES
+    assert verdict.redelivered == 0
 
 
-async def part_and_heal(hosts: Hosts, players: list[Player]) -> None:
-    """Part the hosts in the middle of traffic, and heal them."""
+async def partition_and_heal(hosts: Hosts, processes: list[NodeProcess]) -> None:
+    """Partition the hosts during traffic, and heal the partition."""
     try:
-        if isinstance(hosts, WiredHosts):
-            hosts.carry()
-        where = {player.name: await player.start() for player in players}
-        for player in players:
-            peers = {name: at for name, at in where.items() if name != player.name}
-            await player.meet(json.dumps(peers))
-        await asyncio.gather(*(player.has_sent(5) for player in players))
-        hosts.part(NAMES[2:])
+        if isinstance(hosts, TunHosts):
+            hosts.forward()
+        addresses = {process.name: await process.start() for process in processes}
+        for process in processes:
+            peers = {name: at for name, at in addresses.items() if name != process.name}
+            await process.add_peers(json.dumps(peers))
+        await asyncio.gather(*(process.wait_until_sent(5) for process in processes))
+        hosts.partition(NAMES[2:])
         await asyncio.sleep(PARTITION_S)
         hosts.heal()
-        await asyncio.gather(*(player.has_sent(MESSAGES) for player in players))
-        await close_all(players)
-        if isinstance(hosts, WiredHosts):
-            assert hosts.fate.counts["parted"] > 0
-            assert hosts.fate.counts["lost"] > 0
-            assert hosts.fate.counts["reordered"] > 0
+        await asyncio.gather(*(process.wait_until_sent(MESSAGES) for process in processes))
+        await finish_all(processes)
+        if isinstance(hosts, TunHosts):
+            assert hosts.injector.counts["partitioned"] > 0
+            assert hosts.injector.counts["lost"] > 0
+            assert hosts.injector.counts["reordered"] > 0
     finally:
-        for player in players:
-            await player.end()
-        if isinstance(hosts, WiredHosts):
+        for process in processes:
+            await process.kill_if_running()
+        if isinstance(hosts, TunHosts):
             hosts.stop()

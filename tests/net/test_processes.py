@@ -1,4 +1,4 @@
-"""Nodes as processes of their own, and nodes that are killed and come back."""
+"""Nodes in OS processes, which are killed and restarted."""
 
 import asyncio
 import json
@@ -11,23 +11,25 @@ from random import Random
 import pytest
 
 from antecede.net.proxy import Faults, Proxy, open_proxy
-from tests.net.member import Options
-from tests.net.running import run
-from tests.net.troupe import Account, Player, close_all, reckon
+from tests.net.child_node import ChildOptions
+from tests.net.harness import run
+from tests.net.node_processes import LogVerdict, NodeProcess, finish_all, verify_logs
 
 KILLS = 50
+SYNC_PROBABILITY = 0.2
+"""Share of restarts after which the journal waits for the disk."""
 ROUNDS = int(os.environ.get("ANTECEDE_SOAK", "1"))
-"""How often the test with kills is repeated, with other kills each time."""
-LIMIT_S = 300.0
-"""After this a run with kills has hung."""
+"""How often to repeat the test with kills, each time with another seed."""
+KILL_TIMEOUT_S = 300.0
+"""A run with kills that takes longer has hung."""
 
 
-def make_players(
+def make_processes(
     directory: Path, names: Sequence[str], *, journal: bool = False, **fields: object
-) -> list[Player]:
-    players = []
+) -> list[NodeProcess]:
+    processes = []
     for name in names:
-        options = Options(
+        options = ChildOptions(
             name=name,
             log=str(directory / f"{name}.log"),
             others=[other for other in names if other != name],
@@ -35,95 +37,94 @@ def make_players(
             seed=1,
             **fields,  # type: ignore[arg-type]
         )
-        players.append(Player(options))
-    return players
+        processes.append(NodeProcess(options))
+    return processes
 
 
 def test_processes_exchange_messages_in_causal_order(tmp_path: Path) -> None:
-    players = make_players(tmp_path, ["a", "b", "c", "d"], messages=60, key="17" * 32)
+    processes = make_processes(tmp_path, ["a", "b", "c", "d"], messages=60, key="17" * 32)
 
     async def main() -> None:
         try:
-            where = [await player.start() for player in players]
-            for player in players:
+            addresses = [await process.start() for process in processes]
+            for process in processes:
                 peers = {
-                    other.name: at
-                    for other, at in zip(players, where, strict=True)
-                    if other is not player
+                    other.name: address
+                    for other, address in zip(processes, addresses, strict=True)
+                    if other is not process
                 }
-                await player.meet(json.dumps(peers))
-            await asyncio.gather(*(player.has_sent(60) for player in players))
-            await close_all(players)
+                await process.add_peers(json.dumps(peers))
+            await asyncio.gather(*(process.wait_until_sent(60) for process in processes))
+            await finish_all(processes)
         finally:
-            for player in players:
-                await player.end()
+            for process in processes:
+                await process.kill_if_running()
 
     pytest.importorskip("cryptography")
     run(main)
-    account = reckon(players)
-    assert account.right, account
-    assert account.accepted == 240
-    assert account.again == 0
+    verdict = verify_logs(processes)
+    assert verdict.correct, verdict
+    assert verdict.accepted == 240
+    assert verdict.redelivered == 0
 
 
-async def killer(
-    player: Player, proxy: Proxy, kills: int, random: Random, synced: float
+async def kill_repeatedly(
+    process: NodeProcess, proxy: Proxy, kills: int, random: Random
 ) -> None:
-    """Kill a member again and again in the middle of traffic, and start it at once."""
+    """Kill a node during traffic ``kills`` times, and restart it each time."""
     for _ in range(kills):
-        await player.busy(random.randint(3, 25))
-        await player.kill()
-        player.options = replace(player.options, sync=random.random() < synced)
-        await proxy.add(player.name, await player.start(proxy.others(player.name)))
+        await process.wait_for_activity(random.randint(3, 25))
+        await process.kill()
+        process.options = replace(process.options, sync=random.random() < SYNC_PROBABILITY)
+        await proxy.add(process.name, await process.start(proxy.peers_of(process.name)))
 
 
-def run_with_kills(players: Sequence[Player], kills: int, seed: int) -> Account:
-    """Let members be killed so often in all while they exchange messages."""
+def run_with_kills(processes: Sequence[NodeProcess], kills: int, seed: int) -> LogVerdict:
+    """Kill nodes ``kills`` times in total while they exchange messages."""
 
     async def main() -> None:
         faults = Faults(loss=0.05, duplicate=0.05, jitter_s=0.02)
         async with open_proxy(faults, seed) as proxy:
             try:
-                for player in players:
-                    await proxy.add(player.name, await player.start())
-                for player in players:
-                    await player.meet(json.dumps(proxy.others(player.name)))
-                share, rest = divmod(kills, len(players))
+                for process in processes:
+                    await proxy.add(process.name, await process.start())
+                for process in processes:
+                    await process.add_peers(json.dumps(proxy.peers_of(process.name)))
+                share, rest = divmod(kills, len(processes))
                 await asyncio.gather(
                     *(
-                        killer(
-                            player,
+                        kill_repeatedly(
+                            process,
                             proxy,
-                            share + (place < rest),
-                            Random(f"{seed} {player.name}"),
-                            0.2,
+                            share + (index < rest),
+                            Random(f"{seed} {process.name}"),
                         )
-                        for place, player in enumerate(players)
+                        for index, process in enumerate(processes)
                     )
                 )
-                await close_all(players)
+                await finish_all(processes)
             finally:
-                for player in players:
-                    await player.end()
+                for process in processes:
+                    await process.kill_if_running()
 
-    run(main, limit_s=LIMIT_S)
-    return reckon(players)
+    run(main, limit_s=KILL_TIMEOUT_S)
+    return verify_logs(processes)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_journaled_nodes_that_are_killed_lose_nothing_and_repeat_nothing(
+def test_killed_nodes_with_journals_lose_no_message_and_redeliver_no_committed_message(
     tmp_path: Path, seed: int
 ) -> None:
-    players = make_players(tmp_path, ["a", "b", "c"], journal=True, pause_s=0.05)
-    account = run_with_kills(players, KILLS, seed)
-    assert account.right, account
-    assert sum(player.kills for player in players) == KILLS
-    assert account.accepted > 4 * KILLS
-    assert account.again > 0  # Some were not done when their node was killed.
+    processes = make_processes(tmp_path, ["a", "b", "c"], journal=True, pause_s=0.05)
+    verdict = run_with_kills(processes, KILLS, seed)
+    assert verdict.correct, verdict
+    assert sum(process.kills for process in processes) == KILLS
+    assert verdict.accepted > 4 * KILLS
+    assert verdict.redelivered > 0  # Some were not committed when their node was killed.
 
 
-def test_the_same_kills_without_a_journal_are_found_out(tmp_path: Path) -> None:
-    players = make_players(tmp_path, ["a", "b", "c"], pause_s=0.05, lease_s=0.5)
-    account = run_with_kills(players, 6, seed=2)
-    assert account.lost
-    assert not account.right
+def test_killed_nodes_without_journals_lose_messages(tmp_path: Path) -> None:
+    processes = make_processes(tmp_path, ["a", "b", "c"], pause_s=0.05, lease_s=0.5)
+    verdict = run_with_kills(processes, 6, seed=2)
+    assert verdict.lost
+    assert not verdict.correct

@@ -1,4 +1,4 @@
-"""Every unicast protocol of the registry over real sockets."""
+"""Every unicast protocol of the registry, over sockets."""
 
 import asyncio
 from random import Random
@@ -9,16 +9,16 @@ from antecede.core.registry import ProtocolInfo, protocols
 from antecede.errors import ConfigError, LocalError
 from antecede.net import Node
 from antecede.net.proxy import Faults
-from antecede.verify.oracle import Property, judge
-from tests.net.bounds import quick_limits
-from tests.net.running import (
-    History,
+from antecede.verify.oracle import Property, verify_events
+from tests.net.harness import (
+    RecordedRun,
     make_plan,
     open_network,
     open_nodes,
-    play,
     run,
+    run_application,
 )
+from tests.net.limits import quick_limits
 
 UNICAST = [info for info in protocols() if info.capabilities.unicast]
 OTHERS = [info for info in protocols() if not info.capabilities.unicast]
@@ -27,37 +27,40 @@ FAULTS = Faults(loss=0.1, duplicate=0.1, jitter_s=0.01)
 
 
 @pytest.mark.parametrize("info", UNICAST, ids=lambda info: info.name)
-def test_every_unicast_protocol_keeps_its_promise_over_sockets(info: ProtocolInfo) -> None:
+def test_every_unicast_protocol_has_its_properties_over_sockets(info: ProtocolInfo) -> None:
     async def main() -> None:
         names = ("a", "b", "c")
-        history = History(names)
+        recorded = RecordedRun(names)
         plan = make_plan(names, 12, Random(1), 2 if info.capabilities.multicast else 1)
         network = open_network(FAULTS, *names, limits=quick_limits(), protocol=info.name)
         async with network as (_, nodes):
             random = Random(2)
             large = info.name != "unordered"
             await asyncio.gather(
-                *(play(node, plan, history, random, large=large) for node in nodes)
+                *(
+                    run_application(node, plan, recorded, random, large=large)
+                    for node in nodes
+                )
             )
             await asyncio.gather(*(node.flush() for node in nodes))
-        verdict = judge(history.events)
+        verdict = verify_events(recorded.events)
         assert verdict.deliveries == sum(len(t) for sends in plan.values() for t in sends)
-        assert not verdict.broken() & promised(info)
-        assert history.wrong == []
+        assert not verdict.violated() & guaranteed(info)
+        assert recorded.corrupted == []
 
     run(main)
 
 
-def promised(info: ProtocolInfo) -> set[Property]:
-    """Return what a protocol promises; the baselines leave some or all order out."""
-    always = {Property.ONCE, Property.GENUINE, Property.LIVE}
+def guaranteed(info: ProtocolInfo) -> set[Property]:
+    """Return the properties that a protocol guarantees."""
+    always = {Property.NO_DUPLICATION, Property.NO_CREATION, Property.LIVENESS}
     if info.capabilities.causal:
         return always | {Property.CAUSAL, Property.FIFO}
     return always | {Property.FIFO} if info.name == "fifo" else always
 
 
 @pytest.mark.parametrize("info", OTHERS, ids=lambda info: info.name)
-def test_a_protocol_without_unicast_is_refused(info: ProtocolInfo) -> None:
+def test_a_protocol_without_unicast_is_an_error(info: ProtocolInfo) -> None:
     async def main() -> None:
         with pytest.raises(ConfigError, match=f"{info.name} has no unicast; choose anoth"):
             await Node("a", protocol=info.name).open()
@@ -65,13 +68,13 @@ def test_a_protocol_without_unicast_is_refused(info: ProtocolInfo) -> None:
     run(main)
 
 
-def test_what_a_protocol_cannot_do_is_refused() -> None:
+def test_an_operation_that_the_protocol_does_not_support_is_an_error() -> None:
     async def main() -> None:
         async with open_nodes("a", "b", "c", protocol="buffer") as (a, _, _):
             with pytest.raises(LocalError, match="one target"):
                 await a.multicast(["b", "c"], b"x")
             with pytest.raises(LocalError, match="buffer cannot let go of a peer; use hyb"):
-                await a.remove("b")
+                await a.remove_peer("b")
         async with Node("a", protocol="matrix", peers={"b": "127.0.0.1:9"}) as a:
             with pytest.raises(ConfigError, match="members of matrix are fixed; name c at"):
                 a.add_peer("c", "127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""The socket under a node."""
+"""The UDP socket of a node."""
 
 import select
 import socket
@@ -15,18 +15,16 @@ def receive_all(udp: UdpSocket, count: int) -> list[bytes]:
     received: list[bytes] = []
     while len(received) < count:
         select.select([udp.fileno()], [], [], 30)
-        fresh = udp.receive(1000)
-        assert fresh, "nothing came for long"
-        received += [datagram for datagram, _ in fresh]
+        arrived = udp.receive(1000)
+        assert arrived, "no datagram arrived for 30 s"
+        received += [datagram for datagram, _ in arrived]
     return received
 
 
 @pytest.mark.parametrize("host", LOOPBACKS)
 @pytest.mark.parametrize("source", [True, False])
 @pytest.mark.parametrize("target", [True, False])
-def test_datagrams_come_as_they_were_transmitted(
-    host: str, source: bool, target: bool
-) -> None:
+def test_datagrams_arrive_as_transmitted(host: str, source: bool, target: bool) -> None:
     one = UdpSocket((host, 0), segmentation=source)
     other = UdpSocket((host, 0), segmentation=target)
     third = UdpSocket((host, 0), segmentation=target)
@@ -40,33 +38,33 @@ def test_datagrams_come_as_they_were_transmitted(
         assert one.transmit([(first, d) for d in datagrams]) == len(datagrams)
         assert receive_all(other, len(datagrams)) == datagrams
         assert one.transmit(mixed) == len(mixed)
-        for where, udp in ((first, other), (second, third)):
-            own = [d for at, d in mixed if at is where]
+        for address, udp in ((first, other), (second, third)):
+            own = [d for at, d in mixed if at is address]
             assert receive_all(udp, len(own)) == own
     finally:
         for udp in (one, other, third):
             udp.close()
 
 
-def test_the_sender_is_told_so_that_it_can_be_answered() -> None:
+def test_receive_returns_the_address_of_the_sender() -> None:
     for host in LOOPBACKS:
         one, other = UdpSocket((host, 0)), UdpSocket((host, 0))
         try:
             one.transmit([(resolve(other.address)[1], b"question")])
             select.select([other.fileno()], [], [], 30)
-            ((_, where),) = other.receive(10)
-            other.transmit([(where, b"answer")])
+            ((_, address),) = other.receive(10)
+            other.transmit([(address, b"answer")])
             assert receive_all(one, 1) == [b"answer"]
         finally:
             one.close()
             other.close()
 
 
-def test_a_batch_is_bounded_and_the_rest_waits() -> None:
+def test_receive_returns_at_most_one_batch() -> None:
     one, other = (UdpSocket(("127.0.0.1", 0), segmentation=False) for _ in range(2))
     try:
-        where = other.address
-        one.transmit([(where, b"%d" % n) for n in range(50)])
+        address = other.address
+        one.transmit([(address, b"%d" % n) for n in range(50)])
         select.select([other.fileno()], [], [], 30)
         assert [len(other.receive(20)) for _ in range(4)] == [20, 20, 10, 0]
     finally:
@@ -74,22 +72,22 @@ def test_a_batch_is_bounded_and_the_rest_waits() -> None:
         other.close()
 
 
-def test_what_cannot_be_transmitted_is_lost_and_the_rest_is_not() -> None:
+def test_a_datagram_that_is_too_long_is_lost_and_the_others_arrive() -> None:
     one, other = UdpSocket(("127.0.0.1", 0)), UdpSocket(("127.0.0.1", 0))
     try:
-        where = other.address
+        address = other.address
         too_long = bytes(70_000)
-        assert one.transmit([(where, b"1"), (where, too_long), (where, b"2")]) == 2
+        assert one.transmit([(address, b"1"), (address, too_long), (address, b"2")]) == 2
         assert receive_all(other, 2) == [b"1", b"2"]
     finally:
         one.close()
         other.close()
 
 
-def test_the_length_of_joined_datagrams_is_read_from_what_the_kernel_says() -> None:
-    said = (SOL_UDP, UDP_GRO, struct.pack("i", 1232))
+def test_the_length_of_joined_datagrams_is_read_from_the_ancillary_data() -> None:
+    joined = (SOL_UDP, UDP_GRO, struct.pack("i", 1232))
     other = (socket.SOL_SOCKET, 1, b"")
-    assert segment_size([other, said]) == 1232
+    assert segment_size([other, joined]) == 1232
     assert segment_size([(SOL_UDP, UDP_GRO, struct.pack("H", 7))]) == 7
     assert segment_size([other]) == segment_size([]) == 0
 

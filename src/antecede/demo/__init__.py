@@ -1,1 +1,1 @@
-"""The demonstration: nodes as OS processes on an unreliable network, verified at the end."""
+"""The demonstration: nodes as OS processes on a faulty network, verified at the end."""

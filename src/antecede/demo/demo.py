@@ -1,7 +1,10 @@
-"""``antecede demo``: nodes as separate OS processes, a bad network, and a verdict.
+"""``antecede demo``: nodes as OS processes on a faulty network, with recorded traces.
 
-Each node is a Python process of its own with its own socket; between them stands a proxy
-that loses, delays and reorders. What each node recorded is merged and judged at the end.
+Each node is a Python process with its own socket. A proxy in the parent process forwards
+their datagrams, and loses, delays, duplicates and reorders them.
+
+Parent and nodes exchange lines of JSON over standard input and output. A node writes a
+report with its current phase; the parent answers when all nodes have reached the phase.
 """
 
 import asyncio
@@ -11,133 +14,146 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from antecede.errors import ConfigError
 from antecede.net.proxy import Faults, Proxy, open_proxy
 from antecede.net.udp import Address
 
-__all__ = ["NAMES", "Demo", "Stand", "play"]
+__all__ = ["NODE_NAMES", "DemoConfig", "NodeStatus", "run_demo"]
 
-NAMES = ("ann", "bob", "cat", "dan", "eve", "fay", "gil", "hal", "ida", "jon")
-START_S = 30.0
-"""How long the nodes may take to start."""
-END_S = 60.0
-"""How long they may take to deliver everything once the last message is sent."""
+NODE_NAMES: Final = (
+    "ann", "bob", "cat", "dan", "eve", "fay", "gil", "hal", "ida", "jon",
+)  # fmt: skip
+START_TIMEOUT_S: Final = 30.0
+PHASE_TIMEOUT_S: Final = 60.0
+"""Time for a phase in addition to the time for sending the messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demo:
-    """What to demonstrate."""
+class DemoConfig:
+    """The parameters of a demonstration."""
 
     nodes: int = 4
     messages: int = 50
-    """How many each node sends of its own; it answers others beyond that."""
+    """Messages that each node sends, without its answers."""
     gap_s: float = 0.05
-    """The mean time between them."""
+    """Mean time between two of these messages."""
     protocol: str = "hybrid"
     faults: Faults
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if it cannot be done."""
-        if not 2 <= self.nodes <= len(NAMES):
-            raise ConfigError(f"demo takes 2 to {len(NAMES)} nodes, not {self.nodes}")
-        if self.messages < 1 or self.gap_s <= 0:
-            raise ConfigError("demo needs at least one message, and a gap above 0")
+        if not 2 <= self.nodes <= len(NODE_NAMES):
+            raise ConfigError(f"nodes must be 2 to {len(NODE_NAMES)}, not {self.nodes}")
+        if self.messages < 1:
+            raise ConfigError(f"messages must be at least 1, not {self.messages}")
+        if self.gap_s <= 0:
+            raise ConfigError(f"gap_s must be above 0, not {self.gap_s}")
 
 
 @dataclass(slots=True, kw_only=True)
-class Stand:
-    """How a node stands."""
+class NodeStatus:
+    """The last report of one node."""
 
     sent: int = 0
     released: int = 0
     retransmitted: int = 0
     delivered: int = 0
-    waiting: int = 0
-    unacked: int = 0
-    waits_on: dict[str, int]
+    queued: int = 0
+    in_flight: int = 0
+    waiting_for: dict[str, int]
 
 
-class _Child:
-    """A node in a process of its own, as the parent sees it."""
+class _NodeProcess:
+    """The process of one node, seen from the parent."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.name = name
         self.process = process
-        self.stand = Stand(waits_on={})
+        self.status = NodeStatus(waiting_for={})
 
-    def say(self, words: object) -> None:
+    def write(self, value: object) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(words).encode() + b"\n")
+        self.process.stdin.write(json.dumps(value).encode() + b"\n")
 
-    async def wait_for(self, what: str, show: Callable[[], None]) -> None:
-        """Take in its reports until it says ``what``."""
+    async def wait_for_phase(self, phase: str, on_status: Callable[[], None]) -> None:
+        """Read reports until the node has reached ``phase``."""
         assert self.process.stdout is not None
         while True:
             line = await self.process.stdout.readline()
             if not line:
-                raise ConfigError(f"{self.name} has stopped; see what it says above")
-            said: dict[str, Any] = json.loads(line)
-            word = said.pop("what")
-            if said:
-                self.stand = Stand(**said)
-                show()
-            if word == what:
+                raise ConfigError(
+                    f"the demo node {self.name} stopped before the phase {phase!r}; its"
+                    " error output is above"
+                )
+            report: dict[str, Any] = json.loads(line)
+            reached = report.pop("phase")
+            if report:
+                self.status = NodeStatus(**report)
+                on_status()
+            if reached == phase:
                 return
 
 
-async def play(
-    demo: Demo, out: Path, show: Callable[[dict[str, Stand], Proxy], None]
-) -> dict[str, Stand]:
-    """Run a demonstration; the nodes' traces are in ``out`` afterwards.
+async def run_demo(
+    config: DemoConfig, out: Path, on_status: Callable[[dict[str, NodeStatus], Proxy], None]
+) -> dict[str, NodeStatus]:
+    """Run a demonstration and return the final status of each node.
 
-    ``show`` is called with how all nodes stand whenever one of them has reported.
+    Args:
+        config: the parameters.
+        out: directory for the traces, one directory for each node.
+        on_status: called with the status of all nodes after each report.
     """
-    names = NAMES[: demo.nodes]
+    names = NODE_NAMES[: config.nodes]
     ports = _free_ports(len(names))
-    children: list[_Child] = []
-    async with open_proxy(demo.faults, demo.seed) as proxy:
+    nodes: list[_NodeProcess] = []
+
+    def report_status() -> None:
+        on_status({node.name: node.status for node in nodes}, proxy)
+
+    async with open_proxy(config.faults, config.seed) as proxy:
         for name, port in zip(names, ports, strict=True):
             await proxy.add(name, ("127.0.0.1", port))
         try:
-            for place, (name, port) in enumerate(zip(names, ports, strict=True)):
-                child = await _start(demo, name, port, place, proxy.others(name), out)
-                children.append(child)
-
-            def shown() -> None:
-                show({child.name: child.stand for child in children}, proxy)
-
-            for what, limit_s in (
-                ("ready", START_S),
-                ("sent", END_S + demo.messages * demo.gap_s * 4),
-                ("flushed", END_S),
+            for index, (name, port) in enumerate(zip(names, ports, strict=True)):
+                peers = proxy.peers_of(name)
+                nodes.append(await _start(config, name, port, index, peers, out))
+            for phase, timeout_s in (
+                ("ready", START_TIMEOUT_S),
+                ("sent", PHASE_TIMEOUT_S + config.messages * config.gap_s * 4),
+                ("flushed", PHASE_TIMEOUT_S),
             ):
-                async with asyncio.timeout(limit_s):
-                    await asyncio.gather(*(c.wait_for(what, shown) for c in children))
-                for child in children:
-                    child.say("go on")
-            async with asyncio.timeout(END_S):
-                await asyncio.gather(*(child.process.wait() for child in children))
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.gather(
+                        *(node.wait_for_phase(phase, report_status) for node in nodes)
+                    )
+                for node in nodes:
+                    node.write("continue")
+            async with asyncio.timeout(PHASE_TIMEOUT_S):
+                await asyncio.gather(*(node.process.wait() for node in nodes))
         except TimeoutError:
-            raise ConfigError("the nodes have not come to an end; try less loss") from None
+            raise ConfigError(
+                "the demo timed out before all messages were delivered; reduce the loss or"
+                " the delay"
+            ) from None
         finally:
-            for child in children:
-                if child.process.returncode is None:
-                    child.process.kill()
-                    await child.process.wait()
-    return {child.name: child.stand for child in children}
+            for node in nodes:
+                if node.process.returncode is None:
+                    node.process.kill()
+                    await node.process.wait()
+    return {node.name: node.status for node in nodes}
 
 
 async def _start(
-    demo: Demo,
+    config: DemoConfig,
     name: str,
     port: int,
-    place: int,
+    index: int,
     peers: dict[str, Address],
     out: Path,
-) -> _Child:
+) -> _NodeProcess:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -145,24 +161,24 @@ async def _start(
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
     )
-    child = _Child(name, process)
-    child.say(
+    node = _NodeProcess(name, process)
+    node.write(
         {
             "name": name,
             "port": port,
             "peers": peers,
-            "protocol": demo.protocol,
+            "protocol": config.protocol,
             "trace": str(out / name),
-            "messages": demo.messages,
-            "gap_s": demo.gap_s,
-            "seed": demo.seed * len(NAMES) + place,
+            "messages": config.messages,
+            "gap_s": config.gap_s,
+            "seed": config.seed * len(NODE_NAMES) + index,
         }
     )
-    return child
+    return node
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that are free now; the system hands them out in turn, not at once."""
+    """Return ports that are free now; the system does not reassign them soon."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
     for udp in sockets:
         udp.bind(("127.0.0.1", 0))

@@ -1,132 +1,135 @@
-"""One node of ``antecede demo``, in an OS process of its own.
+"""One node of ``antecede demo``, as an OS process.
 
-It reads what to do as a line of JSON, says where it listens, is told where the others are,
-sends to some of them at random, answers half of what it gets, and reports how it stands as
-lines of JSON, until everything is delivered.
+The process reads its parameters as one line of JSON, sends messages to random peers,
+answers half of the messages that it receives, and writes reports, until all messages are
+delivered. See :mod:`antecede.demo.demo` for the phases.
 """
 
 import asyncio
 import json
 import random
 import sys
-from typing import Any
+from typing import Any, Final
 
 from antecede.engine.limits import Limits
 from antecede.net.node import Node
 
-__all__ = ["Actor", "main", "read_line", "run", "say"]
+__all__ = ["DemoApplication", "main", "run_node"]
 
-REPORT_S = 0.2
-ANSWER = b"heard "
-"""How an answer begins; it is not answered again, or there would be no end."""
-ANSWER_S = 0.01
-ANSWER_SHARE = 0.5
-MULTICAST_SHARE = 0.2
-
-
-def say(**words: object) -> None:
-    """Tell the parent something."""
-    print(json.dumps(words), flush=True)
+REPORT_INTERVAL_S: Final = 0.2
+ANSWER_PREFIX: Final = b"heard "
+"""Marks an answer; nodes do not answer answers, so that the traffic ends."""
+POLL_INTERVAL_S: Final = 0.01
+ANSWER_PROBABILITY: Final = 0.5
+BROADCAST_PROBABILITY: Final = 0.2
 
 
-async def read_line() -> dict[str, Any]:
-    """Return what the parent says next."""
+def _write_report(**fields: object) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+async def _wait_for_parent() -> None:
+    """Wait for a line from the parent: all nodes have reached the current phase."""
     loop = asyncio.get_running_loop()
-    line = await loop.run_in_executor(None, sys.stdin.readline)
-    said: dict[str, Any] = json.loads(line)
-    return said
+    await loop.run_in_executor(None, sys.stdin.readline)
 
 
-class Actor:
-    """Sends, answers and counts."""
+class DemoApplication:
+    """The application of one node: sends, answers and reports."""
 
     def __init__(self, node: Node, messages: int, gap_s: float, seed: int) -> None:
-        """Plan to send so many messages, with gaps of this mean."""
+        """Prepare to send ``messages`` messages with a mean gap of ``gap_s`` seconds."""
         self._node = node
         self._messages = messages
         self._gap_s = gap_s
         self._random = random.Random(seed)
-        self._answering = False
-        self._multicast = node.engine.info.capabilities.multicast
+        self._is_answering = False
+        self._can_broadcast = node.engine.info.capabilities.multicast
 
     async def send(self) -> None:
-        """Send the messages of its own."""
+        """Send the messages of this node."""
         peers = self._node.peers
         for number in range(self._messages):
             await asyncio.sleep(self._random.expovariate(1 / self._gap_s))
             text = f"{self._node.name} says {number}".encode()
-            if self._multicast and self._random.random() < MULTICAST_SHARE:
+            if self._can_broadcast and self._random.random() < BROADCAST_PROBABILITY:
                 await self._node.broadcast(text)
             else:
                 await self._node.send(self._random.choice(peers), text)
 
-    async def listen(self) -> None:
-        """Take what comes, and pass half of it on: that is what makes chains."""
+    async def receive(self) -> None:
+        """Receive messages, and answer half of them to a random peer.
+
+        The answers create chains of causally dependent messages.
+        """
         async for message in self._node:
-            self._answering = True
-            if not message.data.startswith(ANSWER) and self._random.random() < ANSWER_SHARE:
-                whom = self._random.choice(self._node.peers)
-                await self._node.send(whom, ANSWER + message.data[-20:])
-            self._answering = False
+            self._is_answering = True
+            is_answer = message.data.startswith(ANSWER_PREFIX)
+            if not is_answer and self._random.random() < ANSWER_PROBABILITY:
+                target = self._random.choice(self._node.peers)
+                await self._node.send(target, ANSWER_PREFIX + message.data[-20:])
+            self._is_answering = False
 
-    async def answer_all(self) -> None:
-        """Wait until everything that has come is answered."""
-        while self._answering or self._node.stats().inbox:  # noqa: ASYNC110 (no event)
-            await asyncio.sleep(ANSWER_S)
+    async def wait_until_answered(self) -> None:
+        """Wait until all received messages are answered."""
+        while self._is_answering or self._node.stats().inbox:  # noqa: ASYNC110 (no event)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
-    async def report(self) -> None:
-        """Tell the parent how it stands, again and again."""
+    async def report_periodically(self) -> None:
+        """Report until cancelled."""
         while True:
-            self.tell("stand")
-            await asyncio.sleep(REPORT_S)
+            self.report("running")
+            await asyncio.sleep(REPORT_INTERVAL_S)
 
-    def tell(self, what: str) -> None:
-        """Tell the parent how it stands."""
+    def report(self, phase: str) -> None:
+        """Write the phase and the statistics of the node for the parent."""
         stats = self._node.stats()
-        say(
-            what=what,
+        _write_report(
+            phase=phase,
             sent=stats.engine.sent,
             released=stats.engine.released,
             retransmitted=stats.engine.retransmitted,
             delivered=stats.engine.delivered,
-            waiting=stats.waiting,
-            unacked=stats.unacked,
-            waits_on=stats.waits_on,
+            queued=stats.queued,
+            in_flight=stats.in_flight,
+            waiting_for=stats.waiting_for,
         )
 
 
-async def run(task: dict[str, Any]) -> None:
-    """Take part in one demonstration."""
+async def run_node(parameters: dict[str, Any]) -> None:
+    """Run one node through all phases."""
     node = Node(
-        task["name"],
-        bind=("127.0.0.1", task["port"]),
-        peers={name: tuple(at) for name, at in task["peers"].items()},
-        protocol=task["protocol"],
-        limits=Limits(datagram=1232),
-        trace=task["trace"],
+        parameters["name"],
+        bind=("127.0.0.1", parameters["port"]),
+        peers={name: tuple(at) for name, at in parameters["peers"].items()},
+        protocol=parameters["protocol"],
+        limits=Limits(datagram_bytes_max=1232),
+        trace=parameters["trace"],
     )
     async with node:
-        say(what="ready")
-        await read_line()
-        actor = Actor(node, task["messages"], task["gap_s"], task["seed"])
-        listener = asyncio.create_task(actor.listen())
-        reporter = asyncio.create_task(actor.report())
-        await actor.send()
+        _write_report(phase="ready")
+        await _wait_for_parent()
+        application = DemoApplication(
+            node, parameters["messages"], parameters["gap_s"], parameters["seed"]
+        )
+        receiving = asyncio.create_task(application.receive())
+        reporting = asyncio.create_task(application.report_periodically())
+        await application.send()
         await node.flush()
-        actor.tell("sent")
-        await read_line()  # The others have sent everything, too.
-        await actor.answer_all()
+        application.report("sent")
+        await _wait_for_parent()  # All nodes have sent their messages.
+        await application.wait_until_answered()
         await node.flush()
-        reporter.cancel()
-        actor.tell("flushed")
-        await read_line()  # Nobody will answer any more.
-        listener.cancel()
+        reporting.cancel()
+        application.report("flushed")
+        await _wait_for_parent()  # No node will send another answer.
+        receiving.cancel()
 
 
 def main() -> None:
-    """Run one node, as the parent says on standard input."""
-    task: dict[str, Any] = json.loads(sys.stdin.readline())
-    asyncio.run(run(task))
+    """Run one node with the parameters from standard input."""
+    parameters: dict[str, Any] = json.loads(sys.stdin.readline())
+    asyncio.run(run_node(parameters))
 
 
 if __name__ == "__main__":

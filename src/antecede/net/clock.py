@@ -1,7 +1,7 @@
-"""The clock of a node: seconds that never run backwards, a sleep of the machine included.
+"""The clock of a node: monotonic, and running while the machine is suspended.
 
-A lease must run out while a machine sleeps (docs/removal.md), and the usual monotonic clock
-of Linux stops meanwhile.
+A lease must expire even if the machine is suspended (docs/explanation/peer-removal.md), but on Linux
+``time.monotonic`` stops during a suspension.
 """
 
 import time
@@ -10,11 +10,11 @@ from typing import Final
 __all__ = ["now_s"]
 
 BOOT_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", None)
-"""Linux has one that goes on while the machine sleeps; elsewhere it is monotonic's job."""
+"""The Linux clock that includes suspensions; None on systems without it."""
 
 
 def now_s() -> float:
-    """Return the time in seconds since some moment in the past."""
+    """Return the time in seconds since an unspecified point in the past."""
     if BOOT_CLOCK is None:
         return time.monotonic()
     return time.clock_gettime(BOOT_CLOCK)

@@ -1,10 +1,10 @@
-"""The journal: what a node must not forget, in an SQLite file.
+"""The journal: the durable state of a node, in an SQLite file.
 
-A journal holds the copies that are not acked, the messages that the application has not
-dealt with, the delivered ones whose permit is missing, and how far each pair has come. The
-engine tells it everything and commits before it transmits anything that rests on it: a
-message is in the file before it leaves, and before it is acked. So a node that is killed at
-any moment comes back with the same life: to its peers it was only slow.
+The journal holds the copies that are not acked, the delivered messages that the
+application has not processed or whose permit is missing, and the counters of each peer.
+The engine records every event and commits before it transmits: a message is in the file
+before it is transmitted, and before it is acked. A node that is killed at any moment
+therefore continues the same history after its restart; to its peers it was only slow.
 """
 
 import secrets
@@ -13,19 +13,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPair
-from antecede.engine.message import FIRST, LAST, PART
-from antecede.engine.peer_session import Remote
-from antecede.errors import ConfigError
+from antecede.engine.fragmentation import FIRST, LAST, MIDDLE
+from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPeer
+from antecede.engine.peer_session import PeerSession
+from antecede.errors import StorageError
 
 __all__ = ["Journal"]
 
-APPLICATION: Final = 0x616E7465
-"""By which SQLite's files of ours are known."""
-VERSION: Final = 1
-"""Of the tables below; a newer file is refused."""
-PATIENCE_S: Final = 1.0
-"""How long to wait for one who is about to close the file."""
+APPLICATION_ID: Final = 0x616E7465
+"""SQLite's ``application_id`` of a journal."""
+FORMAT_VERSION: Final = 2
+"""SQLite's ``user_version`` of the tables below; other versions are not read."""
+LOCK_TIMEOUT_S: Final = 1.0
+"""Time to wait for another process that is closing the file."""
 TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE outbox (
@@ -33,39 +33,40 @@ CREATE TABLE outbox (
     predecessor INTEGER NOT NULL, payload BLOB NOT NULL);
 CREATE INDEX outbox_target ON outbox (target, number);
 CREATE TABLE inbox (
-    seq INTEGER PRIMARY KEY, source TEXT NOT NULL, life INTEGER NOT NULL,
-    number INTEGER NOT NULL, whole INTEGER, done INTEGER NOT NULL, payload BLOB NOT NULL);
-CREATE INDEX inbox_source ON inbox (source, life, number);
-CREATE INDEX inbox_whole ON inbox (source, life, whole);
-CREATE TABLE pairs (
-    name TEXT PRIMARY KEY, life INTEGER NOT NULL, epoch_in INTEGER NOT NULL,
+    seq INTEGER PRIMARY KEY, source TEXT NOT NULL, history INTEGER NOT NULL,
+    number INTEGER NOT NULL, message_number INTEGER, processed INTEGER NOT NULL,
+    payload BLOB NOT NULL);
+CREATE INDEX inbox_source ON inbox (source, history, number);
+CREATE INDEX inbox_message ON inbox (source, history, message_number);
+CREATE TABLE peers (
+    name TEXT PRIMARY KEY, history INTEGER NOT NULL, epoch_in INTEGER NOT NULL,
     epoch_out INTEGER NOT NULL, sent INTEGER NOT NULL, acked INTEGER NOT NULL,
     delivered INTEGER NOT NULL, permitted INTEGER NOT NULL) WITHOUT ROWID;
 """
+# inbox.number is the number of a fragment; message_number is that of the last fragment of
+# its message, and NULL until the last fragment is delivered.
 
 
 class Journal:
     """The journal of one node.
 
     Args:
-        path: the file; it is made if it is not there.
-        name: the node's name, which is in the file.
-        sync: wait for the disk at each commit. Without it nothing is lost when the
-            process is killed, but the last moments may be when the machine is.
+        path: the file; created if it does not exist.
+        name: the name of the node, which the file stores.
+        sync: wait for the disk at each commit. Without it, a killed process loses nothing,
+            but a machine that loses power may lose the last commits.
     """
 
     def __init__(self, path: Path, name: str, *, sync: bool = True) -> None:
-        """Open or make the file; raise ConfigError if it is not this node's."""
+        """Open or create the file; raise StorageError if it is not this node's journal."""
         self._path = path
         self._name = name
-        self._begun = False
+        self._in_transaction = False
         self._failure = ""
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE_S)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=LOCK_TIMEOUT_S)
         except sqlite3.Error as error:
-            raise ConfigError(
-                f"{path} cannot be the journal: {error}; give another file"
-            ) from None
+            raise self._open_error(str(error)) from None
         try:
             self._open(name, sync)
         except BaseException as error:
@@ -73,163 +74,172 @@ class Journal:
             if not isinstance(error, sqlite3.Error):
                 raise
             if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                raise ConfigError(
-                    f"{path} is in use by a running node; stop that, or give another file"
+                raise self._open_error(
+                    "a running node uses it", "stop that node, or give another file"
                 ) from None
-            raise ConfigError(
-                f"{path} cannot be the journal: {error}; give another file"
-            ) from None
-        self._seq = 1 + max(self._number("SELECT max(seq) FROM outbox"), self._inbox_seq())
+            raise self._open_error(str(error)) from None
+        self._seq = 1 + max(
+            self._number("SELECT max(seq) FROM outbox"),
+            self._number("SELECT max(seq) FROM inbox"),
+        )
         self._clock = self.clock
-        self._last = {pair.name: pair.sent for pair in self.pairs()}
+        self._last_sent = {peer.name: peer.sent for peer in self.peers()}
         for copy in self.copies():
-            self._last[copy.target] = max(self._last.get(copy.target, 0), copy.number)
+            last = self._last_sent.get(copy.target, 0)
+            self._last_sent[copy.target] = max(last, copy.number)
+
+    def _open_error(self, reason: str, fix: str = "give another file") -> StorageError:
+        return StorageError(f"cannot open the journal {self._path}: {reason}; {fix}")
 
     def _open(self, name: str, sync: bool) -> None:
         db = self._db
         db.execute("PRAGMA locking_mode=EXCLUSIVE")
         # Nothing is written before it is clear that the file is a journal, or empty.
         is_new = self._number("SELECT count(*) FROM sqlite_master") == 0
-        if not is_new and self._number("PRAGMA application_id") != APPLICATION:
-            raise ConfigError(
-                f"{self._path} is a database, but no journal of a node; give another file"
-            )
+        if not is_new and self._number("PRAGMA application_id") != APPLICATION_ID:
+            raise self._open_error("it is an SQLite database, but not a journal")
         version = self._number("PRAGMA user_version")
-        if version > VERSION:
-            raise ConfigError(
-                f"{self._path} is a journal of version {version}, newer than {VERSION};"
-                " update antecede"
+        if not is_new and version != FORMAT_VERSION:
+            raise self._open_error(
+                f"it has format version {version}, and this version of antecede reads only"
+                f" version {FORMAT_VERSION}",
+                "use the version of antecede that wrote it, or give another file",
             )
         db.execute("PRAGMA journal_mode=WAL")
         db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         if is_new:
-            life = secrets.randbits(62) | 1
+            history = secrets.randbits(62) | 1
             db.execute("BEGIN EXCLUSIVE")
             for statement in TABLES.split(";"):
                 db.execute(statement)
-            values = [("name", name), ("life", life), ("clock", 0)]
+            values = [("name", name), ("history", history), ("clock", 0)]
             db.executemany("INSERT INTO meta VALUES (?, ?)", values)
-            db.execute(f"PRAGMA application_id={APPLICATION}")
-            db.execute(f"PRAGMA user_version={VERSION}")
+            db.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            db.execute(f"PRAGMA user_version={FORMAT_VERSION}")
             db.execute("COMMIT")
         owner = self._meta("name")
         if owner != name:
-            raise ConfigError(
-                f"{self._path} is the journal of {owner}, not of {name}; give another file"
-            )
-        db.execute("BEGIN EXCLUSIVE")  # Nobody else may have it open.
+            raise self._open_error(f"it belongs to the node {owner}, not to {name}")
+        db.execute("BEGIN EXCLUSIVE")  # Fails if another process has the file open.
         db.execute("COMMIT")
 
-    # What was saved.
+    # Saved state.
 
     @property
-    def life(self) -> int:
-        """Which history the file holds."""
-        return int(str(self._meta("life")))
+    def history(self) -> int:
+        """The history of the node that the file continues."""
+        return int(str(self._meta("history")))
 
     @property
     def clock(self) -> int:
         """The number of the last message sent."""
         return int(str(self._meta("clock")))
 
-    def pairs(self) -> list[SavedPair]:
-        """Return how far each pair had come."""
+    def peers(self) -> list[SavedPeer]:
+        """Return the counters of each peer."""
         rows = self._db.execute(
-            "SELECT name, life, epoch_in, epoch_out, sent, acked, delivered, permitted"
-            " FROM pairs"
+            "SELECT name, history, epoch_in, epoch_out, sent, acked, delivered, permitted"
+            " FROM peers"
         )
-        return [SavedPair(*row) for row in rows]
+        return [SavedPeer(*row) for row in rows]
 
     def copies(self) -> list[SavedCopy]:
-        """Return the copies that were not acked, in the order in which they were sent."""
+        """Return the copies that are not acked, in the order in which they were sent."""
         rows = self._db.execute(
             "SELECT seq, number, target, predecessor, payload FROM outbox ORDER BY seq"
         )
         return [SavedCopy(*row) for row in rows]
 
     def deliveries(self) -> list[SavedDelivery]:
-        """Return what was delivered and is not done, or has no permit, in order."""
+        """Return, in order, deliveries that are not processed or have no permit."""
         rows = self._db.execute(
-            "SELECT seq, source, life, number, done, payload FROM inbox ORDER BY seq"
+            "SELECT seq, source, history, number, processed, payload"
+            " FROM inbox ORDER BY seq"
         )
         return [SavedDelivery(a, b, c, d, bool(e), f) for a, b, c, d, e, f in rows]
 
-    # What the engine tells.
+    # Events.
 
-    def sent(self, number: int, targets: Sequence[str], payload: bytes) -> None:
-        """Note a message before it is transmitted."""
+    def record_sent(self, number: int, targets: Sequence[str], payload: bytes) -> None:
+        """Record a message before it is transmitted."""
         self._begin()
         self._clock = number
         rows = []
         for target in dict.fromkeys(targets):
             if target == self._name:
                 continue
-            last = self._last.get(target, 0)
-            rows.append((self._next_seq(), number, target, last, payload))
-            self._last[target] = number
+            predecessor = self._last_sent.get(target, 0)
+            rows.append((self._next_seq(), number, target, predecessor, payload))
+            self._last_sent[target] = number
         for row in rows:
             self._write("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", row)
 
-    def delivered(self, source: str, life: int, number: int, payload: bytes) -> None:
-        """Note a message before it is acked."""
+    def record_delivered(
+        self, source: str, history: int, number: int, payload: bytes
+    ) -> None:
+        """Record a delivery before it is acked."""
         self._begin()
         kind = payload[0] if payload else -1
-        whole = None if kind in (FIRST, PART) else number
-        if kind == FIRST:  # What it finds half-done was given up, and is nobody's.
+        message_number = None if kind in (FIRST, MIDDLE) else number
+        if kind == FIRST:  # The source has abandoned a message that is incomplete here.
             self._write(
-                "UPDATE inbox SET done = 1 WHERE source = ? AND life = ? AND whole IS NULL",
-                (source, life),
+                "UPDATE inbox SET processed = 1"
+                " WHERE source = ? AND history = ? AND message_number IS NULL",
+                (source, history),
             )
-        row = (self._next_seq(), source, life, number, whole, payload)
+        row = (self._next_seq(), source, history, number, message_number, payload)
         self._write("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?)", row)
         if kind == LAST:
             self._write(
-                "UPDATE inbox SET whole = ?"
-                " WHERE source = ? AND life = ? AND whole IS NULL AND NOT done",
-                (number, source, life),
+                "UPDATE inbox SET message_number = ? WHERE source = ? AND history = ?"
+                " AND message_number IS NULL AND NOT processed",
+                (number, source, history),
             )
 
-    def pair(self, remote: Remote, numbers: tuple[int, int, int, int]) -> None:
-        """Note how far a pair has come: sent, acked, delivered, permitted."""
+    def record_peer(self, session: PeerSession, numbers: tuple[int, int, int, int]) -> None:
+        """Record the counters of a peer: sent, acked, delivered, permitted."""
         self._begin()
+        name, history = session.name, session.history
         _, acked, _, permitted = numbers
-        row = (remote.name, remote.life, remote.epoch_in, remote.epoch_out, *numbers)
-        self._write("REPLACE INTO pairs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        row = (name, history, session.epoch_in, session.epoch_out, *numbers)
+        self._write("REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._write("DELETE FROM outbox WHERE target = ? AND number <= ?", (name, acked))
         self._write(
-            "DELETE FROM outbox WHERE target = ? AND number <= ?", (remote.name, acked)
-        )
-        self._write(
-            "DELETE FROM inbox WHERE source = ? AND life = ? AND number <= ? AND done",
-            (remote.name, remote.life, permitted),
+            "DELETE FROM inbox"
+            " WHERE source = ? AND history = ? AND number <= ? AND processed",
+            (name, history, permitted),
         )
 
-    def abandoned(self, target: str) -> None:
-        """Forget the copies to a peer that was let go of; later ones begin anew."""
+    def discard_copies(self, target: str) -> None:
+        """Delete the copies for a removed peer; the next one has no predecessor."""
         self._begin()
-        self._last[target] = 0
+        self._last_sent[target] = 0
         self._write("DELETE FROM outbox WHERE target = ?", (target,))
 
-    def done(self, source: str, life: int, number: int) -> None:
-        """Note that a message need not be handed over again."""
+    def mark_processed(self, source: str, history: int, number: int) -> None:
+        """Record that a message must not be redelivered after a restart."""
         self._begin()
-        key = (source, life, number)
+        key = (source, history, number)
         self._write(
-            "UPDATE inbox SET done = 1 WHERE source = ? AND life = ? AND whole = ?", key
+            "UPDATE inbox SET processed = 1"
+            " WHERE source = ? AND history = ? AND message_number = ?",
+            key,
         )
-        if source == self._name:  # Its own messages need no permit.
+        if source == self._name:  # A message to the node itself needs no permit.
             self._write(
-                "DELETE FROM inbox WHERE source = ? AND life = ? AND whole = ?", key
+                "DELETE FROM inbox WHERE source = ? AND history = ? AND message_number = ?",
+                key,
             )
 
     def commit(self) -> None:
-        """Make all of it durable."""
-        if self._begun:
+        """Make the recorded events durable."""
+        if self._in_transaction:
             self._write("UPDATE meta SET value = ? WHERE key = 'clock'", (self._clock,))
             self._write("COMMIT")
-            self._begun = False
+            self._in_transaction = False
 
     def close(self) -> None:
-        """Commit, and give the file back; one that could not be written stays as it is."""
+        """Commit, unless a write has failed, and close the file."""
         try:
             if not self._failure:
                 self.commit()
@@ -237,15 +247,14 @@ class Journal:
             self._db.close()
 
     def _begin(self) -> None:
-        if not self._begun:
+        if not self._in_transaction:
             self._write("BEGIN")
-            self._begun = True
+            self._in_transaction = True
 
     def _write(self, statement: str, values: Sequence[object] = ()) -> None:
-        """Execute, unless that has failed before.
+        """Execute a statement; raise StorageError if it, or an earlier one, has failed.
 
-        What was told since the last commit is not kept then, so nothing may be committed
-        ever after.
+        The events since the last commit are lost then, so no later commit is allowed.
         """
         try:
             if not self._failure:
@@ -253,17 +262,14 @@ class Journal:
         except sqlite3.Error as error:
             self._failure = str(error)
         if self._failure:
-            raise ConfigError(
-                f"the journal {self._path} cannot be written: {self._failure};"
-                " make room, and start the node again"
+            raise StorageError(
+                f"cannot write the journal {self._path}: {self._failure};"
+                " free disk space, and restart the node"
             )
 
     def _next_seq(self) -> int:
         self._seq += 1
         return self._seq
-
-    def _inbox_seq(self) -> int:
-        return self._number("SELECT max(seq) FROM inbox")
 
     def _number(self, query: str) -> int:
         value = self._db.execute(query).fetchone()[0]

@@ -1,214 +1,272 @@
-"""The node: causal delivery for an asyncio application, over UDP.
+"""The node: causal message delivery for an asyncio application, over UDP.
 
-One node is one engine (:mod:`antecede.engine`) and one socket, on one event loop. All
-methods are to be called from that loop.
+A node has one engine (:mod:`antecede.engine`) and one socket, and belongs to one event
+loop. Call its methods from that loop only.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from antecede.engine.engine import Engine
+from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
 from antecede.net.clock import now_s
-from antecede.net.runtime import Driver, reach
+from antecede.net.config import NodeConfig, make_cipher
+from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.statistics import (
+    BlockedMessage,
     NodeStats,
-    Waiting,
+    find_blocked_messages,
     make_metrics,
     make_stats,
-    make_waiting,
 )
-from antecede.net.udp import (
-    Address,
-    parse_address,
-)
+from antecede.net.udp import Address, parse_address, resolve_peer
 
 __all__ = ["Node"]
 
 
-class Node(Driver):
-    """A process of a causal group, for an application.
+class Node:
+    """One process of a causal group.
 
     Use it as ``async with Node("ann", bind="127.0.0.1:9001", peers={...}) as node``.
 
     Args:
-        name: by which its peers know it; unique in the group.
-        bind: where to listen, ``host:port``; port 0 lets the system choose.
-        peers: names and addresses of the others; more can be added later.
-        protocol: a unicast protocol of ``antecede protocols``, the same at all nodes.
-        key: the group key, 32 bytes: all datagrams are encrypted and authenticated.
-        insecure: allow an address other than loopback without a key.
-        limits: all bounds; see :class:`antecede.engine.limits.Limits`.
-        journal: a file that makes the node survive its restart without loss.
-        journal_sync: wait for the disk at each commit; without it nothing is lost if the
-            process is killed, but the last moments may be if the machine fails.
-        trace: a directory to record a trace to, for ``antecede verify``.
-        run: what to call the run in the trace; the same at all nodes.
-        segmentation: let the kernel cut and join datagrams, where it can.
+        name: the node's name, unique in the group.
+        bind: address to listen on, ``host:port``; port 0 lets the system choose one.
+        peers: names and addresses of the other nodes; :meth:`add_peer` adds more later.
+        protocol: a unicast protocol from ``antecede protocols``; the same at all nodes.
+        key: the group key, 32 bytes: encrypts and authenticates all datagrams.
+        insecure: allow a bind address other than loopback without a key.
+        limits: bounds on sizes and times; see :class:`antecede.engine.limits.Limits`.
+        journal: file that lets the node be restarted without losing messages.
+        journal_sync: wait for the disk at each commit. Without it, a killed process loses
+            nothing, but a machine that loses power may lose the last commits.
+        trace: directory to record a trace in, for ``antecede verify``.
+        run: name of the run in the trace; the same at all nodes.
+        segmentation: use the segmentation offload of the kernel where it exists.
     """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        bind: str | Address = "127.0.0.1:0",
+        peers: Mapping[str, str | Address] | None = None,
+        protocol: str = "hybrid",
+        key: bytes | None = None,
+        insecure: bool = False,
+        limits: Limits | None = None,
+        journal: str | Path | None = None,
+        journal_sync: bool = True,
+        trace: str | Path | None = None,
+        run: str = "live",
+        segmentation: bool = True,
+    ) -> None:
+        """Validate the arguments; :meth:`open` opens the socket and the files."""
+        config = NodeConfig(
+            name=name,
+            bind=parse_address(bind),
+            peers={peer: parse_address(given) for peer, given in (peers or {}).items()},
+            protocol=protocol,
+            cipher=make_cipher(key),
+            insecure=insecure,
+            limits=limits,
+            journal=Path(journal) if journal is not None else None,
+            journal_sync=journal_sync,
+            trace=Path(trace) if trace is not None else None,
+            run=run,
+            segmentation=segmentation,
+        )
+        self.name = name
+        self._runtime = NodeRuntime(config)
+        self._fragment_lock = asyncio.Lock()
+
+    # Opening and closing.
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the node; do not wait for deliveries if the block raised."""
+        await self.close(DRAIN_S if error is None else 0.0)
+
+    async def open(self) -> None:
+        """Open the socket and the files, and contact the peers; prefer ``async with``."""
+        self._runtime.open()
+
+    async def close(self, drain_s: float = DRAIN_S) -> None:
+        """Wait until all sent messages are delivered, say goodbye, and close the node.
+
+        Wait at most ``drain_s`` seconds. A node that closes earlier leaves its peers
+        waiting for its permits until they remove it. Closing a closed node does nothing.
+        """
+        await self._runtime.close(drain_s)
+
+    @property
+    def address(self) -> Address:
+        """The address that the node listens on."""
+        return self._runtime.opened_socket().address
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, for inspection."""
+        return self._runtime.opened_engine()
 
     # Peers.
 
     @property
     def peers(self) -> list[str]:
-        """The names of the peers of the moment."""
+        """The names of the current peers."""
         return self.engine.peers()
 
     def add_peer(self, name: str, address: str | Address) -> None:
-        """Let ``name`` be a peer from now on."""
-        udp = self._opened_socket()
+        """Add a peer, or add a removed peer again, or change a peer's address."""
+        runtime = self._runtime
+        udp = runtime.opened_socket()
         now = now_s()
-        self.engine.add_peer(name, reach(name, parse_address(address), udp), now)
-        self._settle(now)
+        where = resolve_peer(name, parse_address(address), udp)
+        self.engine.add_peer(name, where, now)
+        runtime.process_output(now)
 
-    async def remove(self, name: str, *, stopped: bool = False) -> None:
-        """Let go of a peer: abandon what it has not acked, so that permits flow again.
+    async def remove_peer(self, name: str, *, stopped: bool = False) -> None:
+        """Remove a peer, and abandon the copies that it has not acked.
 
-        Returns when that has been done, a lease after the peer was last heard. Say
-        ``stopped`` of a peer that has stopped for good: its own permits are waived then
-        (docs/removal.md says what happens if it has not).
+        Permits that wait for its acks are granted then. Return when that is done: one
+        lease after the peer was last heard. Pass ``stopped=True`` only for a process that
+        has stopped for good: then messages also stop waiting for the permits of the peer
+        itself (docs/explanation/peer-removal.md describes what breaks if the process still runs).
         """
-        self._opened_socket()
+        runtime = self._runtime
+        runtime.opened_socket()
         now = now_s()
-        ends = self.engine.remove_peer(name, now, stopped=stopped)
-        self._settle(now)
-        while now < ends:
-            await self._pause(ends - now)
+        lease_ends = self.engine.remove_peer(name, now, stopped=stopped)
+        runtime.process_output(now)
+        while now < lease_ends:
+            await runtime.waiters.sleep(lease_ends - now)
             now = now_s()
-        self._due()
+        runtime.run_timers()
 
     # Sending.
 
     async def send(self, target: str, data: bytes, *, wait: bool = True) -> int:
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
-        Waits while the window of the target is full; with ``wait=False`` raises
-        WindowFull instead. That the call returns means that the message is accepted, not
-        that it is delivered: see :meth:`flush`.
+        Wait while the window of the target is full; with ``wait=False`` raise WindowFull
+        instead. The message is accepted when the call returns, but not yet delivered:
+        see :meth:`flush`.
         """
-        engine = self._engine
-        if engine is not None and not self._closing:
+        runtime = self._runtime
+        engine = runtime.engine
+        if engine is not None and not runtime.is_closing:
             now = now_s()
             number = engine.try_send(target, data, now)
             if number:
-                if engine.is_lone((target,)):
-                    self._flush(engine, now)  # Waiting for others would only delay it.
-                elif engine.urgent:
-                    self._settle(now)
-                    await asyncio.sleep(0)  # Others want to run, too, and acks to be read.
-                elif not self._scheduled:
-                    self._schedule()
+                if engine.is_only_in_flight((target,)):
+                    runtime.transmit(engine, now)  # There is no other copy to wait for.
+                elif engine.should_flush:
+                    runtime.process_output(now)
+                    await asyncio.sleep(0)  # Let other tasks run, and acks be read.
+                elif not runtime.output_scheduled:
+                    runtime.schedule_output()
                 return number
         return await self._send((target,), data, wait)
 
     async def multicast(
         self, targets: Iterable[str], data: bytes, *, wait: bool = True
     ) -> int:
-        """Send one message to several peers; else as :meth:`send`."""
+        """Send one message to several peers; otherwise like :meth:`send`."""
         if isinstance(targets, str):
-            raise LocalError(f"targets are a list of names, not {targets!r}; use send")
+            raise LocalError(
+                f"targets must be a list of names, not the string {targets!r}; use send"
+                " for one target"
+            )
         return await self._send(tuple(targets), data, wait)
 
     async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
-        """Send one message to all peers of the moment; else as :meth:`send`."""
+        """Send one message to all current peers; otherwise like :meth:`send`."""
         targets = tuple(self.engine.peers())
         if not targets:
-            raise LocalError("there is no peer to broadcast to; call add_peer first")
+            raise LocalError(
+                f"{self.name} has no peer to broadcast to; call add_peer first"
+            )
         return await self._send(targets, data, wait)
 
     async def _send(self, targets: Sequence[str], data: bytes, wait: bool) -> int:
+        runtime = self._runtime
         engine = self.engine
-        if self._failure is not None:
-            raise self._failure
-        if self._closing:
-            raise LocalError(f"{self.name} is closed; it sends nothing any more")
-        payloads = engine.cut(data)
+        if runtime.failure is not None:
+            raise runtime.failure
+        if runtime.is_closing:
+            raise LocalError(f"cannot send: {self.name} is closed; open a new node")
+        payloads = engine.fragment(data)
         if len(payloads) == 1:
             if not engine.has_room(targets):
-                await self._wait_for_room(engine, targets, wait)
+                if not wait:
+                    raise self._window_full_error(targets)
+                await runtime.wait_for_room(engine, targets)
             now = now_s()
-            number = engine.post(targets, payloads[0], now)
-            if engine.is_lone(targets):
-                self._flush(engine, now)  # Waiting for others would only delay it.
+            number = engine.send_fragment(targets, payloads[0], now)
+            if engine.is_only_in_flight(targets):
+                runtime.transmit(engine, now)  # There is no other copy to wait for.
         else:
-            if not wait and (self._large.locked() or not engine.has_room(targets)):
-                raise self._window_full(targets)
-            async with self._large:  # Parts of two messages must not mix.
+            if not wait and (self._fragment_lock.locked() or not engine.has_room(targets)):
+                raise self._window_full_error(targets)
+            async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
                     if not engine.has_room(targets):
-                        await self._wait_for_room(engine, targets, True)
-                    number = engine.post(targets, payload, now_s())
-                    self._post_done(engine)
-        self._post_done(engine)
-        if self._journal is not None:
-            await self._durable()
+                        await runtime.wait_for_room(engine, targets)
+                    number = engine.send_fragment(targets, payload, now_s())
+                    runtime.request_output(engine)
+        runtime.request_output(engine)
+        if runtime.has_journal:
+            await runtime.wait_for_commit()
         return number
 
-    async def _durable(self) -> None:
-        """Wait for the commit that a message rests on; those of many are one."""
-        assert self._loop is not None
-        if self._failure is not None:
-            raise self._failure
-        if self._scheduled:
-            future = self._loop.create_future()
-            self._committed.append(future)
-            await future
-
-    def _post_done(self, engine: Engine) -> None:
-        if engine.urgent:
-            self._settle(now_s())
-        elif not self._scheduled:
-            self._schedule()
-
-    async def _wait_for_room(
-        self, engine: Engine, targets: Sequence[str], wait: bool
-    ) -> None:
-        if not wait:
-            raise self._window_full(targets)
-        assert self._loop is not None
-        self._settle(now_s())
-        while not engine.has_room(targets):
-            entry = (targets, self._loop.create_future())
-            self._blocked.append(entry)
-            try:
-                await entry[1]
-            finally:
-                if entry in self._blocked:
-                    self._blocked.remove(entry)
-
-    def _window_full(self, targets: Sequence[str]) -> WindowFull:
-        names = ", ".join(t for t in targets if not self.engine.has_room((t,)))
-        return WindowFull(f"the window of {names} is full; wait, or try again later")
+    def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
+        full = [name for name in targets if not self.engine.has_room((name,))]
+        reason = "another large message is being sent"
+        if full:
+            reason = f"the window of {', '.join(full)} is full"
+        return WindowFull(f"cannot send: {reason}; pass wait=True, or try again later")
 
     async def flush(self) -> None:
-        """Wait until everything sent so far, and meanwhile, is delivered everywhere."""
-        self._opened_socket()
-        await self._flushed(self.engine)
+        """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
+        self._runtime.opened_socket()
+        await self._runtime.wait_for_acks(self.engine)
 
-    # What is going on.
+    # Statistics.
 
     def stats(self) -> NodeStats:
-        """Return what the node has done so far, and what is under way."""
-        return make_stats(self.engine, len(self._inbox), now_s())
+        """Return counters and the current state of the node."""
+        return make_stats(self.engine, len(self._runtime.inbox), now_s())
 
     def metrics(self) -> str:
-        """Return the same as OpenMetrics text, to be served to a scraper."""
+        """Return :meth:`stats` as OpenMetrics text, for a scraper."""
         return make_metrics(self.stats())
 
-    def waiting(
+    def blocked_messages(
         self, source: str | None = None, number: int | None = None
-    ) -> list[Waiting]:
-        """Tell what waits, and on whom; of one source or message only, if named.
+    ) -> list[BlockedMessage]:
+        """Return the messages that wait for another process, and what they wait for.
 
-        ``node.waiting("ann", 7)`` answers why Ann's message 7 is not delivered here, or,
-        at Ann's node, why it is not released or not acked yet. Empty: it does not wait
-        here. Protocols other than the hybrid ones tell nothing.
+        ``node.blocked_messages("ann", 7)`` explains why Ann's message 7 is not delivered
+        here or, at Ann's node, why it is queued or in flight. An empty list means that
+        the message does not wait at this node. Only the hybrid protocols report anything.
         """
         return [
-            entry
-            for entry in make_waiting(self.engine)
-            if source in (None, entry.source) and number in (None, entry.number)
+            message
+            for message in find_blocked_messages(self.engine)
+            if source in (None, message.source) and number in (None, message.number)
         ]
 
     # Receiving.
@@ -220,40 +278,28 @@ class Node(Driver):
     async def __anext__(self) -> Message:
         """Return the next message.
 
-        A slow consumer holds others back: once ``Limits.inbox`` messages wait here, the
-        node takes no more in and withholds their acks, and with them other nodes' permits.
+        A slow consumer slows down other nodes: while the inbox holds
+        ``Limits.inbox_messages_max`` messages, the node drops arriving messages and
+        withholds their acks, and other nodes' permits wait for these acks.
         """
-        while not self._inbox:
-            if self._engine is not None and self._socket is None:
+        runtime = self._runtime
+        while not runtime.inbox:
+            if runtime.is_closed:
                 raise StopAsyncIteration
-            self._opened_socket()
-            assert self._loop is not None
-            reader = self._loop.create_future()
-            self._readers.append(reader)
-            try:
-                await reader
-            except asyncio.CancelledError:
-                if reader in self._readers:
-                    self._readers.remove(reader)
-                elif self._inbox:  # It was woken: somebody else takes its turn.
-                    self._wake_readers(1)
-                raise
-        return self._take()
-
-    def _take(self) -> Message:
-        message = self._inbox.popleft()
-        engine = self._engine
-        if engine is not None and engine.full:
-            engine.full = self._is_full()
-        return message
+            runtime.opened_socket()
+            await runtime.waiters.wait_for_message(runtime.inbox)
+        return runtime.take_message()
 
     async def receive(self) -> Message:
-        """Return the next message; raise LocalError if the node is closed meanwhile."""
-        if self._inbox:
-            return self._take()
+        """Return the next message; raise LocalError if the node is closed."""
+        runtime = self._runtime
+        if runtime.inbox:
+            return runtime.take_message()
         try:
             return await self.__anext__()
         except StopAsyncIteration:
-            if self._failure is not None:
-                raise self._failure from None
-            raise LocalError(f"{self.name} is closed; nothing comes any more") from None
+            if runtime.failure is not None:
+                raise runtime.failure from None
+            raise LocalError(
+                f"cannot receive: {self.name} is closed and its inbox is empty"
+            ) from None

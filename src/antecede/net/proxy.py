@@ -1,8 +1,8 @@
-"""A network in one process: a UDP proxy that loses, duplicates, delays, reorders, parts.
+"""A faulty network in one process: a UDP proxy between nodes.
 
-Every node has a *front*, a socket of the proxy that stands for it. Nodes are given each
-other's fronts as addresses. What reaches the front of b from a is transmitted to b out of
-a's front, so answers find their way back.
+The proxy has one *endpoint* for each node: a socket that represents it. Nodes use each
+other's endpoints as addresses. The proxy forwards a datagram from a that reaches b's
+endpoint to b from a's endpoint, so that the answer takes the same way back.
 """
 
 import asyncio
@@ -13,59 +13,59 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from itertools import combinations
 from random import Random
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from antecede.net.udp import Address
 
-__all__ = ["Fate", "Faults", "Proxy", "open_proxy"]
+__all__ = ["FaultInjector", "Faults", "Proxy", "open_proxy"]
 
-BUFFER = 4 << 20
-"""Bytes that a front may have waiting; the kernel may give less."""
+RECEIVE_BUFFER_BYTES: Final = 4 << 20
+"""Requested for each endpoint; the kernel may grant less."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """What a network does to what it carries."""
+    """The faults of a network."""
 
     loss: float = 0.0
     """Probability that a datagram is lost."""
     duplicate: float = 0.0
-    """Probability that it arrives twice."""
+    """Probability that a datagram arrives twice."""
     delay_s: float = 0.0
-    """How long it takes at least."""
+    """Minimum delay."""
     jitter_s: float = 0.0
-    """At most this is added to the delay, and so later datagrams overtake."""
+    """Maximum random addition to the delay; makes datagrams overtake each other."""
     bytes_per_s: float = 0.0
-    """How much a link carries; 0 for no limit."""
+    """Bandwidth of each link; 0 for no limit."""
 
 
-class Fate:
-    """Decides what becomes of each datagram, and counts it."""
+class FaultInjector:
+    """Decides, by a seeded random generator, whether and when each datagram arrives."""
 
     def __init__(self, faults: Faults, seed: int) -> None:
-        """Start with no partition; the same seed decides the same."""
         self.faults = faults
         self.counts: Counter[str] = Counter()
+        """Datagrams by outcome: all, partitioned, lost, duplicated, reordered."""
         self._random = Random(seed)
-        self._parted: set[frozenset[str]] = set()
-        self._free_at: dict[tuple[str, str], float] = {}
-        self._due: dict[tuple[str, str], float] = {}
+        self._partitioned: set[frozenset[str]] = set()
+        self._link_free_at: dict[tuple[str, str], float] = {}
+        self._latest_arrival: dict[tuple[str, str], float] = {}
 
-    def part(self, *sides: Iterable[str]) -> None:
-        """Let nothing through between the sides, until :meth:`heal`."""
+    def partition(self, *sides: Iterable[str]) -> None:
+        """Drop all datagrams between the sides, until :meth:`heal`."""
         for one, other in combinations([set(side) for side in sides], 2):
-            self._parted |= {frozenset((a, b)) for a in one for b in other}
+            self._partitioned |= {frozenset((a, b)) for a in one for b in other}
 
     def heal(self) -> None:
         """End every partition."""
-        self._parted.clear()
+        self._partitioned.clear()
 
     def delays(self, source: str, target: str, size: int, now: float) -> list[float]:
-        """Return after how long each copy of a datagram is to arrive; empty if none is."""
+        """Return the delay of each copy of a datagram that arrives; empty if it is lost."""
         faults = self.faults
         self.counts["all"] += 1
-        if frozenset((source, target)) in self._parted:
-            self.counts["parted"] += 1
+        if frozenset((source, target)) in self._partitioned:
+            self.counts["partitioned"] += 1
             return []
         if self._random.random() < faults.loss:
             self.counts["lost"] += 1
@@ -75,22 +75,25 @@ class Fate:
             self.counts["duplicated"] += 1
             copies = 2
         link = (source, target)
-        queued = 0.0
+        queueing_s = 0.0
         if faults.bytes_per_s:
-            free_at = max(now, self._free_at.get(link, now)) + size / faults.bytes_per_s
-            self._free_at[link] = free_at
-            queued = free_at - now
+            free_at = (
+                max(now, self._link_free_at.get(link, now)) + size / faults.bytes_per_s
+            )
+            self._link_free_at[link] = free_at
+            queueing_s = free_at - now
         delays = [
-            queued + faults.delay_s + self._random.random() * faults.jitter_s
+            queueing_s + faults.delay_s + self._random.random() * faults.jitter_s
             for _ in range(copies)
         ]
-        if now + delays[0] < self._due.get(link, 0.0):
+        latest = self._latest_arrival.get(link, 0.0)
+        if now + delays[0] < latest:
             self.counts["reordered"] += 1
-        self._due[link] = max(self._due.get(link, 0.0), now + max(delays))
+        self._latest_arrival[link] = max(latest, now + max(delays))
         return delays
 
 
-class _Front(asyncio.DatagramProtocol):
+class _Endpoint(asyncio.DatagramProtocol):
     def __init__(self, proxy: "Proxy", name: str) -> None:
         self.proxy = proxy
         self.name = name
@@ -100,69 +103,71 @@ class _Front(asyncio.DatagramProtocol):
         self.transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
-        self.proxy.carry(self.name, data, (addr[0], addr[1]))
+        self.proxy.forward(self.name, data, (addr[0], addr[1]))
 
     def error_received(self, exc: Exception) -> None:
-        """A node that is down: the datagram is lost."""
+        """Ignore the error: the node is down, and the datagram is lost."""
 
 
 class Proxy:
-    """Stands between nodes; use :func:`open_proxy`."""
+    """Forwards datagrams between nodes with faults; use :func:`open_proxy`."""
 
     def __init__(self, faults: Faults, seed: int) -> None:
-        """Stand between nobody yet."""
-        self.fate = Fate(faults, seed)
-        self.fronts: dict[str, Address] = {}
-        self._fronts: dict[str, _Front] = {}
-        self._where: dict[str, Address] = {}
+        self.injector = FaultInjector(faults, seed)
+        self.endpoints: dict[str, Address] = {}
+        """The address that represents each node."""
+        self._endpoints: dict[str, _Endpoint] = {}
+        self._node_addresses: dict[str, Address] = {}
         self._names: dict[Address, str] = {}
 
-    async def add(self, name: str, where: Address) -> None:
-        """Let ``name`` be at ``where`` from now on, whether or not it has a front."""
-        self._names.pop(self._where.get(name, ("", 0)), None)
-        self._where[name] = where
-        self._names[where] = name
-        if name in self._fronts:
+    async def add(self, name: str, address: Address) -> None:
+        """Add a node, or change the address of a node that was added before."""
+        self._names.pop(self._node_addresses.get(name, ("", 0)), None)
+        self._node_addresses[name] = address
+        self._names[address] = name
+        if name in self._endpoints:
             return
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
+        udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         udp.bind(("127.0.0.1", 0))
         loop = asyncio.get_running_loop()
-        _, front = await loop.create_datagram_endpoint(lambda: _Front(self, name), sock=udp)
-        self._fronts[name] = front
-        self.fronts[name] = udp.getsockname()
+        _, endpoint = await loop.create_datagram_endpoint(
+            lambda: _Endpoint(self, name), sock=udp
+        )
+        self._endpoints[name] = endpoint
+        self.endpoints[name] = udp.getsockname()
 
-    def others(self, name: str) -> dict[str, Address]:
-        """Return the peers of ``name``, with the addresses to give it."""
-        return {other: at for other, at in self.fronts.items() if other != name}
+    def peers_of(self, name: str) -> dict[str, Address]:
+        """Return the endpoints of all other nodes, for the ``peers`` of a node."""
+        return {peer: at for peer, at in self.endpoints.items() if peer != name}
 
-    def carry(self, target: str, data: bytes, sender: Address) -> None:
-        """Pass a datagram on, as fate will have it."""
+    def forward(self, target: str, data: bytes, sender: Address) -> None:
+        """Forward a datagram that has reached the endpoint of ``target``."""
         source = self._names.get(sender)
         if source is None:
-            return  # It came from a node that has been replaced since.
+            return  # The node at this address has been replaced.
         loop = asyncio.get_running_loop()
-        for delay in self.fate.delays(source, target, len(data), loop.time()):
+        for delay in self.injector.delays(source, target, len(data), loop.time()):
             if delay > 0:
-                loop.call_later(delay, self._pass_on, source, target, data)
+                loop.call_later(delay, self._transmit, source, target, data)
             else:
-                self._pass_on(source, target, data)
+                self._transmit(source, target, data)
 
-    def _pass_on(self, source: str, target: str, data: bytes) -> None:
-        transport = self._fronts[source].transport
+    def _transmit(self, source: str, target: str, data: bytes) -> None:
+        transport = self._endpoints[source].transport
         if transport is not None and not transport.is_closing():
-            transport.sendto(data, self._where[target])
+            transport.sendto(data, self._node_addresses[target])
 
     def close(self) -> None:
-        """Give all sockets back."""
-        for front in self._fronts.values():
-            if front.transport is not None:
-                front.transport.close()
+        """Close all endpoints."""
+        for endpoint in self._endpoints.values():
+            if endpoint.transport is not None:
+                endpoint.transport.close()
 
 
 @contextlib.asynccontextmanager
 async def open_proxy(faults: Faults, seed: int = 0) -> AsyncIterator[Proxy]:
-    """Open a proxy for the block; add the nodes to it, and give them theirs."""
+    """Open a proxy for the block; call :meth:`Proxy.add` for each node."""
     proxy = Proxy(faults, seed)
     try:
         yield proxy

@@ -1,7 +1,7 @@
-"""What drives a node's engine: its socket, its files, its timer, and who waits for what.
+"""The runtime of a node: an engine with its socket, its timer and its files.
 
-It opens and closes them, and is what the event loop calls. What an application calls is in
-:mod:`antecede.net.node`.
+The event loop calls the runtime when a datagram arrives and when a timer expires; the
+application calls :class:`antecede.net.node.Node`, which owns one runtime.
 """
 
 import asyncio
@@ -9,255 +9,184 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from collections.abc import Sequence
+from typing import Final
 
-from antecede.core.observer import Observer
-from antecede.core.registry import protocol as look_up
 from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.engine.session_layer import Sealing
-from antecede.errors import ConfigError, LocalError
+from antecede.errors import LocalError, StorageError
 from antecede.net.clock import now_s
-from antecede.net.journal import Journal
-from antecede.net.udp import (
-    Address,
-    SocketAddress,
-    UdpSocket,
-    is_loopback,
-    parse_address,
-    resolve,
-)
-from antecede.trace.live.names import name_in_life
+from antecede.net.config import NodeConfig
+from antecede.net.files import NodeFiles
+from antecede.net.udp import UdpSocket, resolve_peer
+from antecede.net.waiters import Waiters
 
-if TYPE_CHECKING:
-    from antecede.trace.live.writer import LiveTrace
-
-__all__ = ["Driver", "reach"]
+__all__ = ["DRAIN_S", "NodeRuntime"]
 
 logger = logging.getLogger(__name__)
 
-BATCH = 256
-"""How many datagrams are taken from the socket before others get their turn."""
-LOOPBACK_DATAGRAM = 16_384
-"""Bytes of a datagram between nodes on one machine, whose path carries 64 KiB."""
-BYE_TRIES = 5
-BYE_S = 0.05
-"""How often, and how long after each other, a closing node says goodbye."""
-DRAIN_S = 5.0
-"""How long a closing node waits for its messages to be delivered."""
+RECEIVE_BATCH: Final = 256
+"""Datagrams to read from the socket before other tasks of the event loop run."""
+BYE_TRIES: Final = 5
+"""How many times a closing node transmits BYE to a peer that does not answer."""
+BYE_INTERVAL_S: Final = 0.05
+DRAIN_S: Final = 5.0
+"""Default time that a closing node waits for its messages to be delivered."""
+NOT_OPEN: Final = "the node is not open; use `async with Node(...) as node`"
 
 
-class Driver:
-    """An engine with its surroundings; :class:`antecede.net.node.Node` is one.
+class NodeRuntime:
+    """Drives one engine on an event loop, from :meth:`open` to :meth:`close`.
 
-    Its arguments are documented there.
+    Call :meth:`transmit`, :meth:`process_output` or :meth:`schedule_output` after every
+    input to :attr:`engine`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        bind: str | Address = "127.0.0.1:0",
-        peers: Mapping[str, str | Address] | None = None,
-        protocol: str = "hybrid",
-        key: bytes | None = None,
-        insecure: bool = False,
-        limits: Limits | None = None,
-        journal: str | Path | None = None,
-        journal_sync: bool = True,
-        trace: str | Path | None = None,
-        run: str = "live",
-        segmentation: bool = True,
-    ) -> None:
-        """Check the arguments; nothing is opened before the node is entered."""
-        if not isinstance(name, str) or not 1 <= len(name.encode()) <= 255:
-            raise ConfigError(f"a name is a text of 1 to 255 bytes, not {name!r}")
-        self.name = name
-        self._bind = parse_address(bind)
-        self._peers = {peer: parse_address(at) for peer, at in (peers or {}).items()}
-        self._protocol = protocol
-        self._key = key
-        self._insecure = insecure
-        self._limits = limits
-        self._run = run
-        self._trace: LiveTrace | None = None
-        self._sync = journal_sync
-        self._journal: Journal | None = None
-        self._journal_path = Path(journal) if journal is not None else None
-        self._trace_path = Path(trace) if trace is not None else None
-        self._segmentation = segmentation
-        self._seal = _make_seal(key)
-        self._engine: Engine | None = None
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self.name: Final = config.name
+        self.engine: Engine | None = None
+        """None before :meth:`open`."""
+        self.inbox: deque[Message] = deque()
+        """Delivered messages that the application has not received yet."""
+        self.waiters = Waiters()
+        self.is_closing = False
+        self.output_scheduled = False
+        """Whether the event loop will process output before it waits for I/O again."""
+        self.failure: StorageError | None = None
+        """The error of the journal that closed the node."""
+        self._files = NodeFiles(config)
         self._socket: UdpSocket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._inbox: deque[Message] = deque()
-        self._inbox_max = 0
-        self._readers: deque[asyncio.Future[None]] = deque()
-        self._blocked: list[tuple[Sequence[str], asyncio.Future[None]]] = []
-        self._flushers: list[asyncio.Future[None]] = []
-        self._committed: list[asyncio.Future[None]] = []
-        self._pausing: set[asyncio.Future[None]] = set()
-        self._large = asyncio.Lock()
-        self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._closing = False
-        self._parting = False
-        self._failure: ConfigError | None = None
+        self._inbox_max = 0
+        self._refuse_messages = False
 
-    # Opening and closing.
+    # State.
 
-    async def __aenter__(self) -> Self:
-        """Open the socket and meet the peers."""
-        await self.open()
-        return self
+    @property
+    def is_closed(self) -> bool:
+        """Whether the node was open, and is not any more."""
+        return self.engine is not None and self._socket is None
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the node: see everything delivered first, unless an error is under way."""
-        await self.close(DRAIN_S if error is None else 0.0)
+    @property
+    def has_journal(self) -> bool:
+        """Whether the node keeps a journal."""
+        return self._files.journal is not None
 
-    async def open(self) -> None:
-        """Open the socket and meet the peers; prefer ``async with``."""
-        if self._engine is not None:
-            raise LocalError("the node was opened before; make a new one")
-        udp = UdpSocket(self._bind, segmentation=self._segmentation)
+    def opened_engine(self) -> Engine:
+        """Return the engine; raise LocalError if the node was never opened."""
+        if self.engine is None:
+            raise LocalError(NOT_OPEN)
+        return self.engine
+
+    def opened_socket(self) -> UdpSocket:
+        """Return the socket; raise if the node is not open."""
+        if self._socket is None:
+            if self.engine is None:
+                raise LocalError(NOT_OPEN)
+            raise self.failure or LocalError(f"{self.name} is closed; open a new node")
+        return self._socket
+
+    # Opening.
+
+    def open(self) -> None:
+        """Open the socket and the files, and contact the peers."""
+        config = self._config
+        if self.engine is not None:
+            raise LocalError(
+                f"{self.name} was opened before, and a node opens once; make a new Node"
+            )
+        udp = UdpSocket(config.bind, segmentation=config.segmentation)
         try:
-            host = udp.address[0]
-            if self._seal is None and not self._insecure and not is_loopback(host):
-                raise ConfigError(
-                    f"{host} is not loopback: give a group key, or say insecure=True"
-                )
-            limits = self._limits if self._limits is not None else Limits()
-            if self._limits is None and is_loopback(host):
-                limits = replace(limits, datagram=LOOPBACK_DATAGRAM)
-            self._inbox_max = limits.inbox
+            limits = config.limits_for(udp.address[0])
             now = now_s()
             engine = self._make_engine(limits, now)
-            for peer, address in self._peers.items():
-                engine.add_peer(peer, reach(peer, address, udp), now)
+            for peer, address in config.peers.items():
+                engine.add_peer(peer, resolve_peer(peer, address, udp), now)
         except BaseException:
             udp.close()
-            if self._journal is not None:
-                self._journal.close()
+            if self._files.journal is not None:
+                self._files.journal.close()
             raise
-        self._engine = engine
+        self._inbox_max = limits.inbox_messages_max
+        self.engine = engine
         self._socket = udp
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(udp.fileno(), self._readable)
-        self._settle(now)
+        self._loop.add_reader(udp.fileno(), self._receive_datagrams)
+        self.process_output(now)
 
     def _make_engine(self, limits: Limits, now: float) -> Engine:
-        life = 0
-        if self._journal_path is not None:
-            self._journal = Journal(self._journal_path, self.name, sync=self._sync)
-            life = self._journal.life
+        config = self._config
+        history = self._files.open_journal()
         incarnation = secrets.randbits(63) | 1
-        observer: Observer | None = None
-        if self._trace_path is not None:
-            self._trace = self._open_trace(life if life else incarnation)
-            observer = self._trace.recorder
+        observer = self._files.open_trace(history if history else incarnation)
         engine = Engine(
             self.name,
             incarnation,
-            protocol_name=self._protocol,
-            members=list(self._peers),
+            protocol_name=config.protocol,
+            members=list(config.peers),
             limits=limits,
-            seal=self._seal,
-            life=life,
+            cipher=config.cipher,
+            history=history,
             observer=observer,
-            wall_offset=time.time() - now,
+            wall_offset_s=time.time() - now,
         )
-        if self._trace is not None:
-            trace = self._trace
-            engine.tell_lives(
-                lambda whom, name, life: trace.name_of(whom, name_in_life(name, life))
-            )
-        journal = self._journal
-        if journal is not None:
-            deliveries = journal.deliveries()
-            engine.restore(
-                journal.clock, journal.pairs(), journal.copies(), deliveries, now
-            )
-            engine.keep(journal, self._message_done)
-            for saved in deliveries:
-                if not saved.done:
-                    engine.hand_over_again(saved, time.time())
+        self._files.attach(engine, self._commit_message, now)
         return engine
 
-    def _open_trace(self, life: int) -> "LiveTrace":
-        try:
-            from antecede.trace.live.writer import LiveTrace
-        except ImportError:
-            raise ConfigError("a trace needs antecede[trace]: pip install it") from None
-        assert self._trace_path is not None
-        own = 0
-        if not look_up(self._protocol).capabilities.dynamic:
-            own = sorted([*self._peers, self.name]).index(self.name)
-        return LiveTrace(
-            self._trace_path,
-            name_in_life(self.name, life),
-            id=own,
-            protocol=self._protocol,
-            run=self._run,
-            write_ahead=self._journal is not None,
-        )
-
-    def _message_done(self, source: str, life: int, number: int) -> None:
-        """Let a message never be handed over again, whatever happens."""
+    def _commit_message(self, source: str, history: int, number: int) -> None:
+        """Record in the journal that a message must not be redelivered."""
         if self._socket is None:
             raise LocalError(
-                f"{self.name} is closed; {source}:{number} will be handed over again"
+                f"cannot commit {source}:{number}: {self.name} is closed; the message is"
+                " redelivered when the node is opened again"
             )
-        if self._journal is not None:
-            self._journal.done(source, life, number)
-            self.engine.write_journal()
+        if self._files.journal is not None:
+            self._files.journal.mark_processed(source, history, number)
+            self.opened_engine().commit_journal()
 
-    async def close(self, drain_s: float = DRAIN_S) -> None:
-        """Wait until what was sent is delivered, say goodbye, and close the socket.
+    # Closing.
 
-        After ``drain_s`` seconds the node closes in any case; peers that wait for its
-        permits then wait until they remove it. Closing twice does nothing.
-        """
-        engine = self._engine
-        if engine is None or self._socket is None or self._closing:
+    async def close(self, drain_s: float) -> None:
+        """Wait up to ``drain_s`` for acks, transmit BYE, and release all resources."""
+        engine = self.engine
+        if engine is None or self._socket is None or self.is_closing:
             return
-        self._closing = True
+        self.is_closing = True
         try:
             if drain_s > 0:
                 await self._drain(engine, drain_s)
         finally:
-            self._shut()
+            self._close_resources(engine)
 
     async def _drain(self, engine: Engine, drain_s: float) -> None:
         try:
             async with asyncio.timeout(drain_s):
-                await self._flushed(engine)
+                await self.wait_for_acks(engine)
         except TimeoutError:
             logger.warning(
-                "%s closes with %d copies undelivered", self.name, engine.backlog
+                "%s closes after %g s with %d copies not acked; their delivery is unknown",
+                self.name,
+                drain_s,
+                engine.backlog,
             )
             return
-        if self._journal is not None:
-            return  # It comes back: its peers keep what they have for it.
-        self._parting = engine.full = True  # It takes in nothing after its goodbye.
+        if self.has_journal:
+            return  # The node will be back: its peers keep their copies for it.
+        # A message accepted after the first BYE could not be acked any more.
+        self._refuse_messages = engine.inbox_full = True
         for _ in range(BYE_TRIES):
-            goodbyes = engine.bye(now_s())
-            if not goodbyes or self._socket is None:
+            datagrams = engine.bye_datagrams(now_s())
+            if not datagrams or self._socket is None:
                 return
-            self._socket.transmit(goodbyes)
-            await asyncio.sleep(BYE_S)
+            self._socket.transmit(datagrams)
+            await asyncio.sleep(BYE_INTERVAL_S)
 
-    def _shut(self) -> None:
+    def _close_resources(self, engine: Engine) -> None:
+        """Close the socket, the timer and the files, and end all waiting calls."""
         assert self._socket is not None
         assert self._loop is not None
         self._loop.remove_reader(self._socket.fileno())
@@ -265,227 +194,160 @@ class Driver:
         self._socket = None
         if self._timer is not None:
             self._timer.cancel()
+        if self.has_journal:
+            self.inbox.clear()  # The journal redelivers these messages after a restart.
         try:
-            self._shut_files()
-        except ConfigError as error:
-            self._failure = self._failure or error
+            self._files.close(engine, commit=self.failure is None)
+        except StorageError as error:
+            self.failure = self.failure or error
             raise
         finally:
-            self._wake_all()
+            if self.failure is None:
+                self.waiters.wake_committers()
+            self.waiters.close(self.failure or LocalError(f"{self.name} was closed"))
 
-    def _shut_files(self) -> None:
-        if self._journal is not None:
-            self._inbox.clear()  # What was not taken is handed over after the restart.
-            try:
-                if self._failure is None:
-                    self.engine.write_journal()
-            finally:
-                self._journal.close()
-        if self._trace is not None:
-            for remote in self.engine.remotes.values():
-                if not remote.life:  # It was spoken to, and never met.
-                    self._trace.name_of(remote.id, remote.name)
-            self._trace.close(complete=not self.engine.backlog)
-
-    def _wake_all(self) -> None:
-        """Tell everybody who waits that the node is closed."""
-        for reader in self._readers:
-            _wake(reader)
-        error = self._failure or LocalError(f"{self.name} was closed")
-        if self._failure is None:
-            for future in self._committed:  # What they wait for has been written.
-                _wake(future)
-        blocked = [future for _, future in self._blocked]
-        for future in (*blocked, *self._flushers, *self._committed, *self._pausing):
-            if not future.done():
-                future.set_exception(error)
-
-    def _fail(self, error: ConfigError) -> None:
-        """Close at once: what the journal cannot keep must not leave the node."""
-        logger.error("%s stops: %s", self.name, error)
-        self._failure = error
-        self._closing = True
-        self._shut()
-
-    @property
-    def address(self) -> Address:
-        """Where the node listens."""
-        return self._opened_socket().address
-
-    @property
-    def engine(self) -> Engine:
-        """The engine, for those who want to look inside."""
-        if self._engine is None:
-            raise LocalError("the node is not open; use `async with Node(...) as node`")
-        return self._engine
+    def _fail(self, engine: Engine, error: StorageError) -> None:
+        """Close at once: no effect of an event that is not in the journal may leave."""
+        logger.error("%s closes: %s", self.name, error)
+        self.failure = error
+        self.is_closing = True
+        self._close_resources(engine)
 
     # Waiting.
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not beyond the closing of the node: that raises."""
-        assert self._loop is not None
-        future = self._loop.create_future()
-        self._pausing.add(future)
-        timer = self._loop.call_later(seconds, _wake, future)
-        try:
-            await future
-        finally:
-            timer.cancel()
-            self._pausing.discard(future)
-
-    def _schedule(self) -> None:
-        """Transmit once everybody whom the loop runs meanwhile has had their say."""
-        self._scheduled = True
-        assert self._loop is not None
-        self._loop.call_soon(self._soon)
-
-    async def _flushed(self, engine: Engine) -> None:
-        assert self._loop is not None
-        self._settle(now_s())
+    async def wait_for_acks(self, engine: Engine) -> None:
+        """Wait until every copy sent so far, and meanwhile, is acked."""
+        self.process_output(now_s())
         while engine.backlog:
-            future = self._loop.create_future()
-            self._flushers.append(future)
-            try:
-                await future
-            finally:
-                if future in self._flushers:
-                    self._flushers.remove(future)
+            await self.waiters.wait_for_acks()
 
-    # What the loop calls.
+    async def wait_for_room(self, engine: Engine, targets: Sequence[str]) -> None:
+        """Wait until the windows of all targets have room."""
+        self.process_output(now_s())
+        while not engine.has_room(targets):
+            await self.waiters.wait_for_room(targets)
 
-    def _readable(self) -> None:
-        engine = self._engine
+    async def wait_for_commit(self) -> None:
+        """Wait until the messages sent so far are in the journal.
+
+        All senders of one turn of the event loop share one commit.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if self.output_scheduled:
+            await self.waiters.wait_for_commit()
+
+    # Input.
+
+    def _receive_datagrams(self) -> None:
+        engine = self.engine
         udp = self._socket
         if engine is None or udp is None:
             return
-        received = udp.receive(BATCH)
-        now = now_s()  # Not earlier: what has waited here must not look younger.
+        received = udp.receive(RECEIVE_BATCH)
+        # The clock is read after the socket: a lease must not seem longer than it is.
+        now = now_s()
         for datagram, address in received:
-            engine.feed(datagram, address, now)
-        # Whoever is woken runs before the flush: acks ride on what they send.
-        self._hand_over(engine)
-        if not self._scheduled:
-            self._schedule()
+            engine.receive_datagram(datagram, address, now)
+        # Readers woken here run before the scheduled output: their sends share datagrams
+        # with the acks.
+        self._collect_deliveries(engine)
+        if not self.output_scheduled:
+            self.schedule_output()
 
-    def _soon(self) -> None:
-        self._scheduled = False
-        engine = self._engine
+    def run_timers(self) -> None:
+        """Handle the engine's timers that are due."""
+        if self._timer is not None:
+            self._timer.cancel()  # The caller may be another than this timer.
+            self._timer = None
+        if self.engine is not None and self._socket is not None:
+            now = now_s()
+            self.engine.handle_timer(now)
+            self.process_output(now)
+
+    def take_message(self) -> Message:
+        """Remove the first message from the inbox, which must not be empty."""
+        message = self.inbox.popleft()
+        engine = self.engine
+        if engine is not None and engine.inbox_full:
+            engine.inbox_full = self._is_inbox_full()
+        return message
+
+    # Output.
+
+    def request_output(self, engine: Engine) -> None:
+        """Process output now if many frames are queued, else before the loop waits."""
+        if engine.should_flush:
+            self.process_output(now_s())
+        elif not self.output_scheduled:
+            self.schedule_output()
+
+    def schedule_output(self) -> None:
+        """Process output after the callbacks that the loop already has to run."""
+        self.output_scheduled = True
+        assert self._loop is not None
+        self._loop.call_soon(self._run_scheduled_output)
+
+    def _run_scheduled_output(self) -> None:
+        self.output_scheduled = False
+        engine = self.engine
         if engine is None or self._socket is None:
             return
-        if engine.has_output or self._journal is not None:
-            self._settle(now_s())
-        else:  # A lone message has taken everything along.
-            self._hand_over(engine)
+        if engine.has_output or self.has_journal:
+            self.process_output(now_s())
+        else:  # Everything was transmitted together with a single message.
+            self._collect_deliveries(engine)
             self._set_timer(engine, now_s())
 
-    def _due(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()  # It may not be what has called.
-            self._timer = None
-        if self._engine is not None and self._socket is not None:
-            now = now_s()
-            self._engine.handle_timer(now)
-            self._settle(now)
-
-    def _settle(self, now: float) -> None:
-        """Transmit, hand over, wake whoever waits, and set the timer."""
-        engine = self._engine
+    def process_output(self, now: float) -> None:
+        """Transmit, move deliveries to the inbox, wake waiting calls, and set the timer."""
+        engine = self.engine
         if engine is not None and self._socket is not None:
-            self._flush(engine, now)
-            self._hand_over(engine)
+            self.transmit(engine, now)
+            self._collect_deliveries(engine)
 
-    def _flush(self, engine: Engine, now: float) -> None:
-        """Transmit what waits, and set the timer."""
+    def transmit(self, engine: Engine, now: float) -> None:
+        """Commit the journal, transmit the queued frames, and set the timer."""
         udp = self._socket
         if udp is None:
             return
-        if self._trace is not None and self._journal is not None:
-            self._trace.flush()  # Nothing leaves the node that its trace does not know.
+        self._files.flush_trace()
         try:
             datagrams = engine.flush(now)
-        except ConfigError as error:
-            self._fail(error)
+        except StorageError as error:
+            self._fail(engine, error)
             return
         if datagrams:
             udp.transmit(datagrams)
-        if self._committed:
-            for future in self._committed:
-                _wake(future)
-            self._committed.clear()
+        if self.waiters.committers:
+            self.waiters.wake_committers()
         self._set_timer(engine, now)
 
-    def _hand_over(self, engine: Engine) -> None:
-        """Give the application what has come, and wake whoever waits."""
-        fresh = engine.take()
-        if fresh:
-            self._inbox.extend(fresh)
-            engine.full = self._is_full()
-            self._wake_readers(len(fresh))
-        if self._blocked:
-            self._unblock(engine)
-        if self._flushers and not engine.backlog:
-            for future in self._flushers:
-                _wake(future)
-            self._flushers.clear()
+    def _collect_deliveries(self, engine: Engine) -> None:
+        """Move delivered messages to the inbox, and wake calls that need not wait."""
+        waiters = self.waiters
+        messages = engine.poll_messages()
+        if messages:
+            self.inbox.extend(messages)
+            engine.inbox_full = self._is_inbox_full()
+            waiters.wake_readers(len(messages))
+        if waiters.senders:
+            waiters.wake_senders(engine.has_room)
+        if waiters.flushers and not engine.backlog:
+            waiters.wake_flushers()
 
-    def _is_full(self) -> bool:
-        return self._parting or len(self._inbox) >= self._inbox_max
-
-    def _wake_readers(self, count: int) -> None:
-        """Wake so many readers, but none that has been cancelled in their place."""
-        while count > 0 and self._readers:
-            reader = self._readers.popleft()
-            if not reader.done():
-                reader.set_result(None)
-                count -= 1
-
-    def _unblock(self, engine: Engine) -> None:
-        still: list[tuple[Sequence[str], asyncio.Future[None]]] = []
-        for targets, future in self._blocked:
-            if engine.has_room(targets):
-                _wake(future)
-            else:
-                still.append((targets, future))
-        self._blocked = still
+    def _is_inbox_full(self) -> bool:
+        return self._refuse_messages or len(self.inbox) >= self._inbox_max
 
     def _set_timer(self, engine: Engine, now: float) -> None:
-        """See to it that the engine's timer is handled; a timer set too early is kept."""
+        """Have :meth:`run_timers` called at the engine's next deadline, or earlier."""
         deadline = engine.next_timer()
         if deadline is None:
             return
         if self._timer is not None:
             if self._timer_at <= deadline:
-                return
+                return  # Handling a timer early has no effect.
             self._timer.cancel()
         assert self._loop is not None
         self._timer_at = deadline
-        self._timer = self._loop.call_later(max(0.0, deadline - now), self._due)
-
-    def _opened_socket(self) -> UdpSocket:
-        if self._socket is None:
-            if self._engine is None:
-                raise LocalError("the node is not open; use `async with Node(...) as node`")
-            raise self._failure or LocalError(f"{self.name} is closed")
-        return self._socket
-
-
-def reach(peer: str, address: Address, udp: UdpSocket) -> SocketAddress:
-    """Return the address of a peer for a socket; raise ConfigError if it has none."""
-    if address[1] == 0:
-        raise ConfigError(f"{peer} has port 0, where nobody listens; give its own port")
-    return resolve(address, udp.family)[1]
-
-
-def _make_seal(key: bytes | None) -> Sealing | None:
-    if key is None:
-        return None
-    try:
-        from antecede.engine.crypto import Seal
-    except ImportError:
-        raise ConfigError("a key needs antecede[secure]: pip install it") from None
-    return Seal(key)
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+        self._timer = self._loop.call_later(max(0.0, deadline - now), self.run_timers)

@@ -1,228 +1,216 @@
-"""What is going on in a node: figures, what waits on whom, and OpenMetrics text."""
+"""Statistics of a node: counters, blocked messages, and OpenMetrics text."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
-from antecede.core.protocols.hybrid.state import HybridState
-from antecede.engine.engine import Engine, EngineStats
-from antecede.engine.peer_session import ACTIVE, STATES
+from antecede.engine.engine import Engine
+from antecede.engine.peer_session import ACTIVE
+from antecede.engine.statistics import EngineStats
 
 __all__ = [
+    "BlockedMessage",
     "NodeStats",
     "PeerStats",
-    "Waiting",
+    "find_blocked_messages",
     "make_metrics",
     "make_stats",
-    "make_waiting",
 ]
 
-WAITING_MAX: Final = 1000
-"""How many entries :func:`make_waiting` returns of each kind, unless told otherwise."""
+Stage = Literal["queued", "in_flight", "held", "delivered"]
+
+BLOCKED_MAX: Final = 1000
+"""Default for the entries of each stage that :func:`find_blocked_messages` returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStats:
-    """One peer, as the node sees it."""
+    """The state of one peer, as seen by the node."""
 
     state: str
-    """``active``, ``leaving``, ``gone`` or ``left``."""
-    met: bool
-    """The handshake is done: it has been there."""
+    """The value of an ``antecede.engine.peer_session.SessionState``."""
+    handshake_done: bool
+    """Whether the peer has answered since the node was opened."""
     round_trip_s: float | None
-    """The smoothed round trip; None before anything was measured."""
+    """The smoothed round-trip time; None before the first measurement."""
     silent_s: float | None
-    """How long nothing has come from it; None if nothing ever has."""
+    """Time since the last datagram from the peer; None before the first one."""
     backlog: int
-    """Copies for it that wait here or are not acked."""
+    """Copies for the peer that are queued or in flight."""
     backlog_bytes: int
     window_full: bool
-    """``send`` to it waits."""
+    """Whether ``send`` to the peer waits."""
     bytes_in: int
     bytes_out: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """A message that is not where it should be yet, and what it waits for."""
+class BlockedMessage:
+    """A message that waits for another process."""
 
-    what: str
-    """``release``: it waits here for permits. ``ack``: it is on its way. ``deliver``: it
-    has come before its predecessor. ``permit``: it was delivered, and what is sent after
-    it waits for its source's permit."""
+    stage: Stage
+    """``queued``: not released, because permits are missing. ``in_flight``: not acked.
+    ``held``: arrived before its predecessor, so it is not delivered. ``delivered``: its
+    permit is missing, and messages sent after its delivery are queued until it comes."""
     source: str
     number: int
     target: str
-    on: tuple[str, ...]
-    """Whom it waits for."""
-    why: str
-    """The same in a sentence."""
+    waiting_for: tuple[str, ...]
+    """The names of the processes that the message waits for."""
+    explanation: str
+    """The reason as a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStats:
-    """What a node has done so far, and what is under way."""
+    """Counters and the current state of one node."""
 
     name: str
     protocol: str
     engine: EngineStats
     inbox: int
-    """Messages that the application has not taken yet."""
-    waiting: int
-    """Copies that wait for permits."""
-    unacked: int
-    """Copies that are on their way."""
-    waits_on: dict[str, int]
-    """Whom copies and permits wait for, and how many."""
+    """Messages that the application has not received yet."""
+    queued: int
+    """Copies that are not released, because permits are missing."""
+    in_flight: int
+    """Copies that are not acked."""
+    waiting_for: dict[str, int]
+    """The number of blocked messages that wait for each process."""
     peers: dict[str, PeerStats]
 
 
-def make_waiting(engine: Engine, limit: int = WAITING_MAX) -> list[Waiting]:
-    """Return what waits, and on whom; nothing for protocols that cannot tell."""
-    process = engine.process
-    if not isinstance(process, HybridState):
+def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[BlockedMessage]:
+    """Return up to ``limit`` messages of each stage; none for protocols without permits."""
+    pending = engine.process.pending
+    if pending is None:
         return []
     own = engine.name
     name_of = engine.name_of
-    found: list[Waiting] = []
-    for number, target_id, permits in process.waiting_copies(limit):
-        target = name_of(target_id)
-        owed = [f"{name_of(who)}'s for its message {mine}" for who, mine in permits]
+    found: list[BlockedMessage] = []
+
+    def add(
+        stage: Stage, source: str, number: int, target: str, peers: Iterable[str], why: str
+    ) -> None:
         found.append(
-            Waiting(
-                what="release",
-                source=own,
+            BlockedMessage(
+                stage=stage,
+                source=source,
                 number=number,
                 target=target,
-                on=tuple(dict.fromkeys(name_of(who) for who, _ in permits)),
-                why=f"{own}:{number} to {target} waits for permits: {', '.join(owed)}",
+                waiting_for=tuple(dict.fromkeys(peers)),
+                explanation=f"{source}:{number} to {target} is {why}",
             )
         )
-    for number, target_id in process.unacked_copies(limit):
+
+    for number, target_id, permits in pending.queued_copies(limit):
+        missing = ", ".join(f"{name_of(peer)}:{last}" for peer, last in permits)
+        why = f"queued: the permits for {missing} are missing"
+        peers = [name_of(peer) for peer, _ in permits]
+        add("queued", own, number, name_of(target_id), peers, why)
+    for number, target_id in pending.in_flight_copies(limit):
         target = name_of(target_id)
-        why = f"{own}:{number} is on its way; {target} has not acked it"
-        found.append(
-            Waiting(
-                what="ack", source=own, number=number, target=target, on=(target,), why=why
-            )
-        )
-    for source_id, number, predecessor in process.early_messages(limit):
+        why = f"in flight: {target} has not acked it"
+        add("in_flight", own, number, target, [target], why)
+    for source_id, number, predecessor in pending.held_messages(limit):
         source = name_of(source_id)
         before = f"{source}:{predecessor}" if predecessor else "none"
-        why = f"{source}:{number} has come; the one before it, {before}, has not"
-        found.append(
-            Waiting(
-                what="deliver",
-                source=source,
-                number=number,
-                target=own,
-                on=(source,),
-                why=why,
-            )
-        )
-    for source_id, number, _ in process.missing_permits(limit):
+        why = f"held: its predecessor ({before}) has not arrived"
+        add("held", source, number, own, [source], why)
+    for source_id, number, _ in pending.missing_permits(limit):
         source = name_of(source_id)
         why = (
-            f"{source}:{number} was delivered; its permit is missing, because a message of"
-            f" {source} before it is not acked by another process"
+            "delivered without a permit: another process has not acked an earlier message"
+            f" of {source}"
         )
-        found.append(
-            Waiting(
-                what="permit",
-                source=source,
-                number=number,
-                target=own,
-                on=(source,),
-                why=why,
-            )
-        )
+        add("delivered", source, number, own, [source], why)
     return found
 
 
 def make_stats(engine: Engine, inbox: int, now: float) -> NodeStats:
-    """Return what a node has done so far."""
+    """Return the statistics of a node whose inbox holds ``inbox`` messages."""
     process = engine.process
     peers: dict[str, PeerStats] = {}
-    for name, remote in engine.remotes.items():
-        trip = process.round_trip_s(remote.id)
+    for name, session in engine.sessions.items():
+        round_trip_s = process.round_trip_s(session.id)
         peers[name] = PeerStats(
-            state=STATES[remote.state],
-            met=remote.incarnation != 0,
-            round_trip_s=trip if trip >= 0 else None,
-            silent_s=now - remote.heard_at if remote.incarnation else None,
-            backlog=process.backlog(remote.id),
-            backlog_bytes=process.backlog_bytes(remote.id),
-            window_full=remote.state == ACTIVE and not engine.has_room((name,)),
-            bytes_in=remote.bytes_in,
-            bytes_out=remote.bytes_out,
+            state=session.state.value,
+            handshake_done=session.handshake.incarnation != 0,
+            round_trip_s=round_trip_s if round_trip_s >= 0 else None,
+            silent_s=now - session.heard_at if session.handshake.incarnation else None,
+            backlog=process.backlog(session.id),
+            backlog_bytes=process.backlog_bytes(session.id),
+            window_full=session.state is ACTIVE and not engine.has_room((name,)),
+            bytes_in=session.bytes_in,
+            bytes_out=session.bytes_out,
         )
-    waiting = make_waiting(engine)
-    waits_on: dict[str, int] = {}
-    for entry in waiting:
-        for name in entry.on:
-            waits_on[name] = waits_on.get(name, 0) + 1
+    blocked = find_blocked_messages(engine)
+    waiting_for: dict[str, int] = {}
+    for message in blocked:
+        for name in message.waiting_for:
+            waiting_for[name] = waiting_for.get(name, 0) + 1
     return NodeStats(
         name=engine.name,
         protocol=engine.info.name,
         engine=engine.stats(),
         inbox=inbox,
-        waiting=sum(entry.what == "release" for entry in waiting),
-        unacked=sum(entry.what == "ack" for entry in waiting),
-        waits_on=waits_on,
+        queued=sum(message.stage == "queued" for message in blocked),
+        in_flight=sum(message.stage == "in_flight" for message in blocked),
+        waiting_for=waiting_for,
         peers=peers,
     )
 
 
 def make_metrics(stats: NodeStats) -> str:
-    """Return the figures as OpenMetrics text, for a scrape."""
-    node = f'node="{_escaped(stats.name)}"'
+    """Return the statistics as OpenMetrics text."""
+    node = f'node="{_escape(stats.name)}"'
     lines: list[str] = []
 
-    def family(name: str, kind: str, meaning: str) -> None:
+    def family(name: str, kind: str, description: str) -> None:
         lines.append(f"# TYPE antecede_{name} {kind}")
-        lines.append(f"# HELP antecede_{name} {meaning}")
+        lines.append(f"# HELP antecede_{name} {description}")
 
-    def counter(name: str, meaning: str, value: int) -> None:
-        family(name, "counter", meaning)
+    def counter(name: str, description: str, value: int) -> None:
+        family(name, "counter", description)
         lines.append(f"antecede_{name}_total{{{node}}} {value}")
 
     engine = stats.engine
-    counter("sent", "Messages that the application has sent.", engine.sent)
+    counter("sent", "Messages sent by the application.", engine.sent)
     counter("released", "Copies transmitted for the first time.", engine.released)
-    counter("retransmitted", "Copies transmitted again.", engine.retransmitted)
-    counter("delivered", "Messages handed to the application.", engine.delivered)
-    counter("control_frames", "Frames that carry no message.", engine.control_frames)
+    counter("retransmitted", "Copies retransmitted.", engine.retransmitted)
+    counter("delivered", "Messages delivered to the application.", engine.delivered)
+    counter("control_frames", "Frames without a message.", engine.control_frames)
     counter("datagrams_in", "Datagrams received.", engine.datagrams_in)
     counter("datagrams_out", "Datagrams transmitted.", engine.datagrams_out)
-    family("dropped", "counter", "What was refused, by reason.")
+    family("dropped", "counter", "Datagrams and frames dropped, by reason.")
     lines += [
         f'antecede_dropped_total{{{node},reason="{reason}"}} {count}'
         for reason, count in engine.dropped.items()
     ]
-    for name, meaning, value in (
-        ("inbox", "Messages that the application has not taken yet.", stats.inbox),
-        ("waiting", "Copies that wait for permits.", stats.waiting),
-        ("unacked", "Copies that are on their way.", stats.unacked),
+    for name, description, value in (
+        ("inbox", "Messages that the application has not received yet.", stats.inbox),
+        ("queued", "Copies that wait for permits.", stats.queued),
+        ("in_flight", "Copies that are not acked.", stats.in_flight),
     ):
-        family(name, "gauge", meaning)
+        family(name, "gauge", description)
         lines.append(f"antecede_{name}{{{node}}} {value}")
-    family("waits_on", "gauge", "How much waits for a peer.")
+    family("waiting_for", "gauge", "Messages that wait for a peer.")
     lines += [
-        f'antecede_waits_on{{{node},peer="{_escaped(peer)}"}} {count}'
-        for peer, count in stats.waits_on.items()
+        f'antecede_waiting_for{{{node},peer="{_escape(peer)}"}} {count}'
+        for peer, count in stats.waiting_for.items()
     ]
-    family("round_trip_seconds", "gauge", "The smoothed round trip.")
+    family("round_trip_seconds", "gauge", "Smoothed round-trip time.")
     lines += [
-        f'antecede_round_trip_seconds{{{node},peer="{_escaped(name)}"}} {peer.round_trip_s}'
+        f'antecede_round_trip_seconds{{{node},peer="{_escape(name)}"}} {peer.round_trip_s}'
         for name, peer in stats.peers.items()
         if peer.round_trip_s is not None
     ]
-    family("backlog", "gauge", "Copies for a peer that wait or are not acked.")
+    family("backlog", "gauge", "Copies for a peer that are queued or in flight.")
     lines += [
-        f'antecede_backlog{{{node},peer="{_escaped(name)}"}} {peer.backlog}'
+        f'antecede_backlog{{{node},peer="{_escape(name)}"}} {peer.backlog}'
         for name, peer in stats.peers.items()
     ]
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,8 +1,8 @@
-"""A UDP socket of our own: drained in batches, and with segmentation where there is any.
+"""A UDP socket that is read in batches, and uses segmentation offload where it exists.
 
-Linux can cut one large buffer into datagrams on its way out (GSO) and put datagrams of one
-sender together on their way in (GRO); both save a system call for each datagram. Where the
-kernel offers neither, datagrams go one by one.
+Linux can split one large buffer into datagrams when transmitting (GSO) and join datagrams
+of one sender when receiving (GRO); both save one system call per datagram. Where the
+kernel supports neither, the socket handles datagrams one by one.
 """
 
 import contextlib
@@ -21,34 +21,35 @@ __all__ = [
     "is_loopback",
     "parse_address",
     "resolve",
+    "resolve_peer",
     "segment_size",
 ]
 
 Address = tuple[str, int]
 """Host and port."""
 SocketAddress = tuple[str | int, ...]
-"""What the system calls an address: host, port, and for IPv6 two more."""
+"""An address of the socket module: host and port; for IPv6 also flow info and scope."""
 
 SOL_UDP: Final = 17
 UDP_SEGMENT: Final = 103
 UDP_GRO: Final = 104
-"""Constants of Linux, which the socket module does not name."""
+"""Linux constants that the socket module does not define."""
 SEGMENTS_MAX: Final = 64
-"""The kernel cuts no more than this many datagrams out of one buffer."""
+"""The most datagrams that the kernel splits one buffer into."""
 BUFFER_MAX: Final = 65_507
 RECEIVE_MAX: Final = 65_535
 SOCKET_BUFFER: Final = 4 << 20
-"""Asked for in both directions; the kernel may give less."""
+"""Requested in both directions; the kernel may grant less."""
 SO_RCVBUFFORCE: Final = 33
-CANNOT_CUT: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP)
-"""What the kernel answers if a device, or a datagram's length, does not allow cutting."""
+CANNOT_SEGMENT: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP)
+"""Errors of the kernel if a device or the length of a datagram rules out GSO."""
 CONTROL_BYTES: Final = socket.CMSG_SPACE(4) if hasattr(socket, "CMSG_SPACE") else 0
 
 
 def parse_address(text: object) -> Address:
-    """Return host and port of ``"host:port"``, ``"[host]:port"`` or a pair.
+    """Return the host and port of ``"host:port"``, ``"[host]:port"`` or a pair.
 
-    Raise ConfigError, which says what is expected, if it is neither.
+    Raise ConfigError if ``text`` has another form.
     """
     if isinstance(text, tuple) and len(text) == 2:
         host, port = text
@@ -58,11 +59,13 @@ def parse_address(text: object) -> Address:
         host, colon, digits = text.rpartition(":")
         if colon and digits.isdecimal() and int(digits) <= 65_535 and host:
             return host.removeprefix("[").removesuffix("]"), int(digits)
-    raise ConfigError(f"an address is host:port, as 127.0.0.1:9000, not {text!r}")
+    raise ConfigError(
+        f"{text!r} is not a valid address: give host:port, for instance 127.0.0.1:9000"
+    )
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a numeric address is this machine's own."""
+    """Return whether a numeric address is a loopback address."""
     return host.startswith("127.") or host == "::1"
 
 
@@ -71,7 +74,9 @@ def resolve(
 ) -> tuple[socket.AddressFamily, SocketAddress]:
     """Return the family and the numeric address; raise ConfigError if there is none.
 
-    Give the family of the socket that is to reach it.
+    Args:
+        address: host, as a name or a number, and port.
+        family: the family of the socket that is to reach the address.
     """
     host, port = address
     flags = socket.AI_V4MAPPED if family == socket.AF_INET6 else 0
@@ -83,48 +88,60 @@ def resolve(
         reason = error.strerror if isinstance(error, OSError) else "not a host name"
         version = {socket.AF_INET: "IPv4 ", socket.AF_INET6: "IPv6 "}.get(family, "")
         raise ConfigError(
-            f"no {version}address for {host}: {reason}; give a name that resolves"
+            f"cannot find an {version}address for {host}: {reason}; give a host name that"
+            " resolves, or a numeric address"
         ) from None
-    family, _, _, _, where = found[0]
-    return family, cast("SocketAddress", where)
+    family, _, _, _, numeric = found[0]
+    return family, cast("SocketAddress", numeric)
+
+
+def resolve_peer(peer: str, address: Address, udp: "UdpSocket") -> SocketAddress:
+    """Return the numeric address of a peer for a socket; raise ConfigError without one."""
+    if address[1] == 0:
+        raise ConfigError(
+            f"peer {peer} has port 0, which cannot receive; give the port that it binds"
+        )
+    return resolve(address, udp.family)[1]
 
 
 class UdpSocket:
     """A bound, non-blocking UDP socket.
 
     Args:
-        bind: where to listen; port 0 lets the system choose.
-        segmentation: use GSO and GRO where the kernel has them.
+        bind: address to listen on; port 0 lets the system choose one.
+        segmentation: use GSO and GRO where the kernel supports them.
     """
 
     def __init__(self, bind: Address, *, segmentation: bool = True) -> None:
-        """Bind; raise ConfigError if that cannot be done."""
-        family, where = resolve(bind)
+        """Bind the socket; raise ConfigError if the address cannot be bound."""
+        family, address = resolve(bind)
         try:
             self._socket = socket.socket(family, socket.SOCK_DGRAM)
-            self._listen(where)
+            self._bind(address)
         except OSError as error:
-            host, port = where[:2]
+            host, port = address[:2]
             raise ConfigError(
-                f"cannot listen on {host}:{port}: {error.strerror}; choose another address"
+                f"cannot bind to {host}:{port}: {error.strerror}; give another address"
             ) from None
-        self.gso = segmentation and self._offers(UDP_SEGMENT, 0)
-        self.gro = segmentation and self._offers(UDP_GRO, 1)
+        self.gso = segmentation and self._supports(UDP_SEGMENT, 0)
+        self.gro = segmentation and self._supports(UDP_GRO, 1)
 
-    def _listen(self, where: SocketAddress) -> None:
+    def _bind(self, address: SocketAddress) -> None:
         udp = self._socket
         try:
             udp.setblocking(False)
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 udp.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
-            with contextlib.suppress(OSError):  # Beyond the system's limit, if we may.
+            with contextlib.suppress(
+                OSError
+            ):  # Exceeds the system's limit; needs privileges.
                 udp.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BUFFER)
-            udp.bind(where)
+            udp.bind(address)
         except OSError:
             udp.close()
             raise
 
-    def _offers(self, option: int, value: int) -> bool:
+    def _supports(self, option: int, value: int) -> bool:
         try:
             self._socket.setsockopt(SOL_UDP, option, value)
         except OSError:
@@ -133,21 +150,24 @@ class UdpSocket:
 
     @property
     def family(self) -> socket.AddressFamily:
-        """IPv4 or IPv6."""
+        """The address family, IPv4 or IPv6."""
         return socket.AddressFamily(self._socket.family)
 
     @property
     def address(self) -> Address:
-        """Where it listens, with the port that was chosen."""
-        where = self._socket.getsockname()
-        return str(where[0]), int(where[1])
+        """The address that the socket is bound to."""
+        host, port = self._socket.getsockname()[:2]
+        return str(host), int(port)
 
     def fileno(self) -> int:
-        """Return the descriptor, for an event loop."""
+        """Return the file descriptor, for an event loop."""
         return self._socket.fileno()
 
     def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
-        """Return up to about ``batch`` datagrams that have come, with their senders."""
+        """Return the datagrams that have arrived, with their senders.
+
+        Stop after ``batch`` datagrams; the last buffer may contain more.
+        """
         received: list[tuple[bytes, SocketAddress]] = []
         udp = self._socket
         for _ in range(batch):
@@ -162,7 +182,7 @@ class UdpSocket:
             except BlockingIOError:
                 break
             except OSError:
-                continue  # An error that some earlier datagram has met with.
+                continue  # An error of a datagram transmitted earlier.
             size = segment_size(ancillary)
             if 0 < size < len(data):
                 received.extend(
@@ -174,44 +194,47 @@ class UdpSocket:
         return received
 
     def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
-        """Transmit datagrams, and return how many the system has taken.
+        """Transmit datagrams, and return how many the system has accepted.
 
-        What it has not taken is lost, as anything may be on its way.
+        The others are lost, like datagrams that the network drops.
         """
-        taken = 0
+        accepted = 0
         index = 0
         count = len(datagrams)
         while index < count:
             end = index + 1
             if self.gso:
-                end = self._run(datagrams, index)
+                end = self._run_end(datagrams, index)
             try:
                 if end - index > 1:
                     self._transmit_run(datagrams, index, end)
                 else:
                     address, datagram = datagrams[index]
                     self._socket.sendto(datagram, address)  # type: ignore[call-overload]
-                taken += end - index
+                accepted += end - index
             except BlockingIOError:
                 break
             except OSError as error:
-                if end - index > 1 and error.errno in CANNOT_CUT:
-                    self.gso = False  # The way out cannot: do it here from now on.
+                if end - index > 1 and error.errno in CANNOT_SEGMENT:
+                    self.gso = False  # The device does not support it.
                     continue
             index = end
-        return taken
+        return accepted
 
-    def _run(self, datagrams: Sequence[tuple[object, bytes]], start: int) -> int:
-        """Return the end of a run to one address, of one length but for the last."""
+    def _run_end(self, datagrams: Sequence[tuple[object, bytes]], start: int) -> int:
+        """Return the end of the run that one GSO call can transmit.
+
+        A run has one address and one length; only its last datagram may be shorter.
+        """
         address, datagram = datagrams[start]
         size = len(datagram)
         total = size
         end = start + 1
         last = min(len(datagrams), start + SEGMENTS_MAX)
         while end < last:
-            where, following = datagrams[end]
+            next_address, following = datagrams[end]
             length = len(following)
-            if where is not address or not 0 < length <= size:
+            if next_address is not address or not 0 < length <= size:
                 break
             if total + length > BUFFER_MAX:
                 break
@@ -234,12 +257,12 @@ class UdpSocket:
         )
 
     def close(self) -> None:
-        """Give the socket back."""
+        """Close the socket."""
         self._socket.close()
 
 
 def segment_size(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
-    """Return the length of the datagrams that were put together, 0 if none were."""
+    """Return the length of the datagrams that GRO has joined; 0 if it has not."""
     for level, kind, data in ancillary:
         if level == SOL_UDP and kind == UDP_GRO and len(data) >= 2:
             return int(struct.unpack_from("H" if len(data) < 4 else "i", data)[0])

@@ -1,4 +1,4 @@
-"""Nodes on an event loop, and what is recorded of them."""
+"""Runs nodes on an event loop, and records their sends and deliveries."""
 
 import asyncio
 import contextlib
@@ -13,16 +13,16 @@ from antecede.net import Node
 from antecede.net.proxy import Faults, Proxy, open_proxy
 from antecede.trace.event import Event, Kind
 
-LONG_S = 60.0
-"""After this a test has hung. Nothing is expected to take that long."""
+TIMEOUT_S = 60.0
+"""A test that takes longer has hung."""
 
 LOOPS = ("asyncio", "uvloop")
 
 
 def run(
-    main: Callable[[], Awaitable[None]], loop: str = "asyncio", limit_s: float = LONG_S
+    main: Callable[[], Awaitable[None]], loop: str = "asyncio", limit_s: float = TIMEOUT_S
 ) -> None:
-    """Run a test on one of the loops; an exception in a callback fails it, too."""
+    """Run a test on one of the loops; an exception in a callback fails the test."""
     factory = None
     if loop == "uvloop":
         factory = pytest.importorskip("uvloop", reason="optional: uvloop").new_event_loop
@@ -49,8 +49,8 @@ def run(
     assert finished
 
 
-def meet(*nodes: Node) -> None:
-    """Let every node know all others."""
+def connect_all(*nodes: Node) -> None:
+    """Add every node as a peer to every other node."""
     for node in nodes:
         for other in nodes:
             if other is not node:
@@ -59,13 +59,13 @@ def meet(*nodes: Node) -> None:
 
 @contextlib.asynccontextmanager
 async def open_nodes(*names: str, **options: object) -> AsyncIterator[list[Node]]:
-    """Open nodes on loopback that know each other."""
+    """Open nodes on loopback that are peers of each other."""
     async with contextlib.AsyncExitStack() as stack:
         nodes = [
             await stack.enter_async_context(Node(name, **options))  # type: ignore[arg-type]
             for name in names
         ]
-        meet(*nodes)
+        connect_all(*nodes)
         yield nodes
 
 
@@ -73,7 +73,7 @@ async def open_nodes(*names: str, **options: object) -> AsyncIterator[list[Node]
 async def open_network(
     faults: Faults, *names: str, seed: int = 1, **options: object
 ) -> AsyncIterator[tuple[Proxy, list[Node]]]:
-    """Open nodes that reach each other through a proxy only."""
+    """Open nodes that reach each other only through a proxy."""
     async with contextlib.AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(open_proxy(faults, seed))
         members = dict.fromkeys(names, ("127.0.0.1", 9))
@@ -84,24 +84,24 @@ async def open_network(
             nodes.append(await stack.enter_async_context(node))
             await proxy.add(name, node.address)
         for node in nodes:
-            for other, front in proxy.others(node.name).items():
-                node.add_peer(other, front)
+            for peer, endpoint in proxy.peers_of(node.name).items():
+                node.add_peer(peer, endpoint)
         yield proxy, nodes
 
 
-async def take(node: Node, count: int) -> list[Message]:
-    """Receive so many messages."""
+async def receive_many(node: Node, count: int) -> list[Message]:
+    """Receive ``count`` messages."""
     return [await node.receive() for _ in range(count)]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that nobody tells."""
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Poll a condition until it holds."""
     while not condition():  # noqa: ASYNC110 (there is no event to wait for)
         await asyncio.sleep(0.005)
 
 
-async def is_waiting(task: asyncio.Future[Any]) -> bool:
-    """Tell whether a task still waits once everything else has had its turn."""
+async def stays_pending(task: asyncio.Future[Any]) -> bool:
+    """Return whether a task is still pending after 0.1 s."""
     for _ in range(20):
         await asyncio.sleep(0.005)
         if task.done():
@@ -109,18 +109,18 @@ async def is_waiting(task: asyncio.Future[Any]) -> bool:
     return True
 
 
-class History:
-    """What the applications of a run have sent and got, each in its own order."""
+class RecordedRun:
+    """The sends and deliveries of all nodes, each node's in its own order."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.ids = {name: place for place, name in enumerate(names)}
+        self.ids = {name: index for index, name in enumerate(names)}
         self.events: list[Event] = []
         self.sent: dict[tuple[str, int], bytes] = {}
-        self.wrong: list[str] = []
-        """Messages whose data is not what their source sent under that number."""
+        self.corrupted: list[str] = []
+        """Deliveries whose data differs from the data that the source sent."""
 
     async def send(self, node: Node, targets: Sequence[str], data: bytes) -> None:
-        """Send; nothing may be received by the same application meanwhile."""
+        """Send and record; the node must not receive at the same time."""
         if len(targets) == 1:
             number = await node.send(targets[0], data)
         elif set(targets) == set(node.peers):
@@ -128,72 +128,74 @@ class History:
         else:
             number = await node.multicast(targets, data)
         self.sent[node.name, number] = data
-        who = self.ids[node.name]
-        whom = tuple(self.ids[target] for target in targets)
+        own = self.ids[node.name]
+        ids = tuple(self.ids[target] for target in targets)
         self.events.append(
-            Event(process=who, kind=Kind.SEND, source=who, number=number, targets=whom)
+            Event(process=own, kind=Kind.SEND, source=own, number=number, targets=ids)
         )
 
-    def got(self, node: Node, message: Message) -> None:
-        """Note that a message was handed over."""
+    def record_delivery(self, node: Node, message: Message) -> None:
+        """Record a delivery."""
         if self.sent.get((message.source, message.number), message.data) != message.data:
-            self.wrong.append(f"{node.name} got {message!r}")
-        who = self.ids[node.name]
-        source = self.ids[message.source]
+            self.corrupted.append(f"{node.name} delivered {message!r}")
+        own = self.ids[node.name]
         self.events.append(
             Event(
-                process=who,
+                process=own,
                 kind=Kind.DELIVER,
-                source=source,
+                source=self.ids[message.source],
                 number=message.number,
-                target=who,
+                target=own,
             )
         )
 
 
 Plan = Mapping[str, Sequence[tuple[str, ...]]]
-"""The targets of what each node sends, in turn."""
+"""The targets of the messages of each node, in order."""
 
 
-def make_plan(names: Sequence[str], messages: int, random: Random, most: int) -> Plan:
-    """Let every node send so many messages to some others, ``most`` at most at a time."""
+def make_plan(
+    names: Sequence[str], messages: int, random: Random, targets_max: int
+) -> Plan:
+    """Let every node send ``messages`` messages, each to 1 to ``targets_max`` others."""
     plan: dict[str, list[tuple[str, ...]]] = {}
     for name in names:
         others = [other for other in names if other != name]
         plan[name] = [
-            tuple(random.sample(others, random.randint(1, min(most, len(others)))))
+            tuple(random.sample(others, random.randint(1, min(targets_max, len(others)))))
             for _ in range(messages)
         ]
     return plan
 
 
-async def play(
+async def run_application(
     node: Node,
     plan: Plan,
-    history: History,
+    recorded: RecordedRun,
     random: Random,
     *,
     large: bool = True,
 ) -> None:
-    """Be the application of one node: send what is planned, and take what comes.
+    """Run the application of one node: send the planned messages, and receive.
 
-    One task does both, so that what it records is in the order in which it happened.
-    Waiting for a message is given up at times, which must not lose one.
+    One task does both, so that it records events in the order in which they happen. Some
+    calls of receive are cancelled by a timeout, which must not lose a message.
     """
-    due = sum(node.name in targets for sends in plan.values() for targets in sends)
-    got = 0
+    expected = sum(node.name in targets for sends in plan.values() for targets in sends)
+    received = 0
 
-    async def receive(patience_s: float) -> None:
-        nonlocal got
+    async def receive(timeout_s: float) -> None:
+        nonlocal received
         with contextlib.suppress(TimeoutError):
-            history.got(node, await asyncio.wait_for(node.receive(), patience_s))
-            got += 1
+            message = await asyncio.wait_for(node.receive(), timeout_s)
+            recorded.record_delivery(node, message)
+            received += 1
 
-    for place, targets in enumerate(plan[node.name]):
-        data = f"{node.name} {place}".encode() * random.choice((1, 1, 1, 1, 400))
+    for index, targets in enumerate(plan[node.name]):
+        data = f"{node.name} {index}".encode() * random.choice((1, 1, 1, 1, 400))
         data = data if large else data[:400]
-        await history.send(node, targets, data)
-        while got < due and random.random() < 0.5:
+        await recorded.send(node, targets, data)
+        while received < expected and random.random() < 0.5:
             await receive(random.choice((0.0, 0.02, 0.2)))
-    while got < due:
+    while received < expected:
         await receive(1.0)

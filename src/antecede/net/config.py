@@ -1,0 +1,73 @@
+"""The validated parameters of one node."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from antecede.engine.limits import Limits
+from antecede.engine.sealer import DatagramCipher
+from antecede.errors import ConfigError
+from antecede.net.udp import Address, is_loopback
+
+__all__ = ["NodeConfig", "make_cipher"]
+
+LOOPBACK_DATAGRAM_BYTES: Final = 16_384
+"""Default datagram size between nodes on one machine, where the path carries 64 KiB."""
+NAME_BYTES_MAX: Final = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """The parameters of :class:`antecede.net.node.Node`, with addresses parsed."""
+
+    name: str
+    bind: Address
+    peers: dict[str, Address]
+    protocol: str
+    cipher: DatagramCipher | None
+    insecure: bool
+    limits: Limits | None
+    journal: Path | None
+    journal_sync: bool
+    trace: Path | None
+    run: str
+    segmentation: bool
+
+    def __post_init__(self) -> None:
+        name = self.name
+        if not isinstance(name, str) or not 1 <= len(name.encode()) <= NAME_BYTES_MAX:
+            raise ConfigError(
+                f"{name!r} is not a valid node name: give a string of 1 to"
+                f" {NAME_BYTES_MAX} bytes in UTF-8"
+            )
+
+    def limits_for(self, host: str) -> Limits:
+        """Return the limits for a socket bound to ``host``.
+
+        Raise ConfigError if the socket accepts datagrams from other machines and the node
+        has neither a group key nor ``insecure=True``.
+        """
+        if self.cipher is None and not self.insecure and not is_loopback(host):
+            raise ConfigError(
+                f"cannot bind to {host} without a group key: only loopback addresses may be"
+                " unencrypted; pass key=, or insecure=True"
+            )
+        if self.limits is not None:
+            return self.limits
+        if is_loopback(host):
+            return replace(Limits(), datagram_bytes_max=LOOPBACK_DATAGRAM_BYTES)
+        return Limits()
+
+
+def make_cipher(key: bytes | None) -> DatagramCipher | None:
+    """Return the cipher for a group key; None without a key."""
+    if key is None:
+        return None
+    try:
+        from antecede.engine.crypto import AesGcmDatagramCipher
+    except ImportError:
+        raise ConfigError(
+            "encryption (key=) needs the package cryptography:"
+            " run pip install 'antecede[secure]'"
+        ) from None
+    return AesGcmDatagramCipher(key)

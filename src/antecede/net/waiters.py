@@ -1,0 +1,132 @@
+"""The tasks that wait for a node, as futures, grouped by the event that wakes them."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence, Sized
+
+from antecede.errors import AntecedeError
+
+__all__ = ["Waiters"]
+
+Future = asyncio.Future[None]
+
+
+class Waiters:
+    """Blocked calls of one node: each ``wait_...`` returns after the matching ``wake_...``.
+
+    A cancelled wait removes its future, so a caller that gives up leaves nothing behind.
+    """
+
+    def __init__(self) -> None:
+        self.readers: deque[Future] = deque()
+        """Wait for a message in the inbox."""
+        self.senders: list[tuple[Sequence[str], Future]] = []
+        """Wait for room in the windows of their targets."""
+        self.flushers: list[Future] = []
+        """Wait until every copy is acked."""
+        self.committers: list[Future] = []
+        """Wait for the next commit of the journal."""
+        self.sleepers: set[Future] = set()
+        """Wait for a point in time."""
+
+    # Waiting.
+
+    async def wait_for_message(self, inbox: Sized) -> None:
+        """Wait until :meth:`wake_readers` wakes this reader."""
+        reader = _new_future()
+        self.readers.append(reader)
+        try:
+            await reader
+        except asyncio.CancelledError:
+            if reader in self.readers:
+                self.readers.remove(reader)
+            elif inbox:  # Already woken: wake another reader for the message instead.
+                self.wake_readers(1)
+            raise
+
+    async def wait_for_room(self, targets: Sequence[str]) -> None:
+        """Wait until :meth:`wake_senders` finds room for ``targets``."""
+        sender = (targets, _new_future())
+        self.senders.append(sender)
+        try:
+            await sender[1]
+        finally:
+            if sender in self.senders:
+                self.senders.remove(sender)
+
+    async def wait_for_acks(self) -> None:
+        """Wait until every copy is acked."""
+        flusher = _new_future()
+        self.flushers.append(flusher)
+        try:
+            await flusher
+        finally:
+            if flusher in self.flushers:
+                self.flushers.remove(flusher)
+
+    async def wait_for_commit(self) -> None:
+        """Wait for the next commit of the journal."""
+        committer = _new_future()
+        self.committers.append(committer)
+        await committer
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep; raise the error passed to :meth:`close` if the node closes earlier."""
+        sleeper = _new_future()
+        self.sleepers.add(sleeper)
+        timer = sleeper.get_loop().call_later(seconds, _wake, sleeper)
+        try:
+            await sleeper
+        finally:
+            timer.cancel()
+            self.sleepers.discard(sleeper)
+
+    # Waking.
+
+    def wake_readers(self, count: int) -> None:
+        """Wake ``count`` readers; skip those that are cancelled."""
+        while count > 0 and self.readers:
+            reader = self.readers.popleft()
+            if not reader.done():
+                reader.set_result(None)
+                count -= 1
+
+    def wake_senders(self, has_room: Callable[[Sequence[str]], bool]) -> None:
+        """Wake the senders for whose targets ``has_room`` returns true."""
+        blocked: list[tuple[Sequence[str], Future]] = []
+        for targets, sender in self.senders:
+            if has_room(targets):
+                _wake(sender)
+            else:
+                blocked.append((targets, sender))
+        self.senders = blocked
+
+    def wake_flushers(self) -> None:
+        """Wake every task that waits for acks."""
+        for flusher in self.flushers:
+            _wake(flusher)
+        self.flushers.clear()
+
+    def wake_committers(self) -> None:
+        """Wake every task that waits for a commit."""
+        for committer in self.committers:
+            _wake(committer)
+        self.committers.clear()
+
+    def close(self, error: AntecedeError) -> None:
+        """Wake readers, and raise ``error`` in all other waiting tasks."""
+        for reader in self.readers:
+            _wake(reader)
+        senders = [sender for _, sender in self.senders]
+        for future in (*senders, *self.flushers, *self.committers, *self.sleepers):
+            if not future.done():
+                future.set_exception(error)
+
+
+def _new_future() -> Future:
+    return asyncio.get_running_loop().create_future()
+
+
+def _wake(future: Future) -> None:
+    if not future.done():
+        future.set_result(None)

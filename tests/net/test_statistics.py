@@ -1,0 +1,72 @@
+"""Statistics, metrics and blocked messages of a node."""
+
+from antecede.net.proxy import Faults
+from tests.net.harness import open_network, run
+from tests.net.limits import quick_limits
+
+
+def test_blocked_messages_name_their_stage_and_the_process_they_wait_for() -> None:
+    """While a cannot reach c, b's message to c waits for a's permit."""
+
+    async def main() -> None:
+        network = open_network(Faults(), "a", "b", "c", limits=quick_limits())
+        async with network as (proxy, (a, b, c)):
+            proxy.injector.partition("a", "c")
+            await a.send("c", b"1")
+            await a.send("b", b"2")
+            await b.receive()
+            await b.send("c", b"3")
+            (in_flight,) = a.blocked_messages("a", 1)
+            assert (in_flight.stage, in_flight.waiting_for) == ("in_flight", ("c",))
+            assert in_flight.explanation == "a:1 to c is in flight: c has not acked it"
+            (queued,) = b.blocked_messages("b")
+            assert (queued.stage, queued.waiting_for) == ("queued", ("a",))
+            assert queued.explanation == (
+                "b:1 to c is queued: the permits for a:2 are missing"
+            )
+            (delivered,) = b.blocked_messages("a", 2)
+            assert (delivered.stage, delivered.waiting_for) == ("delivered", ("a",))
+            assert a.blocked_messages("a", 7) == []
+            assert a.stats().in_flight == 1
+            stats = b.stats()
+            assert (stats.queued, stats.waiting_for) == (1, {"a": 2})
+            proxy.injector.heal()
+            assert [(await c.receive()).data for _ in range(2)] == [b"1", b"3"]
+            await b.flush()
+            assert b.stats().queued == 0
+
+    run(main)
+
+
+def test_metrics_are_openmetrics_text() -> None:
+    async def main() -> None:
+        async with open_network(Faults(), "a", 'b"', limits=quick_limits()) as (
+            _,
+            (a, b),
+        ):
+            await a.send(b.name, b"1")
+            await a.flush()
+            peer = a.stats().peers[b.name]
+            assert (peer.state, peer.handshake_done, peer.backlog) == ("active", True, 0)
+            lines = a.metrics().splitlines()
+            assert "# TYPE antecede_sent counter" in lines
+            assert 'antecede_sent_total{node="a"} 1' in lines
+            assert 'antecede_queued{node="a"} 0' in lines
+            assert 'antecede_backlog{node="a",peer="b\\""} 0' in lines
+            assert lines[-1] == "# EOF"
+            assert b.stats().inbox == 1
+
+    run(main)
+
+
+def test_protocols_without_permits_report_no_blocked_messages() -> None:
+    async def main() -> None:
+        network = open_network(Faults(), "a", "b", limits=quick_limits(), protocol="fifo")
+        async with network as (proxy, (a, b)):
+            proxy.injector.partition("a", "b")
+            await a.send("b", b"1")
+            assert a.blocked_messages() == []
+            proxy.injector.heal()
+            assert (await b.receive()).data == b"1"
+
+    run(main)
