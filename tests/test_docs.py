@@ -63,6 +63,7 @@ def test_a_program_prints_what_its_comments_say(block: Block, tmp_path: Path) ->
 def test_the_commands_of_a_page_work_one_after_the_other(
     page: str, consoles: list[Block], tmp_path: Path
 ) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     for block in consoles:
         expected = int(block.note.removeprefix("exit: ") or 0)
         commands = re.findall(r"^\$ ((?:.*\\\n)*.*)$", block.text, re.MULTILINE)
