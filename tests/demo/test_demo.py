@@ -33,10 +33,9 @@ def test_a_node_that_stops_is_an_error(tmp_path: Path) -> None:
 
 
 def test_invalid_parameters_are_errors() -> None:
-    for parameters, message in (
-        ({"nodes": 1}, "nodes must be 2 to 10, not 1"),
-        ({"messages": 0}, "messages must be at least 1, not 0"),
-        ({"gap_s": 0.0}, "gap_s must be above 0, not 0.0"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            DemoConfig(faults=Faults(), **parameters)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="nodes must be 2 to 10, not 1"):
+        DemoConfig(nodes=1, faults=Faults())
+    with pytest.raises(ConfigError, match="messages must be at least 1, not 0"):
+        DemoConfig(messages=0, faults=Faults())
+    with pytest.raises(ConfigError, match="gap_s must be above 0, not 0"):
+        DemoConfig(gap_s=0.0, faults=Faults())

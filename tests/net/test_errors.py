@@ -109,9 +109,10 @@ def test_a_peer_name_resolves_to_the_address_family_of_the_socket() -> None:
 
 def test_a_group_key_has_32_bytes() -> None:
     pytest.importorskip("cryptography")
-    for key in (b"", b"short", bytes(33), "x" * 32):
+    for key, got in ((b"", "0 bytes"), (bytes(33), "33 bytes"), ("x" * 32, "str")):
         assert open_error("a", key=key) == (
-            "ConfigError: a group key is 32 bytes, as secrets.token_bytes makes them"
+            f"ConfigError: a group key must have 32 bytes, got {got}; generate one with"
+            " secrets.token_bytes(32)"
         )
 
 
@@ -142,7 +143,7 @@ def test_a_name_has_1_to_255_bytes(name: object) -> None:
 
 def test_a_node_as_its_own_peer_is_an_error() -> None:
     assert open_error("a", peers={"a": "127.0.0.1:9"}) == (
-        "ConfigError: a is this node itself; name its peers only"
+        "ConfigError: a is this node itself; add only its peers"
     )
 
 
@@ -184,7 +185,7 @@ def test_an_invalid_send_is_an_error_and_changes_nothing() -> None:
 def test_a_call_before_opening_or_after_closing_is_an_error() -> None:
     async def main() -> None:
         node = Node("a")
-        before = "the node is not open; use `async with Node"
+        before = "a is not open; use `async with Node"
         for call in (node.receive, node.flush, lambda: node.send("b", b"")):
             with pytest.raises(LocalError, match=before):
                 await call()

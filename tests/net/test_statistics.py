@@ -1,7 +1,7 @@
 """Statistics, metrics and blocked messages of a node."""
 
 from antecede.net.proxy import Faults
-from tests.net.harness import open_network, run
+from tests.net.harness import open_network, run, wait_until
 from tests.net.limits import quick_limits
 
 
@@ -27,7 +27,7 @@ def test_blocked_messages_name_their_stage_and_the_process_they_wait_for() -> No
             (delivered,) = b.blocked_messages("a", 2)
             assert (delivered.stage, delivered.waiting_for) == ("delivered", ("a",))
             assert a.blocked_messages("a", 7) == []
-            assert a.stats().in_flight == 1
+            await wait_until(lambda: a.stats().in_flight == 1)
             stats = b.stats()
             assert (stats.queued, stats.waiting_for) == (1, {"a": 2})
             proxy.injector.heal()

@@ -1,7 +1,7 @@
 """The clock of a node: monotonic, and running while the machine is suspended.
 
-A lease must expire even if the machine is suspended (docs/explanation/peer-removal.md), but on Linux
-``time.monotonic`` stops during a suspension.
+A lease must expire even if the machine is suspended (docs/explanation/peer-removal.md), but
+on Linux ``time.monotonic`` stops during a suspension.
 """
 
 import time

@@ -144,7 +144,8 @@ class Node:
         Permits that wait for its acks are granted then. Return when that is done: one
         lease after the peer was last heard. Pass ``stopped=True`` only for a process that
         has stopped for good: then messages also stop waiting for the permits of the peer
-        itself (docs/explanation/peer-removal.md describes what breaks if the process still runs).
+        itself (docs/explanation/peer-removal.md describes what breaks if the process still
+        runs).
         """
         runtime = self._runtime
         runtime.opened_socket()

@@ -33,7 +33,6 @@ BYE_TRIES: Final = 5
 BYE_INTERVAL_S: Final = 0.05
 DRAIN_S: Final = 5.0
 """Default time that a closing node waits for its messages to be delivered."""
-NOT_OPEN: Final = "the node is not open; use `async with Node(...) as node`"
 
 
 class NodeRuntime:
@@ -51,6 +50,7 @@ class NodeRuntime:
         self.inbox: deque[Message] = deque()
         """Delivered messages that the application has not received yet."""
         self.waiters = Waiters()
+        self.has_journal: Final = config.journal is not None
         self.is_closing = False
         self.output_scheduled = False
         """Whether the event loop will process output before it waits for I/O again."""
@@ -71,22 +71,16 @@ class NodeRuntime:
         """Whether the node was open, and is not any more."""
         return self.engine is not None and self._socket is None
 
-    @property
-    def has_journal(self) -> bool:
-        """Whether the node keeps a journal."""
-        return self._files.journal is not None
-
     def opened_engine(self) -> Engine:
         """Return the engine; raise LocalError if the node was never opened."""
         if self.engine is None:
-            raise LocalError(NOT_OPEN)
+            raise LocalError(f"{self.name} is not open; use `async with Node(...) as node`")
         return self.engine
 
     def opened_socket(self) -> UdpSocket:
         """Return the socket; raise if the node is not open."""
         if self._socket is None:
-            if self.engine is None:
-                raise LocalError(NOT_OPEN)
+            self.opened_engine()
             raise self.failure or LocalError(f"{self.name} is closed; open a new node")
         return self._socket
 
@@ -311,7 +305,8 @@ class NodeRuntime:
         udp = self._socket
         if udp is None:
             return
-        self._files.flush_trace()
+        if self._files.trace is not None:
+            self._files.flush_trace()
         try:
             datagrams = engine.flush(now)
         except StorageError as error:
