@@ -1,4 +1,4 @@
-"""Removal of a peer in every schedule, and why its rules are needed (docs/removal.md)."""
+"""Removal of a peer in every schedule, and why its rules are needed (docs/explanation/peer-removal.md)."""
 
 from pathlib import Path
 from random import Random

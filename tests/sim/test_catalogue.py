@@ -17,16 +17,10 @@ from antecede.sim.workloads.services import (
     Pipeline,
     RequestReply,
 )
-from antecede.sim.workloads.synthetic import (
-    Broadcast,
-    Groups,
-    Hotspot,
-    Pace,
-    Uniform,
-    Workload,
-)
+from antecede.sim.workloads.synthetic import Broadcast, Groups, Hotspot, Pace, Uniform
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Kind
-from antecede.trace.recorders import Recorder
+from antecede.trace.recorders import EventCounter, MemoryRecorder
 
 PACE = Pace(seed=3)
 
@@ -61,8 +55,8 @@ DEFAULTS: dict[str, Callable[[], Workload]] = {
 
 def work(workload: Workload) -> list[tuple[int, int | None, tuple[int, ...] | None]]:
     """Return what a workload sends on a quiet network."""
-    recorder = Recorder()
-    run("hybrid", workload, Network(), recorder)
+    recorder = MemoryRecorder()
+    run("hybrid", workload, Network(), EventCounter(recorder))
     return [
         (event.process, event.number, event.targets)
         for event in recorder.events
@@ -107,23 +101,23 @@ def test_the_pace_counts() -> None:
         ("uniform:hot=1", "uniform has no parameter 'hot'; it has: fan_out, peers"),
         ("broadcast:group=2", "broadcast has no parameter 'group'; it has: senders"),
         ("pipeline:group=2", "pipeline has no parameter 'group'; it has: none"),
-        ("uniform:fan_out", "fan_out of workload uniform cannot be ''"),
-        ("uniform:fan_out=", "fan_out of workload uniform cannot be ''"),
-        ("uniform:fan_out=two", "fan_out of workload uniform cannot be 'two'"),
-        ("uniform:fan_out=2.5", "fan_out of workload uniform cannot be '2.5'"),
+        ("uniform:fan_out", "invalid value '' for fan_out of workload uniform"),
+        ("uniform:fan_out=", "invalid value '' for fan_out of workload uniform"),
+        ("uniform:fan_out=two", "invalid value 'two' for fan_out of workload uniform"),
+        ("uniform:fan_out=2.5", "invalid value '2.5' for fan_out of workload uniform"),
         ("uniform:fan_out=2,", "no parameter ''"),
-        ("uniform:fan_out=2;peers=3", "cannot be '2;peers=3'"),
+        ("uniform:fan_out=2;peers=3", "invalid value '2;peers=3'"),
         ("uniform:2", "no parameter '2'"),
         ("uniform:fan_out=12", "fan_out must be from 1 to 11, got 12"),
-        ("hotspot:hot=many", "hot of workload hotspot cannot be 'many'"),
+        ("hotspot:hot=many", "invalid value 'many' for hot of workload hotspot"),
         ("hotspot:hot=2", "got 2.0, 0.8"),
         ("hotspot:share=nan", "got 0.1, nan"),
         ("groups:group=13", "got 13"),
         ("request-reply:servers=1", "no clients are left"),
         ("conversation:depth=99", "got 0.5, 99"),
         ("microservices:layers=0", "got 0, 2, 4"),
-        ("program:/nowhere/program.json", "/nowhere/program.json is not a program"),
-        ("program:", "not a program"),
+        ("program:/nowhere/program.json", "/nowhere/program.json is not a valid program"),
+        ("program:", "not a valid program"),
         ("replay:/nowhere", "/nowhere"),
     ],
 )

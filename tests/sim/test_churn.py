@@ -12,31 +12,32 @@ from random import Random
 
 import pytest
 
-from antecede.core import ProcessId, Setting
-from antecede.core.link import Linked
+from antecede.core import ProcessConfig, ProcessId
+from antecede.core.link import ReliableLink
 from antecede.core.process import ProcessBase
 from antecede.core.protocols.flood import Flood
-from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.protocols.pc_broadcast.pc_broadcast import PcBroadcast
 from antecede.sim import (
     Churn,
     Join,
     Leave,
     LinkChange,
     Network,
-    Outcome,
     Pause,
+    RunSummary,
     Scenario,
     run,
     simulate,
 )
 from antecede.sim.delay import Everywhere, Matrix
 from antecede.sim.distribution import Constant, Exponential
-from antecede.sim.simulator import Loop
+from antecede.sim.simulator import Simulator
 from antecede.sim.workloads.program import Program, ProgramSend
-from antecede.sim.workloads.synthetic import Broadcast, Pace, Workload
+from antecede.sim.workloads.synthetic import Broadcast, Pace
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
-from antecede.verify.oracle import Property, judge
+from antecede.trace.recorders import EventCounter, MemoryRecorder
+from antecede.verify.oracle import Property, verify_events
 
 QUIET = Network(delay=Everywhere(Constant(0.0625)), fifo=True)
 ON_THE_WIRE = (Kind.RELEASE, Kind.TRANSMIT, Kind.CONTROL)
@@ -73,7 +74,7 @@ def flood(links: Links) -> list[ProcessBase]:
     return [Flood(ProcessId(i), ids(own)) for i, own in enumerate(links)]
 
 
-def play(
+def run_processes(
     members: list[ProcessBase],
     workload: Workload,
     churn: Churn,
@@ -81,13 +82,20 @@ def play(
     *,
     seed: int = 0,
     until_s: float = inf,
-) -> tuple[Loop, list[Event]]:
-    recorder = Recorder()
-    loop = Loop(
-        members, network, workload, recorder, seed, churn, relays=True, broadcasts=True
+) -> tuple[Simulator, list[Event]]:
+    recorder = MemoryRecorder()
+    simulator = Simulator(
+        members,
+        network,
+        workload,
+        EventCounter(recorder),
+        seed,
+        churn,
+        relays=True,
+        broadcasts=True,
     )
-    assert not loop.run(until_s)
-    return loop, recorder.events
+    assert not simulator.run(until_s)
+    return simulator, recorder.events
 
 
 def times(events: list[Event], kind: Kind, process: int) -> list[float]:
@@ -115,7 +123,7 @@ JOINED = Churn(joins=(Join(process=3, at_s=0.84375, contacts=(0, 1)),))
 
 def test_a_process_that_joins_is_not_there_before_and_is_from_then_on() -> None:
     members = flood(ring(4, absent=[3]))
-    _, events = play(members, chatter(4), JOINED)
+    _, events = run_processes(members, chatter(4), JOINED)
     own = [event for event in events if event.process == 3]
     assert (own[0].kind, own[0].time) == (Kind.JOIN, 0.84375)
     assert [e.kind for e in events].count(Kind.JOIN) == 1
@@ -127,7 +135,7 @@ def test_a_process_that_joins_is_not_there_before_and_is_from_then_on() -> None:
 
 def test_one_who_joins_has_links_to_its_contacts_and_they_to_it() -> None:
     members = flood(ring(4, absent=[3]))
-    _, events = play(members, chatter(4), JOINED)
+    _, events = run_processes(members, chatter(4), JOINED)
     assert [len(frames(events, 3, other)) > 0 for other in range(3)] == [True, True, False]
     assert [len(frames(events, other, 3)) > 0 for other in range(3)] == [True, True, False]
     # So everybody gets all that it sends.
@@ -138,18 +146,18 @@ def test_one_who_joins_has_links_to_its_contacts_and_they_to_it() -> None:
 def test_a_run_with_joins_can_be_judged_in_full_and_has_no_means() -> None:
     """Members from the beginning must get everything; one who joined missed a part."""
     members = flood(ring(4, absent=[3]))
-    loop, events = play(members, chatter(4), JOINED)
-    assert not loop.unfinished
-    assert not loop.waits.whole
-    assert judge(events, processes=4).held
+    simulator, events = run_processes(members, chatter(4), JOINED)
+    assert not simulator.unfinished
+    assert not simulator.latencies.is_complete
+    assert verify_events(events, processes=4).held
     lost = [e for e in events if not (e.kind is Kind.DELIVER and e.time > 2)]
-    assert judge(lost, processes=4).broken() == {Property.LIVE}
+    assert verify_events(lost, processes=4).violated() == {Property.LIVENESS}
 
 
 def test_what_is_transmitted_to_one_who_has_not_joined_is_lost() -> None:
     """Should a process have a link to it already."""
     members = flood(ring(4))
-    _, events = play(members, chatter(4), JOINED)
+    _, events = run_processes(members, chatter(4), JOINED)
     early = [moment for moment in frames(events, 0, 3) if moment <= 0.84375]
     drops = [e for e in events if e.kind is Kind.DROP]
     assert [e.time for e in drops if e.process == 0] == early != []
@@ -161,7 +169,7 @@ def test_timers_and_sends_of_a_process_wait_until_it_joins() -> None:
     """Whoever is not there does nothing, though it was made at the beginning."""
     members = flood([[1], [0], []])
     churn = Churn(joins=(Join(process=2, at_s=5.0, contacts=(0,)),))
-    _, events = play(members, script([0.5], [], [0.25, 0.5]), churn)
+    _, events = run_processes(members, script([0.5], [], [0.25, 0.5]), churn)
     assert [(e.kind, e.time) for e in events if e.process == 2][:2] == [
         (Kind.JOIN, 5.0),
         (Kind.SEND, 5.25),
@@ -171,9 +179,9 @@ def test_timers_and_sends_of_a_process_wait_until_it_joins() -> None:
 def test_several_join_one_after_the_other_each_by_way_of_the_last() -> None:
     joins = tuple(Join(process=i, at_s=0.25 * i, contacts=(i - 1,)) for i in range(1, 6))
     workload = script(*[[2.0]] * 6)
-    _, events = play(flood([[]] * 6), workload, Churn(joins=joins))
+    _, events = run_processes(flood([[]] * 6), workload, Churn(joins=joins))
     assert sum(e.kind is Kind.DELIVER for e in events) == 36
-    assert judge(events, processes=6).held
+    assert verify_events(events, processes=6).held
 
 
 # Leaving and crashing.
@@ -181,18 +189,18 @@ def test_several_join_one_after_the_other_each_by_way_of_the_last() -> None:
 
 def test_one_who_leaves_does_nothing_more() -> None:
     churn = Churn(leaves=(Leave(process=2, at_s=1.03125),))
-    loop, events = play(flood(ring(4)), chatter(4), churn)
+    simulator, events = run_processes(flood(ring(4)), chatter(4), churn)
     place = [event.kind for event in events].index(Kind.LEAVE)
     assert (events[place].process, events[place].time) == (2, 1.03125)
     assert any(event.process == 2 for event in events[:place])
     assert not any(event.process == 2 for event in events[place + 1 :])
-    assert loop.unfinished  # What it had sent may have been lost with it.
-    assert judge(events, complete=False, processes=4).held
+    assert simulator.unfinished  # What it had sent may have been lost with it.
+    assert verify_events(events, complete=False, processes=4).held
 
 
 def test_everybody_with_a_link_to_it_is_told_when_a_process_leaves() -> None:
     churn = Churn(leaves=(Leave(process=2, at_s=1.03125),))
-    _, events = play(flood(ring(5)), chatter(5), churn)
+    _, events = run_processes(flood(ring(5)), chatter(5), churn)
     for neighbour in (1, 3):
         assert frames(events, neighbour, 2)
         assert max(frames(events, neighbour, 2)) <= 1.03125
@@ -203,7 +211,7 @@ def test_everybody_with_a_link_to_it_is_told_when_a_process_leaves() -> None:
 
 def test_nobody_is_told_when_a_process_crashes() -> None:
     network = replace(QUIET, crashes=((2, 1.03125),))
-    _, events = play(flood(ring(5)), chatter(5), Churn(), network)
+    _, events = run_processes(flood(ring(5)), chatter(5), Churn(), network)
     place = [event.kind for event in events].index(Kind.CRASH)
     assert (events[place].process, events[place].time) == (2, 1.03125)
     assert not any(event.process == 2 for event in events[place + 1 :])
@@ -216,7 +224,9 @@ def test_nobody_is_told_when_a_process_crashes() -> None:
 
 def test_what_is_on_its_way_to_one_who_leaves_is_lost() -> None:
     churn = Churn(leaves=(Leave(process=1, at_s=0.5),))
-    _, events = play(flood([[1], [0]]), script([0.375, 0.46875, 0.5625], []), churn)
+    _, events = run_processes(
+        flood([[1], [0]]), script([0.375, 0.46875, 0.5625], []), churn
+    )
     assert frames(events, 0, 1) == [0.375, 0.46875]
     assert times(events, Kind.ARRIVE, 1) == times(events, Kind.DELIVER, 1) == [0.4375]
 
@@ -226,7 +236,7 @@ def test_one_may_join_and_leave_again() -> None:
         joins=(Join(process=2, at_s=0.53125, contacts=(0,)),),
         leaves=(Leave(process=2, at_s=0.734375),),
     )
-    _, events = play(flood([[1], [0], []]), chatter(3), churn)
+    _, events = run_processes(flood([[1], [0], []]), chatter(3), churn)
     own = [event for event in events if event.process == 2]
     assert (own[0].kind, own[0].time) == (Kind.JOIN, 0.53125)
     assert (own[-1].kind, own[-1].time) == (Kind.LEAVE, 0.734375)
@@ -239,7 +249,7 @@ def test_one_who_is_paused_leaves_in_time_and_learns_late_that_another_left() ->
     pauses = (Pause(process=1, start_s=0.25, end_s=1.0),)
     churn = Churn(leaves=(Leave(process=2, at_s=0.5), Leave(process=3, at_s=0.6)))
     network = replace(QUIET, pauses=(*pauses, replace(pauses[0], process=3)))
-    _, events = play(flood(ring(4)), script([], [1.25], [], []), churn, network)
+    _, events = run_processes(flood(ring(4)), script([], [1.25], [], []), churn, network)
     assert times(events, Kind.LEAVE, 3) == [0.6]
     assert frames(events, 1, 2) == []
     assert len(frames(events, 1, 0)) == 1
@@ -256,21 +266,21 @@ def test_a_link_is_used_from_when_it_comes_until_it_goes() -> None:
             LinkChange(source=1, target=0, at_s=1.1875, up=False),
         )
     )
-    loop, events = play(flood([[1], [0, 2], [0]]), chatter(3), churn)
+    simulator, events = run_processes(flood([[1], [0, 2], [0]]), chatter(3), churn)
     used = frames(events, 0, 2)
     assert (min(used), max(used)) == (0.625, 1.125)
     assert max(frames(events, 1, 0)) <= 1.1875
     assert max(frames(events, 2, 0)) > 2.5  # The other direction is another link.
-    assert not loop.unfinished
-    assert judge(events, processes=3).held
+    assert not simulator.unfinished
+    assert verify_events(events, processes=3).held
 
 
 def test_a_link_that_cuts_somebody_off_is_no_end_of_the_run_but_of_the_means() -> None:
     churn = Churn(links=(LinkChange(source=0, target=1, at_s=1.0, up=False),))
-    loop, events = play(flood([[1], [0]]), chatter(2), churn)
-    assert not loop.unfinished
-    assert not loop.waits.whole
-    assert judge(events, processes=2).broken() == {Property.LIVE}
+    simulator, events = run_processes(flood([[1], [0]]), chatter(2), churn)
+    assert not simulator.unfinished
+    assert not simulator.latencies.is_complete
+    assert verify_events(events, processes=2).violated() == {Property.LIVENESS}
 
 
 SHORT_CUT = Churn(links=(LinkChange(source=0, target=2, at_s=1.0, up=True),))
@@ -280,21 +290,21 @@ DETOUR = Network(delay=Matrix([[0, 1, 0.125], [1, 0, 1], [0.125, 1, 0]]), fifo=T
 def test_a_new_link_lets_a_message_overtake_one_on_a_detour() -> None:
     """Figure 3 of Nédelec et al.: the first message is still on its way by process 1."""
     workload = script([0.5, 1.5], [], [])
-    _, events = play(flood([[1], [2], []]), workload, SHORT_CUT, DETOUR)
-    assert judge(events, processes=3).broken() == {Property.CAUSAL, Property.FIFO}
+    _, events = run_processes(flood([[1], [2], []]), workload, SHORT_CUT, DETOUR)
+    assert verify_events(events, processes=3).violated() == {Property.CAUSAL, Property.FIFO}
 
 
-def preventive(links: Links, newcomers: Sequence[int] = ()) -> list[ProcessBase]:
+def pc_broadcast(links: Links, newcomers: Sequence[int] = ()) -> list[ProcessBase]:
     return [
-        Preventive(ProcessId(i), ids(own), newcomer=i in newcomers)
+        PcBroadcast(ProcessId(i), ids(own), newcomer=i in newcomers)
         for i, own in enumerate(links)
     ]
 
 
-def test_preventive_broadcast_waits_until_the_new_link_is_safe() -> None:
+def test_pc_broadcast_waits_until_the_new_link_is_safe() -> None:
     workload = script([0.5, 1.5, 9.0], [], [])
-    _, events = play(preventive([[1], [2], []]), workload, SHORT_CUT, DETOUR)
-    assert judge(events, processes=3).held
+    _, events = run_processes(pc_broadcast([[1], [2], []]), workload, SHORT_CUT, DETOUR)
+    assert verify_events(events, processes=3).held
     assert times(events, Kind.DELIVER, 2)[-1] == 9.125  # And then it is used.
 
 
@@ -330,18 +340,18 @@ def random_churn(random: Random, processes: int, *, leaves: bool) -> Churn:
 
 @pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_preventive_broadcast_holds_while_processes_come_and_go(
-    seed: int, leaves: bool
-) -> None:
+def test_pc_broadcast_holds_while_processes_come_and_go(seed: int, leaves: bool) -> None:
     newcomers = (4, 5, 6)
-    inner = preventive(ring(7, absent=newcomers), newcomers)
-    members: list[ProcessBase] = [Linked(process, True) for process in inner]
+    inner = pc_broadcast(ring(7, absent=newcomers), newcomers)
+    members: list[ProcessBase] = [ReliableLink(process, True) for process in inner]
     churn = random_churn(Random(seed), 7, leaves=leaves)
     workload = Broadcast(7, 12, Pace(gap=Exponential(0.1), seed=seed))
     until_s = 120.0 if leaves else inf
-    loop, events = play(members, workload, churn, WILD, seed=seed, until_s=until_s)
-    assert loop.unfinished == leaves
-    assert judge(events, complete=not leaves, processes=7).held
+    simulator, events = run_processes(
+        members, workload, churn, WILD, seed=seed, until_s=until_s
+    )
+    assert simulator.unfinished == leaves
+    assert verify_events(events, complete=not leaves, processes=7).held
     kinds = [event.kind for event in events]
     assert kinds.count(Kind.JOIN) == 3
     assert kinds.count(Kind.LEAVE) == 2 * leaves
@@ -360,20 +370,20 @@ GROWING = Churn(
 )
 
 
-def run_preventive(
+def run_pc_broadcast(
     churn: Churn, network: Network = WILD, *, links: Links | None = None, seed: int = 0
-) -> tuple[Outcome, list[Event]]:
-    recorder = Recorder()
-    outcome = run(
-        "preventive",
+) -> tuple[RunSummary, list[Event]]:
+    recorder = MemoryRecorder()
+    summary = run(
+        "pc-broadcast",
         Broadcast(6, 30, Pace(gap=Exponential(0.2), seed=seed)),
         network,
-        recorder,
+        EventCounter(recorder),
         seed=seed,
-        setting=Setting(links=links),
+        config=ProcessConfig(links=links),
         churn=churn,
     )
-    return outcome, recorder.events
+    return summary, recorder.events
 
 
 @pytest.mark.parametrize("links", [None, ring(6, absent=[4, 5])])
@@ -382,9 +392,9 @@ def test_the_runner_tells_newcomers_that_they_are_new(
     seed: int, links: Links | None
 ) -> None:
     """Else they would take themselves for members from the beginning, and wait."""
-    outcome, events = run_preventive(GROWING, links=links, seed=seed)
-    assert outcome.complete
-    assert judge(events, processes=6).held
+    summary, events = run_pc_broadcast(GROWING, links=links, seed=seed)
+    assert summary.complete
+    assert verify_events(events, processes=6).held
     for process, at_s in ((4, 0.5), (5, 1.0)):
         assert times(events, Kind.JOIN, process) == [at_s]
         assert not any(
@@ -397,21 +407,21 @@ def test_the_runner_tells_newcomers_that_they_are_new(
         assert sources == set(range(6))
         heard = {e.process for e in events if (e.kind, e.source) == (Kind.DELIVER, process)}
         assert heard == set(range(6))
-    assert outcome.wire_s is None  # They missed what was sent before.
+    assert summary.wire_s is None  # They missed what was sent before.
 
 
 def test_the_same_churn_and_seed_give_the_same_history() -> None:
-    assert run_preventive(GROWING, seed=1) == run_preventive(GROWING, seed=1)
-    assert run_preventive(GROWING, seed=1) != run_preventive(GROWING, seed=2)
+    assert run_pc_broadcast(GROWING, seed=1) == run_pc_broadcast(GROWING, seed=1)
+    assert run_pc_broadcast(GROWING, seed=1) != run_pc_broadcast(GROWING, seed=2)
 
 
 def test_a_run_ends_though_nobody_stops_trying_to_reach_one_who_left() -> None:
     """The link layer sees through what was transmitted before the link was gone."""
-    outcome, events = run_preventive(Churn(leaves=(Leave(process=3, at_s=1.0),)))
-    assert not outcome.complete
-    assert outcome.wire_s is None
-    assert outcome.duration_s <= 121.0
-    assert judge(events, complete=False, processes=6).held
+    summary, events = run_pc_broadcast(Churn(leaves=(Leave(process=3, at_s=1.0),)))
+    assert not summary.complete
+    assert summary.wire_s is None
+    assert summary.duration_s <= 121.0
+    assert verify_events(events, complete=False, processes=6).held
     after = [e.time for e in events if e.target == 3 and e.time > 1.0]
     assert max(after) > 10
 
@@ -420,11 +430,11 @@ def test_an_overlay_that_falls_apart_shows_in_the_verdict_and_in_no_means() -> N
     churn = Churn(
         links=tuple(LinkChange(source=i, target=5, at_s=0.75, up=False) for i in (0, 4)),
     )
-    outcome, events = run_preventive(churn, QUIET, links=ring(6))
-    assert outcome.complete
-    assert judge(events, processes=6).broken() == {Property.LIVE}
-    assert outcome.sender_wait_s is outcome.wire_s is outcome.receiver_wait_s is None
-    whole, _ = run_preventive(Churn(), QUIET, links=ring(6))
+    summary, events = run_pc_broadcast(churn, QUIET, links=ring(6))
+    assert summary.complete
+    assert verify_events(events, processes=6).violated() == {Property.LIVENESS}
+    assert summary.sender_wait_s is summary.wire_s is summary.receiver_wait_s is None
+    whole, _ = run_pc_broadcast(Churn(), QUIET, links=ring(6))
     assert whole.wire_s is not None
     assert 0.0625 <= whole.wire_s <= 3 * 0.0625  # The ways round the ring.
 
@@ -432,18 +442,18 @@ def test_an_overlay_that_falls_apart_shows_in_the_verdict_and_in_no_means() -> N
 def test_with_a_live_overlay_nobody_hears_of_a_newcomer_before_it_joins() -> None:
     """Nor has anybody seen it in somebody's view."""
     for seed in range(3):
-        recorder = Recorder()
-        outcome = run(
-            "preventive",
+        recorder = MemoryRecorder()
+        summary = run(
+            "pc-broadcast",
             Broadcast(6, 30, Pace(gap=Exponential(0.1), seed=seed)),
             WILD,
-            recorder,
+            EventCounter(recorder),
             seed=seed,
-            setting=Setting(exchange_s=0.5, exchange_until_s=5.0),
+            config=ProcessConfig(exchange_s=0.5, exchange_until_s=5.0),
             churn=replace(GROWING, links=()),
         )
-        assert outcome.complete
-        assert judge(recorder.events, processes=6).held
+        assert summary.complete
+        assert verify_events(recorder.events, processes=6).held
         moments = [event.time for event in recorder.events]
         assert moments == sorted(moments)  # Though timers of newcomers are overdue.
         for process, at_s in ((4, 0.5), (5, 1.0)):
@@ -454,8 +464,10 @@ def test_with_a_live_overlay_nobody_hears_of_a_newcomer_before_it_joins() -> Non
 
 
 def test_a_scenario_may_have_churn() -> None:
-    scenario = Scenario(protocol="preventive", processes=6, workload="broadcast", loss=0.1)
+    scenario = Scenario(
+        protocol="pc-broadcast", processes=6, workload="broadcast", loss=0.1
+    )
     grown = simulate(scenario, churn=GROWING)
-    assert grown.outcome.complete
+    assert grown.summary.complete
     assert grown.verdict.held
     assert [e.process for e in grown.history if e.kind is Kind.JOIN] == [4, 5]

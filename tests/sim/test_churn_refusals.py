@@ -5,13 +5,13 @@ from math import inf, nan
 
 import pytest
 
-from antecede.core import Setting, protocols
+from antecede.core import ProcessConfig, protocols
 from antecede.core.overlay.graphs import ring
 from antecede.errors import ConfigError
 from antecede.sim import Churn, Join, Leave, LinkChange, Network, run
 from antecede.sim.workloads.catalogue import make_workload
 from antecede.sim.workloads.synthetic import Broadcast, Pace
-from antecede.trace.recorders import Recorder
+from antecede.trace.recorders import EventCounter, MemoryRecorder
 
 QUIET = Network()
 Links = Sequence[Sequence[int]]
@@ -109,9 +109,9 @@ def test_one_who_crashes_before_it_joins_is_refused(at_s: float) -> None:
 
 def test_the_overlay_at_first_is_without_those_who_join() -> None:
     churn = Churn(joins=(join(),))
-    assert churn.links_at_first(None, 4) == [[1, 3], [0, 3], [], [0, 1]]
-    assert Churn().links_at_first(None, 3) == [[1, 2], [0, 2], [0, 1]]
-    assert churn.links_at_first([(1, 3), [0], [], []], 4) == [[1, 3], [0], [], []]
+    assert churn.initial_links(None, 4) == [[1, 3], [0, 3], [], [0, 1]]
+    assert Churn().initial_links(None, 3) == [[1, 2], [0, 2], [0, 1]]
+    assert churn.initial_links([(1, 3), [0], [], []], 4) == [[1, 3], [0], [], []]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_the_overlay_at_first_is_without_those_who_join() -> None:
 )
 def test_an_overlay_that_cannot_be_is_refused(links: Links, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Churn(joins=(join(),)).links_at_first(links, 4)
+        Churn(joins=(join(),)).initial_links(links, 4)
 
 
 FIXED = [
@@ -142,12 +142,24 @@ def test_a_protocol_without_broadcast_to_changing_members_refuses_churn(name: st
     unicast = {info.name: info.capabilities.unicast for info in protocols()}[name]
     words = "uniform" if unicast else "broadcast"
     churn = Churn(leaves=(Leave(process=1, at_s=1.0),))
-    recorder = Recorder()
-    with pytest.raises(ConfigError, match=f"{name} has no broadcast with members"):
-        run(name, make_workload(words, 3, 2, Pace()), QUIET, recorder, churn=churn)
+    recorder = MemoryRecorder()
+    with pytest.raises(ConfigError, match=f"{name} has no broadcast with dynamic"):
+        run(
+            name,
+            make_workload(words, 3, 2, Pace()),
+            QUIET,
+            EventCounter(recorder),
+            churn=churn,
+        )
     assert recorder.events == []
-    outcome = run(name, make_workload(words, 3, 2, Pace()), QUIET, recorder, churn=Churn())
-    assert outcome.complete
+    summary = run(
+        name,
+        make_workload(words, 3, 2, Pace()),
+        QUIET,
+        EventCounter(recorder),
+        churn=Churn(),
+    )
+    assert summary.complete
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -155,7 +167,7 @@ def test_an_overlay_for_other_processes_is_refused(name: str) -> None:
     unicast = {info.name: info.capabilities.unicast for info in protocols()}[name]
     workload = make_workload("uniform" if unicast else "broadcast", 3, 2, Pace())
     with pytest.raises(ConfigError, match="for 3 processes has 2 rows"):
-        run(name, workload, QUIET, Recorder(), setting=Setting(links=[[1], [0]]))
+        run(name, workload, QUIET, EventCounter(), config=ProcessConfig(links=[[1], [0]]))
 
 
 @pytest.mark.parametrize(
@@ -168,26 +180,26 @@ def test_an_overlay_for_other_processes_is_refused(name: str) -> None:
 def test_the_runner_refuses_churn_that_cannot_be(
     churn: Churn, crashes: tuple[tuple[int, float], ...], message: str
 ) -> None:
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     with pytest.raises(ConfigError, match=message):
         run(
-            "preventive",
+            "pc-broadcast",
             Broadcast(6, 15, Pace()),
             Network(crashes=crashes),
-            recorder,
+            EventCounter(recorder),
             churn=churn,
         )
     assert recorder.events == []
 
 
 def test_the_runner_refuses_an_overlay_with_one_who_has_not_joined() -> None:
-    setting = Setting(links=ring(6))
+    config = ProcessConfig(links=ring(6))
     with pytest.raises(ConfigError, match="before both are members"):
         run(
-            "preventive",
+            "pc-broadcast",
             Broadcast(6, 1, Pace()),
             QUIET,
-            Recorder(),
-            setting=setting,
+            EventCounter(),
+            config=config,
             churn=GROWING,
         )

@@ -5,7 +5,7 @@ from math import exp, inf, nan, pi, sqrt
 
 import pytest
 
-from antecede.core.support.keyed_random import begin, stir
+from antecede.core.support.keyed_random import fold_in, key
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere, Geographic, Matrix, parse_delay
 from antecede.sim.distribution import (
@@ -19,7 +19,7 @@ from antecede.sim.distribution import (
 )
 
 DRAWS = 20_000
-STATES = [stir(begin(17), number) for number in range(DRAWS)]
+STATES = [fold_in(key(17), number) for number in range(DRAWS)]
 SIGMA_MEAN = exp(0.5)
 """The mean of a log-normal of median 1 and sigma 1."""
 
@@ -134,7 +134,7 @@ def test_a_distribution_as_a_delay_is_the_same_between_any_two(text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("delay", "chancy"),
+    ("delay", "is_random"),
     [
         (parse_delay("0.05"), False),
         (parse_delay("uniform:0,1"), True),
@@ -144,10 +144,12 @@ def test_a_distribution_as_a_delay_is_the_same_between_any_two(text: str) -> Non
         (Geographic(1.0), True),
     ],
 )
-def test_a_delay_is_chancy_if_it_depends_on_the_state(delay: Delay, chancy: bool) -> None:
+def test_a_delay_is_chancy_if_it_depends_on_the_state(
+    delay: Delay, is_random: bool
+) -> None:
     draws = {delay.draw(0, 1, state) for state in STATES[:50]}
-    assert delay.chancy is chancy
-    assert (len(draws) > 1) is chancy
+    assert delay.is_random is is_random
+    assert (len(draws) > 1) is is_random
 
 
 def test_a_matrix_gives_every_ordered_pair_its_own_delay() -> None:
@@ -206,21 +208,21 @@ def test_a_matrix_keeps_its_delays_though_the_rows_it_was_given_change() -> None
 
 def test_places_are_uniform_in_the_unit_square_and_depend_on_the_seed() -> None:
     count = 4000
-    places = [Geographic(1.0, seed=3).place(process) for process in range(count)]
-    assert all(0 < x < 1 and 0 < y < 1 for x, y in places)
+    positions = [Geographic(1.0, seed=3).position(process) for process in range(count)]
+    assert all(0 < x < 1 and 0 < y < 1 for x, y in positions)
     cells = [0] * 16
-    for x, y in places:
+    for x, y in positions:
         cells[int(x * 4) * 4 + int(y * 4)] += 1
     statistic = sum((cell - count / 16) ** 2 / (count / 16) for cell in cells)
     assert abs(statistic - 15) < 5 * sqrt(30)
-    assert Geographic(9.0, 1.0, 0.5, seed=3).place(5) == places[5]
-    assert Geographic(1.0, seed=4).place(5) != places[5]
+    assert Geographic(9.0, 1.0, 0.5, seed=3).position(5) == positions[5]
+    assert Geographic(1.0, seed=4).position(5) != positions[5]
 
 
 def test_a_geographic_delay_is_the_distance_and_the_same_both_ways() -> None:
     delay = Geographic(2.0, 0.25, 0.0)
     for source, target in ((0, 1), (3, 8), (100_000, 2)):
-        (x, y), (u, v) = delay.place(source), delay.place(target)
+        (x, y), (u, v) = delay.position(source), delay.position(target)
         wanted = 0.25 + 2.0 * sqrt((x - u) ** 2 + (y - v) ** 2)
         assert delay.draw(source, target, 1) == pytest.approx(wanted, rel=1e-12)
         assert delay.draw(source, target, 1) == delay.draw(target, source, 1)

@@ -4,22 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from antecede.core import ProtocolInfo, Setting, protocols
+from antecede.core import ProcessConfig, ProtocolInfo, protocols
 from antecede.core.overlay.graphs import random_graph, ring
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
-from antecede.sim import Scenario, Simulation, simulate
+from antecede.sim import Scenario, SimulationResult, simulate
 from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Exponential
 from antecede.sim.network import Network
 from antecede.sim.runner import run
 from antecede.sim.workloads.program import Program, ProgramSend
 from antecede.sim.workloads.services import RequestReply
-from antecede.sim.workloads.synthetic import Pace, Uniform, Workload
+from antecede.sim.workloads.synthetic import Pace, Uniform
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
+from antecede.trace.recorders import EventCounter, MemoryRecorder
 from antecede.verify.oracle import Property, Verdict
-from tests.sim.flights import PATIENT, Key, flights
+from tests.sim.arrivals import PATIENT, Copy, flight_times
 
 NEEDS = {
     "uniform": "unicast",
@@ -39,7 +40,7 @@ SEEDS = range(3)
 WILD = Scenario(
     processes=6,
     messages=6,
-    size="uniform:0,200",
+    payload_bytes="uniform:0,200",
     gap="exponential:0.03",
     delay="exponential:0.1",
     bandwidth=20_000,
@@ -47,7 +48,7 @@ WILD = Scenario(
     duplicate=0.1,
     reorder=0.1,
 )
-JOBS = replace(WILD, job="exponential:0.02", job_share=0.5)
+JOBS = replace(WILD, service_time="exponential:0.02", service_share=0.5)
 TIDY = replace(WILD, loss=0.0, duplicate=0.0)
 """What a network that is declared reliable may still do."""
 
@@ -75,12 +76,12 @@ def one_of(name: str) -> str:
     return "conversation:reply_share=0.8" if able.unicast else "broadcast"
 
 
-def check_whole(run: Simulation) -> None:
+def check_whole(run: SimulationResult) -> None:
     """Check that everything was delivered that was sent."""
-    assert run.outcome.complete
+    assert run.summary.complete
     assert run.verdict.messages >= 30
-    assert run.verdict.deliveries >= run.outcome.copies >= 30
-    assert run.outcome.sender_wait_s is not None
+    assert run.verdict.deliveries >= run.summary.copies >= 30
+    assert run.summary.sender_wait_s is not None
 
 
 def test_every_workload_is_served_by_some_and_most_refused_by_some() -> None:
@@ -96,7 +97,7 @@ def test_causal_order_holds_whatever_the_network_does(name: str, words: str) -> 
         run = simulate(replace(scenario, protocol=name, workload=words, seed=seed))
         assert run.verdict.held, (seed, run.verdict.violations[:3])
         check_whole(run)
-        assert run.outcome.dropped_frames > 0
+        assert run.summary.dropped_frames > 0
 
 
 @pytest.mark.parametrize("name", ANY)
@@ -112,10 +113,10 @@ def test_a_workload_that_it_cannot_serve_is_refused_in_one_line(
     name: str, words: str
 ) -> None:
     scenario = replace(WILD, protocol=name, workload=words)
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     workload, network = scenario.make_workload(), scenario.make_network()
     with pytest.raises(ConfigError) as refusal:
-        run(name, workload, network, recorder)
+        run(name, workload, network, EventCounter(recorder))
     assert str(refusal.value) == (
         f"{name} has no {NEEDS[words]}, which this workload needs"
     )
@@ -137,11 +138,11 @@ def test_broadcast_on_an_overlay_holds_over_its_links_alone(name: str, links: st
     for seed in SEEDS:
         found = simulate(
             replace(WILD, protocol=name, workload="broadcast", seed=seed),
-            setting=Setting(links=OVERLAYS[links]),
+            config=ProcessConfig(links=OVERLAYS[links]),
         )
         assert found.verdict.held
         check_whole(found)
-        assert found.outcome.relays > 0
+        assert found.summary.relays > 0
         for event in found.history:
             if event.kind in (Kind.RELEASE, Kind.TRANSMIT):
                 assert event.target in OVERLAYS[links][event.process]
@@ -171,7 +172,7 @@ NEVER_CAUGHT = {
 def test_a_baseline_is_caught_in_some_run(name: str, words: str) -> None:
     found = verdicts(name, words)
     assert all(verdict.held for verdict in found) == ((name, words) in NEVER_CAUGHT)
-    broken = frozenset[Property]().union(*(verdict.broken() for verdict in found))
+    broken = frozenset[Property]().union(*(verdict.violated() for verdict in found))
     may_break = {Property.CAUSAL} if name == "fifo" else {Property.CAUSAL, Property.FIFO}
     assert broken <= may_break
     if name == "unordered":
@@ -193,10 +194,10 @@ def test_on_a_reliable_network_the_link_layer_is_left_out(name: str, words: str)
     if info.capabilities.loss:
         assert bare.history == linked.history  # It never had one.
         return
-    assert bare.outcome.retransmissions == 0
-    assert bare.outcome.control_frames < linked.outcome.control_frames
+    assert bare.summary.retransmissions == 0
+    assert bare.summary.control_frames < linked.summary.control_frames
     if not info.capabilities.control_frames:
-        assert bare.outcome.control_frames == 0
+        assert bare.summary.control_frames == 0
     least = [
         min(e.metadata_bytes or 0 for e in run.history if e.kind is Kind.RELEASE)
         for run in (bare, linked)
@@ -211,12 +212,19 @@ UNICAST = [info.name for info in protocols() if info.capabilities.unicast]
 
 
 def record(name: str, workload: Workload) -> list[Event]:
-    recorder = Recorder()
-    run(name, workload, LOSSY, recorder, seed=4, setting=Setting(policy=PATIENT))
+    recorder = MemoryRecorder()
+    run(
+        name,
+        workload,
+        LOSSY,
+        EventCounter(recorder),
+        seed=4,
+        config=ProcessConfig(policy=PATIENT),
+    )
     return recorder.events
 
 
-def are_equal(one: dict[Key, float | None], other: dict[Key, float | None]) -> bool:
+def are_equal(one: dict[Copy, float | None], other: dict[Copy, float | None]) -> bool:
     """Whether the copies that both runs transmitted had the same fate in both."""
     return all(
         pytest.approx(flight, abs=1e-8) == other[key]
@@ -229,7 +237,9 @@ def are_equal(one: dict[Key, float | None], other: dict[Key, float | None]) -> b
 
 def test_every_protocol_sees_the_same_fate_of_every_first_transmission() -> None:
     runs = {
-        name: flights(record(name, Uniform(6, 20, Pace(gap=Exponential(0.05), seed=1))))
+        name: flight_times(
+            record(name, Uniform(6, 20, Pace(gap=Exponential(0.05), seed=1)))
+        )
         for name in UNICAST
     }
     reference = runs["hybrid"]
@@ -243,12 +253,12 @@ def test_every_protocol_sees_the_same_fate_of_every_first_transmission() -> None
         assert are_equal(reference, found), name
 
 
-def answers(name: str) -> tuple[dict[Key, float | None], dict[Key, int]]:
+def answers(name: str) -> tuple[dict[Copy, float | None], dict[Copy, int]]:
     """Return the flights of the replies, the j-th of each pair, and their numbers."""
     workload = RequestReply(8, 12, Pace(gap=Exponential(0.2), seed=1), servers=0.25)
     events = record(name, workload)
     counts: dict[tuple[int, int], int] = {}
-    numbers: dict[Key, int] = {}
+    numbers: dict[Copy, int] = {}
     for event in events:
         if event.kind is Kind.SEND and event.process < 2:
             assert event.targets is not None
@@ -256,7 +266,7 @@ def answers(name: str) -> tuple[dict[Key, float | None], dict[Key, int]]:
             pair = (event.process, event.targets[0])
             counts[pair] = counts.get(pair, 0) + 1
             numbers[*pair, counts[pair]] = event.number
-    taken = flights(events)
+    taken = flight_times(events)
     return {
         key: taken[key[0], key[1], number]
         for key, number in numbers.items()
@@ -285,9 +295,9 @@ def test_a_hop_of_a_relay_has_a_fate_of_its_own() -> None:
         for source in (0, 1)
         for _ in range(30)
     ]
-    recorder = Recorder()
-    setting = Setting(policy=PATIENT, parents=[1, 1, 1])
-    run("tree", Program(3, sends), LOSSY, recorder, seed=4, setting=setting)
+    recorder = MemoryRecorder()
+    config = ProcessConfig(policy=PATIENT, parents=[1, 1, 1])
+    run("tree", Program(3, sends), LOSSY, EventCounter(recorder), seed=4, config=config)
     left = {
         (event.source, event.number): event.time
         for event in reversed(recorder.events)

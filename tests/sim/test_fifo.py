@@ -7,27 +7,27 @@ from random import Random
 
 import pytest
 
-from antecede.core import Setting
+from antecede.core import ProcessConfig
 from antecede.core.registry import protocol
-from antecede.core.support.keyed_random import begin, stir
+from antecede.core.support.keyed_random import fold_in, key
 from antecede.errors import ConfigError
 from antecede.sim.delay import Everywhere, Geographic
 from antecede.sim.distribution import Exponential
-from antecede.sim.network import Network, Partition, Pause, Wire
+from antecede.sim.network import Network, NetworkState, Partition, Pause
 from antecede.sim.runner import run
 from antecede.sim.workloads.catalogue import make_workload
 from antecede.sim.workloads.synthetic import Pace
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
-from antecede.verify.oracle import judge
-from tests.sim.flights import PATIENT
+from antecede.trace.recorders import EventCounter, MemoryRecorder
+from antecede.verify.oracle import verify_events
+from tests.sim.arrivals import PATIENT
 
 RANDOM = Everywhere(Exponential(1.0))
 NETWORKS = {
     "delay": Network(delay=RANDOM),
     "reorder": Network(delay=RANDOM, reorder=0.5),
     "loss": Network(delay=RANDOM, loss=0.3),
-    "narrow": Network(delay=RANDOM, bandwidth=100.0),
+    "bandwidth-limited": Network(delay=RANDOM, bandwidth=100.0),
     "geographic": Network(delay=Geographic(1.0, jitter=2.0)),
     "cut": Network(
         delay=RANDOM, partitions=(Partition(start_s=5.0, end_s=9.0, groups=((0,),)),)
@@ -39,17 +39,20 @@ NETWORKS = {
 def test_a_frame_waits_for_those_of_its_pair_and_for_no_others(name: str) -> None:
     """It arrives when it would have, or with the last one of its pair if that is later."""
     random = Random(1)
-    free, kept = Wire(NETWORKS[name]), Wire(replace(NETWORKS[name], fifo=True))
+    free, kept = (
+        NetworkState(NETWORKS[name]),
+        NetworkState(replace(NETWORKS[name], fifo=True)),
+    )
     last: dict[tuple[int, int], float] = {}
     now, held_up, lost = 0.0, 0, 0
     for count in range(3000):
         now += random.choice((0.0, 0.01))
         source, target = random.sample(range(4), 2)
         size = random.randrange(4)
-        fate = stir(begin(7), count)
-        alone = free.carry(source, target, size, fate, now)
-        found = kept.carry(source, target, size, fate, now)
-        assert kept.again == inf
+        random_key = fold_in(key(7), count)
+        alone = free.transmit(source, target, size, random_key, now)
+        found = kept.transmit(source, target, size, random_key, now)
+        assert kept.duplicate_arrival == inf
         if alone == inf:
             assert found == inf  # And holds nobody up.
             lost += 1
@@ -63,7 +66,7 @@ def test_a_frame_waits_for_those_of_its_pair_and_for_no_others(name: str) -> Non
 
 
 def test_a_network_that_duplicates_keeps_no_order() -> None:
-    with pytest.raises(ConfigError, match="keeps no order"):
+    with pytest.raises(ConfigError, match="cannot duplicate"):
         Network(fifo=True, duplicate=0.1)
     assert Network(fifo=True, loss=0.5, reorder=1.0).fifo
 
@@ -80,20 +83,20 @@ def arrivals(events: list[Event]) -> dict[tuple[int, int], list[int]]:
 
 
 def record(name: str, network: Network, *, reliable: bool = True) -> list[Event]:
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     broadcast = not protocol(name).capabilities.unicast
     pace = Pace(gap=Exponential(0.05), seed=2)
     workload = make_workload("broadcast" if broadcast else "uniform", 5, 30, pace)
-    setting = Setting(reliable=reliable, policy=PATIENT)
-    outcome = run(name, workload, network, recorder, seed=2, setting=setting)
-    assert outcome.complete
+    config = ProcessConfig(reliable=reliable, policy=PATIENT)
+    summary = run(name, workload, network, EventCounter(recorder), seed=2, config=config)
+    assert summary.complete
     return recorder.events
 
 
-TROUBLED = {
+IMPAIRED = {
     "none": Network(delay=RANDOM, reorder=0.2),
     "paused": Network(delay=RANDOM, pauses=(Pause(process=1, start_s=0.5, end_s=3.0),)),
-    "slow": Network(delay=RANDOM, service_s=((1, 0.125),)),
+    "slow": Network(delay=RANDOM, processing_s=((1, 0.125),)),
 }
 
 
@@ -104,27 +107,27 @@ def in_order(events: list[Event]) -> list[bool]:
     return found
 
 
-@pytest.mark.parametrize("trouble", TROUBLED)
+@pytest.mark.parametrize("impairment", IMPAIRED)
 @pytest.mark.parametrize("name", ["buffer-fifo", "newtop", "fifo"])
 def test_a_protocol_that_asks_for_order_gets_it_without_the_link_layer(
-    name: str, trouble: str
+    name: str, impairment: str
 ) -> None:
-    events = record(name, TROUBLED[trouble])
+    events = record(name, IMPAIRED[impairment])
     assert all(in_order(events))
-    assert judge(events).held or name == "fifo"
+    assert verify_events(events).held or name == "fifo"
 
 
-@pytest.mark.parametrize("trouble", TROUBLED)
+@pytest.mark.parametrize("impairment", IMPAIRED)
 @pytest.mark.parametrize("name", ["hybrid", "matrix", "optimal", "vector", "unordered"])
-def test_a_protocol_that_asks_for_no_order_gets_none(name: str, trouble: str) -> None:
-    events = record(name, TROUBLED[trouble])
+def test_a_protocol_that_asks_for_no_order_gets_none(name: str, impairment: str) -> None:
+    events = record(name, IMPAIRED[impairment])
     assert not all(in_order(events))
-    assert judge(events).held or name == "unordered"
+    assert verify_events(events).held or name == "unordered"
 
 
 def test_the_link_layer_gets_no_order_either() -> None:
     """It is what makes order where the network is not declared reliable."""
-    assert not all(in_order(record("buffer-fifo", TROUBLED["none"], reliable=False)))
+    assert not all(in_order(record("buffer-fifo", IMPAIRED["none"], reliable=False)))
 
 
 @pytest.mark.parametrize(
@@ -138,9 +141,15 @@ def test_the_link_layer_gets_no_order_either() -> None:
 )
 @pytest.mark.parametrize("name", ["hybrid", "matrix", "fifo"])
 def test_a_network_is_reliable_or_it_is_not(name: str, network: Network) -> None:
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     workload = make_workload("uniform", 3, 1, Pace())
-    with pytest.raises(ConfigError, match="declared reliable") as refusal:
-        run(name, workload, network, recorder, setting=Setting(reliable=True))
+    with pytest.raises(ConfigError, match="a reliable network") as refusal:
+        run(
+            name,
+            workload,
+            network,
+            EventCounter(recorder),
+            config=ProcessConfig(reliable=True),
+        )
     assert "\n" not in str(refusal.value)
     assert recorder.events == []

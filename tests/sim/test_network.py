@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 
 from antecede.core import RetransmissionPolicy
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere, Matrix
 from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.network import Network, Partition, Pause
-from antecede.sim.runner import Outcome, run
+from antecede.sim.runner import RunSummary, run
 from antecede.sim.workloads.program import Program, ProgramSend
-from antecede.sim.workloads.synthetic import Pace, Uniform, Workload
+from antecede.sim.workloads.synthetic import Pace, Uniform
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
-from antecede.verify.oracle import Property, judge
+from antecede.trace.recorders import EventCounter, MemoryRecorder
+from antecede.verify.oracle import Property, verify_events
 
 PATIENT = RetransmissionPolicy(initial_s=1000, minimum_s=1000, maximum_s=1000)
 """Nothing is transmitted twice unless it is lost, and then much later."""
@@ -35,17 +36,17 @@ def record(
     protocol: str = "hybrid",
     policy: RetransmissionPolicy | None = None,
     seed: int = 0,
-) -> tuple[Outcome, list[Event]]:
-    recorder = Recorder()
-    outcome = run(
+) -> tuple[RunSummary, list[Event]]:
+    recorder = MemoryRecorder()
+    summary = run(
         protocol,
         workload,
         network,
-        recorder,
+        EventCounter(recorder),
         seed=seed,
-        setting=Setting(policy=policy or RetransmissionPolicy()),
+        config=ProcessConfig(policy=policy or RetransmissionPolicy()),
     )
-    return outcome, recorder.events
+    return summary, recorder.events
 
 
 def constant(seconds: float) -> Delay:
@@ -159,7 +160,7 @@ def test_a_matrix_delays_each_direction_by_its_own_entry() -> None:
 @pytest.mark.parametrize("loss", [0.0, 0.05, 0.5])
 def test_the_share_of_lost_frames_is_the_loss(loss: float) -> None:
     workload = Uniform(5, 400, Pace())
-    outcome, events = record(workload, Network(loss=loss), seed=3)
+    summary, events = record(workload, Network(loss=loss), seed=3)
     fates = transmissions(events)
     messages = [lost for event, lost in fates if event.kind is not Kind.CONTROL]
     controls = [lost for event, lost in fates if event.kind is Kind.CONTROL]
@@ -169,8 +170,8 @@ def test_the_share_of_lost_frames_is_the_loss(loss: float) -> None:
             assert is_about(loss, sum(sample), len(sample))
         else:
             assert not any(sample)
-    assert outcome.complete
-    assert judge(events).held
+    assert summary.complete
+    assert verify_events(events).held
     drops = [event for event in events if event.kind is Kind.DROP]
     assert len(drops) == sum(messages) + sum(controls)
     # A drop says which message it was, if it was one, and whom it was for.
@@ -187,7 +188,7 @@ def test_with_certain_duplication_every_frame_arrives_twice() -> None:
     assert len(arrivals) == 90
     assert set(arrivals.values()) == {2}
     assert len(times(events, Kind.DELIVER)) == 90
-    assert judge(events).held
+    assert verify_events(events).held
 
 
 def test_the_share_of_duplicated_frames_is_as_asked_and_their_delay_is_their_own() -> None:
@@ -209,7 +210,7 @@ def test_on_a_constant_delay_only_reordering_lets_frames_overtake() -> None:
         _, events = record(Program(2, sends), network, policy=PATIENT)
         released = {e.number: e.time for e in events if e.kind is Kind.RELEASE}
         arrived = [e for e in events if e.kind is Kind.ARRIVE]
-        assert judge(events).held
+        assert verify_events(events).held
         return [e.number or 0 for e in arrived], [
             e.time - released[e.number] for e in arrived
         ]
@@ -227,7 +228,7 @@ def test_a_partition_drops_exactly_what_leaves_during_it_between_its_groups() ->
     cut = Partition(start_s=0.5, end_s=1.0, groups=((0, 1), (2,)))
     sides = {0: 0, 1: 0, 2: 1, 3: 2, 4: 2}  # Those in no group are one more.
     workload = Uniform(5, 60, Pace(gap=Constant(0.025)))
-    outcome, events = record(workload, Network(partitions=(cut,)), seed=2)
+    summary, events = record(workload, Network(partitions=(cut,)), seed=2)
     crossings: set[tuple[int, int]] = set()
     for event, lost in transmissions(events):
         assert event.target is not None
@@ -236,8 +237,8 @@ def test_a_partition_drops_exactly_what_leaves_during_it_between_its_groups() ->
         if lost:
             crossings.add((sides[event.process], sides[event.target]))
     assert crossings == {(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)}
-    assert outcome.complete
-    assert judge(events).held  # It healed.
+    assert summary.complete
+    assert verify_events(events).held  # It healed.
 
 
 def test_a_partition_leaves_a_fault_where_it_begins_and_ends() -> None:
@@ -263,9 +264,9 @@ def test_faults_after_the_last_message_make_a_run_no_longer() -> None:
     cut = Partition(start_s=0.0, end_s=1000.0, groups=((2,),))
     pause = Pause(process=1, start_s=900.0, end_s=1000.0)
     network = Network(delay=constant(0.5), partitions=(cut,), pauses=(pause,))
-    outcome, events = record(burst(3, 0, processes=3), network)
-    assert outcome.complete
-    assert outcome.duration_s < 10
+    summary, events = record(burst(3, 0, processes=3), network)
+    assert summary.complete
+    assert summary.duration_s < 10
     assert times(events, Kind.FAULT) == [0.0, 900.0, 1000.0]
 
 
@@ -279,14 +280,14 @@ def test_it_is_when_a_frame_leaves_its_queue_that_a_partition_cuts_it_off() -> N
     assert dropped == [3, 4]
     assert arrived[:4] == [(1, 1.5), (2, 2.5), (5, 5.5), (6, 6.5)]
     assert sorted(number or 0 for number, _ in arrived) == [1, 2, 3, 4, 5, 6]
-    assert judge(events).held
+    assert verify_events(events).held
 
 
 def test_a_paused_process_does_nothing_until_it_goes_on() -> None:
     pause = Pause(process=1, start_s=0.5, end_s=1.5)
     workload = Uniform(3, 60, Pace(gap=Constant(0.05)))
     network = Network(delay=constant(0.125), pauses=(pause,))
-    outcome, events = record(workload, network, seed=1)
+    summary, events = record(workload, network, seed=1)
     faults = [event for event in events if event.kind is Kind.FAULT]
     assert [(fault.process, fault.time) for fault in faults] == [(1, 0.5)]
     position = events.index(faults[0])
@@ -297,8 +298,8 @@ def test_a_paused_process_does_nothing_until_it_goes_on() -> None:
     # What was to arrive meanwhile arrives at the end of the pause.
     caught_up = [e for e in own if e.kind is Kind.ARRIVE and e.time == 1.5]
     assert len(caught_up) > 5
-    assert outcome.complete
-    assert judge(events).held
+    assert summary.complete
+    assert verify_events(events).held
 
 
 def test_pauses_that_overlap_are_one_long_pause() -> None:
@@ -317,7 +318,7 @@ def test_pauses_that_overlap_are_one_long_pause() -> None:
 
 def test_a_slow_process_takes_its_inputs_one_after_the_other() -> None:
     """Ten frames arrive at 0.5; each keeps the process busy for a quarter second."""
-    network = Network(delay=constant(0.5), service_s=((1, 0.25),))
+    network = Network(delay=constant(0.5), processing_s=((1, 0.25),))
     _, events = record(burst(10, 0), network, policy=PATIENT)
     assert times(events, Kind.ARRIVE, 1) == [0.5 + 0.25 * n for n in range(10)]
     assert [e.number for e in events if e.kind is Kind.ARRIVE] == list(range(1, 11))
@@ -325,43 +326,43 @@ def test_a_slow_process_takes_its_inputs_one_after_the_other() -> None:
 
 
 def test_a_slow_process_takes_its_time_over_sends_as_well() -> None:
-    network = Network(delay=constant(0.5), service_s=((0, 0.25),))
+    network = Network(delay=constant(0.5), processing_s=((0, 0.25),))
     _, events = record(burst(3, 0), network, policy=PATIENT)
     assert times(events, Kind.SEND, 0) == [0.0, 0.25, 0.5]
 
 
-def crashing(protocol: str = "hybrid") -> tuple[Outcome, list[Event]]:
+def crashing(protocol: str = "hybrid") -> tuple[RunSummary, list[Event]]:
     workload = Uniform(5, 30, Pace(gap=Constant(0.05)))
     return record(workload, Network(crashes=((2, 0.5),)), protocol=protocol, seed=1)
 
 
 @pytest.mark.parametrize("protocol", ["hybrid", "hybrid-basic"])
 def test_a_crashed_process_does_nothing_more_and_order_holds(protocol: str) -> None:
-    outcome, events = crashing(protocol)
+    summary, events = crashing(protocol)
     crashes = [event for event in events if event.kind is Kind.CRASH]
     assert [(crash.process, crash.time) for crash in crashes] == [(2, 0.5)]
     position = events.index(crashes[0])
     assert any(event.process == 2 for event in events[:position])
     assert not any(event.process == 2 for event in events[position + 1 :])
-    assert not outcome.complete
-    assert outcome.sender_wait_s is outcome.wire_s is outcome.receiver_wait_s is None
-    assert judge(events, complete=False).held
-    assert judge(events).broken() == {Property.LIVE}
+    assert not summary.complete
+    assert summary.sender_wait_s is summary.wire_s is summary.receiver_wait_s is None
+    assert verify_events(events, complete=False).held
+    assert verify_events(events).violated() == {Property.LIVENESS}
 
 
 def test_others_go_on_trying_after_a_crash_but_not_for_ever() -> None:
-    outcome, events = crashing()
+    summary, events = crashing()
     tries = [e for e in events if e.kind is Kind.TRANSMIT and e.target == 2]
     assert tries
-    assert 10 < outcome.duration_s < 600
+    assert 10 < summary.duration_s < 600
 
 
 def test_a_frame_that_had_left_before_the_crash_arrives_after_it() -> None:
     network = Network(delay=constant(0.5), crashes=((0, 0.25),))
-    outcome, events = record(burst(1, 0), network)
+    summary, events = record(burst(1, 0), network)
     assert times(events, Kind.CRASH, 0) == [0.25]
     assert times(events, Kind.ARRIVE, 1) == [0.5]
-    assert not outcome.complete  # Though everything is delivered and at rest.
+    assert not summary.complete  # Though everything is delivered and at rest.
 
 
 def test_a_crash_during_a_pause_ends_the_pause_for_good() -> None:
@@ -373,7 +374,7 @@ def test_a_crash_during_a_pause_ends_the_pause_for_good() -> None:
 
 
 @pytest.mark.parametrize("process", [3, -1, 1000])
-@pytest.mark.parametrize("field", ["partitions", "pauses", "crashes", "service_s"])
+@pytest.mark.parametrize("field", ["partitions", "pauses", "crashes", "processing_s"])
 def test_a_network_that_names_an_unknown_process_is_refused(
     field: str, process: int
 ) -> None:
@@ -381,13 +382,13 @@ def test_a_network_that_names_an_unknown_process_is_refused(
         "partitions": Partition(start_s=0, end_s=1, groups=((0,), (process,))),
         "pauses": Pause(process=process, start_s=0, end_s=1),
         "crashes": (process, 1.0),
-        "service_s": (process, 1.0),
+        "processing_s": (process, 1.0),
     }
     fields: dict[str, Any] = {field: (values[field],)}
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     network = Network(**fields)
     with pytest.raises(ConfigError, match=f"process {process} of 3"):
-        run("hybrid", Uniform(3, 1, Pace()), network, recorder)
+        run("hybrid", Uniform(3, 1, Pace()), network, EventCounter(recorder))
     assert recorder.events == []
 
 
@@ -395,10 +396,10 @@ def test_a_network_that_names_an_unknown_process_is_refused(
 def test_a_delay_matrix_that_is_too_small_is_refused_before_anything_happens(
     processes: int,
 ) -> None:
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     network = Network(delay=Matrix([[0, 1], [1, 0]]))
     with pytest.raises(ConfigError, match=f"for 2 processes, not {processes}"):
-        run("hybrid", Uniform(processes, 1, Pace()), network, recorder)
+        run("hybrid", Uniform(processes, 1, Pace()), network, EventCounter(recorder))
     assert recorder.events == []
 
 
@@ -410,7 +411,7 @@ def test_a_delay_matrix_that_is_too_small_is_refused_before_anything_happens(
         *(("duplicate", value) for value in (-0.1, 1.1, nan, inf)),
         *(("reorder", value) for value in (-0.1, 1.1, nan, inf)),
         *(("crashes", ((0, value),)) for value in (-1.0, inf, nan)),
-        *(("service_s", ((0, value),)) for value in (-1.0, inf, nan)),
+        *(("processing_s", ((0, value),)) for value in (-1.0, inf, nan)),
     ],
 )
 def test_values_out_of_range_are_refused(field: str, value: object) -> None:
@@ -441,7 +442,7 @@ def test_a_process_on_two_sides_of_a_partition_is_refused(
 def test_a_slow_process_takes_no_more_happenings_than_a_fast_one_and_one_each() -> None:
     """What waits is looked at once, however much of it there is."""
     fast, slow = (
-        record(Uniform(2, 400, Pace(gap=Constant(0))), Network(service_s=service))[0]
+        record(Uniform(2, 400, Pace(gap=Constant(0))), Network(processing_s=service))[0]
         for service in ((), ((1, 0.001),))
     )
     assert slow.events <= 4 * fast.events

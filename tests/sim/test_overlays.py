@@ -5,7 +5,7 @@ from math import log
 
 import pytest
 
-from antecede.core.config import LINGER_S, Setting
+from antecede.core.config import LINGER_S, ProcessConfig
 from antecede.core.overlay.graphs import is_connected, reversed_links
 from antecede.errors import ConfigError
 from antecede.sim import Scenario, simulate
@@ -18,12 +18,12 @@ from antecede.sim.overlays import (
 from antecede.trace.event import Kind
 
 
-def overlay(text: str, processes: int = 50, seed: int = 3) -> Setting:
-    return make_overlay(text, Setting(reliable=True), processes=processes, seed=seed)
+def overlay(text: str, processes: int = 50, seed: int = 3) -> ProcessConfig:
+    return make_overlay(text, ProcessConfig(reliable=True), processes=processes, seed=seed)
 
 
 def test_no_words_change_nothing() -> None:
-    assert overlay("") == Setting(reliable=True)
+    assert overlay("") == ProcessConfig(reliable=True)
 
 
 @pytest.mark.parametrize(
@@ -47,17 +47,17 @@ def test_a_small_group_gets_as_many_links_as_there_can_be() -> None:
 
 
 def test_spray_gets_views_that_grow_as_the_logarithm_and_what_else_is_said() -> None:
-    setting = overlay(
+    config = overlay(
         "spray:exchange_s=6,until_s=60,linger_s=2,ping_timeout_s=3,more=1.5", 1000
     )
-    assert setting.links is not None
-    size = sum(len(view) for view in setting.links) / 1000
+    assert config.links is not None
+    size = sum(len(view) for view in config.links) / 1000
     assert size == pytest.approx(log(1000) + 1.5, abs=0.001)
-    assert (setting.exchange_s, setting.exchange_until_s) == (6, 60)
-    assert (setting.linger_s, setting.ping_timeout_s) == (2, 3)
+    assert (config.exchange_s, config.exchange_until_s) == (6, 60)
+    assert (config.linger_s, config.ping_timeout_s) == (2, 3)
     usual = overlay("spray")
     assert (usual.exchange_s, usual.linger_s) == (60, LINGER_S)
-    assert usual.ping_timeout_s == Setting().ping_timeout_s
+    assert usual.ping_timeout_s == ProcessConfig().ping_timeout_s
 
 
 def test_views_are_connected_hold_nobody_twice_and_depend_on_the_seed() -> None:
@@ -67,7 +67,7 @@ def test_views_are_connected_hold_nobody_twice_and_depend_on_the_seed() -> None:
     assert all(len(set(view)) == len(view) for view in views)
     assert all(process not in view for process, view in enumerate(views))
     assert views == random_views(200, 1, 3.0) != random_views(200, 2, 3.0)
-    with pytest.raises(ConfigError, match="cannot know"):
+    with pytest.raises(ConfigError, match="too few for views"):
         random_views(3, 1, 2.5)
 
 
@@ -77,9 +77,9 @@ def test_views_are_connected_hold_nobody_twice_and_depend_on_the_seed() -> None:
         ("mesh", "unknown overlay 'mesh'"),
         ("ring:degree=3", "overlay ring has no parameter 'degree'; it has: none"),
         ("random:links=3", "it has: degree"),
-        ("random:degree=many", "degree of overlay random cannot be 'many'"),
-        ("spray:exchange_s=0", "exchange_s of overlay spray cannot be '0'"),
-        ("spray:until_s=inf", "until_s of overlay spray cannot be 'inf'"),
+        ("random:degree=many", "invalid value 'many' for degree of overlay random"),
+        ("spray:exchange_s=0", "invalid value '0' for exchange_s of overlay spray"),
+        ("spray:until_s=inf", "invalid value 'inf' for until_s of overlay spray"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(text: str, words: str) -> None:
@@ -92,8 +92,8 @@ def test_what_cannot_be_is_refused_in_one_line(text: str, words: str) -> None:
 
 def test_only_protocols_that_use_links_get_them() -> None:
     scenario = Scenario(protocol="vector", overlay="ring")
-    assert scenario.make_setting().links is None
-    assert Scenario(protocol="flood", overlay="ring").make_setting().links is not None
+    assert scenario.make_config().links is None
+    assert Scenario(protocol="flood", overlay="ring").make_config().links is not None
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_only_protocols_that_use_links_get_them() -> None:
         ("flood", "ring", True),
         ("flood", "", True),
         ("flood", "spray:exchange_s=10,until_s=60", False),
-        ("preventive", "spray", True),
+        ("pc-broadcast", "spray", True),
         ("hybrid", "spray", True),  # It uses no links.
         ("unordered", "", False),
     ],

@@ -14,17 +14,17 @@ from antecede.sim import Scenario, simulate
 from antecede.sim.churn import Churn, Leave
 from antecede.sim.probe import Probe, Sample, count_numbers, mean_path, parse_probe
 from antecede.sim.simulate import simulate_to
-from antecede.verify.verifier import verify
+from antecede.verify.verifier import verify_trace
 
 LIVE = Scenario(
-    protocol="preventive",
+    protocol="pc-broadcast",
     processes=40,
     messages=1,
     workload="broadcast:senders=1",
     delay="1",
     reliable=True,
     overlay="spray:exchange_s=20,until_s=90,linger_s=8",
-    sample="links:60,10,3",
+    probe="links:60,10,3",
 )
 
 
@@ -65,20 +65,20 @@ def test_links_are_counted_safe_and_unsafe_at_the_moments_asked_for() -> None:
 def test_flood_has_the_same_overlay_and_no_unsafe_links() -> None:
     flood = simulate(replace(LIVE, protocol="flood"))
     assert values(flood.samples, "unsafe_links") == [0, 0, 0]
-    preventive = simulate(LIVE)
-    assert values(flood.samples, "links") == values(preventive.samples, "links")
+    pc_broadcast = simulate(LIVE)
+    assert values(flood.samples, "links") == values(pc_broadcast.samples, "links")
     pairs = zip(
         values(flood.samples, "mean_path"),
-        values(preventive.samples, "mean_path"),
+        values(pc_broadcast.samples, "mean_path"),
         strict=True,
     )
     assert all(some < other for some, other in pairs)
 
 
 def test_sampling_changes_nothing_in_a_run() -> None:
-    for sample in ("links:10,7,9", "state:5,5,5+work", "work"):
-        assert simulate(replace(LIVE, sample=sample)).history == simulate(LIVE).history
-    complete = simulate(replace(LIVE, sample="state:1,1,1")).outcome
+    for probe in ("links:10,7,9", "state:5,5,5+work", "work"):
+        assert simulate(replace(LIVE, probe=probe)).history == simulate(LIVE).history
+    complete = simulate(replace(LIVE, probe="state:1,1,1")).summary
     assert complete.complete
     cut = simulate(replace(LIVE, until_s=65)).samples
     assert {sample.time for sample in cut} == {60}
@@ -115,7 +115,7 @@ def test_state_is_sampled_and_grows_with_what_waits() -> None:
         gap="0.001",
         delay="0.1",
         reliable=True,
-        sample="state:0.03,1,1+state:0.03,1,1",
+        probe="state:0.03,1,1+state:0.03,1,1",
     )
     idle = simulate(
         protocol="buffer",
@@ -124,7 +124,7 @@ def test_state_is_sampled_and_grows_with_what_waits() -> None:
         gap="0.001",
         delay="0.1",
         reliable=True,
-        sample="state:50,1,1",
+        probe="state:50,1,1",
     )
     most = values(busy.samples, "state_numbers_max")[0]
     assert most >= values(busy.samples, "state_numbers_mean")[0]
@@ -132,13 +132,13 @@ def test_state_is_sampled_and_grows_with_what_waits() -> None:
 
 
 def test_work_is_timed_at_both_ends() -> None:
-    run = simulate(processes=5, messages=20, sample="work")
+    run = simulate(processes=5, messages=20, probe="work")
     assert {sample.measure for sample in run.samples} == {
         "sender_work_us",
         "receiver_work_us",
     }
     quiet = simulate(
-        protocol="vector", processes=2, messages=0, workload="broadcast", sample="work"
+        protocol="vector", processes=2, messages=0, workload="broadcast", probe="work"
     )
     assert quiet.samples == ()
 
@@ -151,7 +151,7 @@ def test_samples_are_written_beside_the_events(tmp_path: Path) -> None:
         Sample(**{k: v for k, v in row.items() if k != "run"}) for row in found
     ] == list(expected)
     assert {row["run"] for row in found} == {"live"}
-    assert verify(tmp_path).held
+    assert verify_trace(tmp_path).held
 
 
 @pytest.mark.parametrize(
@@ -166,24 +166,24 @@ def test_no_words_are_no_probe() -> None:
     assert parse_probe("") is None
     both = parse_probe("links:1,2,3+state:2,1,2")
     assert both is not None
-    assert both.moments == [1, 2, 3, 5]
+    assert both.times == [1, 2, 3, 5]
 
 
 def test_only_who_has_links_can_be_asked_for_them() -> None:
-    with pytest.raises(ConfigError, match="only flood and preventive"):
-        simulate(protocol="vector", workload="broadcast", sample="links:0,1,1")
+    with pytest.raises(ConfigError, match="only flood and pc-broadcast"):
+        simulate(protocol="vector", workload="broadcast", probe="links:0,1,1")
 
 
 def test_nothing_is_sampled_where_processes_leave() -> None:
     leaving = Churn(leaves=(Leave(process=1, at_s=1.0),))
-    with pytest.raises(ConfigError, match="nothing can be sampled"):
+    with pytest.raises(ConfigError, match="a probe cannot be used"):
         simulate(LIVE, churn=leaving)
 
 
 def test_a_command_says_what_is_sampled_and_on_which_overlay() -> None:
     command = LIVE.command()
     assert "--overlay spray:exchange_s=20,until_s=90,linger_s=8" in command
-    assert "--sample links:60,10,3" in command
+    assert "--probe links:60,10,3" in command
 
 
 def test_a_probe_for_work_only_leaves_processes_alone() -> None:

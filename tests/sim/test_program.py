@@ -15,10 +15,11 @@ from antecede.sim.network import Network
 from antecede.sim.runner import run
 from antecede.sim.workloads.program import Program, ProgramSend, load_program, replay
 from antecede.sim.workloads.services import Conversation
-from antecede.sim.workloads.synthetic import Pace, Workload
+from antecede.sim.workloads.synthetic import Pace
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
-from antecede.verify.oracle import MessageId, judge
+from antecede.trace.recorders import EventCounter, MemoryRecorder
+from antecede.verify.oracle import MessageId, verify_events
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
 NETWORKS = {
@@ -43,10 +44,10 @@ DIAMOND = (
 def record(
     workload: Workload, network: Network, protocol: str = "hybrid", seed: int = 0
 ) -> list[Event]:
-    recorder = Recorder()
-    outcome = run(protocol, workload, network, recorder, seed=seed)
-    assert outcome.complete
-    assert judge(recorder.events).held
+    recorder = MemoryRecorder()
+    summary = run(protocol, workload, network, EventCounter(recorder), seed=seed)
+    assert summary.complete
+    assert verify_events(recorder.events).held
     return recorder.events
 
 
@@ -155,12 +156,12 @@ def test_a_program_may_be_of_broadcasts(network: str, protocol: str) -> None:
 @pytest.mark.parametrize(
     ("sends", "message"),
     [
-        ((*BROADCASTS, ProgramSend(process=0, targets=(1,))), "broadcasts only, or none"),
+        ((*BROADCASTS, ProgramSend(process=0, targets=(1,))), "only broadcasts, or none"),
         (
             (*BROADCASTS, ProgramSend(process=1, targets=None, after=((1, 1),))),
             "never sent to it",  # A broadcast is for the others.
         ),
-        ((ProgramSend(process=3, targets=None),), "not among 3"),
+        ((ProgramSend(process=3, targets=None),), "not below 3"),
     ],
 )
 def test_a_program_of_broadcasts_that_cannot_be_is_refused(
@@ -171,9 +172,9 @@ def test_a_program_of_broadcasts_that_cannot_be_is_refused(
 
 
 def test_a_program_of_broadcasts_is_refused_by_a_protocol_that_has_none() -> None:
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     with pytest.raises(ConfigError, match="buffer has no broadcast"):
-        run("buffer", Program(3, BROADCASTS), NETWORKS["constant"], recorder)
+        run("buffer", Program(3, BROADCASTS), NETWORKS["constant"], EventCounter(recorder))
     assert recorder.events == []
     assert not Program(4, DIAMOND).broadcast
     assert not Program(2, []).broadcast
@@ -196,11 +197,11 @@ def test_the_largest_fan_out_is_that_of_the_widest_send() -> None:
 @pytest.mark.parametrize(
     ("sends", "message"),
     [
-        ([ProgramSend(process=2, targets=(0,))], "not among 2"),
-        ([ProgramSend(process=-1, targets=(0,))], "not among 2"),
-        ([ProgramSend(process=0, targets=(2,))], "not among 2"),
-        ([ProgramSend(process=0, targets=(1, -1))], "not among 2"),
-        ([ProgramSend(process=0, targets=())], "needs targets"),
+        ([ProgramSend(process=2, targets=(0,))], "not below 2"),
+        ([ProgramSend(process=-1, targets=(0,))], "not below 2"),
+        ([ProgramSend(process=0, targets=(2,))], "not below 2"),
+        ([ProgramSend(process=0, targets=(1, -1))], "not below 2"),
+        ([ProgramSend(process=0, targets=())], "at least one target"),
         ([ProgramSend(process=0, targets=(1,), after=((1, 1),))], "message 1 of 1"),
         ([ProgramSend(process=0, targets=(1,), after=((5, 1),))], "message 1 of 5"),
         (
@@ -267,7 +268,7 @@ def test_a_size_that_is_none_is_refused(size: int) -> None:
 
 def test_a_target_named_twice_is_refused() -> None:
     """It would count as two copies, of which only one is ever released."""
-    with pytest.raises(ConfigError, match="named once"):
+    with pytest.raises(ConfigError, match="each only once"):
         Program(2, [ProgramSend(process=0, targets=(1, 1))])
 
 
@@ -413,7 +414,7 @@ def test_a_replay_takes_as_long_between_events_as_the_run_did() -> None:
 
 
 def test_a_replay_has_payloads_as_large_as_the_run_had() -> None:
-    workload = Conversation(4, 5, Pace(size=Between(1, 1000)))
+    workload = Conversation(4, 5, Pace(payload_bytes=Between(1, 1000)))
     original = record(workload, NETWORKS["constant"])
     again = record(replay(original, 4), NETWORKS["constant"])
     sizes = [

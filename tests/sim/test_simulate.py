@@ -5,9 +5,9 @@ from math import inf
 
 import pytest
 
-from antecede.core import RetransmissionPolicy, Setting
+from antecede.core import ProcessConfig, RetransmissionPolicy
 from antecede.errors import ConfigError
-from antecede.sim import Network, Scenario, Simulation, simulate
+from antecede.sim import Network, Scenario, SimulationResult, simulate
 from antecede.trace import Kind
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
@@ -32,11 +32,11 @@ def test_a_run_holds_on_a_network_that_loses_duplicates_and_reorders(
         )
     )
     assert run.verdict.held
-    assert run.outcome.complete
+    assert run.summary.complete
     assert run.verdict.messages == 200
     assert run.verdict.deliveries == 200 * fan_out
-    assert run.outcome.dropped_frames > 0
-    assert run.outcome.retransmissions > 0
+    assert run.summary.dropped_frames > 0
+    assert run.summary.retransmissions > 0
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
@@ -47,26 +47,26 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
 
 def test_without_faults_nothing_is_lost_or_transmitted_again() -> None:
     policy = RetransmissionPolicy(initial_s=10, minimum_s=10, maximum_s=10)
-    run = simulate(Scenario(delay="exponential:0.01"), setting=Setting(policy=policy))
+    run = simulate(Scenario(delay="exponential:0.01"), config=ProcessConfig(policy=policy))
     assert run.verdict.held
-    assert run.outcome.retransmissions == 0
-    assert run.outcome.dropped_frames == 0
+    assert run.summary.retransmissions == 0
+    assert run.summary.dropped_frames == 0
 
 
 def test_on_a_network_without_delay_nothing_waits() -> None:
-    outcome = simulate(Scenario(delay="0")).outcome
-    assert (outcome.sender_wait_s, outcome.wire_s, outcome.receiver_wait_s) == (0, 0, 0)
+    summary = simulate(Scenario(delay="0")).summary
+    assert (summary.sender_wait_s, summary.wire_s, summary.receiver_wait_s) == (0, 0, 0)
 
 
 def test_a_run_without_messages_is_empty_and_holds() -> None:
     run = simulate(Scenario(messages=0))
     assert run.history == ()
     assert run.verdict.held
-    assert run.outcome.sender_wait_s is None
-    assert run.outcome.metadata_bytes_per_copy == 0
+    assert run.summary.sender_wait_s is None
+    assert run.summary.metadata_bytes_per_copy == 0
 
 
-def first_times(run: Simulation, kind: Kind) -> dict[tuple[int | None, ...], float]:
+def first_times(run: SimulationResult, kind: Kind) -> dict[tuple[int | None, ...], float]:
     """When something first happened to each copy, or to each message when sent."""
     times: dict[tuple[int | None, ...], float] = {}
     for event in run.history:
@@ -82,51 +82,53 @@ def test_the_three_waits_add_up_to_what_the_events_say() -> None:
         first_times(run, kind) for kind in (Kind.RELEASE, Kind.ARRIVE, Kind.DELIVER)
     )
     copies = len(released)
-    assert run.outcome.copies == copies
+    assert run.summary.copies == copies
     waits = (
         sum(released[copy] - sent[(*copy[:2], None)] for copy in released) / copies,
         sum(arrived[copy] - released[copy] for copy in released) / copies,
         sum(delivered[copy] - arrived[copy] for copy in released) / copies,
     )
-    outcome = run.outcome
+    summary = run.summary
     assert (
-        outcome.sender_wait_s,
-        outcome.wire_s,
-        outcome.receiver_wait_s,
+        summary.sender_wait_s,
+        summary.wire_s,
+        summary.receiver_wait_s,
     ) == pytest.approx(waits)
 
 
 def test_frames_and_bytes_are_those_of_the_events() -> None:
-    run = simulate(Scenario(loss=0.1, size="40"))
+    run = simulate(Scenario(loss=0.1, payload_bytes="40"))
     kinds = Counter(event.kind for event in run.history)
-    outcome = run.outcome
-    assert outcome.control_frames == kinds[Kind.CONTROL] > 0
-    assert outcome.retransmissions == kinds[Kind.TRANSMIT] > 0
-    assert outcome.dropped_frames == kinds[Kind.DROP] > 0
-    assert outcome.payload_bytes == 40 * (kinds[Kind.RELEASE] + kinds[Kind.TRANSMIT])
-    assert outcome.metadata_bytes == sum(e.metadata_bytes or 0 for e in run.history)
+    summary = run.summary
+    assert summary.control_frames == kinds[Kind.CONTROL] > 0
+    assert summary.retransmissions == kinds[Kind.TRANSMIT] > 0
+    assert summary.dropped_frames == kinds[Kind.DROP] > 0
+    assert summary.payload_bytes == 40 * (kinds[Kind.RELEASE] + kinds[Kind.TRANSMIT])
+    assert summary.metadata_bytes == sum(e.metadata_bytes or 0 for e in run.history)
 
 
 def test_a_run_that_is_cut_short_is_judged_as_far_as_it_went() -> None:
     run = simulate(Scenario(until_s=0.2))
-    assert not run.outcome.complete
-    assert run.outcome.wire_s is None
+    assert not run.summary.complete
+    assert run.summary.wire_s is None
     assert run.verdict.held
     assert max(event.time for event in run.history) <= 0.2
 
 
 def test_a_given_network_takes_the_place_of_the_scenarios() -> None:
     run = simulate(Scenario(processes=3), network=Network(crashes=((2, 0.1),)))
-    assert not run.outcome.complete
+    assert not run.summary.complete
     assert [event.process for event in run.history if event.kind is Kind.CRASH] == [2]
 
 
 def test_the_command_of_a_scenario_names_what_is_not_the_default() -> None:
     assert Scenario().command() == "antecede simulate"
-    scenario = Scenario(job_share=0.5, until_s=9.0, delay="geographic:0.1", bandwidth=inf)
+    scenario = Scenario(
+        service_share=0.5, until_s=9.0, delay="geographic:0.1", bandwidth=inf
+    )
     assert (
         scenario.command()
-        == "antecede simulate --job-share 0.5 --delay geographic:0.1 --until 9.0"
+        == "antecede simulate --service-share 0.5 --delay geographic:0.1 --until 9.0"
     )
 
 

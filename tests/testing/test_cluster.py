@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from antecede.core.codec import Frame
 from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.protocols.hybrid.basic import HybridBasic
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError, InternalError, LocalError
 from antecede.testing import Cluster, Packet, cluster
 from antecede.trace import Event, Kind
-from antecede.verify import Property, judge
+from antecede.verify import Property, verify_events
 
 
 def happened(history: list[Event]) -> list[tuple[int, str, str]]:
@@ -32,8 +32,8 @@ def flights(joined: Cluster) -> list[tuple[int, int, type[Frame]]]:
     return [(p.source, p.target, type(p.frame)) for p in joined.in_flight]
 
 
-def message_in(packet: Packet) -> Message:
-    assert isinstance(packet.frame, Message)
+def message_in(packet: Packet) -> MessageFrame:
+    assert isinstance(packet.frame, MessageFrame)
     return packet.frame
 
 
@@ -57,7 +57,7 @@ def test_a_new_cluster_is_at_rest_at_time_zero() -> None:
     joined = Cluster("hybrid", 3)
     assert [process.id for process in joined.processes] == [0, 1, 2]
     assert (joined.in_flight, joined.history, joined.now) == ([], [], 0.0)
-    joined.settle()
+    joined.run_until_idle()
     assert (joined.history, joined.now) == ([], 0.0)
     assert joined.verdict().held
 
@@ -107,7 +107,7 @@ def test_arrive_takes_the_oldest_packet_and_lets_its_target_answer() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     joined.arrive()
-    assert flights(joined) == [(0, 2, Message), (1, 0, Ack)]
+    assert flights(joined) == [(0, 2, MessageFrame), (1, 0, Ack)]
     assert happened(joined.history[3:]) == [(1, "arrive", "0:1"), (1, "deliver", "0:1")]
     assert (joined.delivered(0), joined.delivered(1), joined.delivered(2)) == (
         [],
@@ -131,7 +131,7 @@ def test_arrive_takes_the_packet_it_is_told_to() -> None:
 def test_the_history_counts_the_bytes_of_every_frame_on_the_wire() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1], b"hello")
-    joined.settle()
+    joined.run_until_idle()
     wire = [
         (e.process, e.kind, e.target, e.payload_bytes, e.metadata_bytes)
         for e in joined.history
@@ -156,9 +156,9 @@ def test_lose_removes_one_packet_and_leaves_a_trace_of_it() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     history = list(joined.history)
-    joined.lose(1)
-    assert flights(joined) == [(0, 1, Message)]
-    joined.lose()
+    joined.drop(1)
+    assert flights(joined) == [(0, 1, MessageFrame)]
+    joined.drop()
     assert joined.in_flight == []
     assert joined.history[:-2] == history
     lost = [(event.kind, event.process, event.target) for event in joined.history[-2:]]
@@ -168,7 +168,7 @@ def test_lose_removes_one_packet_and_leaves_a_trace_of_it() -> None:
 def test_a_lost_message_is_transmitted_again_when_its_time_out_has_passed() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1], b"again")
-    joined.lose()
+    joined.drop()
     joined.pass_time(0.75)
     assert (joined.now, joined.in_flight) == (0.75, [])
     joined.pass_time(0.25)  # The time-out before any round trip is one second.
@@ -197,12 +197,12 @@ def test_the_timers_of_a_paused_process_do_not_expire_until_settle() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [2])
     joined.send(1, [2])
-    joined.lose()
-    joined.lose()
+    joined.drop()
+    joined.drop()
     joined.paused.add(0)
     joined.pass_time(5.0)
-    assert flights(joined) == [(1, 2, Message)]
-    joined.settle()
+    assert flights(joined) == [(1, 2, MessageFrame)]
+    joined.run_until_idle()
     assert joined.paused == set()
     assert sorted(joined.delivered(2)) == [(0, 1), (1, 1)]
 
@@ -219,10 +219,14 @@ def test_a_duplicate_arrives_too_but_is_delivered_once() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     joined.duplicate()
-    assert flights(joined) == [(0, 1, Message), (0, 2, Message), (0, 1, Message)]
+    assert flights(joined) == [
+        (0, 1, MessageFrame),
+        (0, 2, MessageFrame),
+        (0, 1, MessageFrame),
+    ]
     joined.duplicate(1)
-    assert flights(joined)[-1] == (0, 2, Message)
-    joined.settle()
+    assert flights(joined)[-1] == (0, 2, MessageFrame)
+    joined.run_until_idle()
     arrivals = Counts(joined, Kind.ARRIVE)
     assert (arrivals.at(1), arrivals.at(2)) == (2, 2)
     assert joined.delivered(1) == joined.delivered(2) == [(0, 1)]
@@ -234,8 +238,8 @@ def test_settle_delivers_everything_and_leaves_nothing_to_do() -> None:
     for source in range(3):
         joined.send(source, [0, 1, 2])
     while joined.in_flight:
-        joined.lose()
-    joined.settle()
+        joined.drop()
+    joined.run_until_idle()
     assert joined.in_flight == []
     assert [process.next_timer() for process in joined.processes] == [None] * 3
     for process in range(3):
@@ -247,7 +251,7 @@ def test_settle_lets_no_time_pass_while_anything_is_in_flight() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     joined.send(1, [0, 2])
-    joined.settle()
+    joined.run_until_idle()
     assert joined.now == 0.0
 
 
@@ -256,7 +260,7 @@ def test_settle_keeps_the_order_of_transmission() -> None:
     joined.send(0, [1])
     joined.send(2, [1])
     joined.send(0, [1])
-    joined.settle()
+    joined.run_until_idle()
     arrivals = [(e.source, e.number) for e in joined.history if e.kind is Kind.ARRIVE]
     assert arrivals == [(0, 1), (2, 1), (0, 2)]
 
@@ -265,7 +269,7 @@ def settled_at_random(seed: int) -> Cluster:
     joined = Cluster("hybrid", 3)
     for step in range(12):
         joined.send(step % 3, [(step + 1) % 3, (step + 2) % 3])
-    joined.settle(Random(seed))
+    joined.run_until_idle(Random(seed))
     return joined
 
 
@@ -315,17 +319,17 @@ class Restless:
 def test_settle_gives_up_on_a_process_that_never_rests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cluster, "SETTLE_STEPS_MAX", 100)
+    monkeypatch.setattr(cluster, "IDLE_STEPS_MAX", 100)
     joined = Cluster("restless", 2, make=Restless)
     with pytest.raises(InternalError):
-        joined.settle()
+        joined.run_until_idle()
 
 
 def test_processes_outside_the_registry_can_be_joined() -> None:
     joined = Cluster("mine", 2, make=HybridBasic)
     assert all(isinstance(process, HybridBasic) for process in joined.processes)
     joined.send(0, [1])
-    joined.settle()
+    joined.run_until_idle()
     assert joined.delivered(1) == [(0, 1)]
 
 
@@ -335,9 +339,9 @@ def test_the_verdict_counts_what_is_undelivered_only_in_a_complete_run() -> None
     joined.arrive()
     assert joined.verdict(complete=False).held
     verdict = joined.verdict()
-    assert verdict.broken() == {Property.LIVE}
+    assert verdict.violated() == {Property.LIVENESS}
     assert [violation.process for violation in verdict.violations] == [2]
-    joined.settle()
+    joined.run_until_idle()
     assert joined.verdict().held
 
 
@@ -350,7 +354,7 @@ def test_a_message_sent_after_a_delivery_waits_for_its_permit() -> None:
     joined.send(0, [1])  # a
     joined.arrive(1)
     joined.send(1, [2])  # c
-    assert flights(joined) == [(0, 2, Message), (1, 0, Ack)]
+    assert flights(joined) == [(0, 2, MessageFrame), (1, 0, Ack)]
     joined.send(3, [1])  # b
     joined.arrive(2)
     assert joined.delivered(1) == [(0, 2), (3, 1)]
@@ -361,7 +365,7 @@ def test_a_message_sent_after_a_delivery_waits_for_its_permit() -> None:
     assert Counts(joined, Kind.RELEASE).at(1) == 0
     joined.arrive(len(joined.in_flight) - 1)
     assert Counts(joined, Kind.RELEASE).at(1) == 1
-    joined.settle()
+    joined.run_until_idle()
     assert joined.delivered(2) == [(0, 1), (1, 1)]
     assert joined.verdict().held
 
@@ -370,7 +374,7 @@ def test_the_verdict_catches_a_history_with_two_deliveries_swapped() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1])
     joined.send(0, [1])
-    joined.settle()
+    joined.run_until_idle()
     assert joined.verdict().held
     first, second = (
         place for place, e in enumerate(joined.history) if e.kind is Kind.DELIVER
@@ -378,8 +382,8 @@ def test_the_verdict_catches_a_history_with_two_deliveries_swapped() -> None:
     history = joined.history
     history[first], history[second] = history[second], history[first]
     assert joined.delivered(1) == [(0, 2), (0, 1)]
-    assert joined.verdict().broken() == {Property.CAUSAL, Property.FIFO}
-    assert joined.verdict() == judge(history)
+    assert joined.verdict().violated() == {Property.CAUSAL, Property.FIFO}
+    assert joined.verdict() == verify_events(history)
 
 
 Action = tuple[str, int, int]
@@ -405,7 +409,7 @@ def act(joined: Cluster, action: Action) -> None:
         if what == "arrive":
             joined.arrive(index)
         elif what == "lose":
-            joined.lose(index)
+            joined.drop(index)
         else:
             joined.duplicate(index)
 
@@ -419,7 +423,7 @@ def test_whatever_the_network_does_the_history_is_a_linear_extension(
     for step in steps:
         act(joined, step)
     assert joined.verdict(complete=False).held
-    joined.settle(Random(seed))
+    joined.run_until_idle(Random(seed))
     assert joined.verdict().held
     times = [event.time for event in joined.history]
     assert times == sorted(times)

@@ -1,9 +1,9 @@
-"""The simulator: real protocol classes in virtual time, on a hostile network."""
+"""The simulator: real protocol classes in virtual time, on a faulty network."""
 
 from antecede.sim.churn import Churn, Join, Leave, LinkChange
 from antecede.sim.network import Network, Partition, Pause
-from antecede.sim.runner import Outcome, run
-from antecede.sim.simulate import Scenario, Simulation, simulate, simulate_to
+from antecede.sim.runner import RunSummary, run
+from antecede.sim.simulate import Scenario, SimulationResult, simulate, simulate_to
 
 __all__ = [
     "Churn",
@@ -11,11 +11,11 @@ __all__ = [
     "Leave",
     "LinkChange",
     "Network",
-    "Outcome",
     "Partition",
     "Pause",
+    "RunSummary",
     "Scenario",
-    "Simulation",
+    "SimulationResult",
     "run",
     "simulate",
     "simulate_to",

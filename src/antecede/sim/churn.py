@@ -1,10 +1,10 @@
-"""Who comes and goes, and which links an overlay gains and loses, at given times.
+"""Churn: processes that join and leave, and changes of overlay links, at given times.
 
-For broadcast on an overlay. A process that joins is not there before: it sends nothing,
-and what is transmitted to it is lost. From its joining on it has links to its contacts and
-they to it. A process that leaves stops; every other process is told that its link to it,
-if it has one, is gone. A process that crashes (:class:`antecede.sim.network.Network`)
-stops too, and nobody is told.
+Churn is for broadcast on an overlay. Before a process joins, it sends nothing, and frames
+to it are lost. When it joins, links between it and its contacts are added in both
+directions. A process that leaves stops; every other process gets a ``disconnect`` for its
+link to it. A process that crashes (:class:`antecede.sim.network.Network`) stops without
+notice.
 """
 
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ class Join:
     process: int
     at_s: float
     contacts: tuple[int, ...]
-    """To whom it has links at first, and they to it."""
+    """The processes with links to and from it at first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Leave:
-    """A process is a member no more."""
+    """A process stops being a member."""
 
     process: int
     at_s: float
@@ -53,13 +53,13 @@ class Churn:
     links: tuple[LinkChange, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if this cannot be: a time, a second joining, nobody's link."""
-        moments = [join.at_s for join in self.joins]
-        moments += [leave.at_s for leave in self.leaves]
-        moments += [change.at_s for change in self.links]
-        for moment in moments:
-            if not 0 <= moment < inf:
-                raise ConfigError(f"churn needs times of at least 0, got {moment}")
+        """Raise ConfigError if a time, a repeated join or leave, or a link is invalid."""
+        times = [join.at_s for join in self.joins]
+        times += [leave.at_s for leave in self.leaves]
+        times += [change.at_s for change in self.links]
+        for time in times:
+            if not 0 <= time < inf:
+                raise ConfigError(f"churn needs finite times of at least 0, got {time}")
         joined = {join.process: join.at_s for join in self.joins}
         left = {leave.process: leave.at_s for leave in self.leaves}
         if len(joined) != len(self.joins) or len(left) != len(self.leaves):
@@ -79,11 +79,10 @@ class Churn:
             _check_link(joined, left, change.source, change.target, change.at_s)
 
     def __bool__(self) -> bool:
-        """Whether anything changes at all."""
         return bool(self.joins or self.leaves or self.links)
 
     def check_processes(self, processes: int) -> None:
-        """Raise ConfigError if a process is named that there is not."""
+        """Raise ConfigError if a process is not below ``processes``."""
         named = [join.process for join in self.joins]
         named += [leave.process for leave in self.leaves]
         named += [contact for join in self.joins for contact in join.contacts]
@@ -94,24 +93,24 @@ class Churn:
                 raise ConfigError(f"the churn names process {process} of {processes}")
 
     def check_crashes(self, crashes: Sequence[tuple[int, float]]) -> None:
-        """Raise ConfigError if a process crashes that has not joined by then."""
+        """Raise ConfigError if a process crashes before it joins."""
         joined = {join.process: join.at_s for join in self.joins}
         for process, at_s in crashes:
             if at_s <= joined.get(process, -1.0):
                 raise ConfigError(f"process {process} crashes before it has joined")
 
-    def links_at_first(
+    def initial_links(
         self, links: Sequence[Sequence[int]] | None, processes: int
     ) -> list[list[int]]:
-        """Return the overlay without those who are to join; they get links when they do.
+        """Return the overlay without the processes that join later.
 
         Args:
-            links: For each process, to whom it has links; None for everybody.
-            processes: How many processes there are.
+            links: The links of each process; None for links to all others.
+            processes: The number of processes.
 
         Raises:
-            ConfigError: The links given are not for so many processes, or lead to one that
-                has not joined.
+            ConfigError: The links are for another number of processes, or lead to a process
+                that joins later.
         """
         absent = {join.process for join in self.joins}
         present = [process for process in range(processes) if process not in absent]
@@ -143,11 +142,11 @@ def _check_link(
     target: int,
     at_s: float,
 ) -> None:
-    """Raise ConfigError unless both are members when the link comes, or goes."""
+    """Raise ConfigError unless both processes are members when the link changes."""
     if source == target:
         raise ConfigError(f"process {source} cannot have a link to itself")
     for process in (source, target):
         if not joined.get(process, 0.0) <= at_s < left.get(process, inf):
             raise ConfigError(
-                f"a link of process {process} changes at {at_s} s, when it is no member"
+                f"a link of process {process} changes at {at_s} s, when it is not a member"
             )

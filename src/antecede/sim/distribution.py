@@ -1,8 +1,8 @@
-"""The usual distributions, for delays, gaps between sends, job lengths and payload sizes.
+"""Distributions of delays, gaps between sends, service times and payload sizes.
 
-A distribution turns a state of :mod:`antecede.core.support.keyed_random` into a number that is finite and
-at least 0. On the command line it is a word and its parameters, ``uniform:0.01,0.1``; a
-bare number is a constant (:func:`parse_distribution`).
+A distribution maps a key of :mod:`antecede.core.support.keyed_random` to a number that is
+finite and at least 0. On the command line it is written as a name and parameters, such as
+``uniform:0.01,0.1``; a bare number is a constant (:func:`parse_distribution`).
 """
 
 from collections.abc import Callable, Mapping
@@ -34,21 +34,21 @@ FORMS: Final = (
 
 
 SIGMA_MAX: Final = 10.0
-"""Beyond this, a log-normal number soon leaves the range of floats."""
+"""Beyond this, log-normal numbers overflow."""
 
 
 class Distribution:
-    """A distribution; subclasses say how a number is drawn."""
+    """Base class of all distributions."""
 
     __slots__ = ()
 
-    def draw(self, state: int) -> float:
-        """Return the number that belongs to this random state."""
-        raise TypeError("a bare Distribution draws nothing")
+    def draw(self, random_key: int) -> float:
+        """Return the number for a random key."""
+        raise NotImplementedError
 
 
 class Constant(Distribution):
-    """Always the same."""
+    """Always the same number."""
 
     __slots__ = ("value",)
 
@@ -57,13 +57,12 @@ class Constant(Distribution):
         check_amount(value, "a constant")
         self.value = value
 
-    def draw(self, state: int) -> float:
-        """Return the constant."""
+    def draw(self, random_key: int) -> float:
         return self.value
 
 
 class Uniform(Distribution):
-    """Anything between two bounds, equally likely."""
+    """All numbers between two bounds, equally likely."""
 
     __slots__ = ("high", "low")
 
@@ -74,65 +73,60 @@ class Uniform(Distribution):
         self.low = low
         self.high = high
 
-    def draw(self, state: int) -> float:
-        """Draw from between the bounds."""
-        return self.low + (self.high - self.low) * uniform(state)
+    def draw(self, random_key: int) -> float:
+        return self.low + (self.high - self.low) * uniform(random_key)
 
 
 class Exponential(Distribution):
-    """Mostly small, now and then large: a minimum and an exponential part."""
+    """A minimum plus an exponentially distributed number."""
 
     __slots__ = ("mean", "minimum")
 
     def __init__(self, mean: float, minimum: float = 0.0) -> None:
-        """Set the mean of the exponential part, and what is added to it."""
+        """Set the mean of the exponential part, and the minimum added to it."""
         check_amount(mean, "the mean")
         check_amount(minimum, "the minimum")
         self.mean = mean
         self.minimum = minimum
 
-    def draw(self, state: int) -> float:
-        """Draw the exponential part and add the minimum."""
-        return self.minimum + exponential(state, self.mean)
+    def draw(self, random_key: int) -> float:
+        return self.minimum + exponential(random_key, self.mean)
 
 
 class LogNormal(Distribution):
-    """A median and a factor of spread, as measured on wide-area networks."""
+    """Log-normal numbers, as measured on wide-area networks."""
 
     __slots__ = ("median", "sigma")
 
     def __init__(self, median: float, sigma: float) -> None:
-        """Set the median, and the deviation of the logarithm."""
+        """Set the median, and the standard deviation of the logarithm."""
         check_amount(median, "the median")
         if not 0 <= sigma <= SIGMA_MAX:
             raise ConfigError(f"sigma must be from 0 to {SIGMA_MAX}, got {sigma}")
         self.median = median
         self.sigma = sigma
 
-    def draw(self, state: int) -> float:
-        """Draw from the distribution."""
-        return lognormal(state, self.median, self.sigma)
+    def draw(self, random_key: int) -> float:
+        return lognormal(random_key, self.median, self.sigma)
 
 
 class Normal(Distribution):
-    """A mean and a deviation; what would be below 0 is 0."""
+    """Normal numbers; negative ones become 0."""
 
     __slots__ = ("deviation", "mean")
 
     def __init__(self, mean: float, deviation: float) -> None:
-        """Set the mean and the standard deviation."""
         check_amount(mean, "the mean")
         check_amount(deviation, "the deviation")
         self.mean = mean
         self.deviation = deviation
 
-    def draw(self, state: int) -> float:
-        """Draw from the distribution, cut off at 0."""
-        return max(0.0, self.mean + self.deviation * normal(state))
+    def draw(self, random_key: int) -> float:
+        return max(0.0, self.mean + self.deviation * normal(random_key))
 
 
 def parse_distribution(text: str) -> Distribution:
-    """Turn ``NAME:PARAMETERS`` into a distribution, or raise ConfigError."""
+    """Parse ``NAME:PARAMETERS``; raise ConfigError if it is not a distribution."""
     name, colon, rest = text.partition(":")
     if not colon:
         name, rest = "constant", text
@@ -148,11 +142,11 @@ def parse_distribution(text: str) -> Distribution:
         return LogNormal(values[0], values[1])
     if name == "normal" and count == 2:
         return Normal(values[0], values[1])
-    raise ConfigError(f"{text!r} is none of {FORMS}")
+    raise ConfigError(f"{text!r} is not a valid distribution; the forms are: {FORMS}")
 
 
 def numbers(text: str) -> list[float]:
-    """Split numbers at commas; none at all if one of them is no number."""
+    """Parse numbers separated by commas; return an empty list if one is invalid."""
     try:
         return [float(value) for value in text.split(",")]
     except ValueError:
@@ -160,30 +154,30 @@ def numbers(text: str) -> list[float]:
 
 
 def parameters(
-    what: str, text: str, known: Mapping[str, Callable[[str], T]]
+    owner: str, text: str, known: Mapping[str, Callable[[str], T]]
 ) -> dict[str, T]:
-    """Read ``key=value``, split at commas, or raise ConfigError.
+    """Parse ``key=value`` pairs separated by commas; raise ConfigError if one is invalid.
 
     Args:
-        what: Whose parameters they are, for the error.
-        text: What was given; may be empty.
-        known: What reads the value of each; it raises ValueError.
+        owner: The owner of the parameters, for the error message.
+        text: The pairs; may be empty.
+        known: The parser of each known key, which raises ValueError.
     """
     values: dict[str, T] = {}
     for part in text.split(",") if text else ():
         key, _, value = part.partition("=")
         if key not in known:
             raise ConfigError(
-                f"{what} has no parameter {key!r}; it has: {', '.join(known) or 'none'}"
+                f"{owner} has no parameter {key!r}; it has: {', '.join(known) or 'none'}"
             )
         try:
             values[key] = known[key](value)
         except ValueError:
-            raise ConfigError(f"{key} of {what} cannot be {value!r}") from None
+            raise ConfigError(f"invalid value {value!r} for {key} of {owner}") from None
     return values
 
 
-def check_amount(value: float, what: str) -> None:
+def check_amount(value: float, name: str) -> None:
     """Raise ConfigError unless ``value`` is finite and at least 0."""
     if not 0 <= value < inf:
-        raise ConfigError(f"{what} must be finite and at least 0, got {value}")
+        raise ConfigError(f"{name} must be finite and at least 0, got {value}")

@@ -1,11 +1,12 @@
-"""What is going to happen, handed out in the order of time.
+"""The event queue of the simulator: scheduled events in the order of time.
 
-A calendar queue: time is cut into days, a happening is noted under its day, and a day is
-sorted when it comes. That costs the same however much is noted, where a heap would take
-longer and longer ways through memory. The length of a day follows what is found in it.
+This is a calendar queue (Brown, 1988): time is divided into buckets of equal width, an
+event is appended to its bucket, and a bucket is sorted when its time comes. The cost of an
+event does not grow with the number of events, as it would in a heap. The width of the
+buckets adapts to the number of events in them.
 
-What is noted for the same moment comes in the order in which it was noted: a day is a
-list, sorting is stable, and the same moment is always in the same day.
+Events of the same time are popped in the order in which they were pushed: a bucket is a
+list, sorting is stable, and events of the same time are always in the same bucket.
 """
 
 from bisect import insort
@@ -17,173 +18,198 @@ from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import Frame
 from antecede.core.process import NEVER
-from antecede.sim.workloads.synthetic import Sending
+from antecede.sim.workloads.workload import PlannedSend
 
-__all__ = ["Agenda", "Happening"]
+__all__ = [
+    "ARRIVAL",
+    "CONNECT",
+    "CRASH",
+    "DISCONNECT",
+    "JOB_END",
+    "JOB_START",
+    "JOIN",
+    "LEAVE",
+    "PAUSE",
+    "RESUME",
+    "SEND",
+    "TIMER",
+    "EventQueue",
+    "ScheduledEvent",
+]
 
-CROWDED: Final = 256
-"""A day with more happenings is too long."""
-LONELY: Final = 4
-"""Days with fewer happenings, on average, are too short."""
-DAYS_JUDGED: Final = 64
-"""The average is over so many days, fewer if they were very crowded."""
-CHANGE: Final = 8.0
-"""How much longer or shorter days become at a time."""
-DAY_S: Final = 1e-3
-"""How long a day is at first."""
-TAKEN_MAX: Final = 1 << 16
-"""So many happenings of a day are let go of before it ends."""
-DAYS_MAX: Final = 1 << 52
-"""Where a day has no number any more, everything is on the last one."""
-DAYS_FINE: Final = 1 << 40
-"""Days become no shorter once there have been so many, or they would run out of numbers."""
-DAYS_FAR: Final = 1 << 46
-"""Days become longer once there have been so many, for the same reason."""
+ARRIVAL: Final = 0
+SEND: Final = 1
+TIMER: Final = 2
+JOB_END: Final = 3
+JOB_START: Final = 4
+PAUSE: Final = 5
+CRASH: Final = 6
+RESUME: Final = 7
+JOIN: Final = 8
+LEAVE: Final = 9
+CONNECT: Final = 10
+DISCONNECT: Final = 11
 
-_moment: Final = attrgetter("moment")
+EVENTS_MAX: Final = 256
+"""Narrow the buckets if they hold more events on average."""
+EVENTS_MIN: Final = 4
+"""Widen the buckets if they hold fewer events on average."""
+BUCKETS_AVERAGED: Final = 64
+"""The number of buckets of the average; fewer if they hold very many events."""
+RESIZE_FACTOR: Final = 8.0
+INITIAL_WIDTH_S: Final = 1e-3
+COMPACT_AFTER: Final = 1 << 16
+"""Compact the bucket after this many pops."""
+BUCKET_MAX: Final = 1 << 52
+"""The last bucket; it holds all later events."""
+NARROW_BEFORE: Final = 1 << 40
+"""Do not narrow the buckets beyond this bucket, or they would reach BUCKET_MAX."""
+WIDEN_AFTER: Final = 1 << 46
+"""Widen the buckets beyond this bucket, for the same reason."""
+
+_time: Final = attrgetter("time")
 
 
 @mypyc_attr(acyclic=True)
-class Happening:
-    """Something that is going to happen to a process."""
+class ScheduledEvent:
+    """An event at a process; which of the other attributes are used depends on the kind."""
 
     __slots__ = (
         "frame",
         "id",
         "kind",
-        "moment",
         "number",
+        "planned",
         "process",
-        "sending",
         "source",
+        "time",
         "until",
     )
 
-    def __init__(self, kind: int, process: int, moment: float) -> None:
-        """Say what, where and when; set the rest as the kind needs."""
+    def __init__(self, kind: int, process: int, time: float) -> None:
         self.kind = kind
         self.process = process
-        self.moment = moment
+        self.time = time
         self.source = 0
         self.number = 0
         self.id = 0
         self.until = 0.0
         self.frame: Frame | None = None
-        self.sending: Sending | None = None
+        self.planned: PlannedSend | None = None
 
 
-class Agenda:
-    """All happenings that are noted and have not been taken."""
+class EventQueue:
+    """A calendar queue of scheduled events."""
 
     __slots__ = (
-        "_day",
-        "_days",
-        "_days_judged",
-        "_length_s",
-        "_noted",
-        "_place",
-        "_seen",
-        "_today",
+        "_bucket",
+        "_buckets",
+        "_buckets_seen",
+        "_events_seen",
+        "_heap",
+        "_index",
+        "_position",
+        "_width_s",
     )
 
     def __init__(self) -> None:
-        """Start with nothing."""
-        self._length_s = DAY_S
-        self._noted: dict[int, list[Happening]] = {}
-        self._days: list[int] = []  # A heap of the days in `_noted`.
-        self._day = -1
-        self._today: list[Happening] = []
-        self._place = 0
-        self._days_judged = 0
-        self._seen = 0
+        self._width_s = INITIAL_WIDTH_S
+        self._buckets: dict[int, list[ScheduledEvent]] = {}
+        self._heap: list[int] = []  # A heap of the keys of `_buckets`.
+        self._index = -1
+        self._bucket: list[ScheduledEvent] = []  # The current bucket, sorted.
+        self._position = 0
+        self._buckets_seen = 0
+        self._events_seen = 0
 
     @property
-    def day_s(self) -> float:
-        """How long a day is at present."""
-        return self._length_s
+    def bucket_width_s(self) -> float:
+        """The current width of a bucket."""
+        return self._width_s
 
-    def note(self, happening: Happening) -> None:
-        """Add something, not earlier than what was taken last."""
-        day = self._day_of(happening.moment)
-        if day <= self._day:
-            insort(self._today, happening, lo=self._place, key=_moment)
+    def push(self, event: ScheduledEvent) -> None:
+        """Add an event, which must not be earlier than the one popped last."""
+        index = self._index_of(event.time)
+        if index <= self._index:
+            insort(self._bucket, event, lo=self._position, key=_time)
             return
-        noted = self._noted.get(day)
-        if noted is None:
-            self._noted[day] = [happening]
-            heappush(self._days, day)
+        bucket = self._buckets.get(index)
+        if bucket is None:
+            self._buckets[index] = [event]
+            heappush(self._heap, index)
         else:
-            noted.append(happening)
+            bucket.append(event)
 
-    def next_moment(self) -> float:
-        """Tell when the next happening is, infinite if there is none."""
-        if self._place == len(self._today) and not self._turn():
+    def next_time(self) -> float:
+        """Return the time of the next event, infinite if the queue is empty."""
+        if self._position == len(self._bucket) and not self._next_bucket():
             return NEVER
-        return self._today[self._place].moment
+        return self._bucket[self._position].time
 
-    def take(self) -> Happening:
-        """Remove and return the next happening; raise IndexError if there is none."""
-        if self._place == len(self._today) and not self._turn():
-            raise IndexError("take from an empty agenda")
-        happening = self._today[self._place]
-        self._place += 1
-        if self._place == TAKEN_MAX:
-            self._forget()
-        return happening
+    def pop(self) -> ScheduledEvent:
+        """Remove and return the next event; raise IndexError if the queue is empty."""
+        if self._position == len(self._bucket) and not self._next_bucket():
+            raise IndexError("pop from an empty event queue")
+        event = self._bucket[self._position]
+        self._position += 1
+        if self._position == COMPACT_AFTER:
+            self._compact()
+        return event
 
-    def _day_of(self, moment: float) -> int:
-        days = moment / self._length_s
-        return int(days) if days < DAYS_MAX else DAYS_MAX
+    def _index_of(self, time: float) -> int:
+        index = time / self._width_s
+        return int(index) if index < BUCKET_MAX else BUCKET_MAX
 
-    def _turn(self) -> bool:
-        """Turn to the next day on which anything happens; tell whether there is one."""
-        if not self._days:
+    def _next_bucket(self) -> bool:
+        """Sort the next bucket and make it the current one; return whether there is one."""
+        if not self._heap:
             return False
-        self._seen += len(self._today)
-        self._days_judged += 1
-        self._judge()
-        self._day = heappop(self._days)
-        today = self._noted.pop(self._day)
-        if len(today) > 1:
-            today.sort(key=_moment)
-        self._today = today
-        self._place = 0
+        self._events_seen += len(self._bucket)
+        self._buckets_seen += 1
+        self._adapt_width()
+        self._index = heappop(self._heap)
+        bucket = self._buckets.pop(self._index)
+        if len(bucket) > 1:
+            bucket.sort(key=_time)
+        self._bucket = bucket
+        self._position = 0
         return True
 
-    def _forget(self) -> None:
-        """Let go of what was taken today."""
-        del self._today[: self._place]
-        self._seen += self._place
-        self._place = 0
+    def _compact(self) -> None:
+        """Release the events of the current bucket that were popped."""
+        del self._bucket[: self._position]
+        self._events_seen += self._position
+        self._position = 0
 
-    def _judge(self) -> None:
-        """Change the length of a day if the last ones were too crowded, or too lonely."""
-        if self._days[0] > DAYS_FAR:
-            self._rewrite(self._length_s * CHANGE)
+    def _adapt_width(self) -> None:
+        """Change the width if the last buckets held too many or too few events."""
+        if self._heap[0] > WIDEN_AFTER:
+            self._resize(self._width_s * RESIZE_FACTOR)
             return
-        if self._days_judged < DAYS_JUDGED and self._seen < DAYS_JUDGED * CROWDED:
+        enough = BUCKETS_AVERAGED * EVENTS_MAX
+        if self._buckets_seen < BUCKETS_AVERAGED and self._events_seen < enough:
             return
-        average = self._seen / self._days_judged
-        self._days_judged = 0
-        self._seen = 0
-        if average > CROWDED:
-            self._shorten()
-        elif average < LONELY and len(self._days) > LONELY:
-            self._rewrite(self._length_s * CHANGE)
+        average = self._events_seen / self._buckets_seen
+        self._buckets_seen = 0
+        self._events_seen = 0
+        if average > EVENTS_MAX:
+            self._narrow()
+        elif average < EVENTS_MIN and len(self._heap) > EVENTS_MIN:
+            self._resize(self._width_s * RESIZE_FACTOR)
 
-    def _shorten(self) -> None:
-        """Make days shorter, unless that would part nothing: all is at one moment."""
-        length_s = self._length_s / CHANGE
-        today = self._today
-        if today and today[0].moment < today[-1].moment < DAYS_FINE * length_s:
-            self._rewrite(length_s)
+    def _narrow(self) -> None:
+        """Narrow the buckets, unless all events of the bucket have the same time."""
+        width_s = self._width_s / RESIZE_FACTOR
+        bucket = self._bucket
+        if bucket and bucket[0].time < bucket[-1].time < NARROW_BEFORE * width_s:
+            self._resize(width_s)
 
-    def _rewrite(self, length_s: float) -> None:
-        old = self._noted
-        self._length_s = length_s
-        self._noted = {}
-        for noted in old.values():
-            for happening in noted:
-                self._noted.setdefault(self._day_of(happening.moment), []).append(happening)
-        self._days = list(self._noted)
-        heapify(self._days)
+    def _resize(self, width_s: float) -> None:
+        old = self._buckets
+        self._width_s = width_s
+        self._buckets = {}
+        for bucket in old.values():
+            for event in bucket:
+                self._buckets.setdefault(self._index_of(event.time), []).append(event)
+        self._heap = list(self._buckets)
+        heapify(self._heap)

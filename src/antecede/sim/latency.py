@@ -1,21 +1,21 @@
-"""How long messages wait at the sender, on the wire and at the receiver, in sums.
+"""Sums of the times of all copies, from which mean waiting times follow.
 
-Means need no record of each copy: the sum of all times of release less the sum of all
-times of sending is the sum of all waits at the sender, provided that every copy went all
-the way (:attr:`Waits.whole`).
+Means need no record of each copy: the sum of all release times minus the sum of all send
+times is the sum of all waits at the sender, provided that every copy was delivered
+(:attr:`LatencySums.is_complete`).
 """
 
 from antecede.core.codec import Frame
 
-__all__ = ["Waits"]
+__all__ = ["LatencySums"]
 
 
-class Waits:
-    """The sums of a run."""
+class LatencySums:
+    """The sums of the send, release, arrival and delivery times of a run."""
 
     __slots__ = (
-        "_flying",
-        "_orderly",
+        "_in_flight",
+        "_preserves_order",
         "_relays",
         "_unreleased",
         "arrived_s",
@@ -27,23 +27,23 @@ class Waits:
     )
 
     copies: int
-    """Copies of messages for other processes than their source."""
+    """The number of copies of messages for processes other than their source."""
     delivered_copies: int
-    """How many of them were delivered."""
+    """The number of those copies that were delivered."""
 
-    def __init__(self, orderly: bool, relays: bool) -> None:
-        """Start with nothing.
+    def __init__(self, preserves_order: bool, relays: bool) -> None:
+        """Start all sums at 0.
 
         Args:
-            orderly: The first transmission of a copy is the first to arrive.
-            relays: Messages travel by way of others. A message is then released when its
-                source lets the first frame go, and the rest of its way is the wire's.
+            preserves_order: The first transmission of a copy is the first to arrive.
+            relays: Processes forward messages. A message is then released when its source
+                transmits the first frame, and arrives when it is delivered.
         """
-        self._orderly = orderly
+        self._preserves_order = preserves_order
         self._relays = relays
-        # By source and number, how many copies there are; kept for relays only.
+        # The number of copies by source and number; for relays only.
         self._unreleased: dict[tuple[int, int], int] = {}
-        self._flying: set[tuple[int, int, int]] = set()
+        self._in_flight: set[tuple[int, int, int]] = set()
         self.copies = 0
         self.delivered_copies = 0
         self.sent_s = 0.0
@@ -52,50 +52,50 @@ class Waits:
         self.delivered_s = 0.0
 
     @property
-    def whole(self) -> bool:
-        """Whether every copy was delivered; else the sums say nothing."""
+    def is_complete(self) -> bool:
+        """Whether every copy was delivered; else the sums have no meaning."""
         return self.delivered_copies == self.copies
 
     def sent(self, source: int, number: int, copies: int, now: float) -> None:
-        """Count a message that goes to so many other processes."""
+        """Add a send with this number of copies for other processes."""
         self.copies += copies
         self.sent_s += copies * now
         if self._relays and copies > 0:
             self._unreleased[source, number] = copies
 
     def transmitted(
-        self, source: int, target: int, frame: Frame, repeat: bool, now: float
+        self, source: int, target: int, frame: Frame, is_retransmission: bool, now: float
     ) -> None:
-        """Count a release, if it is one."""
-        if repeat:
+        """Add a transmission, if it is a release."""
+        if is_retransmission:
             return
         number = frame.message_number()
         if number == 0:
             return
         if not self._relays:
             self.released_s += now
-            if not self._orderly:
-                self._flying.add((source, target, number))
+            if not self._preserves_order:
+                self._in_flight.add((source, target, number))
         elif frame.message_source() == source:
             self.released_s += self._unreleased.pop((source, number), 0) * now
 
     def arrived(
-        self, source: int, target: int, frame: Frame, repeat: bool, now: float
+        self, source: int, target: int, frame: Frame, is_retransmission: bool, now: float
     ) -> None:
-        """Count the first arrival of a copy, if it is one."""
+        """Add an arrival, if it is the first of its copy."""
         if self._relays:
             return
-        if self._orderly:
-            if not repeat and frame.message_number() > 0:
+        if self._preserves_order:
+            if not is_retransmission and frame.message_number() > 0:
                 self.arrived_s += now
             return
-        flight = (source, target, frame.message_number())
-        if flight in self._flying:
-            self._flying.remove(flight)
+        copy = (source, target, frame.message_number())
+        if copy in self._in_flight:
+            self._in_flight.remove(copy)
             self.arrived_s += now
 
     def delivered(self, now: float) -> None:
-        """Count a delivery at another process than the source."""
+        """Add a delivery at a process other than the source."""
         self.delivered_copies += 1
         self.delivered_s += now
         if self._relays:

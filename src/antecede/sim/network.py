@@ -1,7 +1,7 @@
-"""The network under test: what happens to a frame between two processes.
+"""The simulated network: delay, loss, duplication, reordering, partitions and faults.
 
-:class:`Network` is what a caller writes down. :class:`Wire` is that in motion: it takes
-every frame that a process transmits and says when, if ever, it arrives.
+A caller describes it by a :class:`Network`. A :class:`NetworkState` is a network during a
+run: for every frame it computes when, if ever, the frame arrives.
 """
 
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from antecede.core.process import NEVER
-from antecede.core.support.keyed_random import stir, uniform
+from antecede.core.support.keyed_random import fold_in, uniform
 from antecede.errors import ConfigError
 from antecede.sim.delay import Delay, Everywhere
 from antecede.sim.distribution import Constant
 
-__all__ = ["Network", "Partition", "Pause", "Wire", "check_processes"]
+__all__ = ["Network", "NetworkState", "Partition", "Pause", "check_processes"]
 
 LOSS: Final = 1
 DUPLICATE: Final = 2
@@ -26,17 +26,16 @@ DELAY_DUPLICATE: Final = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """For a while, frames between different groups are lost."""
+    """A period in which frames between different groups of processes are lost."""
 
     start_s: float
     end_s: float
-    """When it heals."""
     groups: tuple[tuple[int, ...], ...]
-    """Processes in none of the groups are together in one more."""
+    """The groups; all processes in none of them form another group."""
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if the times or the groups make no sense."""
-        _check_span(self.start_s, self.end_s, "a partition")
+        """Raise ConfigError if the period is invalid, or a process is in two groups."""
+        _check_period(self.start_s, self.end_s, "a partition")
         members = [process for group in self.groups for process in group]
         if len(members) != len(set(members)):
             raise ConfigError("a process is in two groups of a partition")
@@ -44,20 +43,20 @@ class Partition:
 
 @dataclass(frozen=True, kw_only=True)
 class Pause:
-    """For a while, a process does nothing; what arrives waits until it goes on."""
+    """A period in which a process does nothing; its inputs wait until the end."""
 
     process: int
     start_s: float
     end_s: float
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if the times make no sense."""
-        _check_span(self.start_s, self.end_s, "a pause")
+        """Raise ConfigError if the period is invalid."""
+        _check_period(self.start_s, self.end_s, "a pause")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """What a frame may meet on its way, and a process in its life."""
+    """The behaviour of a network, and the faults of its processes."""
 
     delay: Delay = field(default_factory=lambda: Everywhere(Constant(0.05)))
     """The propagation delay."""
@@ -66,17 +65,17 @@ class Network:
     loss: float = 0.0
     """The probability that a frame is lost."""
     duplicate: float = 0.0
-    """The probability that it arrives twice, the second time with a delay of its own."""
+    """The probability that a frame arrives twice, the second time with its own delay."""
     reorder: float = 0.0
-    """The probability that it is held back for another delay."""
+    """The probability that a frame is delayed twice."""
     fifo: bool = False
-    """A frame never overtakes another of its pair: it arrives with it at the earliest."""
+    """No frame overtakes another of the same pair of processes."""
     partitions: tuple[Partition, ...] = ()
     pauses: tuple[Pause, ...] = ()
     crashes: tuple[tuple[int, float], ...] = ()
-    """Processes that stop for good, each with the second at which it does."""
-    service_s: tuple[tuple[int, float], ...] = ()
-    """Slow processes, each with the seconds that it takes over every input."""
+    """Processes that stop for good, and the time in seconds."""
+    processing_s: tuple[tuple[int, float], ...] = ()
+    """Slow processes, and the seconds that each input takes."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a value is out of range."""
@@ -88,130 +87,129 @@ class Network:
             if not 0 <= value <= 1:
                 raise ConfigError(f"{name} must be from 0 to 1, got {value}")
         if self.fifo and self.duplicate > 0:
-            raise ConfigError("a network that duplicates frames keeps no order")
-        for _, seconds in (*self.crashes, *self.service_s):
+            raise ConfigError("a FIFO network cannot duplicate frames: set duplicate to 0")
+        for _, seconds in (*self.crashes, *self.processing_s):
             if not 0 <= seconds < NEVER:
                 raise ConfigError(f"a time must be finite and at least 0, got {seconds}")
 
 
-class Wire:
-    """A network in motion."""
+class NetworkState:
+    """A network during a run."""
 
     __slots__ = (
         "_bandwidth",
-        "_cuts",
         "_delay",
         "_duplicate",
         "_free",
         "_last",
         "_loss",
+        "_partitions",
         "_reorder",
-        "again",
-        "chancy",
+        "duplicate_arrival",
         "fifo",
-        "narrow",
-        "orderly",
+        "is_bandwidth_limited",
+        "is_random",
+        "preserves_order",
     )
 
-    chancy: bool
-    """Whether anything depends on a frame's fate."""
-    narrow: bool
-    """Whether anything depends on a frame's size."""
-    orderly: bool
-    """Whether frames of a pair all arrive, once, in the order transmitted."""
-
-    again: float
-    """When the frame carried last arrives a second time; infinite if it does not."""
+    is_random: bool
+    """Whether a transmission depends on its random key."""
+    is_bandwidth_limited: bool
+    """Whether a transmission depends on the size of its frame."""
+    preserves_order: bool
+    """Whether all frames of a pair arrive, once, in the order of their transmission."""
+    duplicate_arrival: float
+    """When the last frame arrives a second time; infinite if it does not."""
 
     def __init__(self, network: Network) -> None:
-        """Start with empty queues."""
         self._delay = network.delay
         self._bandwidth = network.bandwidth
         self._loss = network.loss
         self._duplicate = network.duplicate
         self._reorder = network.reorder
-        self._free: dict[int, float] = {}
-        self._cuts = [_Cut(partition) for partition in network.partitions]
-        self.again = NEVER
+        self._free: dict[int, float] = {}  # When the link out of a process is free.
+        self._partitions = [_PartitionState(each) for each in network.partitions]
+        self.duplicate_arrival = NEVER
         self.fifo = network.fifo
         self._last: dict[tuple[int, int], float] = {}
-        hostile = self._loss + self._duplicate + self._reorder > 0
-        self.chancy = self._delay.chancy or hostile
-        self.narrow = self._bandwidth != NEVER
-        self.orderly = not self.chancy and not self._cuts
+        is_faulty = self._loss + self._duplicate + self._reorder > 0
+        self.is_random = self._delay.is_random or is_faulty
+        self.is_bandwidth_limited = self._bandwidth != NEVER
+        self.preserves_order = not self.is_random and not self._partitions
 
-    def carry(self, source: int, target: int, size: int, fate: int, now: float) -> float:
-        """Return when the frame arrives, infinite if it is lost; then see ``again``.
+    def transmit(self, source: int, target: int, size: int, key: int, now: float) -> float:
+        """Return when a frame arrives, infinite if it is lost; set ``duplicate_arrival``.
 
         Args:
-            source: Who transmits.
-            target: Whom it is for.
-            size: Its bytes, which take their time to leave.
-            fate: The random state of this transmission.
-            now: When it is transmitted.
+            source: The process that transmits.
+            target: The process that the frame is for.
+            size: The bytes of the frame.
+            key: The random key of the transmission.
+            now: The time of the transmission.
         """
-        self.again = NEVER
-        leaves = now
-        if self.narrow:
-            leaves = max(now, self._free.get(source, 0.0)) + size / self._bandwidth
-            self._free[source] = leaves
-        if self._loss > 0 and uniform(stir(fate, LOSS)) < self._loss:
+        self.duplicate_arrival = NEVER
+        departure = now
+        if self.is_bandwidth_limited:
+            departure = max(now, self._free.get(source, 0.0)) + size / self._bandwidth
+            self._free[source] = departure
+        if self._loss > 0 and uniform(fold_in(key, LOSS)) < self._loss:
             return NEVER
-        for cut in self._cuts:
-            if cut.start <= leaves < cut.end and cut.side(source) != cut.side(target):
+        for partition in self._partitions:
+            if partition.separates(source, target, departure):
                 return NEVER
         delay = self._delay
-        arrives = leaves + delay.draw(source, target, stir(fate, DELAY))
-        if self._reorder > 0 and uniform(stir(fate, REORDER)) < self._reorder:
-            arrives += delay.draw(source, target, stir(fate, DELAY_REORDERED))
-        if self._duplicate > 0 and uniform(stir(fate, DUPLICATE)) < self._duplicate:
-            self.again = leaves + delay.draw(source, target, stir(fate, DELAY_DUPLICATE))
+        arrival = departure + delay.draw(source, target, fold_in(key, DELAY))
+        if self._reorder > 0 and uniform(fold_in(key, REORDER)) < self._reorder:
+            arrival += delay.draw(source, target, fold_in(key, DELAY_REORDERED))
+        if self._duplicate > 0 and uniform(fold_in(key, DUPLICATE)) < self._duplicate:
+            delay_s = delay.draw(source, target, fold_in(key, DELAY_DUPLICATE))
+            self.duplicate_arrival = departure + delay_s
         if self.fifo:
             pair = (source, target)
-            arrives = max(arrives, self._last.get(pair, 0.0))
-            self._last[pair] = arrives
-        return arrives
+            arrival = max(arrival, self._last.get(pair, 0.0))
+            self._last[pair] = arrival
+        return arrival
 
 
-class _Cut:
-    """A partition, by process."""
+class _PartitionState:
+    """A partition, with the group of each process."""
 
-    __slots__ = ("_sides", "end", "start")
+    __slots__ = ("_end", "_groups", "_start")
 
     def __init__(self, partition: Partition) -> None:
-        self.start = partition.start_s
-        self.end = partition.end_s
-        self._sides: dict[int, int] = {}
-        for side, group in enumerate(partition.groups):
+        self._start = partition.start_s
+        self._end = partition.end_s
+        self._groups: dict[int, int] = {}
+        for number, group in enumerate(partition.groups):
             for process in group:
-                self._sides[process] = side
+                self._groups[process] = number
 
-    def side(self, process: int) -> int:
-        return self._sides.get(process, -1)
+    def separates(self, source: int, target: int, time: float) -> bool:
+        """Return whether a frame that departs at ``time`` is lost."""
+        if not self._start <= time < self._end:
+            return False
+        return self._groups.get(source, -1) != self._groups.get(target, -1)
 
 
 def check_processes(network: Network, processes: int) -> None:
-    """Raise ConfigError if the network is for other processes than there are.
-
-    It may name none that there is not, and must know how long the way is between any two.
-    """
+    """Raise ConfigError if the network does not fit the number of processes."""
     network.delay.check_processes(processes)
     named: Sequence[int] = [
         *(
             process
-            for cut in network.partitions
-            for group in cut.groups
+            for partition in network.partitions
+            for group in partition.groups
             for process in group
         ),
         *(pause.process for pause in network.pauses),
         *(process for process, _ in network.crashes),
-        *(process for process, _ in network.service_s),
+        *(process for process, _ in network.processing_s),
     ]
     for process in named:
         if not 0 <= process < processes:
             raise ConfigError(f"the network names process {process} of {processes}")
 
 
-def _check_span(start_s: float, end_s: float, what: str) -> None:
+def _check_period(start_s: float, end_s: float, name: str) -> None:
     if not 0 <= start_s <= end_s < NEVER:
-        raise ConfigError(f"{what} needs 0 <= start <= end, got {start_s}, {end_s}")
+        raise ConfigError(f"{name} needs 0 <= start <= end, got {start_s}, {end_s}")

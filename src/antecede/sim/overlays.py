@@ -1,27 +1,26 @@
-"""The overlays by name, as the command line and studies ask for them.
+"""The overlays by name, for the command line and studies.
 
 ``ring``, ``full``
-    Each process with the next and the one before; each with all others.
+    Links to the next and the previous process; links to all others.
 
 ``random:degree=5``
-    Each with so many random others, and they with it.
+    Links to ``degree`` random others, in both directions.
 
-``spray:exchange_s=60,until_s=600``
-    Views that Spray renews: each process begins an exchange every ``exchange_s`` seconds
-    until ``until_s``, so that a run comes to an end. Joins one after the other leave views
-    of ln(n) peers and a few ``more``, 0.6 unless set; so many there are here at first, at
-    random. A link outlives its place in the view by ``linger_s``, and ``preventive`` waits
-    for a pong as long as ``ping_timeout_s`` says, if these are given.
+``spray:exchange_s=60,until_s=600`` Views that Spray renews: each process starts an exchange
+every ``exchange_s`` seconds until ``until_s``, so that a run ends. The initial views are
+random. Their mean size is that of sequential joins, ln(n) plus ``more`` (0.6 by default). A
+link stays for ``linger_s`` after its entry has left the view, and ``pc-broadcast`` waits up
+to ``ping_timeout_s`` for a pong.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf, log
 
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.overlay.graphs import full, random_graph, ring
 from antecede.core.registry import protocol
-from antecede.core.support.keyed_random import begin, stir, uniform
+from antecede.core.support.keyed_random import fold_in, key, uniform
 from antecede.errors import ConfigError
 from antecede.sim.distribution import parameters
 
@@ -44,13 +43,13 @@ def _amount(text: str) -> float:
 
 def _positive(text: str) -> float:
     value = _amount(text)
-    if value < LEAST:
+    if value < POSITIVE_MIN:
         raise ValueError
     return value
 
 
-LEAST = 1e-9
-"""What is positive is at least this."""
+POSITIVE_MIN = 1e-9
+"""The minimum of a positive parameter."""
 OVERLAYS: dict[str, dict[str, Callable[[str], float]]] = {
     "ring": {},
     "full": {},
@@ -63,89 +62,93 @@ OVERLAYS: dict[str, dict[str, Callable[[str], float]]] = {
         "more": _amount,
     },
 }
-"""The parameters of each, and what reads their values."""
+"""The parameters of each overlay, and their parsers."""
 DEGREE = 5
 EXCHANGE_S = 60.0
-"""As in the experiment of PC-broadcast."""
+"""The value of the experiments on PC-broadcast."""
 MORE = 0.6
-"""Euler's constant, about: what joins add to the logarithm."""
+"""About Euler's constant, which sequential joins add to the logarithm."""
 VIEWS = 0x56494557
-"""Tells the random numbers of views from others."""
+"""Separates the random numbers of views from others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Words:
+class _ParsedOverlay:
     name: str
     values: dict[str, float]
 
 
-def make_overlay(text: str, setting: Setting, *, processes: int, seed: int) -> Setting:
-    """Return ``setting`` with the overlay that ``text`` asks for, or raise ConfigError."""
+def make_overlay(
+    text: str, config: ProcessConfig, *, processes: int, seed: int
+) -> ProcessConfig:
+    """Return ``config`` with the overlay of ``text``; raise ConfigError if invalid."""
     if not text:
-        return setting
-    words = _parse(text)
-    values = words.values
-    if words.name == "ring":
-        return replace(setting, links=ring(processes))
-    if words.name == "full":
-        return replace(setting, links=full(processes))
-    if words.name == "random":
+        return config
+    parsed = _parse(text)
+    values = parsed.values
+    if parsed.name == "ring":
+        return replace(config, links=ring(processes))
+    if parsed.name == "full":
+        return replace(config, links=full(processes))
+    if parsed.name == "random":
         degree = int(values.get("degree", DEGREE))
         links = random_graph(processes, min(degree, processes - 1), seed, both_ways=True)
-        return replace(setting, links=links)
+        return replace(config, links=links)
     size = min(log(processes) + values.get("more", MORE), processes / 2)
     return replace(
-        setting,
+        config,
         links=random_views(processes, seed, size),
         exchange_s=values.get("exchange_s", EXCHANGE_S),
-        exchange_until_s=values.get("until_s", setting.exchange_until_s),
-        linger_s=values.get("linger_s", setting.linger_s),
-        ping_timeout_s=values.get("ping_timeout_s", setting.ping_timeout_s),
+        exchange_until_s=values.get("until_s", config.exchange_until_s),
+        linger_s=values.get("linger_s", config.linger_s),
+        ping_timeout_s=values.get("ping_timeout_s", config.ping_timeout_s),
     )
 
 
 def overlay_parameters(text: str) -> dict[str, float]:
-    """Return the parameters that ``text`` sets, or raise ConfigError."""
+    """Return the parameters in ``text``; raise ConfigError if one is not valid."""
     return _parse(text).values if text else {}
 
 
 def random_views(processes: int, seed: int, mean_size: float) -> list[list[int]]:
-    """Return random views with so many peers on average, none twice in a view.
+    """Return random views with ``mean_size`` different peers on average.
 
     Each process but the first has an earlier one in its view, so that all are connected.
-    Raise ConfigError if there are too few processes for that.
+    Raise ConfigError if there are too few processes.
     """
-    state = stir(stir(begin(seed), VIEWS), processes)
+    root = fold_in(fold_in(key(seed), VIEWS), processes)
     wanted = round(mean_size * processes)
     if wanted > processes * (processes - 1):
-        raise ConfigError(f"{processes} processes cannot know {mean_size:g} each")
+        raise ConfigError(f"{processes} processes are too few for views of {mean_size:g}")
     views: list[list[int]] = [[] for _ in range(processes)]
     for process in range(1, processes):
-        views[process].append(int(uniform(stir(state, process)) * process))
+        views[process].append(int(uniform(fold_in(root, process)) * process))
     count = processes - 1
-    draw = state
+    draw = root
     while count < wanted:
-        draw = stir(draw, count)
-        owner = int(uniform(stir(draw, 1)) * processes)
-        peer = int(uniform(stir(draw, 2)) * processes)
+        draw = fold_in(draw, count)
+        owner = int(uniform(fold_in(draw, 1)) * processes)
+        peer = int(uniform(fold_in(draw, 2)) * processes)
         if peer != owner and peer not in views[owner]:
             views[owner].append(peer)
             count += 1
     return views
 
 
-def _parse(text: str) -> _Words:
+def _parse(text: str) -> _ParsedOverlay:
     name, _, rest = text.partition(":")
     if name not in OVERLAYS:
         raise ConfigError(f"unknown overlay {name!r}; choose one of: {', '.join(OVERLAYS)}")
-    return _Words(name=name, values=parameters(f"overlay {name}", rest, OVERLAYS[name]))
+    return _ParsedOverlay(
+        name=name, values=parameters(f"overlay {name}", rest, OVERLAYS[name])
+    )
 
 
 def promises_order(name: str, overlay: str) -> bool:
-    """Tell whether a protocol promises causal order on an overlay.
+    """Return whether a protocol guarantees causal order on an overlay.
 
-    One that floods promises it while links stay as they are, and Spray renews them.
+    Flooding guarantees it only while links do not change; Spray changes them.
     """
-    able = protocol(name).capabilities
-    changing = able.overlay and overlay.partition(":")[0] == "spray"
-    return able.causal and (able.dynamic or not changing)
+    capabilities = protocol(name).capabilities
+    changing = capabilities.overlay and overlay.partition(":")[0] == "spray"
+    return capabilities.causal and (capabilities.dynamic or not changing)

@@ -6,64 +6,65 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.errors import ConfigError
 from antecede.sim.churn import Churn
 from antecede.sim.network import Network, check_processes
 from antecede.sim.probe import Probe
-from antecede.sim.simulator import Loop
-from antecede.sim.workloads.synthetic import Workload
-from antecede.trace.recorders import Tally
+from antecede.sim.simulator import Simulator
+from antecede.sim.workloads.workload import Workload
+from antecede.trace.recorders import EventCounter
 
-__all__ = ["Outcome", "check_able", "run"]
+__all__ = ["RunSummary", "check_capabilities", "run"]
 
 EVENTS_PER_REPORT = 50_000
-"""How many events pass between two reports of progress."""
+"""The number of events between two calls of ``on_progress``."""
 AFTERMATH_S = 120.0
-"""How long a run goes on after the last crash or leave, if nothing else ends it."""
+"""The maximum virtual time that a run continues after the last crash or leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """How a run went."""
+class RunSummary:
+    """The counts and mean times of a run."""
 
     protocol: str
     seed: int
     complete: bool
-    """It went on until nothing was left to do; else a bound, or a crash, cut it short."""
+    """Whether the run ended by itself, without a time limit, a crash or a leave."""
     events: int
-    """How many happenings the loop went through."""
+    """The number of events of the simulator."""
     duration_s: float
-    """The virtual time at which something happened last, idle timers aside."""
+    """The virtual time of the last event, except faults and timers without effect."""
     copies: int
-    """Copies of messages sent to other processes."""
+    """Copies of messages for processes other than their source."""
     sender_wait_s: float | None
-    """The mean from send to release, over all copies; None if the run is not complete."""
+    """The mean time from send to release over all copies; None unless the run is
+    complete."""
     wire_s: float | None
-    """The mean from release to the first arrival, retransmissions included; where messages
-    are relayed, to their delivery."""
+    """The mean time from release to the first arrival, with retransmissions; for relayed
+    messages, to the delivery."""
     receiver_wait_s: float | None
-    """The mean from the first arrival to delivery."""
+    """The mean time from the first arrival to delivery."""
     control_frames: int
     """Frames without a message."""
     control_bytes: int
     """The bytes of those frames."""
     retransmissions: int
-    """Copies of messages transmitted again."""
+    """Frames with a message that the same process had transmitted before."""
     relays: int
-    """Times that a process passed on a message of another."""
+    """Frames with a message that a process forwarded for its source."""
     dropped_frames: int
     """Frames that the network lost."""
     payload_bytes: int
     """The payload in all frames."""
     metadata_bytes: int
-    """Everything else in all frames."""
+    """All other bytes in all frames."""
 
     @property
     def metadata_bytes_per_copy(self) -> float:
-        """What a copy cost beside its payload, control frames and repeats included."""
+        """The metadata per copy, with control frames and retransmissions."""
         return self.metadata_bytes / self.copies if self.copies else 0.0
 
 
@@ -71,152 +72,163 @@ def run(
     name: str,
     workload: Workload,
     network: Network,
-    recorder: Tally,
+    observer: EventCounter,
     *,
     seed: int = 0,
-    setting: Setting | None = None,
+    config: ProcessConfig | None = None,
     churn: Churn | None = None,
     until_s: float = inf,
-    report: Callable[[Loop], None] | None = None,
+    on_progress: Callable[[Simulator], None] | None = None,
     probe: Probe | None = None,
-) -> Outcome:
-    """Run a protocol on a workload over a network, until everything is at rest.
+) -> RunSummary:
+    """Run a protocol on a workload over a network, until no events remain.
 
     Args:
-        name: The protocol, by its name in the registry.
-        workload: What the processes do; a workload serves one run.
-        network: What happens to frames and processes.
-        recorder: What gets to see every event; a new one.
-        seed: What the network's random numbers depend on.
-        setting: What every process is told; the number of processes is the workload's,
-            and without a seed of its own it gets the run's.
-        churn: Who comes and goes, for a broadcast protocol with dynamic membership.
-        until_s: The virtual time at which to stop at the latest.
-        report: Is called now and then, for a display of progress.
-        probe: What to note about the processes on the way.
+        name: A protocol of the registry.
+        workload: The messages to send; a workload serves one run.
+        network: The behaviour of the network, and the faults of processes.
+        observer: Is passed every event; a new one.
+        seed: The seed of the network's random numbers.
+        config: The configuration of every process. The number of processes is that of the
+            workload; without a seed, the configuration gets that of the run.
+        churn: Joins, leaves and changes of links, for a broadcast protocol with dynamic
+            membership.
+        until_s: The virtual time at which to stop.
+        on_progress: Called every EVENTS_PER_REPORT events.
+        probe: The samples to take.
 
-    Raises:
-        ConfigError: The protocol cannot serve the workload, or the network, the churn or
-            the overlay names a process that there is not.
+    Raises: ConfigError: The protocol lacks a capability that the workload needs, or the
+    network, the churn or the overlay names a process that does not exist.
     """
     info = protocol(name)
-    able = info.capabilities
-    check_able(info, workload, churn)
+    capabilities = info.capabilities
+    check_capabilities(info, workload, churn)
     check_processes(network, workload.processes)
     churn = churn if churn is not None else Churn()
     churn.check_processes(workload.processes)
     churn.check_crashes(network.crashes)
     if not until_s >= 0:
-        raise ConfigError(f"the end must be a time of at least 0, got {until_s}")
-    # Nobody stops trying to reach those who are gone.
-    gone = [at_s for _, at_s in network.crashes] + [leave.at_s for leave in churn.leaves]
-    if gone:
-        until_s = min(until_s, max(gone) + AFTERMATH_S)
-    setting = setting if setting is not None else Setting()
-    if churn or setting.links is not None:
-        links = churn.links_at_first(setting.links, workload.processes)
+        raise ConfigError(f"until_s must be at least 0, got {until_s}")
+    # Processes retransmit to those that crashed or left, without end.
+    ends = [at_s for _, at_s in network.crashes] + [leave.at_s for leave in churn.leaves]
+    if ends:
+        until_s = min(until_s, max(ends) + AFTERMATH_S)
+    config = config if config is not None else ProcessConfig()
+    if churn or config.links is not None:
+        links = churn.initial_links(config.links, workload.processes)
         newcomers = frozenset([join.process for join in churn.joins])
-        setting = replace(setting, links=links, newcomers=newcomers)
-    setting = replace(
-        setting, processes=workload.processes, seed=setting.seed if setting.seed else seed
+        config = replace(config, links=links, newcomers=newcomers)
+    config = replace(
+        config, processes=workload.processes, seed=config.seed if config.seed else seed
     )
-    if setting.reliable:
-        network = _reliable(network, fifo=not able.reordering)
-    members = [info.make(ProcessId(i), setting) for i in range(workload.processes)]
-    driven = members if probe is None else probe.wrap(members)
-    loop = Loop(
-        driven, network, workload, recorder, seed, churn, able.relays, able.broadcast
+    if config.reliable:
+        network = _reliable(network, fifo=not capabilities.reordering)
+    if probe is not None and ends:
+        raise ConfigError("a probe cannot be used in a run with crashes or leaves")
+    processes = [info.make(ProcessId(i), config) for i in range(workload.processes)]
+    simulator = Simulator(
+        processes if probe is None else probe.wrap(processes),
+        network,
+        workload,
+        observer,
+        seed,
+        churn,
+        capabilities.relays,
+        capabilities.broadcast,
     )
-    if probe is not None and gone:
-        raise ConfigError("nothing can be sampled where processes crash or leave")
-    with _resting_collector():
+    with _without_garbage_collection():
         if probe is not None:
-            _observe(probe, members, loop, until_s, report)
-        _go_on(loop, until_s, report)
+            _run_probe(probe, processes, simulator, until_s, on_progress)
+        _run_until(simulator, until_s, on_progress)
         if probe is not None:
-            probe.end(loop.now)
-    return _outcome(name, seed, loop, recorder)
+            probe.end(simulator.now)
+    return _summarize(name, seed, simulator, observer)
 
 
-def _observe(
+def _run_probe(
     probe: Probe,
-    members: Sequence[ProcessBase],
-    loop: Loop,
+    processes: Sequence[ProcessBase],
+    simulator: Simulator,
     until_s: float,
-    report: Callable[[Loop], None] | None,
+    on_progress: Callable[[Simulator], None] | None,
 ) -> None:
-    """Go from one of the probe's moments to the next."""
-    for moment in probe.moments:
-        if moment > until_s:
+    """Run to each of the probe's times, and take its samples."""
+    for time in probe.times:
+        if time > until_s:
             break
-        _go_on(loop, moment, report)
-        loop.unfinished = False  # It goes on after this.
-        probe.observe(moment, members)
+        _run_until(simulator, time, on_progress)
+        simulator.unfinished = False  # The run continues.
+        probe.observe(time, processes)
 
 
-def _go_on(loop: Loop, until_s: float, report: Callable[[Loop], None] | None) -> None:
-    while loop.run(until_s, EVENTS_PER_REPORT):
-        if report is not None:
-            report(loop)
+def _run_until(
+    simulator: Simulator,
+    until_s: float,
+    on_progress: Callable[[Simulator], None] | None,
+) -> None:
+    while simulator.run(until_s, EVENTS_PER_REPORT):
+        if on_progress is not None:
+            on_progress(simulator)
 
 
-def _outcome(name: str, seed: int, loop: Loop, recorder: Tally) -> Outcome:
-    waits = loop.waits
-    copies = waits.copies
+def _summarize(
+    name: str, seed: int, simulator: Simulator, observer: EventCounter
+) -> RunSummary:
+    sums = simulator.latencies
+    copies = sums.copies
 
     def mean(later_s: float, earlier_s: float) -> float | None:
-        """Sums tell a mean only if every copy went all the way."""
-        if loop.unfinished or not waits.whole or not copies:
+        if simulator.unfinished or not sums.is_complete or not copies:
             return None
         return max(0.0, (later_s - earlier_s) / copies)  # Sums are rounded.
 
-    return Outcome(
+    return RunSummary(
         protocol=name,
         seed=seed,
-        complete=not loop.unfinished,
-        events=loop.events,
-        duration_s=loop.active_s,
+        complete=not simulator.unfinished,
+        events=simulator.events,
+        duration_s=simulator.active_s,
         copies=copies,
-        sender_wait_s=mean(waits.released_s, waits.sent_s),
-        wire_s=mean(waits.arrived_s, waits.released_s),
-        receiver_wait_s=mean(waits.delivered_s, waits.arrived_s),
-        control_frames=recorder.control_frames,
-        control_bytes=recorder.control_bytes,
-        retransmissions=recorder.retransmissions,
-        relays=recorder.relays,
-        dropped_frames=recorder.dropped_frames,
-        payload_bytes=recorder.payload_bytes,
-        metadata_bytes=recorder.metadata_bytes,
+        sender_wait_s=mean(sums.released_s, sums.sent_s),
+        wire_s=mean(sums.arrived_s, sums.released_s),
+        receiver_wait_s=mean(sums.delivered_s, sums.arrived_s),
+        control_frames=observer.control_frames,
+        control_bytes=observer.control_bytes,
+        retransmissions=observer.retransmissions,
+        relays=observer.relays,
+        dropped_frames=observer.dropped_frames,
+        payload_bytes=observer.payload_bytes,
+        metadata_bytes=observer.metadata_bytes,
     )
 
 
-def check_able(info: ProtocolInfo, workload: Workload, churn: Churn | None) -> None:
-    """Raise ConfigError if the protocol cannot serve the workload, or the churn."""
-    able = info.capabilities
+def check_capabilities(info: ProtocolInfo, workload: Workload, churn: Churn | None) -> None:
+    """Raise ConfigError if the protocol cannot run the workload, or the churn."""
+    capabilities = info.capabilities
     if workload.broadcast:
-        lacks = "" if able.broadcast or able.multicast else "broadcast"
+        lacks = "" if capabilities.broadcast or capabilities.multicast else "broadcast"
     elif workload.fan_out_max > 1:
-        lacks = "" if able.multicast else "multicast"
+        lacks = "" if capabilities.multicast else "multicast"
     else:
-        lacks = "" if able.unicast else "unicast"
+        lacks = "" if capabilities.unicast else "unicast"
     if lacks:
         raise ConfigError(f"{info.name} has no {lacks}, which this workload needs")
-    if churn and not (able.dynamic and able.broadcast):
-        raise ConfigError(f"{info.name} has no broadcast with members that come and go")
+    if churn and not (capabilities.dynamic and capabilities.broadcast):
+        raise ConfigError(f"{info.name} has no broadcast with dynamic membership")
 
 
 def _reliable(network: Network, *, fifo: bool) -> Network:
-    """Return the network that a protocol gets without the link layer."""
+    """Return the network of a protocol that runs without the link layer."""
     if network.loss or network.duplicate or network.partitions or network.crashes:
         raise ConfigError(
-            "a network declared reliable cannot lose or duplicate frames, be cut or crash"
+            "a reliable network cannot have losses, duplicates, partitions or crashes"
         )
     return replace(network, fifo=fifo)
 
 
 @contextmanager
-def _resting_collector() -> Iterator[None]:
-    """Let the garbage collector rest: a run makes no cycles, only very many objects."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Pause the garbage collector: a run makes many objects, and no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""One simulated run from a handful of parameters, judged, and written down if asked."""
+"""Simulate a run from a scenario, and verify it or write its trace."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -6,7 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, cast
 
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.registry import protocol
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
@@ -16,67 +16,68 @@ from antecede.sim.distribution import parse_distribution
 from antecede.sim.network import Network
 from antecede.sim.overlays import make_overlay
 from antecede.sim.probe import Probe, Sample, parse_probe
-from antecede.sim.runner import Outcome, run
-from antecede.sim.simulator import Loop
+from antecede.sim.runner import RunSummary, run
+from antecede.sim.simulator import Simulator
 from antecede.sim.workloads.catalogue import make_workload
-from antecede.sim.workloads.synthetic import Pace, Workload
+from antecede.sim.workloads.synthetic import Pace
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event
-from antecede.trace.recorders import Recorder
-from antecede.verify.oracle import Verdict, judge
+from antecede.trace.recorders import EventCounter, MemoryRecorder
+from antecede.verify.oracle import Verdict, verify_events
 
-__all__ = ["Scenario", "Simulation", "simulate", "simulate_to"]
+__all__ = ["Scenario", "SimulationResult", "simulate", "simulate_to"]
 
 DEFAULT_POLICY: Final = RetransmissionPolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What is simulated, in the words of the command line."""
+    """The parameters of a run, in the notation of the command line."""
 
     protocol: str = "hybrid"
-    """By its name in the registry."""
+    """A protocol of the registry."""
     processes: int = 10
     messages: int = 20
-    """How many messages each process sends of its own accord."""
+    """The number of messages of each process, without replies."""
     workload: str = "uniform"
-    """A workload of :mod:`antecede.sim.workloads.catalogue`, perhaps with parameters."""
+    """A workload of :mod:`antecede.sim.workloads.catalogue`, with its parameters."""
     gap: str = "exponential:0.05"
     """The seconds from a send to the next, a distribution."""
-    size: str = "0"
-    """The payload's bytes, a distribution."""
-    job: str = "0"
-    """The seconds of the job that a delivered message asks for, a distribution."""
-    job_share: float = 0.0
-    """The share of messages that ask for a job."""
+    payload_bytes: str = "0"
+    """The bytes of a payload, a distribution."""
+    service_time: str = "0"
+    """The seconds of the job that a delivered message starts, a distribution."""
+    service_share: float = 0.0
+    """The share of messages that start a job."""
     delay: str = "exponential:0.05"
-    """The seconds that a frame takes, a distribution or ``geographic:ACROSS``."""
+    """The propagation delay in seconds, a distribution or ``geographic:ACROSS``."""
     bandwidth: float = inf
     """Bytes per second out of each process."""
     loss: float = 0.0
     duplicate: float = 0.0
     reorder: float = 0.0
     reliable: bool = False
-    """Leave the link layer out: the network loses nothing, and keeps the order of each
-    pair for the protocols that assume so."""
+    """Run without the link layer: the network loses no frame, and keeps the order of each
+    pair of processes for the protocols that assume it."""
     first_timeout_s: float = DEFAULT_POLICY.initial_s
-    """How long a process waits for an answer before it has had one: the time-out of what is
-    lost first. Set it where round trips are known to be short."""
+    """The retransmission time-out before the first round trip is measured. Set it where
+    round trips are known to be short."""
     overlay: str = ""
-    """The links that messages travel along, for the protocols that use links: an overlay
-    of :mod:`antecede.sim.overlays`, or else everybody has links to all others."""
-    sample: str = ""
-    """What to note about the processes beside their events: :mod:`antecede.sim.probe`."""
+    """The overlay of protocols that use links (:mod:`antecede.sim.overlays`); if empty,
+    every process has links to all others."""
+    probe: str = ""
+    """The samples to take (:mod:`antecede.sim.probe`)."""
     seed: int = 0
     until_s: float = inf
-    """The virtual time at which to stop at the latest."""
+    """The virtual time at which to stop."""
 
     def make_workload(self) -> Workload:
-        """Make the workload, which serves one run; raise ConfigError if it cannot be."""
+        """Make the workload, for one run; raise ConfigError if it is not valid."""
         pace = Pace(
             gap=parse_distribution(self.gap),
-            size=parse_distribution(self.size),
-            job=parse_distribution(self.job),
-            job_share=self.job_share,
+            payload_bytes=parse_distribution(self.payload_bytes),
+            service_time=parse_distribution(self.service_time),
+            service_share=self.service_share,
             seed=self.seed,
         )
         return make_workload(self.workload, self.processes, self.messages, pace)
@@ -91,26 +92,26 @@ class Scenario:
             reorder=self.reorder,
         )
 
-    def make_setting(self) -> Setting:
-        """Make what every process is told; raise ConfigError if there is no such overlay.
+    def make_config(self) -> ProcessConfig:
+        """Make the configuration of every process; raise ConfigError if it is not valid.
 
-        Protocols that use no links get none, and nor does their setting.
+        Only protocols that use links get an overlay.
         """
         first_s = self.first_timeout_s
         policy = RetransmissionPolicy(
             initial_s=first_s, minimum_s=min(DEFAULT_POLICY.minimum_s, first_s)
         )
-        setting = Setting(reliable=self.reliable, policy=policy)
+        config = ProcessConfig(reliable=self.reliable, policy=policy)
         if not protocol(self.protocol).capabilities.overlay:
-            return setting
-        return make_overlay(self.overlay, setting, processes=self.processes, seed=self.seed)
+            return config
+        return make_overlay(self.overlay, config, processes=self.processes, seed=self.seed)
 
     def make_probe(self) -> Probe | None:
-        """Make what notes the samples, None for none; raise ConfigError if it cannot."""
-        return parse_probe(self.sample)
+        """Make the probe, None if there is none; raise ConfigError if it is not valid."""
+        return parse_probe(self.probe)
 
     def command(self) -> str:
-        """Return the command that runs this scenario again."""
+        """Return the command that runs this scenario."""
         words = ["antecede simulate"]
         for key, value in asdict(self).items():
             if value is True:
@@ -121,17 +122,17 @@ class Scenario:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
+class SimulationResult:
     """A finished run."""
 
     scenario: Scenario
-    outcome: Outcome
+    summary: RunSummary
     history: tuple[Event, ...]
     """Every event, in the order of virtual time."""
     verdict: Verdict
-    """What the oracle says."""
+    """The verdict of the oracle."""
     samples: tuple[Sample, ...] = ()
-    """What the scenario's probe noted."""
+    """The samples of the probe."""
 
 
 def simulate(
@@ -139,21 +140,21 @@ def simulate(
     *,
     network: Network | None = None,
     workload: Workload | str | None = None,
-    setting: Setting | None = None,
+    config: ProcessConfig | None = None,
     churn: Churn | None = None,
-    report: Callable[[Loop], None] | None = None,
+    on_progress: Callable[[Simulator], None] | None = None,
     **parameters: str | float,
-) -> Simulation:
-    """Run a scenario in memory and judge it by the oracle.
+) -> SimulationResult:
+    """Run a scenario in memory, and verify it by the oracle.
 
     Args:
-        scenario: What to run; None if it is given by ``parameters``.
-        network: In place of the scenario's, for faults that have no words there.
-        workload: In place of the scenario's; a word is the scenario's own.
-        setting: What every process is told, for what has no words in the scenario.
-        churn: Who comes and goes.
-        report: Is called now and then, for a display of progress.
-        parameters: The fields of :class:`Scenario`, in place of one.
+        scenario: The scenario; None if it is given by ``parameters``.
+        network: A network in place of the scenario's, for faults that it cannot express.
+        workload: A workload in place of the scenario's; a string is a parameter.
+        config: The configuration of every process, in place of the scenario's.
+        churn: Joins, leaves and changes of links.
+        on_progress: Called every now and then, for a display of progress.
+        parameters: Fields of :class:`Scenario`, in place of ``scenario``.
     """
     if isinstance(workload, str):
         parameters["workload"] = workload
@@ -162,27 +163,27 @@ def simulate(
         scenario = Scenario(**cast("dict[str, Any]", parameters))
     elif parameters:
         raise ConfigError("give a scenario or its parameters, not both")
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     probe = scenario.make_probe()
-    outcome = run(
+    summary = run(
         scenario.protocol,
         workload if workload is not None else scenario.make_workload(),
         network if network is not None else scenario.make_network(),
-        recorder,
+        EventCounter(recorder),
         seed=scenario.seed,
-        setting=setting if setting is not None else scenario.make_setting(),
+        config=config if config is not None else scenario.make_config(),
         churn=churn,
         until_s=scenario.until_s,
-        report=report,
+        on_progress=on_progress,
         probe=probe,
     )
-    return Simulation(
+    return SimulationResult(
         scenario=scenario,
-        outcome=outcome,
+        summary=summary,
         history=tuple(recorder.events),
-        verdict=judge(
+        verdict=verify_events(
             recorder.events,
-            complete=outcome.complete,
+            complete=summary.complete,
             processes=scenario.processes if workload is None else workload.processes,
         ),
         samples=() if probe is None else tuple(probe.samples),
@@ -192,15 +193,15 @@ def simulate(
 def simulate_to(
     directory: Path,
     scenario: Scenario,
-    report: Callable[[Loop], None] | None = None,
+    on_progress: Callable[[Simulator], None] | None = None,
     *,
     name: str | None = None,
-) -> Outcome:
-    """Run a scenario and stream its trace to ``directory``; memory stays bounded.
+) -> RunSummary:
+    """Run a scenario and write its trace to ``directory`` in bounded memory.
 
-    The run is called ``name``, or after its protocol and seed. What its probe noted is in
-    ``samples.parquet`` beside the events.
-    Verify it afterwards with :func:`antecede.verify.verifier.verify`. Needs the extra
+    The name of the run is ``name``, or made from its protocol and seed. The samples of the
+    probe are in ``samples.parquet`` beside the events.
+    Verify it afterwards with :func:`antecede.verify.verifier.verify_trace`. Needs the extra
     ``antecede[trace]``.
     """
     from antecede.trace.reader import RunInfo
@@ -211,15 +212,15 @@ def simulate_to(
     probe = scenario.make_probe()
     name = name if name is not None else f"{scenario.protocol}-{scenario.seed}"
     with TraceWriter(directory, name) as writer:
-        outcome = run(
+        summary = run(
             scenario.protocol,
             workload,
             network,
-            writer.recorder,
+            writer.observer,
             seed=scenario.seed,
-            setting=scenario.make_setting(),
+            config=scenario.make_config(),
             until_s=scenario.until_s,
-            report=report,
+            on_progress=on_progress,
             probe=probe,
         )
         if probe is not None:
@@ -229,13 +230,13 @@ def simulate_to(
                 run=name,
                 protocol=scenario.protocol,
                 seed=scenario.seed,
-                complete=outcome.complete,
+                complete=summary.complete,
                 processes=workload.processes,
                 command=f"{scenario.command()} --out DIR",
                 parameters={k: str(v) for k, v in asdict(scenario).items()},
             )
         )
-    return outcome
+    return summary
 
 
 def _write_samples(directory: Path, run_name: str, samples: Sequence[Sample]) -> None:

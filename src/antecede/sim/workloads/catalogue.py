@@ -1,6 +1,6 @@
-"""The workloads by name, as the command line and studies ask for them.
+"""The workloads by name, for the command line and studies.
 
-``hotspot:hot=0.05,share=0.9`` is the workload ``hotspot`` with two of its parameters set;
+``hotspot:hot=0.05,share=0.9`` is the workload ``hotspot`` with two parameters;
 ``program:FILE.json`` and ``replay:DIRECTORY`` take a path.
 """
 
@@ -17,14 +17,8 @@ from antecede.sim.workloads.services import (
     Pipeline,
     RequestReply,
 )
-from antecede.sim.workloads.synthetic import (
-    Broadcast,
-    Groups,
-    Hotspot,
-    Pace,
-    Uniform,
-    Workload,
-)
+from antecede.sim.workloads.synthetic import Broadcast, Groups, Hotspot, Pace, Uniform
+from antecede.sim.workloads.workload import Workload
 
 __all__ = ["WORKLOADS", "make_workload", "workload_parameters"]
 
@@ -38,13 +32,13 @@ WORKLOADS: dict[str, tuple[Callable[..., Workload], dict[str, type[int] | type[f
     "conversation": (Conversation, {"reply_share": float, "depth": int}),
     "microservices": (Microservices, {"layers": int, "fan_out": int}),
 }
-"""What takes a number of processes, of messages each, a pace, and these parameters."""
+"""The class of each workload, and the types of its parameters."""
 
 
 def make_workload(text: str, processes: int, messages: int, pace: Pace) -> Workload:
-    """Make the workload that ``text`` asks for, or raise ConfigError.
+    """Make the workload named by ``text``; raise ConfigError if it is not valid.
 
-    A program or a replay brings its own processes and messages.
+    A program or a replay has its own number of processes and messages.
     """
     name, _, rest = text.partition(":")
     if name == "program":
@@ -59,7 +53,7 @@ def make_workload(text: str, processes: int, messages: int, pace: Pace) -> Workl
 
 
 def workload_parameters(text: str) -> dict[str, int | float]:
-    """Return the parameters that ``text`` sets, or raise ConfigError."""
+    """Return the parameters in ``text``; raise ConfigError if one is not valid."""
     name, _, rest = text.partition(":")
     if name not in WORKLOADS:
         return {}
@@ -69,12 +63,12 @@ def workload_parameters(text: str) -> dict[str, int | float]:
 def _make_replay(path: Path) -> Workload:
     from antecede.trace.schema import EVENTS_NAME
 
-    # A study makes the workload of every cell several times; a trace never changes, unless
-    # another takes its place.
+    # A study makes the workload of every cell several times. A trace changes only if it is
+    # replaced.
     try:
         written_ns = (path / EVENTS_NAME).stat().st_mtime_ns
     except OSError:
-        written_ns = 0  # Whoever reads it finds the words for what it lacks.
+        written_ns = 0  # Not a run: read_trace raises the specific error.
     return _read_replay(path.absolute(), written_ns).fresh()
 
 

@@ -1,8 +1,7 @@
-"""Fixed programs: a partially ordered set of sends, written down or taken from a trace.
+"""Fixed programs: a partially ordered set of sends, from a file or a trace.
 
-A process makes its sends in order; each may also wait until given messages have been
-delivered to it. So the dependencies between messages are the program's, whatever the
-protocol and the network do to their timing.
+A process makes its sends in order; each may also wait for the delivery of given messages.
+So the dependencies between messages are the same under every protocol and network.
 """
 
 import json
@@ -12,7 +11,8 @@ from pathlib import Path
 
 from antecede.errors import ConfigError
 from antecede.sim.distribution import check_amount
-from antecede.sim.workloads.synthetic import PAYLOAD_BYTES_MAX, Sending, Workload
+from antecede.sim.workloads.synthetic import PAYLOAD_BYTES_MAX
+from antecede.sim.workloads.workload import PlannedSend, Workload
 from antecede.trace.event import Event, Kind
 
 __all__ = ["Program", "ProgramSend", "load_program", "replay"]
@@ -20,29 +20,28 @@ __all__ = ["Program", "ProgramSend", "load_program", "replay"]
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSend:
-    """One send of a program; its id is its place among the sends of its process."""
+    """One send of a program; its id is its position among the sends of its process."""
 
     process: int
     targets: tuple[int, ...] | None
-    """Whom it is for; None for a broadcast to all members."""
+    """The targets; None for a broadcast to all members."""
     after: tuple[tuple[int, int], ...] = ()
-    """Messages, by source and id, that must have been delivered here before."""
+    """Messages, by source and id, that the process must deliver before."""
     wait_s: float = 0.0
-    """How long the process takes from then, or from its last send, to this one."""
+    """The time from the last of those deliveries, or from the previous send."""
     payload_bytes: int = 0
 
 
 class Program(Workload):
-    """A fixed program, on its way."""
+    """A fixed program during a run."""
 
-    __slots__ = ("_broadcast", "_issued", "_seen", "_sends", "_sent")
+    __slots__ = ("_broadcast", "_delivered", "_issued", "_sends", "_sent")
 
     def __init__(self, processes: int, sends: Iterable[ProgramSend]) -> None:
-        """Set the sends, those of a process in its order.
+        """Set the sends; those of the same process in their order.
 
-        Raise ConfigError if a send cannot be, or would wait for ever: for a message that
-        is never sent to its process, or in a circle. A program has broadcasts only, or
-        none, as there are protocols for either.
+        Raise ConfigError if a send is not valid, waits for a message that is never sent to
+        its process, or waits in a cycle. All sends are broadcasts, or none.
         """
         super().__init__(processes)
         self._sends: list[list[ProgramSend]] = [[] for _ in range(processes)]
@@ -51,78 +50,75 @@ class Program(Workload):
             self._sends[send.process].append(send)
         broadcasts = [send.targets is None for own in self._sends for send in own]
         if any(broadcasts) and not all(broadcasts):
-            raise ConfigError("a program has broadcasts only, or none")
+            raise ConfigError("a program must have only broadcasts, or none")
         self._broadcast = any(broadcasts)
         _check_waits(self._sends)
         self._issued = [0] * processes
         self._sent = [0] * processes
-        self._seen: list[set[tuple[int, int]]] = [set() for _ in range(processes)]
+        self._delivered: list[set[tuple[int, int]]] = [set() for _ in range(processes)]
 
     @property
     def fan_out_max(self) -> int:
-        """The most targets of any send."""
         counts = [len(send.targets or ()) for own in self._sends for send in own]
         return max(counts, default=1)
 
     @property
     def broadcast(self) -> bool:
-        """Whether its messages go to all members."""
         return self._broadcast
 
     @property
     def sends(self) -> list[list[ProgramSend]]:
-        """The sends of each process, in its order; they are not to be changed."""
+        """The sends of each process, in order; do not change them."""
         return self._sends
 
     def fresh(self) -> "Program":
-        """Return the same program, not begun, without checking it once more."""
+        """Return a copy of the program that has not started."""
         program = Program(self.processes, [])
         program._sends = self._sends
         program._broadcast = self._broadcast
         return program
 
-    def start(self, process: int) -> list[Sending]:
-        """Return the first send, unless it waits for something."""
+    def start(self, process: int) -> list[PlannedSend]:
         return self._next(process)
 
-    def sent(self, process: int, sending: Sending) -> list[Sending]:
-        """Return the next send, unless it waits for something."""
+    def sent(self, process: int, planned: PlannedSend) -> list[PlannedSend]:
         self._sent[process] += 1
         return self._next(process)
 
-    def delivered(self, process: int, source: int, id: int) -> list[Sending]:
-        """Return the next send, if this is what it waited for."""
-        self._seen[process].add((source, id))
+    def delivered(self, process: int, source: int, id: int) -> list[PlannedSend]:
+        self._delivered[process].add((source, id))
         return self._next(process)
 
-    def _next(self, process: int) -> list[Sending]:
+    def _next(self, process: int) -> list[PlannedSend]:
         index = self._issued[process]
         own = self._sends[process]
         if index > self._sent[process] or index == len(own):
             return []
         send = own[index]
-        if not self._seen[process].issuperset(send.after):
+        if not self._delivered[process].issuperset(send.after):
             return []
         self._issued[process] += 1
         targets = list(send.targets or ())
-        return [Sending(targets, index + 1, send.payload_bytes, send.wait_s)]
+        return [PlannedSend(targets, index + 1, send.payload_bytes, send.wait_s)]
 
 
 def _check_send(send: ProgramSend, processes: int) -> None:
     targets = send.targets
     members = (send.process, *(targets or ()))
     if not all(0 <= process < processes for process in members):
-        raise ConfigError(f"{send} is not among {processes} processes")
+        raise ConfigError(f"{send} names a process that is not below {processes}")
     if targets is not None and (not targets or len(set(targets)) < len(targets)):
-        raise ConfigError(f"{send} needs targets, each named once")
+        raise ConfigError(f"{send} needs at least one target, and each only once")
     check_amount(send.wait_s, "the wait of a send")
     check_amount(send.payload_bytes, "the size of a payload")
     if send.payload_bytes > PAYLOAD_BYTES_MAX:
-        raise ConfigError(f"a payload of {send.payload_bytes} bytes fits into no trace")
+        raise ConfigError(
+            f"a payload has at most {PAYLOAD_BYTES_MAX} bytes, not {send.payload_bytes}"
+        )
 
 
 def _check_waits(sends: list[list[ProgramSend]]) -> None:
-    """Play the program without time or network; whatever cannot be sent waits for ever."""
+    """Run the program without time or network; raise ConfigError if a send never runs."""
     for process, own in enumerate(sends):
         for source, which in {message for send in own for message in send.after}:
             there = sends[source] if 0 <= source < len(sends) else []
@@ -149,18 +145,18 @@ def _check_waits(sends: list[list[ProgramSend]]) -> None:
             ready += waiting.pop((process, done[process]), [])
     for process, own in enumerate(sends):
         if done[process] < len(own):
-            raise ConfigError(f"send {done[process] + 1} of {process} waits in a circle")
+            raise ConfigError(f"send {done[process] + 1} of {process} waits in a cycle")
 
 
 def _is_for(send: ProgramSend, process: int) -> bool:
-    """Tell whether a process gets the message; a broadcast is for the others."""
+    """Return whether a process is a target; a broadcast is for all others."""
     if send.targets is None:
         return process != send.process
     return process in send.targets
 
 
 def load_program(path: Path) -> Program:
-    """Read a program from a JSON file, or raise ConfigError that says what is wrong.
+    """Read a program from a JSON file; raise ConfigError if it is not valid.
 
     The file holds ``{"processes": N, "sends": [{"process": 0, "targets": [1],
     "after": [[source, id], …], "wait": SECONDS, "bytes": SIZE}, …]}``, the last three
@@ -185,36 +181,34 @@ def load_program(path: Path) -> Program:
         KeyError,
         TypeError,
         OverflowError,
-        RecursionError,  # Brackets in brackets, thousands deep.
+        RecursionError,  # Deeply nested brackets.
     ) as error:
-        raise ConfigError(f"{path} is not a program: {error!r}") from error
+        raise ConfigError(f"{path} is not a valid program: {error!r}") from error
     return Program(processes, sends)
 
 
 def _targets(value: Iterable[object] | None) -> tuple[int, ...] | None:
-    """Return the targets of a send of the file."""
     return None if value is None else tuple([_whole(target) for target in value])
 
 
 def _whole(value: object) -> int:
-    """Return a whole number of the file; 2.9 is none, nor are ``true`` and ``"2"``."""
+    """Return an integer of the file; raise TypeError for 2.9, ``true`` and ``"2"``."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no whole number")
+        raise TypeError(f"{value!r} is not an integer")
     return value
 
 
 def _seconds(value: object) -> float:
-    """Return a number of the file."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return float(value)
 
 
 def replay(events: Iterable[Event], processes: int) -> Program:
-    """Turn a recorded run into a program with the same dependencies and pauses.
+    """Return a program with the dependencies and pauses of a recorded run.
 
-    A send waits for all that had been delivered to its process before it, and for as long
-    as the process took from the last of that, or from its send before, to this one.
+    A send waits for all earlier deliveries at its process. Its wait is the time from the
+    last of them, or from the previous send, to this one.
     """
     history = list(events)
     sizes = {
@@ -226,7 +220,7 @@ def replay(events: Iterable[Event], processes: int) -> Program:
     counts: dict[int, int] = {}
     ids: dict[tuple[int, int], int] = {}
     latest: dict[int, float] = {}
-    heard: dict[int, list[tuple[int, int]]] = {}
+    delivered: dict[int, list[tuple[int, int]]] = {}
     for event in history:
         source, number, process = event.source, event.number, event.process
         if source is None or number is None:
@@ -238,7 +232,7 @@ def replay(events: Iterable[Event], processes: int) -> Program:
                 ProgramSend(
                     process=process,
                     targets=event.targets,
-                    after=tuple(heard.pop(process, ())),
+                    after=tuple(delivered.pop(process, ())),
                     wait_s=max(0.0, event.time - latest.get(process, 0.0)),
                     payload_bytes=sizes.get((source, number), 0),
                 )
@@ -248,6 +242,6 @@ def replay(events: Iterable[Event], processes: int) -> Program:
             if (source, number) not in ids:
                 raise ConfigError(f"{source}:{number} is delivered before it is sent")
             if source != process:
-                heard.setdefault(process, []).append((source, ids[source, number]))
+                delivered.setdefault(process, []).append((source, ids[source, number]))
             latest[process] = event.time
     return Program(processes, sends)

@@ -1,62 +1,58 @@
-"""Workloads in which processes answer what is delivered to them.
+"""Workloads in which processes reply to the messages that are delivered to them.
 
-The id of an answer is made from the id and the source of what it answers, so that it is
-the same under every protocol, and no two answers of a process share one.
+The id of a reply follows from the id and the source of the message that it answers. So it
+is the same under every protocol, and unique among the messages of a process.
 """
 
 from typing import Final
 
-from antecede.core.support.keyed_random import stir, uniform
+from antecede.core.support.keyed_random import fold_in, uniform
 from antecede.errors import ConfigError
 from antecede.sim.workloads.synthetic import (
     GAP,
     TARGET,
     Pace,
-    Paced,
-    Sending,
-    Traffic,
+    PacedWorkload,
+    SyntheticWorkload,
     Uniform,
 )
+from antecede.sim.workloads.workload import PlannedSend
 
 __all__ = ["Conversation", "Microservices", "Pipeline", "RequestReply"]
 
-ANSWER: Final = 7
-"""Tells the random numbers of answers from those of other messages."""
+REPLY: Final = 7
+"""Separates the random numbers of replies from those of other messages."""
 DEPTHS: Final = 16
-"""The id of a message in a conversation is a key times this, plus its depth."""
+"""The id of a message of a conversation is its chain times this, plus its depth."""
 
 
-class Pipeline(Traffic):
-    """The first process sends; every other passes each message on to the next."""
+class Pipeline(SyntheticWorkload):
+    """Messages of the first process, which every other process forwards to the next."""
 
     __slots__ = ()
 
     @property
-    def plain(self) -> bool:
-        """Never: deliveries lead to more messages."""
+    def is_open_loop(self) -> bool:
         return False
 
-    def targets(self, process: int, state: int) -> list[int]:
-        """Name the second process."""
+    def targets(self, process: int, random_key: int) -> list[int]:
         return [1]
 
-    def start(self, process: int) -> list[Sending]:
-        """Let the first process begin."""
+    def start(self, process: int) -> list[PlannedSend]:
         return super().start(process) if process == 0 else []
 
-    def sent(self, process: int, sending: Sending) -> list[Sending]:
-        """Let the first process go on."""
-        return super().sent(process, sending) if process == 0 else []
+    def sent(self, process: int, planned: PlannedSend) -> list[PlannedSend]:
+        return super().sent(process, planned) if process == 0 else []
 
-    def delivered(self, process: int, source: int, id: int) -> list[Sending]:
-        """Pass the message on, under the same id."""
+    def delivered(self, process: int, source: int, id: int) -> list[PlannedSend]:
         if process + 1 == self.processes:
             return []
-        return [Sending([process + 1], id, self._size(stir(self._begin, id)))]
+        size = self._draw_payload_bytes(fold_in(self._root, id))
+        return [PlannedSend([process + 1], id, size)]
 
 
-class RequestReply(Traffic):
-    """Clients ask servers, which answer; a client asks on without waiting.
+class RequestReply(SyntheticWorkload):
+    """Requests of clients, and replies of servers; clients do not wait for replies.
 
     The first processes are the servers. A request has an odd id, its reply an even one.
     """
@@ -66,13 +62,13 @@ class RequestReply(Traffic):
     def __init__(
         self, processes: int, messages: int, pace: Pace, *, servers: float = 0.2
     ) -> None:
-        """Set the traffic.
+        """Set the parameters.
 
         Args:
-            processes: How many processes there are.
-            messages: How many requests each client sends.
-            pace: How fast, and how large; a job is what a server does before it replies.
-            servers: The share of processes that are servers, at least one.
+            processes: The number of processes.
+            messages: The number of requests of each client.
+            pace: The gaps, payloads and service times; a server replies after its job.
+            servers: The share of processes that are servers; there is at least one.
         """
         super().__init__(processes, messages, pace)
         if not 0 <= servers <= 1:
@@ -82,42 +78,37 @@ class RequestReply(Traffic):
             raise ConfigError(f"{self.servers} servers of {processes}: no clients are left")
 
     @property
-    def plain(self) -> bool:
-        """Never: deliveries lead to more messages."""
+    def is_open_loop(self) -> bool:
         return False
 
-    def targets(self, process: int, state: int) -> list[int]:
-        """Choose a server."""
-        return [int(uniform(state) * self.servers)]
+    def targets(self, process: int, random_key: int) -> list[int]:
+        return [int(uniform(random_key) * self.servers)]
 
-    def start(self, process: int) -> list[Sending]:
-        """Let the clients begin."""
-        return (
-            [self._request(process, 1)] if process >= self.servers and self.messages else []
-        )
+    def start(self, process: int) -> list[PlannedSend]:
+        is_client = process >= self.servers
+        return [self._request(process, 1)] if is_client and self.messages else []
 
-    def sent(self, process: int, sending: Sending) -> list[Sending]:
-        """Let a client go on."""
-        request = (sending.id + 1) // 2
+    def sent(self, process: int, planned: PlannedSend) -> list[PlannedSend]:
+        request = (planned.id + 1) // 2
         if process >= self.servers and request < self.messages:
             return [self._request(process, request + 1)]
         return []
 
-    def delivered(self, process: int, source: int, id: int) -> list[Sending]:
-        """Let a server reply."""
+    def delivered(self, process: int, source: int, id: int) -> list[PlannedSend]:
         if process >= self.servers:
             return []
-        answer = 2 * (id * self.processes + source)
-        return [Sending([source], answer, self._size(stir(self._begin, answer)))]
+        reply = 2 * (id * self.processes + source)
+        size = self._draw_payload_bytes(fold_in(self._root, reply))
+        return [PlannedSend([source], reply, size)]
 
-    def _request(self, process: int, request: int) -> Sending:
-        sending = self._sending(process, request)
-        sending.id = 2 * request - 1
-        return sending
+    def _request(self, process: int, request: int) -> PlannedSend:
+        planned = self._plan(process, request)
+        planned.id = 2 * request - 1
+        return planned
 
 
 class Conversation(Uniform):
-    """Uniform traffic in which a delivered message may lead to one more, to anybody."""
+    """Uniform messages, and replies to random processes, in chains of limited length."""
 
     __slots__ = ("depth", "reply_share")
 
@@ -130,14 +121,14 @@ class Conversation(Uniform):
         reply_share: float = 0.5,
         depth: int = 4,
     ) -> None:
-        """Set the traffic.
+        """Set the parameters.
 
         Args:
-            processes: How many processes there are.
-            messages: How many messages each sends of its own accord.
-            pace: How fast, and how large.
-            reply_share: The share of delivered messages that lead to another one.
-            depth: How long a chain of them may get.
+            processes: The number of processes.
+            messages: The number of chains that each process starts.
+            pace: The gaps, payloads and service times.
+            reply_share: The share of delivered messages that cause another message.
+            depth: The maximum number of replies in a chain.
         """
         super().__init__(processes, messages, pace)
         if not 0 <= reply_share <= 1 or not 0 <= depth < DEPTHS:
@@ -149,47 +140,44 @@ class Conversation(Uniform):
         self.depth = depth
 
     @property
-    def plain(self) -> bool:
-        """Never: deliveries lead to more messages."""
+    def is_open_loop(self) -> bool:
         return False
 
-    def start(self, process: int) -> list[Sending]:
-        """Begin with the messages of its own accord."""
-        return [self._own(process, 1)] if self.messages else []
+    def start(self, process: int) -> list[PlannedSend]:
+        return [self._first(process, 1)] if self.messages else []
 
-    def sent(self, process: int, sending: Sending) -> list[Sending]:
-        """Go on with the messages of its own accord."""
-        key, depth = divmod(sending.id, DEPTHS)
-        if depth or key >= self.messages:
+    def sent(self, process: int, planned: PlannedSend) -> list[PlannedSend]:
+        chain, depth = divmod(planned.id, DEPTHS)
+        if depth or chain >= self.messages:
             return []
-        return [self._own(process, key + 1)]
+        return [self._first(process, chain + 1)]
 
-    def delivered(self, process: int, source: int, id: int) -> list[Sending]:
-        """Answer, or let it be."""
-        key, depth = divmod(id, DEPTHS)
-        answer = (key * self.processes + source) * DEPTHS + depth + 1
-        state = stir(stir(stir(self._begin, ANSWER), answer), process)
-        if depth >= self.depth or uniform(state) >= self.reply_share:
+    def delivered(self, process: int, source: int, id: int) -> list[PlannedSend]:
+        chain, depth = divmod(id, DEPTHS)
+        reply = (chain * self.processes + source) * DEPTHS + depth + 1
+        reply_key = fold_in(fold_in(fold_in(self._root, REPLY), reply), process)
+        if depth >= self.depth or uniform(reply_key) >= self.reply_share:
             return []
-        target = self._other(process, stir(state, TARGET), self.processes)
-        return [Sending([target], answer, self._size(state))]
+        target = self._draw_other(process, fold_in(reply_key, TARGET), self.processes)
+        return [PlannedSend([target], reply, self._draw_payload_bytes(reply_key))]
 
-    def _own(self, process: int, key: int) -> Sending:
-        sending = self._sending(process, key)
-        sending.id = key * DEPTHS
-        return sending
+    def _first(self, process: int, chain: int) -> PlannedSend:
+        planned = self._plan(process, chain)
+        planned.id = chain * DEPTHS
+        return planned
 
 
-class Microservices(Paced):
-    """Requests that fan out through layers of services and come back, layer by layer.
+class Microservices(PacedWorkload):
+    """Requests that fan out through layers of services, and replies that return.
 
-    The front, layer 0, calls ``fan_out`` services of layer 1 for each request; each calls
-    as many of layer 2, and so on. A service of the last layer replies at once, any other
-    when all its callees have. Processes are dealt to layers in turn.
+    The front end, layer 0, calls ``fan_out`` services of layer 1 for each request; each of
+    them calls ``fan_out`` services of layer 2, and so on. A service of the last layer
+    replies at once, any other when all its callees have replied. Process ``p`` belongs to
+    layer ``p % layers``.
 
-    A service knows what it works on by a key: at the front the number of the request,
-    elsewhere made from the call's id and the caller. Its calls have odd ids made from that
-    key, its reply an even one, so both sides can tell the key from the id.
+    A service identifies a call that it handles by a task: at the front end the number of
+    the request, elsewhere a number made from the id of the call and the caller. Its own
+    calls have odd ids made from the task, its reply an even one.
     """
 
     __slots__ = ("_due", "fan_out", "layers", "messages")
@@ -203,14 +191,14 @@ class Microservices(Paced):
         layers: int = 3,
         fan_out: int = 2,
     ) -> None:
-        """Set the traffic.
+        """Set the parameters.
 
         Args:
-            processes: How many processes there are.
-            messages: How many requests each process of the front takes.
-            pace: How fast, and how large; a job is what a service does for a message.
-            layers: How many layers of services there are, the front included.
-            fan_out: How many services of the next layer a call needs.
+            processes: The number of processes.
+            messages: The number of requests at each process of the front end.
+            pace: The gaps, payloads and service times; a job is the work for a message.
+            layers: The number of layers, the front end included.
+            fan_out: The number of services of the next layer that a call needs.
         """
         super().__init__(processes, pace)
         if not 2 <= layers <= processes or fan_out < 1 or messages < 0:
@@ -221,53 +209,55 @@ class Microservices(Paced):
         self.messages = messages
         self.layers = layers
         self.fan_out = fan_out
-        self._due: dict[tuple[int, int], int] = {}  # Replies due, by process and key.
+        self._due: dict[tuple[int, int], int] = {}  # Missing replies, by process and task.
 
-    def start(self, process: int) -> list[Sending]:
-        """Let the front take its first request."""
-        return self._take(process, 1) if process % self.layers == 0 else []
+    def start(self, process: int) -> list[PlannedSend]:
+        return self._request(process, 1) if process % self.layers == 0 else []
 
-    def sent(self, process: int, sending: Sending) -> list[Sending]:
-        """Let the front take the next request once the last call for one is out."""
-        if process % self.layers or sending.id % 2 == 0:
+    def sent(self, process: int, planned: PlannedSend) -> list[PlannedSend]:
+        """Return the next request of the front end, after the last call for one."""
+        if process % self.layers or planned.id % 2 == 0:
             return []
-        key, which = divmod(sending.id // 2, self.fan_out)
-        return self._take(process, key + 1) if which == self.fan_out - 1 else []
+        task, which = divmod(planned.id // 2, self.fan_out)
+        return self._request(process, task + 1) if which == self.fan_out - 1 else []
 
-    def delivered(self, process: int, source: int, id: int) -> list[Sending]:
-        """Take a call, or a reply to one."""
+    def delivered(self, process: int, source: int, id: int) -> list[PlannedSend]:
+        """Return the calls or the reply that follow a call, or a reply."""
         if id % 2:
-            key = id * self.processes + source
+            task = id * self.processes + source
             if process % self.layers == self.layers - 1:
-                return [self._reply(key)]
-            return self._call(process, key, 0.0)
-        key = id // 2 // self.processes // 2 // self.fan_out
-        self._due[process, key] -= 1
-        if self._due[process, key]:
+                return [self._reply(task)]
+            return self._call(process, task, 0.0)
+        task = id // 2 // self.processes // 2 // self.fan_out
+        self._due[process, task] -= 1
+        if self._due[process, task]:
             return []
-        del self._due[process, key]
-        return [self._reply(key)] if process % self.layers else []
+        del self._due[process, task]
+        return [self._reply(task)] if process % self.layers else []
 
-    def _take(self, process: int, request: int) -> list[Sending]:
+    def _request(self, process: int, request: int) -> list[PlannedSend]:
         if request > self.messages:
             return []
-        state = stir(stir(self._begin, process), request)
-        return self._call(process, request, self.pace.gap.draw(stir(state, GAP)))
+        request_key = fold_in(fold_in(self._root, process), request)
+        wait_s = self.pace.gap.draw(fold_in(request_key, GAP))
+        return self._call(process, request, wait_s)
 
-    def _call(self, process: int, key: int, wait_s: float) -> list[Sending]:
-        self._due[process, key] = self.fan_out
+    def _call(self, process: int, task: int, wait_s: float) -> list[PlannedSend]:
+        self._due[process, task] = self.fan_out
         layer = process % self.layers + 1
         services = (self.processes - layer + self.layers - 1) // self.layers
-        calls: list[Sending] = []
+        calls: list[PlannedSend] = []
         for which in range(self.fan_out):
-            state = stir(stir(stir(self._begin, ANSWER), process), key)
-            state = stir(state, which)
-            target = layer + self.layers * int(uniform(stir(state, TARGET)) * services)
-            call = 2 * (key * self.fan_out + which) + 1
-            calls.append(Sending([target], call, self._size(state), wait_s))
+            call_key = fold_in(fold_in(fold_in(self._root, REPLY), process), task)
+            call_key = fold_in(call_key, which)
+            service = int(uniform(fold_in(call_key, TARGET)) * services)
+            target = layer + self.layers * service
+            call = 2 * (task * self.fan_out + which) + 1
+            size = self._draw_payload_bytes(call_key)
+            calls.append(PlannedSend([target], call, size, wait_s))
         return calls
 
-    def _reply(self, key: int) -> Sending:
-        caller = key % self.processes
-        state = stir(stir(self._begin, ANSWER), key)
-        return Sending([caller], 2 * key, self._size(state))
+    def _reply(self, task: int) -> PlannedSend:
+        caller = task % self.processes
+        size = self._draw_payload_bytes(fold_in(fold_in(self._root, REPLY), task))
+        return PlannedSend([caller], 2 * task, size)

@@ -1,23 +1,16 @@
-"""Workloads: who sends what to whom, and when.
+"""Synthetic workloads, in which processes send messages at random intervals.
 
-A workload is asked at three moments what is to be sent next: when a process starts, after
-a send, and after a delivery. Its answers depend on the seed and on the messages' own ids,
-never on the protocol or on time, so every protocol gets the same work. A message's *id* is
-the workload's name for it, unique among those of its source; it is not its number, since
-two protocols may deliver, and hence answer, in another order.
-
-Here are the workloads in which processes send of their own accord; those in which they
-answer are in :mod:`antecede.sim.workloads.services`, fixed programs in :mod:`antecede.sim.workloads.program`.
+Workloads with replies are in :mod:`antecede.sim.workloads.services`, fixed programs in
+:mod:`antecede.sim.workloads.program`.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
-from antecede.core.support.keyed_random import begin, stir, uniform
+from antecede.core.support.keyed_random import fold_in, key, uniform
 from antecede.errors import ConfigError
 from antecede.sim.distribution import Constant, Distribution
+from antecede.sim.workloads.workload import PlannedSend, Workload
 
 __all__ = [
     "PAYLOAD_BYTES_MAX",
@@ -25,212 +18,134 @@ __all__ = [
     "Groups",
     "Hotspot",
     "Pace",
-    "Paced",
-    "Sending",
-    "Traffic",
+    "PacedWorkload",
+    "SyntheticWorkload",
     "Uniform",
-    "Workload",
 ]
 
 PAYLOAD_BYTES_MAX: Final = (1 << 31) - 1
-"""What the column of a trace holds."""
+"""The maximum of the column of a trace."""
 HOT: Final = 0.1
-"""What share of the processes are hotspots, unless it is set."""
-WORK: Final = 0x574F524B
-"""Tells the workload's random numbers from the network's."""
+"""The default share of processes that are hotspots."""
+WORKLOAD_KEY: Final = 0x574F524B
+"""Separates the random numbers of workloads from those of the network."""
 GAP: Final = 1
 SIZE: Final = 2
 TARGET: Final = 3
 JOB: Final = 4
-JOB_LENGTH: Final = 5
+SERVICE_TIME: Final = 5
 PEER: Final = 6
-
-
-@mypyc_attr(acyclic=True)
-class Sending:
-    """Something to be sent."""
-
-    __slots__ = ("id", "payload_bytes", "targets", "wait_s")
-
-    targets: list[int]
-    """Whom it is for; empty for a broadcast to all members."""
-    id: int
-    """The workload's name for it, at least 1."""
-    payload_bytes: int
-    """How large it is."""
-    wait_s: float
-    """How long from now it is to be sent."""
-
-    def __init__(
-        self, targets: list[int], id: int, payload_bytes: int = 0, wait_s: float = 0.0
-    ) -> None:
-        """Make the plan; the fields are documented on the class."""
-        self.targets = targets
-        self.id = id
-        self.payload_bytes = payload_bytes
-        self.wait_s = wait_s
-
-
-class Workload:
-    """What the processes of a run do; see the module for when it is asked what."""
-
-    __slots__ = ("processes",)
-
-    processes: int
-    """How many processes there are; their ids are 0 and up."""
-
-    def __init__(self, processes: int) -> None:
-        """Raise ConfigError unless there are at least two processes."""
-        if processes < 2:
-            raise ConfigError(f"a run needs at least 2 processes, got {processes}")
-        self.processes = processes
-
-    @property
-    def fan_out_max(self) -> int:
-        """The most targets that a message of this workload may have."""
-        return 1
-
-    @property
-    def broadcast(self) -> bool:
-        """Whether its messages go to all members."""
-        return False
-
-    @property
-    def plain(self) -> bool:
-        """Whether ids are numbers and deliveries lead to nothing, so nobody need ask."""
-        return False
-
-    def start(self, process: int) -> list[Sending]:
-        """Return what ``process`` is to send first."""
-        return []
-
-    def sent(self, process: int, sending: Sending) -> list[Sending]:
-        """Return what ``process`` is to send now that it has sent ``sending``."""
-        return []
-
-    def delivered(self, process: int, source: int, id: int) -> list[Sending]:
-        """Return what ``process`` is to send now that this message is delivered there."""
-        return []
-
-    def job_s(self, process: int, source: int, id: int) -> float:
-        """Return how long the delivery of this message keeps ``process`` busy."""
-        return 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How fast processes send, how much, and what a delivered message makes them do."""
+    """The gaps, payloads and service times of a workload."""
 
     gap: Distribution = field(default_factory=lambda: Constant(0.05))
     """The seconds from a send to the next."""
-    size: Distribution = field(default_factory=lambda: Constant(0))
-    """The payload's bytes."""
-    job: Distribution = field(default_factory=lambda: Constant(0))
-    """The seconds that the job takes which a delivered message asks for."""
-    job_share: float = 0.0
-    """The share of messages that ask for one."""
+    payload_bytes: Distribution = field(default_factory=lambda: Constant(0))
+    service_time: Distribution = field(default_factory=lambda: Constant(0))
+    """The seconds of the job that a delivered message starts."""
+    service_share: float = 0.0
+    """The share of messages that start a job."""
     seed: int = 0
-    """What all choices depend on."""
 
     def __post_init__(self) -> None:
-        """Raise ConfigError if the share is none."""
-        if not 0 <= self.job_share <= 1:
-            raise ConfigError(f"job_share must be from 0 to 1, got {self.job_share}")
+        """Raise ConfigError if the share is out of range."""
+        if not 0 <= self.service_share <= 1:
+            raise ConfigError(
+                f"service_share must be from 0 to 1, got {self.service_share}"
+            )
 
 
-class Paced(Workload):
-    """A workload with a pace: the part that all but fixed programs share."""
+class PacedWorkload(Workload):
+    """Base class of workloads with a pace: all but fixed programs."""
 
-    __slots__ = ("_begin", "pace")
+    __slots__ = ("_root", "pace")
 
     def __init__(self, processes: int, pace: Pace) -> None:
-        """Set the pace of every process."""
         super().__init__(processes)
         self.pace = pace
-        self._begin = stir(begin(pace.seed), WORK)
+        self._root = fold_in(key(pace.seed), WORKLOAD_KEY)
 
-    def job_s(self, process: int, source: int, id: int) -> float:
-        """Return the length of the job, for those messages that ask for one."""
-        if self.pace.job_share == 0:
+    def service_time_s(self, process: int, source: int, id: int) -> float:
+        if self.pace.service_share == 0:
             return 0.0
-        state = stir(stir(stir(self._begin, source), id), process)
-        if uniform(stir(state, JOB)) >= self.pace.job_share:
+        job_key = fold_in(fold_in(fold_in(self._root, source), id), process)
+        if uniform(fold_in(job_key, JOB)) >= self.pace.service_share:
             return 0.0
-        return self.pace.job.draw(stir(state, JOB_LENGTH))
+        return self.pace.service_time.draw(fold_in(job_key, SERVICE_TIME))
 
-    def _size(self, state: int) -> int:
-        size = int(self.pace.size.draw(stir(state, SIZE)))
+    def _draw_payload_bytes(self, random_key: int) -> int:
+        size = int(self.pace.payload_bytes.draw(fold_in(random_key, SIZE)))
         if size > PAYLOAD_BYTES_MAX:
             raise ConfigError(
                 f"a payload has at most {PAYLOAD_BYTES_MAX} bytes, not {size}"
             )
         return size
 
-    def _other(self, process: int, state: int, among: int) -> int:
+    def _draw_other(self, process: int, random_key: int, among: int) -> int:
         """Choose one of the first ``among`` processes other than ``process``."""
         if process >= among:
-            return int(uniform(state) * among)
-        other = int(uniform(state) * (among - 1))
+            return int(uniform(random_key) * among)
+        other = int(uniform(random_key) * (among - 1))
         return other + 1 if other >= process else other
 
 
-class Traffic(Paced):
-    """Every process sends so many messages, one after the other, with gaps between."""
+class SyntheticWorkload(PacedWorkload):
+    """Base class of workloads in which every process sends messages with gaps between."""
 
     __slots__ = ("messages",)
 
     def __init__(self, processes: int, messages: int, pace: Pace) -> None:
-        """Let each of ``processes`` send ``messages`` at this pace."""
+        """Set the number of messages of each process."""
         super().__init__(processes, pace)
         if messages < 0:
             raise ConfigError(f"messages must be at least 0, got {messages}")
         self.messages = messages
 
     @property
-    def plain(self) -> bool:
-        """Whether there are no jobs; subclasses with answers say otherwise."""
-        return self.pace.job_share == 0
+    def is_open_loop(self) -> bool:
+        return self.pace.service_share == 0
 
-    def targets(self, process: int, state: int) -> list[int]:
-        """Choose whom a message is for; ``state`` is the message's own randomness."""
-        raise TypeError("bare Traffic goes nowhere")
+    def targets(self, process: int, random_key: int) -> list[int]:
+        """Choose the targets of the message with this random key."""
+        raise NotImplementedError
 
-    def start(self, process: int) -> list[Sending]:
-        """Return the first message."""
-        return [self._sending(process, 1)] if self.messages else []
+    def start(self, process: int) -> list[PlannedSend]:
+        return [self._plan(process, 1)] if self.messages else []
 
-    def sent(self, process: int, sending: Sending) -> list[Sending]:
-        """Return the next message, if this was not the last."""
-        if sending.id < self.messages:
-            return [self._sending(process, sending.id + 1)]
+    def sent(self, process: int, planned: PlannedSend) -> list[PlannedSend]:
+        if planned.id < self.messages:
+            return [self._plan(process, planned.id + 1)]
         return []
 
-    def _sending(self, process: int, id: int) -> Sending:
-        state = stir(stir(self._begin, process), id)
-        return Sending(
-            self.targets(process, stir(state, TARGET)),
+    def _plan(self, process: int, id: int) -> PlannedSend:
+        message_key = fold_in(fold_in(self._root, process), id)
+        return PlannedSend(
+            self.targets(process, fold_in(message_key, TARGET)),
             id,
-            self._size(state),
-            self.pace.gap.draw(stir(state, GAP)),
+            self._draw_payload_bytes(message_key),
+            self.pace.gap.draw(fold_in(message_key, GAP)),
         )
 
 
-class Uniform(Traffic):
-    """To any other processes, all equally likely; or to any of a few fixed peers."""
+class Uniform(SyntheticWorkload):
+    """Messages to random other processes, or to a few fixed peers, all equally likely."""
 
     __slots__ = ("fan_out", "peers")
 
     def __init__(
         self, processes: int, messages: int, pace: Pace, *, fan_out: int = 1, peers: int = 0
     ) -> None:
-        """Set the traffic.
+        """Set the parameters.
 
         Args:
-            processes: How many processes there are.
-            messages: How many messages each of them sends.
-            pace: How fast, and how large.
-            fan_out: How many targets each message has.
-            peers: How many others a process ever speaks to; 0 for all of them.
+            processes: The number of processes.
+            messages: The number of messages of each process.
+            pace: The gaps, payloads and service times.
+            fan_out: The number of targets of each message.
+            peers: The number of processes that each process sends to; 0 for all others.
         """
         super().__init__(processes, messages, pace)
         if not 0 <= peers < processes:
@@ -244,31 +159,29 @@ class Uniform(Traffic):
 
     @property
     def fan_out_max(self) -> int:
-        """The fan-out."""
         return self.fan_out
 
-    def targets(self, process: int, state: int) -> list[int]:
-        """Choose different targets, one after the other."""
+    def targets(self, process: int, random_key: int) -> list[int]:
         chosen: list[int] = []
         while len(chosen) < self.fan_out:
-            state = stir(state, TARGET)
+            random_key = fold_in(random_key, TARGET)
             if self.peers:
-                target = self._peer(process, int(uniform(state) * self.peers))
+                target = self._peer(process, int(uniform(random_key) * self.peers))
             else:
-                target = self._other(process, state, self.processes)
+                target = self._draw_other(process, random_key, self.processes)
             if target not in chosen:
                 chosen.append(target)
         return chosen
 
     def _peer(self, process: int, which: int) -> int:
-        """Return one of the peers of ``process``: a run of neighbours somewhere else."""
+        """Return one of the peers of ``process``, which have consecutive ids."""
         others = self.processes - 1
-        start = int(uniform(stir(stir(self._begin, PEER), process)) * others)
+        start = int(uniform(fold_in(fold_in(self._root, PEER), process)) * others)
         return (process + 1 + (start + which) % others) % self.processes
 
 
-class Hotspot(Traffic):
-    """Most messages go to few processes."""
+class Hotspot(SyntheticWorkload):
+    """Messages of which most go to a few processes."""
 
     __slots__ = ("hot", "share")
 
@@ -281,12 +194,12 @@ class Hotspot(Traffic):
         hot: float = HOT,
         share: float = 0.8,
     ) -> None:
-        """Set the traffic.
+        """Set the parameters.
 
         Args:
-            processes: How many processes there are.
-            messages: How many messages each of them sends.
-            pace: How fast, and how large.
+            processes: The number of processes.
+            messages: The number of messages of each process.
+            pace: The gaps, payloads and service times.
             hot: The share of processes that are hotspots; they are the first ones.
             share: The share of messages that go to a hotspot.
         """
@@ -296,31 +209,30 @@ class Hotspot(Traffic):
         self.hot = round(hot * processes)
         self.share = share
 
-    def targets(self, process: int, state: int) -> list[int]:
-        """Choose a hotspot, or one of the others."""
+    def targets(self, process: int, random_key: int) -> list[int]:
         hot = self.hot - (process < self.hot)
         cold = self.processes - self.hot - (process >= self.hot)
-        if cold == 0 or (hot > 0 and uniform(stir(state, PEER)) < self.share):
-            return [self._other(process, state, self.hot)]
-        target = self.hot + int(uniform(state) * cold)
+        if cold == 0 or (hot > 0 and uniform(fold_in(random_key, PEER)) < self.share):
+            return [self._draw_other(process, random_key, self.hot)]
+        target = self.hot + int(uniform(random_key) * cold)
         return [target + 1 if self.hot <= process <= target else target]
 
 
-class Groups(Traffic):
-    """Processes stand in groups; a message goes to all others of its sender's group."""
+class Groups(SyntheticWorkload):
+    """Messages to all other processes of the sender's group."""
 
     __slots__ = ("group",)
 
     def __init__(
         self, processes: int, messages: int, pace: Pace, *, group: int = 4
     ) -> None:
-        """Set the traffic.
+        """Set the parameters.
 
         Args:
-            processes: How many processes there are.
-            messages: How many messages each of them sends.
-            pace: How fast, and how large.
-            group: How many processes stand together; the last group may be larger.
+            processes: The number of processes.
+            messages: The number of messages of each process.
+            pace: The gaps, payloads and service times.
+            group: The number of processes of a group; the last group may be larger.
         """
         super().__init__(processes, messages, pace)
         if not 2 <= group <= processes:
@@ -329,47 +241,42 @@ class Groups(Traffic):
 
     @property
     def fan_out_max(self) -> int:
-        """One less than the largest group."""
         return self.processes - (self.processes // self.group - 1) * self.group - 1
 
-    def targets(self, process: int, state: int) -> list[int]:
-        """Name the others of the group."""
+    def targets(self, process: int, random_key: int) -> list[int]:
         last = self.processes // self.group - 1
         mine = min(process // self.group, last)
         end = self.processes if mine == last else (mine + 1) * self.group
         return [other for other in range(mine * self.group, end) if other != process]
 
 
-class Broadcast(Traffic):
-    """Every message goes to all members of the moment."""
+class Broadcast(SyntheticWorkload):
+    """Messages to all current members."""
 
     __slots__ = ("senders",)
 
     def __init__(
         self, processes: int, messages: int, pace: Pace, *, senders: int = 0
     ) -> None:
-        """Set the traffic.
+        """Set the parameters.
 
         Args:
-            processes: How many processes there are.
-            messages: How many messages each sender sends.
-            pace: How fast, and how large.
-            senders: How many processes send, the first ones; 0 for all.
+            processes: The number of processes.
+            messages: The number of messages of each sender.
+            pace: The gaps, payloads and service times.
+            senders: The number of processes that send, the first ones; 0 for all.
         """
         super().__init__(processes, messages, pace)
         if not 0 <= senders <= processes:
             raise ConfigError(f"senders must be from 0 to {processes}, got {senders}")
         self.senders = senders if senders > 0 else processes
 
-    def start(self, process: int) -> list[Sending]:
-        """Return the first message of a sender."""
+    def start(self, process: int) -> list[PlannedSend]:
         return super().start(process) if process < self.senders else []
 
     @property
     def broadcast(self) -> bool:
-        """Whether its messages go to all members: yes."""
         return True
 
-    def targets(self, process: int, state: int) -> list[int]:
-        """Name nobody."""
+    def targets(self, process: int, random_key: int) -> list[int]:
         return []

@@ -1,4 +1,4 @@
-"""The loop: the same run every time, in order, on a network that is the same for all."""
+"""The simulator: the same run for the same seed, and the same network for all protocols."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -8,19 +8,20 @@ from struct import Struct
 import pytest
 
 from antecede.core import RetransmissionPolicy, protocol
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.network import Network, Pause
-from antecede.sim.runner import Outcome, run
-from antecede.sim.simulator import Loop
+from antecede.sim.runner import RunSummary, run
+from antecede.sim.simulator import Simulator
 from antecede.sim.workloads.services import Conversation, RequestReply
-from antecede.sim.workloads.synthetic import Pace, Uniform, Workload
+from antecede.sim.workloads.synthetic import Pace, Uniform
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import KINDS, PackedRecorder, Recorder
-from antecede.verify.oracle import judge
-from tests.sim.flights import PATIENT, Key, flights
+from antecede.trace.recorders import KINDS, BufferedRecorder, EventCounter, MemoryRecorder
+from antecede.verify.oracle import verify_events
+from tests.sim.arrivals import PATIENT, Copy, flight_times
 
 WILD = Network(
     delay=Everywhere(Exponential(0.1)),
@@ -34,7 +35,10 @@ WILD = Network(
 
 def conversation() -> Workload:
     pace = Pace(
-        gap=Exponential(0.05), size=Constant(40), job=Exponential(0.05), job_share=0.3
+        gap=Exponential(0.05),
+        payload_bytes=Constant(40),
+        service_time=Exponential(0.05),
+        service_share=0.3,
     )
     return Conversation(6, 15, pace)
 
@@ -47,18 +51,18 @@ def record(
     seed: int = 0,
     policy: RetransmissionPolicy | None = None,
     until_s: float = inf,
-) -> tuple[Outcome, list[Event]]:
-    recorder = Recorder()
-    outcome = run(
+) -> tuple[RunSummary, list[Event]]:
+    recorder = MemoryRecorder()
+    summary = run(
         name,
         workload,
         network,
-        recorder,
+        EventCounter(recorder),
         seed=seed,
-        setting=Setting(policy=policy or RetransmissionPolicy()),
+        config=ProcessConfig(policy=policy or RetransmissionPolicy()),
         until_s=until_s,
     )
-    return outcome, recorder.events
+    return summary, recorder.events
 
 
 def packed(
@@ -72,8 +76,8 @@ def packed(
         batches.append((bytes(rows[: count * 37]), count))
         targets.extend(sends)
 
-    recorder = PackedRecorder(write, rows_max)
-    run("hybrid", conversation(), WILD, recorder, seed=seed)
+    recorder = BufferedRecorder(write, rows_max)
+    run("hybrid", conversation(), WILD, EventCounter(recorder), seed=seed)
     recorder.flush()
     return batches, targets
 
@@ -127,10 +131,11 @@ def test_rows_are_handed_over_whenever_there_are_so_many(rows_max: int) -> None:
     assert all(len(rows) == count * 37 for rows, count in batches)
 
 
-def test_a_recorder_counts_frames_and_bytes_as_its_events_do() -> None:
-    keeping, packing = Recorder(), PackedRecorder(lambda rows, count, sends: None)
-    for recorder in (keeping, packing):
-        run("hybrid", conversation(), WILD, recorder, seed=3)
+def test_counts_match_the_events_with_any_recorder_and_without() -> None:
+    keeping, packing = MemoryRecorder(), BufferedRecorder(lambda rows, count, sends: None)
+    counters = [EventCounter(keeping), EventCounter(packing), EventCounter()]
+    for counter in counters:
+        run("hybrid", conversation(), WILD, counter, seed=3)
     kinds = [event.kind for event in keeping.events]
     wanted = (
         kinds.count(Kind.CONTROL),
@@ -140,19 +145,19 @@ def test_a_recorder_counts_frames_and_bytes_as_its_events_do() -> None:
         sum(event.metadata_bytes or 0 for event in keeping.events),
     )
     assert min(wanted[:3]) > 0
-    for recorder in (keeping, packing):
+    for counter in counters:
         assert wanted == (
-            recorder.control_frames,
-            recorder.retransmissions,
-            recorder.dropped_frames,
-            recorder.payload_bytes,
-            recorder.metadata_bytes,
+            counter.control_frames,
+            counter.retransmissions,
+            counter.dropped_frames,
+            counter.payload_bytes,
+            counter.metadata_bytes,
         )
 
 
 def test_a_recorder_that_saw_nothing_hands_nothing_over() -> None:
     batches: list[int] = []
-    PackedRecorder(lambda rows, count, sends: batches.append(count)).flush()
+    BufferedRecorder(lambda rows, count, sends: batches.append(count)).flush()
     assert batches == []
 
 
@@ -197,37 +202,37 @@ def test_a_run_stops_at_its_bound_and_is_the_beginning_of_the_whole_one(
 
 
 def test_a_run_in_slices_is_the_same_run() -> None:
-    recorder = Recorder()
-    members = [protocol("hybrid").make(ProcessId(i), Setting()) for i in range(6)]
-    loop = Loop(members, WILD, conversation(), recorder, 1)
+    recorder = MemoryRecorder()
+    members = [protocol("hybrid").make(ProcessId(i), ProcessConfig()) for i in range(6)]
+    simulator = Simulator(members, WILD, conversation(), EventCounter(recorder), 1)
     events, slices = 0, 0
-    while loop.run(events_max=10):
+    while simulator.run(events_max=10):
         events += 10
         slices += 1
-        assert loop.events == events
-    outcome, history = record(conversation(), seed=1)
+        assert simulator.events == events
+    summary, history = record(conversation(), seed=1)
     assert recorder.events == history
-    assert loop.events == outcome.events
-    assert slices == (outcome.events - 1) // 10
+    assert simulator.events == summary.events
+    assert slices == (summary.events - 1) // 10
 
 
 def test_progress_is_reported_on_a_long_run() -> None:
     seen: list[tuple[int, float]] = []
 
-    def report(loop: Loop) -> None:
-        seen.append((loop.events, loop.now))
+    def report(simulator: Simulator) -> None:
+        seen.append((simulator.events, simulator.now))
 
     workload = Uniform(2, 10_000, Pace(gap=Constant(0.01)))
-    outcome = run("hybrid", workload, Network(), Recorder(), report=report)
+    summary = run("hybrid", workload, Network(), EventCounter(), on_progress=report)
     assert seen
     assert all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(seen))
-    assert seen[-1][0] < outcome.events
-    assert seen[-1][1] <= outcome.duration_s
+    assert seen[-1][0] < summary.events
+    assert seen[-1][1] <= summary.duration_s
 
 
 def test_the_three_waits_are_the_means_over_all_copies() -> None:
     workload = Uniform(6, 20, Pace(gap=Exponential(0.05)), fan_out=3)
-    outcome, events = record(workload, seed=2)
+    summary, events = record(workload, seed=2)
     moments: dict[Kind, dict[tuple[int | None, int | None, int | None], float]] = {}
     for event in events:
         copies = event.targets if event.kind is Kind.SEND else (event.target,)
@@ -239,18 +244,18 @@ def test_the_three_waits_are_the_means_over_all_copies() -> None:
         copies = moments[Kind.SEND]
         return sum(moments[later][c] - moments[earlier][c] for c in copies) / len(copies)
 
-    assert outcome.copies == 6 * 20 * 3
-    assert outcome.sender_wait_s == pytest.approx(mean(Kind.RELEASE, Kind.SEND))
-    assert outcome.wire_s == pytest.approx(mean(Kind.ARRIVE, Kind.RELEASE))
-    assert outcome.receiver_wait_s == pytest.approx(mean(Kind.DELIVER, Kind.ARRIVE))
+    assert summary.copies == 6 * 20 * 3
+    assert summary.sender_wait_s == pytest.approx(mean(Kind.RELEASE, Kind.SEND))
+    assert summary.wire_s == pytest.approx(mean(Kind.ARRIVE, Kind.RELEASE))
+    assert summary.receiver_wait_s == pytest.approx(mean(Kind.DELIVER, Kind.ARRIVE))
 
 
 # Comparable runs.
 
 
-def fates(events: list[Event]) -> dict[Key, list[bool]]:
+def fates(events: list[Event]) -> dict[Copy, list[bool]]:
     """Return for each copy whether each of its transmissions was lost, in order."""
-    result: dict[Key, list[bool]] = {}
+    result: dict[Copy, list[bool]] = {}
     for event, after in zip(events, [*events[1:], None], strict=True):
         if event.kind in (Kind.RELEASE, Kind.TRANSMIT):
             assert event.target is not None
@@ -277,7 +282,7 @@ def test_both_protocols_see_the_same_fate_of_every_first_transmission() -> None:
         for events in runs
     ]
     assert sorted(releases[0]) != sorted(releases[1])  # They do differ in what they do.
-    optimal, basic = (flights(events) for events in runs)
+    optimal, basic = (flight_times(events) for events in runs)
     assert len(optimal) == 240
     assert optimal.keys() == basic.keys()
     for key, flight in optimal.items():
@@ -304,12 +309,12 @@ def test_both_protocols_see_the_same_fate_of_every_further_transmission() -> Non
 
 def test_a_reply_has_the_same_fate_though_it_has_another_number() -> None:
     """The j-th reply of a server to a client is the same one under every protocol."""
-    runs: list[dict[Key, float | None]] = []
-    numbers: list[dict[Key, int]] = []
+    runs: list[dict[Copy, float | None]] = []
+    numbers: list[dict[Copy, int]] = []
     for name in ("hybrid", "hybrid-basic"):
         workload = RequestReply(8, 20, Pace(gap=Exponential(0.2)), servers=0.25)
         _, events = record(workload, LOSSY, name=name, seed=4, policy=PATIENT)
-        own: dict[Key, int] = {}
+        own: dict[Copy, int] = {}
         counts: dict[tuple[int, int], int] = {}
         for event in events:
             if event.kind is Kind.SEND and event.process < 2:
@@ -317,7 +322,7 @@ def test_a_reply_has_the_same_fate_though_it_has_another_number() -> None:
                 pair = (event.process, event.targets[0])
                 counts[pair] = counts.get(pair, 0) + 1
                 own[*pair, counts[pair]] = event.number or 0
-        taken = flights(events)
+        taken = flight_times(events)
         runs.append({key: taken[key[0], key[1], number] for key, number in own.items()})
         numbers.append(own)
     assert numbers[0].keys() == numbers[1].keys()
@@ -330,7 +335,8 @@ def test_a_reply_has_the_same_fate_though_it_has_another_number() -> None:
 
 def test_another_seed_is_another_network_for_the_same_work() -> None:
     one, other = (
-        flights(record(busy(1), LOSSY, seed=seed, policy=PATIENT)[1]) for seed in (4, 5)
+        flight_times(record(busy(1), LOSSY, seed=seed, policy=PATIENT)[1])
+        for seed in (4, 5)
     )
     assert one.keys() == other.keys()
     lost = [{key for key, flight in run.items() if flight is None} for run in (one, other)]
@@ -352,7 +358,7 @@ JOBS: dict[str, Callable[[Pace], Workload]] = {
 
 @pytest.mark.parametrize("name", JOBS)
 def test_jobs_take_their_time_one_after_the_other_and_hold_sends_up(name: str) -> None:
-    pace = Pace(gap=Exponential(0.1), job=Constant(0.125), job_share=1.0)
+    pace = Pace(gap=Exponential(0.1), service_time=Constant(0.125), service_share=1.0)
     _, events = record(JOBS[name](pace), Network(loss=0.1), seed=3)
     working: dict[int, Event] = {}
     jobs: list[tuple[int, int | None, int | None]] = []
@@ -370,12 +376,12 @@ def test_jobs_take_their_time_one_after_the_other_and_hold_sends_up(name: str) -
     assert not working
     delivered = [(e.process, e.source, e.number) for e in events if e.kind is Kind.DELIVER]
     assert sorted(jobs) == sorted(delivered)  # Every delivery asked for one.
-    assert judge(events).held
+    assert verify_events(events).held
 
 
 def test_a_server_replies_at_the_end_of_each_job_though_more_are_waiting() -> None:
     """Requests come at 0.25 and 0.5; the second job begins when the first ends."""
-    pace = Pace(gap=Constant(0.25), job=Constant(1.0), job_share=1.0)
+    pace = Pace(gap=Constant(0.25), service_time=Constant(1.0), service_share=1.0)
     network = Network(delay=Everywhere(Constant(0)))
     _, events = record(RequestReply(2, 2, pace, servers=0.5), network)
 

@@ -7,19 +7,20 @@ import pytest
 
 from antecede.core import protocols
 from antecede.core.process import ProcessId
-from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.baseline import BaselineMessage
 from antecede.core.protocols.flood import RelayedMessage
 from antecede.core.registry import protocol
 from antecede.sim.delay import Everywhere, Geographic
 from antecede.sim.distribution import Constant, Exponential
-from antecede.sim.latency import Waits
-from antecede.sim.network import Network, Partition, Pause, Wire
-from antecede.sim.runner import Outcome, run
+from antecede.sim.latency import LatencySums
+from antecede.sim.network import Network, NetworkState, Partition, Pause
+from antecede.sim.runner import RunSummary, run
 from antecede.sim.workloads.catalogue import make_workload
 from antecede.sim.workloads.program import Program, ProgramSend
-from antecede.sim.workloads.synthetic import Pace, Workload
+from antecede.sim.workloads.synthetic import Pace
+from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
+from antecede.trace.recorders import EventCounter, MemoryRecorder
 
 PROCESSES = 6
 Copy = tuple[int, int, int]
@@ -27,18 +28,18 @@ Copy = tuple[int, int, int]
 
 ORDERLY = Network(delay=Everywhere(Constant(0.0625)))
 NETWORKS = {
-    "orderly": ORDERLY,
-    "narrow": Network(delay=Everywhere(Constant(0.0625)), bandwidth=2000),
+    "constant": ORDERLY,
+    "bandwidth-limited": Network(delay=Everywhere(Constant(0.0625)), bandwidth=2000),
     "paused": replace(
         ORDERLY,
         pauses=(Pause(process=1, start_s=0.1, end_s=0.4),),
-        service_s=((2, 0.01),),
+        processing_s=((2, 0.01),),
     ),
     "geographic": Network(delay=Geographic(0.2, jitter=0.0)),
     "cut": replace(
         ORDERLY, partitions=(Partition(start_s=0.1, end_s=0.3, groups=((0, 1),)),)
     ),
-    "chancy": Network(delay=Everywhere(Exponential(0.1))),
+    "random": Network(delay=Everywhere(Exponential(0.1))),
     "wild": Network(
         delay=Everywhere(Exponential(0.1)),
         bandwidth=20_000,
@@ -76,20 +77,25 @@ def waits_of(events: list[Event], *, relayed: bool) -> tuple[list[Copy], list[fl
     ]
 
 
-def check(name: str, workload: Workload, network: Network, seed: int = 3) -> Outcome:
-    recorder = Recorder()
-    outcome = run(name, workload, network, recorder, seed=seed)
+def check(name: str, workload: Workload, network: Network, seed: int = 3) -> RunSummary:
+    recorder = MemoryRecorder()
+    summary = run(name, workload, network, EventCounter(recorder), seed=seed)
     relayed = protocol(name).capabilities.relays
     copies, means = waits_of(recorder.events, relayed=relayed)
-    assert outcome.complete
-    assert outcome.copies == len(copies) > 0
-    found = [outcome.sender_wait_s, outcome.wire_s, outcome.receiver_wait_s]
+    assert summary.complete
+    assert summary.copies == len(copies) > 0
+    found = [summary.sender_wait_s, summary.wire_s, summary.receiver_wait_s]
     assert found == pytest.approx(means, abs=1e-9)
-    return outcome
+    return summary
 
 
-def traffic(words: str, job_share: float = 0.0) -> Workload:
-    pace = Pace(gap=Exponential(0.05), job=Constant(0.02), job_share=job_share, seed=1)
+def workload_of(words: str, service_share: float = 0.0) -> Workload:
+    pace = Pace(
+        gap=Exponential(0.05),
+        service_time=Constant(0.02),
+        service_share=service_share,
+        seed=1,
+    )
     return make_workload(words, PROCESSES, 10, pace)
 
 
@@ -97,7 +103,7 @@ def traffic(words: str, job_share: float = 0.0) -> Workload:
 @pytest.mark.parametrize("name", [info.name for info in protocols()])
 def test_the_means_are_those_of_the_events(name: str, network: str) -> None:
     unicast = protocol(name).capabilities.unicast
-    check(name, traffic("uniform" if unicast else "broadcast"), NETWORKS[network])
+    check(name, workload_of("uniform" if unicast else "broadcast"), NETWORKS[network])
 
 
 @pytest.mark.parametrize("words", ["groups:group=3", "broadcast", "microservices"])
@@ -107,14 +113,14 @@ def test_the_means_are_those_of_the_events_with_jobs_and_many_targets(
 ) -> None:
     """A job may end with several sends at once, before any of them is transmitted."""
     for network in (ORDERLY, NETWORKS["wild"]):
-        check(name, traffic(words, job_share=0.5), network)
+        check(name, workload_of(words, service_share=0.5), network)
 
 
 def test_each_side_is_where_the_protocol_makes_messages_wait() -> None:
     """Sender buffering waits at senders, vector clocks at receivers, a tree on the wire."""
     wild = NETWORKS["wild"]
     buffer, matrix, tree = (
-        check(name, traffic("uniform"), wild) for name in ("buffer", "matrix", "tree")
+        check(name, workload_of("uniform"), wild) for name in ("buffer", "matrix", "tree")
     )
     assert buffer.receiver_wait_s == matrix.sender_wait_s == 0
     assert buffer.sender_wait_s is not None
@@ -133,71 +139,78 @@ def test_a_message_to_oneself_is_no_copy(name: str) -> None:
         ProgramSend(process=0, targets=(0, 1), wait_s=0.5),
         ProgramSend(process=1, targets=(0, 1, 2), wait_s=0.25),
     ]
-    outcome = check(name, Program(PROCESSES, sends), ORDERLY)
-    assert outcome.copies == 3
+    summary = check(name, Program(PROCESSES, sends), ORDERLY)
+    assert summary.copies == 3
 
 
 # The sums alone.
 
 
-def plain(number: int) -> PlainMessage:
-    return PlainMessage(number, b"")
+def message(number: int) -> BaselineMessage:
+    return BaselineMessage(number, b"")
 
 
-@pytest.mark.parametrize("orderly", [True, False])
-def test_sums_grow_by_a_moment_for_each_copy(orderly: bool) -> None:
-    waits = Waits(orderly, relays=False)
-    wholes = [waits.whole]  # Nothing was sent.
-    waits.sent(0, 1, 2, 1.0)
+@pytest.mark.parametrize("preserves_order", [True, False])
+def test_sums_grow_by_a_moment_for_each_copy(preserves_order: bool) -> None:
+    sums = LatencySums(preserves_order, relays=False)
+    complete = [sums.is_complete]  # Nothing was sent.
+    sums.sent(0, 1, 2, 1.0)
     for target, released, arrived, delivered in ((1, 1.5, 2.0, 8.0), (2, 3.0, 5.0, 7.0)):
-        waits.transmitted(0, target, plain(1), False, released)
-        waits.transmitted(0, target, plain(1), True, released + 0.25)
-        waits.arrived(0, target, plain(1), False, arrived)
-        waits.arrived(0, target, plain(1), True, arrived + 0.25)
-        wholes.append(waits.whole)
-        waits.delivered(delivered)
-    assert [*wholes, waits.whole] == [True, False, False, True]
-    assert waits.copies == waits.delivered_copies == 2
-    assert (waits.sent_s, waits.released_s) == (2.0, 4.5)
-    assert (waits.arrived_s, waits.delivered_s) == (7.0, 15.0)
+        sums.transmitted(0, target, message(1), False, released)
+        sums.transmitted(0, target, message(1), True, released + 0.25)
+        sums.arrived(0, target, message(1), False, arrived)
+        sums.arrived(0, target, message(1), True, arrived + 0.25)
+        complete.append(sums.is_complete)
+        sums.delivered(delivered)
+    assert [*complete, sums.is_complete] == [True, False, False, True]
+    assert sums.copies == sums.delivered_copies == 2
+    assert (sums.sent_s, sums.released_s) == (2.0, 4.5)
+    assert (sums.arrived_s, sums.delivered_s) == (7.0, 15.0)
 
 
 def test_on_a_chancy_network_a_repeat_may_be_the_first_to_arrive() -> None:
-    waits = Waits(orderly=False, relays=False)
-    waits.sent(0, 1, 1, 0.0)
-    waits.transmitted(0, 1, plain(1), False, 0.0)
-    waits.transmitted(0, 1, plain(1), True, 1.0)
-    waits.arrived(0, 1, plain(1), True, 1.5)
-    waits.arrived(0, 1, plain(1), False, 4.0)
-    assert waits.arrived_s == 1.5
+    sums = LatencySums(preserves_order=False, relays=False)
+    sums.sent(0, 1, 1, 0.0)
+    sums.transmitted(0, 1, message(1), False, 0.0)
+    sums.transmitted(0, 1, message(1), True, 1.0)
+    sums.arrived(0, 1, message(1), True, 1.5)
+    sums.arrived(0, 1, message(1), False, 4.0)
+    assert sums.arrived_s == 1.5
 
 
 def test_a_relayed_message_is_released_by_its_source_alone_and_once() -> None:
     """Two messages numbered 1 are on their way; process 1 passes on the other's."""
-    waits = Waits(orderly=False, relays=True)
+    sums = LatencySums(preserves_order=False, relays=True)
     own, other = RelayedMessage(ProcessId(1), 1, b""), RelayedMessage(ProcessId(0), 1, b"")
-    waits.sent(0, 1, 3, 0.0)
-    waits.sent(1, 1, 2, 0.0)
-    waits.transmitted(0, 1, other, False, 0.25)
-    waits.transmitted(1, 2, other, False, 0.5)
-    assert waits.released_s == 3 * 0.25
-    waits.transmitted(1, 2, own, False, 1.0)
-    waits.transmitted(1, 3, own, False, 2.0)
-    assert waits.released_s == 3 * 0.25 + 2 * 1.0
-    waits.arrived(1, 2, other, False, 3.0)
-    assert waits.arrived_s == 0.0
-    waits.delivered(4.0)
-    assert waits.arrived_s == waits.delivered_s == 4.0
+    sums.sent(0, 1, 3, 0.0)
+    sums.sent(1, 1, 2, 0.0)
+    sums.transmitted(0, 1, other, False, 0.25)
+    sums.transmitted(1, 2, other, False, 0.5)
+    assert sums.released_s == 3 * 0.25
+    sums.transmitted(1, 2, own, False, 1.0)
+    sums.transmitted(1, 3, own, False, 2.0)
+    assert sums.released_s == 3 * 0.25 + 2 * 1.0
+    sums.arrived(1, 2, other, False, 3.0)
+    assert sums.arrived_s == 0.0
+    sums.delivered(4.0)
+    assert sums.arrived_s == sums.delivered_s == 4.0
 
 
-def test_a_network_is_orderly_if_nothing_overtakes_or_gets_lost() -> None:
-    orderly = {name for name, network in NETWORKS.items() if Wire(network).orderly}
-    assert orderly == {"orderly", "narrow", "paused", "geographic"}
+def test_a_network_preserves_order_if_no_frame_overtakes_or_is_lost() -> None:
+    preserving = {
+        name for name, network in NETWORKS.items() if NetworkState(network).preserves_order
+    }
+    assert preserving == {
+        "constant",
+        "bandwidth-limited",
+        "paused",
+        "geographic",
+    }
 
 
 @pytest.mark.parametrize("crash_s", [0.1, 0.5])
 def test_without_all_deliveries_there_are_no_means(crash_s: float) -> None:
     network = replace(ORDERLY, crashes=((1, crash_s),))
-    outcome = run("hybrid", traffic("uniform"), network, Recorder())
-    assert outcome.copies > 0
-    assert outcome.sender_wait_s is outcome.wire_s is outcome.receiver_wait_s is None
+    summary = run("hybrid", workload_of("uniform"), network, EventCounter())
+    assert summary.copies > 0
+    assert summary.sender_wait_s is summary.wire_s is summary.receiver_wait_s is None

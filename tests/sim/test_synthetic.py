@@ -18,21 +18,14 @@ from antecede.sim.workloads.services import (
     Pipeline,
     RequestReply,
 )
-from antecede.sim.workloads.synthetic import (
-    Broadcast,
-    Groups,
-    Hotspot,
-    Pace,
-    Sending,
-    Uniform,
-    Workload,
-)
+from antecede.sim.workloads.synthetic import Broadcast, Groups, Hotspot, Pace, Uniform
+from antecede.sim.workloads.workload import PlannedSend, Workload
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
-from antecede.verify.oracle import judge
+from antecede.trace.recorders import EventCounter, MemoryRecorder
+from antecede.verify.oracle import verify_events
 
 PROTOCOLS = ("hybrid", "hybrid-basic")
-PACE = Pace(gap=Exponential(0.05), size=Between(0, 100), seed=5)
+PACE = Pace(gap=Exponential(0.05), payload_bytes=Between(0, 100), seed=5)
 
 MAKERS: dict[str, Callable[[Pace], Workload]] = {
     "uniform": lambda pace: Uniform(7, 20, pace),
@@ -48,62 +41,62 @@ MAKERS: dict[str, Callable[[Pace], Workload]] = {
 }
 """A workload serves one run, so there is a maker for each."""
 
-Sent = tuple[int, Sending]
+Sent = tuple[int, PlannedSend]
 
 
-def play(workload: Workload, *, newest_first: bool = False) -> list[Sent]:
+def run_workload(workload: Workload, *, newest_first: bool = False) -> list[Sent]:
     """Let a workload send and deliver at once; what is pending, in one order or another."""
     sends: list[Sent] = []
     pending = deque(
-        (process, sending)
+        (process, planned)
         for process in range(workload.processes)
-        for sending in workload.start(process)
+        for planned in workload.start(process)
     )
     while pending:
-        process, sending = pending.pop() if newest_first else pending.popleft()
-        sends.append((process, sending))
-        pending.extend((process, more) for more in workload.sent(process, sending))
-        for target in sending.targets:
-            answers = workload.delivered(target, process, sending.id)
+        process, planned = pending.pop() if newest_first else pending.popleft()
+        sends.append((process, planned))
+        pending.extend((process, more) for more in workload.sent(process, planned))
+        for target in planned.targets:
+            answers = workload.delivered(target, process, planned.id)
             pending.extend((target, answer) for answer in answers)
     return sends
 
 
 def record(workload: Workload, protocol: str = "hybrid") -> list[Event]:
-    recorder = Recorder()
+    recorder = MemoryRecorder()
     network = Network(delay=Everywhere(Exponential(0.05)), loss=0.05)
-    outcome = run(protocol, workload, network, recorder, seed=9)
-    assert outcome.complete
+    summary = run(protocol, workload, network, EventCounter(recorder), seed=9)
+    assert summary.complete
     return recorder.events
 
 
 def plans(sends: list[Sent]) -> list[tuple[int, int, tuple[int, ...], int, float]]:
     return sorted(
-        (process, sending.id, tuple(sending.targets), sending.payload_bytes, sending.wait_s)
-        for process, sending in sends
+        (process, planned.id, tuple(planned.targets), planned.payload_bytes, planned.wait_s)
+        for process, planned in sends
     )
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_ids_are_unique_at_their_source_and_nobody_sends_to_itself(name: str) -> None:
-    sends = play(MAKERS[name](PACE))
+    sends = run_workload(MAKERS[name](PACE))
     assert sends
-    ids = [(process, sending.id) for process, sending in sends]
+    ids = [(process, planned.id) for process, planned in sends]
     assert len(set(ids)) == len(ids)
-    assert min(sending.id for _, sending in sends) >= 1
+    assert min(planned.id for _, planned in sends) >= 1
     fan_out_max = MAKERS[name](PACE).fan_out_max
-    for process, sending in sends:
-        assert process not in sending.targets
-        assert len(set(sending.targets)) == len(sending.targets) <= fan_out_max
-        assert all(0 <= target < 7 for target in sending.targets)
-        assert 0 <= sending.payload_bytes < 100
-        assert 0 <= sending.wait_s < 50 * 0.05
+    for process, planned in sends:
+        assert process not in planned.targets
+        assert len(set(planned.targets)) == len(planned.targets) <= fan_out_max
+        assert all(0 <= target < 7 for target in planned.targets)
+        assert 0 <= planned.payload_bytes < 100
+        assert 0 <= planned.wait_s < 50 * 0.05
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_work_is_the_same_in_whatever_order_messages_are_delivered(name: str) -> None:
-    assert plans(play(MAKERS[name](PACE))) == plans(
-        play(MAKERS[name](PACE), newest_first=True)
+    assert plans(run_workload(MAKERS[name](PACE))) == plans(
+        run_workload(MAKERS[name](PACE), newest_first=True)
     )
 
 
@@ -115,12 +108,12 @@ def others(process: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", MAKERS)
 def test_every_protocol_gets_the_same_work(name: str) -> None:
     wanted = Counter(
-        (process, tuple(sending.targets) or others(process), sending.payload_bytes)
-        for process, sending in play(MAKERS[name](PACE))
+        (process, tuple(planned.targets) or others(process), planned.payload_bytes)
+        for process, planned in run_workload(MAKERS[name](PACE))
     )
     for protocol in PROTOCOLS:
         events = record(MAKERS[name](PACE), protocol)
-        assert judge(events).held
+        assert verify_events(events).held
         sizes = {
             (e.source, e.number): e.payload_bytes for e in events if e.kind is Kind.RELEASE
         }
@@ -135,13 +128,13 @@ def test_every_protocol_gets_the_same_work(name: str) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_another_seed_makes_other_work(name: str) -> None:
     paces = [Pace(gap=Exponential(1), seed=seed) for seed in (1, 1, 2)]
-    works = [plans(play(MAKERS[name](pace))) for pace in paces]
+    works = [plans(run_workload(MAKERS[name](pace))) for pace in paces]
     assert works[0] == works[1] != works[2]
 
 
 @pytest.mark.parametrize("name", ["uniform", "multicast", "peers", "hotspot", "groups"])
 def test_traffic_is_so_many_messages_of_each_process(name: str) -> None:
-    counts = Counter(process for process, _ in play(MAKERS[name](PACE)))
+    counts = Counter(process for process, _ in run_workload(MAKERS[name](PACE)))
     assert counts == dict.fromkeys(range(7), 20)
 
 
@@ -153,20 +146,20 @@ def test_sends_come_at_the_gaps_asked_for() -> None:
 
 
 def test_random_gaps_and_sizes_have_the_means_of_their_distributions() -> None:
-    pace = Pace(gap=Exponential(2.0), size=Between(100, 200))
-    sends = [sending for _, sending in play(Uniform(10, 500, pace))]
-    gap = sum(sending.wait_s for sending in sends) / 5000
-    size = sum(sending.payload_bytes for sending in sends) / 5000
+    pace = Pace(gap=Exponential(2.0), payload_bytes=Between(100, 200))
+    sends = [planned for _, planned in run_workload(Uniform(10, 500, pace))]
+    gap = sum(planned.wait_s for planned in sends) / 5000
+    size = sum(planned.payload_bytes for planned in sends) / 5000
     assert abs(gap - 2.0) < 5 * 2.0 / sqrt(5000)
     # Sizes are whole: of 100 to 199, all equally likely.
     assert abs(size - 149.5) < 5 * 100 / sqrt(12 * 5000)
-    assert {sending.payload_bytes for sending in sends} == set(range(100, 200))
+    assert {planned.payload_bytes for planned in sends} == set(range(100, 200))
 
 
 def test_uniform_targets_are_all_equally_likely() -> None:
     counts: Counter[tuple[int, int]] = Counter()
-    for process, sending in play(Uniform(6, 1000, PACE, fan_out=2)):
-        counts.update((process, target) for target in sending.targets)
+    for process, planned in run_workload(Uniform(6, 1000, PACE, fan_out=2)):
+        counts.update((process, target) for target in planned.targets)
     assert len(counts) == 30
     # Each of the five others is one of the two targets with a probability of 2/5.
     assert all(abs(n - 400) < 5 * sqrt(1000 * 0.4 * 0.6) for n in counts.values())
@@ -175,8 +168,8 @@ def test_uniform_targets_are_all_equally_likely() -> None:
 @pytest.mark.parametrize("peers", [1, 3, 19])
 def test_a_process_with_few_peers_speaks_to_exactly_those(peers: int) -> None:
     spoken: dict[int, set[int]] = {process: set() for process in range(20)}
-    for process, sending in play(Uniform(20, 200, PACE, peers=peers)):
-        spoken[process].update(sending.targets)
+    for process, planned in run_workload(Uniform(20, 200, PACE, peers=peers)):
+        spoken[process].update(planned.targets)
     assert {len(others) for others in spoken.values()} == {peers}
     neighbours = [{(p + 1 + n) % 20 for n in range(peers)} for p in range(20)]
     if peers < 19:  # They are somewhere, not always right behind.
@@ -192,11 +185,11 @@ def test_hotspots_get_just_their_share(hot: float, share: float) -> None:
         others = spots - (process < spots)
         aimed = share if others else 0.0
         expected += 400 * aimed
-    sends = play(Hotspot(25, 400, PACE, hot=hot, share=share))
-    hits = sum(sending.targets[0] < spots for _, sending in sends)
+    sends = run_workload(Hotspot(25, 400, PACE, hot=hot, share=share))
+    hits = sum(planned.targets[0] < spots for _, planned in sends)
     assert abs(hits - expected) <= 5 * sqrt(25 * 400 / 4)
     if spots == 1:
-        assert len({sending.targets[0] for process, sending in sends if not process}) == 24
+        assert len({planned.targets[0] for process, planned in sends if not process}) == 24
 
 
 @pytest.mark.parametrize(
@@ -207,7 +200,10 @@ def test_groups_partition_the_processes(
     processes: int, group: int, sizes: list[int]
 ) -> None:
     workload = Groups(processes, 2, PACE, group=group)
-    groups = {frozenset([process, *sending.targets]) for process, sending in play(workload)}
+    groups = {
+        frozenset([process, *planned.targets])
+        for process, planned in run_workload(workload)
+    }
     assert sorted(len(members) for members in groups) == sizes
     assert frozenset().union(*groups) == frozenset(range(processes))
 
@@ -221,7 +217,7 @@ def test_the_largest_fan_out_of_groups_is_one_less_than_the_largest_group(
 
 def test_a_broadcast_names_nobody_and_a_protocol_with_multicast_all_others() -> None:
     assert Broadcast(5, 3, PACE).broadcast
-    assert all(not sending.targets for _, sending in play(Broadcast(5, 3, PACE)))
+    assert all(not planned.targets for _, planned in run_workload(Broadcast(5, 3, PACE)))
     sends = [e for e in record(Broadcast(5, 3, PACE)) if e.kind is Kind.SEND]
     assert len(sends) == 15
     for event in sends:
@@ -264,21 +260,21 @@ def test_each_request_is_answered_once_by_its_server_to_its_client() -> None:
 
 @pytest.mark.parametrize(("servers", "count"), [(0.0, 1), (0.2, 2), (0.9, 9)])
 def test_the_first_processes_are_servers_at_least_one(servers: float, count: int) -> None:
-    sends = play(RequestReply(10, 50, PACE, servers=servers))
-    clients = {process for process, sending in sends if sending.id % 2}
+    sends = run_workload(RequestReply(10, 50, PACE, servers=servers))
+    clients = {process for process, planned in sends if planned.id % 2}
     assert clients == set(range(count, 10))
-    assert {sending.targets[0] for _, sending in sends} == set(range(10))
+    assert {planned.targets[0] for _, planned in sends} == set(range(10))
 
 
 @pytest.mark.parametrize(("share", "depth", "count"), [(1, 4, 5), (1, 0, 1), (0, 9, 1)])
 def test_a_conversation_goes_on_to_its_depth(share: float, depth: int, count: int) -> None:
-    sends = play(Conversation(6, 10, PACE, reply_share=share, depth=depth))
+    sends = run_workload(Conversation(6, 10, PACE, reply_share=share, depth=depth))
     assert len(sends) == 6 * 10 * count
 
 
 def test_the_share_of_deliveries_that_are_answered_is_as_asked() -> None:
     """With 3000 beginnings, the messages at depth d are 3000 times the share to the d."""
-    sends = play(Conversation(6, 500, PACE, reply_share=0.6, depth=2))
+    sends = run_workload(Conversation(6, 500, PACE, reply_share=0.6, depth=2))
     expected = 3000 * (1 + 0.6 + 0.36)
     # Depth 1 is binomial; depth 2 follows it at 0.6 and is binomial itself.
     deviation = sqrt(3000 * (0.24 * 1.6**2 + 0.6 * 0.24))
@@ -316,13 +312,13 @@ def test_a_service_replies_once_when_all_its_callees_have(newest_first: bool) ->
     answers: dict[Message, Message] = {}  # By reply: the call it answers.
     open_calls: dict[tuple[int, Message | None], int] = {}
     replied: Counter[Message] = Counter()
-    pending = deque((p, sending) for p in range(9) for sending in workload.start(p))
+    pending = deque((p, planned) for p in range(9) for planned in workload.start(p))
     while pending:
-        process, sending = pending.pop() if newest_first else pending.popleft()
-        message = (process, sending.id)
-        target = sending.targets[0]
-        pending.extend((process, more) for more in workload.sent(process, sending))
-        results = workload.delivered(target, process, sending.id)
+        process, planned = pending.pop() if newest_first else pending.popleft()
+        message = (process, planned.id)
+        target = planned.targets[0]
+        pending.extend((process, more) for more in workload.sent(process, planned))
+        results = workload.delivered(target, process, planned.id)
         pending.extend((target, result) for result in results)
         if message in answers:  # It is a reply, to the process that made the call.
             call = answers[message]
@@ -349,7 +345,7 @@ def test_a_service_replies_once_when_all_its_callees_have(newest_first: bool) ->
 
 
 def test_the_share_of_messages_that_ask_for_a_job_is_as_asked() -> None:
-    pace = Pace(gap=Exponential(0.1), job=Between(0.01, 0.02), job_share=0.25)
+    pace = Pace(gap=Exponential(0.1), service_time=Between(0.01, 0.02), service_share=0.25)
     events = record(Uniform(5, 200, pace))
     starts = {
         (e.process, e.source, e.number): e for e in events if e.kind is Kind.JOB_START
@@ -385,8 +381,8 @@ def test_the_share_of_messages_that_ask_for_a_job_is_as_asked() -> None:
         (lambda: Microservices(5, 1, PACE, layers=6), "got 6, 2, 1"),
         (lambda: Microservices(5, 1, PACE, fan_out=0), "got 3, 0, 1"),
         (lambda: Microservices(5, -1, PACE), "got 3, 2, -1"),
-        (lambda: Pace(job_share=-0.1), "from 0 to 1, got -0.1"),
-        (lambda: Pace(job_share=nan), "from 0 to 1, got nan"),
+        (lambda: Pace(service_share=-0.1), "from 0 to 1, got -0.1"),
+        (lambda: Pace(service_share=nan), "from 0 to 1, got nan"),
     ],
 )
 def test_parameters_out_of_range_are_refused(
