@@ -19,6 +19,7 @@ from antecede.sim.probe import Probe, Sample, parse_probe
 from antecede.sim.runner import RunSummary, run
 from antecede.sim.simulator import Simulator
 from antecede.sim.workloads.catalogue import make_workload
+from antecede.sim.workloads.program import Program
 from antecede.sim.workloads.synthetic import Pace
 from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event
@@ -204,7 +205,7 @@ def simulate_to(
     Verify it afterwards with :func:`antecede.verify.verifier.verify_trace`. Needs the extra
     ``antecede[trace]``.
     """
-    from antecede.trace.reader import RunInfo
+    from antecede.trace.run_info import RunInfo
     from antecede.trace.writer import TraceWriter
 
     workload = scenario.make_workload()
@@ -234,6 +235,7 @@ def simulate_to(
                 processes=workload.processes,
                 command=f"{scenario.command()} --out DIR",
                 parameters={k: str(v) for k, v in asdict(scenario).items()},
+                names=workload.names if isinstance(workload, Program) else {},
             )
         )
     return summary

@@ -35,15 +35,24 @@ class ProgramSend:
 class Program(Workload):
     """A fixed program during a run."""
 
-    __slots__ = ("_broadcast", "_delivered", "_issued", "_sends", "_sent")
+    __slots__ = ("_broadcast", "_delivered", "_issued", "_sends", "_sent", "names")
 
-    def __init__(self, processes: int, sends: Iterable[ProgramSend]) -> None:
+    names: dict[int, str]
+    """Names of processes, for traces and diagrams."""
+
+    def __init__(
+        self,
+        processes: int,
+        sends: Iterable[ProgramSend],
+        names: dict[int, str] | None = None,
+    ) -> None:
         """Set the sends; those of the same process in their order.
 
         Raise ConfigError if a send is not valid, waits for a message that is never sent to
         its process, or waits in a cycle. All sends are broadcasts, or none.
         """
         super().__init__(processes)
+        self.names = {} if names is None else names
         self._sends: list[list[ProgramSend]] = [[] for _ in range(processes)]
         for send in sends:
             _check_send(send, processes)
@@ -73,7 +82,7 @@ class Program(Workload):
 
     def fresh(self) -> "Program":
         """Return a copy of the program that has not started."""
-        program = Program(self.processes, [])
+        program = Program(self.processes, [], self.names)
         program._sends = self._sends
         program._broadcast = self._broadcast
         return program
@@ -160,7 +169,8 @@ def load_program(path: Path) -> Program:
 
     The file holds ``{"processes": N, "sends": [{"process": 0, "targets": [1],
     "after": [[source, id], …], "wait": SECONDS, "bytes": SIZE}, …]}``, the last three
-    optional. The targets of a broadcast are ``null``.
+    optional. The targets of a broadcast are ``null``. An optional key ``"names"`` lists
+    the names of all processes, which appear in verdicts and diagrams.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -175,6 +185,9 @@ def load_program(path: Path) -> Program:
             for send in data["sends"]
         ]
         processes = _whole(data["processes"])
+        names = [str(name) for name in data.get("names", ())]
+        if names and len(names) != processes:
+            raise ValueError(f"{len(names)} names for {processes} processes")
     except (
         OSError,
         ValueError,
@@ -184,7 +197,7 @@ def load_program(path: Path) -> Program:
         RecursionError,  # Deeply nested brackets.
     ) as error:
         raise ConfigError(f"{path} is not a valid program: {error!r}") from error
-    return Program(processes, sends)
+    return Program(processes, sends, dict(enumerate(names)))
 
 
 def _targets(value: Iterable[object] | None) -> tuple[int, ...] | None:
