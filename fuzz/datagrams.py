@@ -1,12 +1,12 @@
-"""Hostile datagrams for an engine: nothing breaks, nothing grows, and no key, no change.
+"""A fuzz target: an engine that receives hostile datagrams.
 
-An input is a script: a byte that chooses the protocol and whether there is a key, then
-steps. A step feeds bytes as they are, or as the body of a datagram whose head is right, or
-a genuine datagram with bytes changed; or it lets time pass, or the victim send. After each
-step everything that an engine offers is called, and its bounds are looked at. With a key,
-no step that feeds anything may change what the engine knows.
+An input is a script. Its first byte selects the protocol and whether the group has a key;
+the steps follow. A step passes to the engine arbitrary bytes, a body behind a valid header,
+or a genuine datagram with modified bytes; or it advances the time, or lets the engine send.
+After each step the target calls all methods of the engine and checks its memory bounds.
+With a key, no datagram of a step may change the state of the engine.
 
-``python -m fuzz`` plays scripts that atheris makes, and the tests those of Hypothesis.
+``python -m fuzz`` runs scripts from atheris, and the tests run scripts from Hypothesis.
 """
 
 from typing import Final
@@ -31,22 +31,22 @@ from antecede.engine.datagram import (
 from antecede.engine.handshake import HELLOS_MAX, INTRODUCED_MAX, RETIRED_MAX
 from antecede.engine.process_driver import UNREADY_FRAMES_MAX
 
-__all__ = ["KEYED", "PROTOCOLS", "Victim", "play"]
+__all__ = ["KEYED", "PROTOCOLS", "Victim", "run_script"]
 
 PROTOCOLS: Final = [info.name for info in protocols() if info.capabilities.unicast]
 KEYED: Final = 0x80
-"""The bit of a script's first byte that asks for a key; the others choose the protocol."""
+"""The bit of the first byte that selects a key; the other bits select the protocol."""
 LIMITS: Final = Limits(reorder_buffer_max=16, message_bytes_max=5000, lease_s=5.0)
 KEY: Final = bytes(32)
 NAMES: Final = ("ann", "bob", "cid")
-SCRIPT_MAX: Final = 4096
+SCRIPT_BYTES_MAX: Final = 4096
 
 
 class Victim:
-    """An engine that has met a peer and is fed what a script says."""
+    """The engine of ann, under attack, after a handshake with bob."""
 
     def __init__(self, protocol_name: str, keyed: bool) -> None:
-        """Let ann and bob meet and speak; ann is the one to be attacked."""
+        """Let ann and bob exchange messages."""
         self.now = 1000.0
         self.keyed = keyed
         self.genuine: list[bytes] = []
@@ -87,33 +87,33 @@ class Victim:
     # Steps.
 
     def receive_datagram(self, datagram: bytes) -> None:
-        """Feed a datagram; with a key it must change nothing, unless it is genuine."""
+        """Pass a datagram to ann; with a key only a genuine one may change her state."""
         ann = self.ann
-        watched = self.keyed and datagram not in self.genuine
-        before = self.state() if watched else None
+        is_forged = self.keyed and datagram not in self.genuine
+        before = self.state() if is_forged else None
         ann.receive_datagram(datagram, "anywhere", self.now)
-        if watched:
-            assert self.state() == before, "bytes without a seal changed something"
-            assert ann.poll_messages() == [], "bytes without a seal were delivered"
+        if is_forged:
+            assert self.state() == before, "unauthenticated datagram changed the state"
+            assert ann.poll_messages() == [], "unauthenticated message delivered"
 
-    def feed_body(self, body: bytes, kind: int, newcomer: int) -> None:
-        """Feed a body behind a head, and a prefix, that bob might have made."""
+    def receive_body(self, body: bytes, kind: int, new_incarnation: int) -> None:
+        """Pass a body to ann, with a header and a prefix that bob could have made."""
         self.packet += 1
-        incarnation = 22 if newcomer == 0 else 1000 + newcomer
+        incarnation = 22 if new_incarnation == 0 else 1000 + new_incarnation
         receiver = 0 if kind == HELLO else 11
-        head = HEADER.pack(
+        header = HEADER.pack(
             VERSION << 4 | kind, name_hash("bob"), incarnation, receiver, self.packet
         )
-        reading = timestamp_ms(self.now)
+        timestamp = timestamp_ms(self.now)
         if kind == DATA:
-            body = DATA_PREFIX.pack(reading, reading, 0) + body
+            body = DATA_PREFIX.pack(timestamp, timestamp, 0) + body
         elif kind == HELLO and not body:
             tag = protocol_hash([self.protocol_name])
-            body = HELLO_BODY.pack(reading, 0, incarnation, tag)
-        self.receive_datagram(head + body)
+            body = HELLO_BODY.pack(timestamp, 0, incarnation, tag)
+        self.receive_datagram(header + body)
 
-    def feed_changed(self, which: int, changes: bytes, *, new_packet: bool) -> None:
-        """Feed a genuine datagram with bytes changed, perhaps under a new number."""
+    def receive_modified(self, which: int, changes: bytes, *, new_packet: bool) -> None:
+        """Pass a genuine datagram with modified bytes to ann, maybe with a new number."""
         datagram = bytearray(self.genuine[which % len(self.genuine)])
         if new_packet:
             self.packet += 1
@@ -122,17 +122,17 @@ class Victim:
                 datagram[HEADER.size + 4 : HEADER.size + 8] = timestamp_ms(
                     self.now
                 ).to_bytes(4, "big")
-        for place, value in zip(changes[::2], changes[1::2], strict=False):
-            datagram[place % len(datagram)] ^= value
+        for position, value in zip(changes[::2], changes[1::2], strict=False):
+            datagram[position % len(datagram)] ^= value
         self.receive_datagram(bytes(datagram))
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.now += seconds
         self.ann.handle_timer(self.now)
 
-    def settle(self) -> None:
-        """Call what a driver calls, and look at the bounds."""
+    def check(self) -> None:
+        """Call the methods that a driver calls, and check the memory bounds."""
         ann = self.ann
         for _, datagram in ann.flush(self.now):
             assert len(datagram) <= 65_507
@@ -152,37 +152,36 @@ class Victim:
             assert len(pending.held_messages(1 << 30)) <= LIMITS.reorder_buffer_max * 64
 
     def state(self) -> object:
-        """Return everything that the engine knows, counters aside."""
+        """Return the state of the engine without its counters."""
         return snapshot((self.ann.process, self.ann.sessions), without=(AESGCM,))
 
 
 class Script:
-    """Bytes, taken one after the other; there are zeros behind the end."""
+    """The bytes of a script, read in order; zeros follow the end."""
 
     def __init__(self, data: bytes) -> None:
-        """Start at the beginning."""
-        self.data = data[:SCRIPT_MAX]
+        self.data = data[:SCRIPT_BYTES_MAX]
         self.position = 0
 
     @property
     def ended(self) -> bool:
-        """Whether all has been taken."""
+        """Whether all bytes were read."""
         return self.position >= len(self.data)
 
     def byte(self) -> int:
-        """Take a byte."""
-        taken = self.take(1)
-        return taken[0] if taken else 0
+        """Read a byte."""
+        read = self.read(1)
+        return read[0] if read else 0
 
-    def take(self, count: int) -> bytes:
-        """Take so many bytes, or what is left."""
+    def read(self, count: int) -> bytes:
+        """Read ``count`` bytes, or fewer at the end."""
         start = self.position
         self.position += count
         return self.data[start : start + count]
 
 
-def play(data: bytes) -> Victim:
-    """Play a script; whatever it raises is a defect."""
+def run_script(data: bytes) -> Victim:
+    """Run a script; every exception is a defect."""
     script = Script(data)
     choice = script.byte()
     name = PROTOCOLS[(choice & ~KEYED) % len(PROTOCOLS)]
@@ -190,22 +189,22 @@ def play(data: bytes) -> Victim:
     while not script.ended:
         step = script.byte() % 8
         if step == 0:
-            victim.receive_datagram(script.take(script.byte()))
+            victim.receive_datagram(script.read(script.byte()))
         elif step in (1, 2):
-            victim.feed_body(script.take(script.byte()), DATA, 0)
+            victim.receive_body(script.read(script.byte()), DATA, 0)
         elif step == 3:
             kind = script.byte() & 15
-            newcomer = script.byte() % 32
-            victim.feed_body(script.take(script.byte()), kind, newcomer)
+            new_incarnation = script.byte() % 32
+            victim.receive_body(script.read(script.byte()), kind, new_incarnation)
         elif step in (4, 5):
             which = script.byte()
-            changes = script.take(script.byte() % 32)
-            victim.feed_changed(which, changes, new_packet=step == 4)
+            changes = script.read(script.byte() % 32)
+            victim.receive_modified(which, changes, new_packet=step == 4)
         elif step == 6:
             victim.wait(script.byte() / 16)
         else:
             target = NAMES[1 + script.byte() % 2]
             if target in victim.ann.peers():
-                victim.ann.send([target], script.take(script.byte()), victim.now)
-        victim.settle()
+                victim.ann.send([target], script.read(script.byte()), victim.now)
+        victim.check()
     return victim

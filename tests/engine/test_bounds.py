@@ -1,4 +1,4 @@
-"""Everything an engine keeps has a bound, whatever its peers do or leave undone."""
+"""The memory and the datagrams of an engine are bounded, whatever its peers do."""
 
 import gc
 import tracemalloc
@@ -9,7 +9,7 @@ import pytest
 
 from antecede.core import protocols
 from antecede.core.codec import NUMBER_MAX, Frame, Reader
-from antecede.core.link import LinkAck
+from antecede.core.link_frames import LinkAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from antecede.core.registry import protocol
 from antecede.engine import Engine, Limits
@@ -19,7 +19,7 @@ from antecede.engine.outbox import Outbox
 from antecede.engine.process_driver import UNREADY_FRAMES_MAX
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError, LocalError
-from tests.engine.lossy import Flight, Network, chatter
+from tests.engine.network import Flight, Network, random_traffic
 
 UNICAST = [info for info in protocols() if info.capabilities.unicast]
 CONSTANT = ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "tree", "fifo"]
@@ -27,7 +27,7 @@ CONSTANT = ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "tree", 
 
 
 def frames_of(flight: Flight, protocol_name: str = "hybrid") -> list[Frame]:
-    """Read the frames of a plain datagram."""
+    """Return the frames of an unencrypted datagram."""
     if read_header(flight.datagram)[0] != DATA:
         return []
     reader = Reader(flight.datagram, HEADER.size + DATA_PREFIX.size)
@@ -39,7 +39,7 @@ def frames_of(flight: Flight, protocol_name: str = "hybrid") -> list[Frame]:
 
 def pair(limits: Limits | None = None, protocol_name: str = "hybrid") -> Network:
     network = Network(limits=limits, protocol=protocol_name, delay_s=(0.001, 0.001))
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
     return network
 
@@ -59,7 +59,7 @@ def test_the_window_counts_copies_until_they_are_acked() -> None:
     assert ann.has_room(["bob"])
 
 
-def test_the_window_counts_bytes_too() -> None:
+def test_the_window_counts_bytes() -> None:
     network = pair(Limits(window_bytes_max=5000))
     ann = network.engines["ann"]
     for _ in range(5):
@@ -68,9 +68,9 @@ def test_the_window_counts_bytes_too() -> None:
     assert not ann.has_room(["bob"])
 
 
-def test_one_full_window_among_the_targets_is_enough() -> None:
+def test_one_full_window_among_the_targets_stops_a_multicast() -> None:
     network = Network(limits=Limits(window_copies_max=1))
-    network.mesh("ann", "bob", "cid")
+    network.start_group("ann", "bob", "cid")
     network.run(1.0)
     ann = network.engines["ann"]
     network.send("ann", "bob", data=b"x")
@@ -79,7 +79,7 @@ def test_one_full_window_among_the_targets_is_enough() -> None:
 
 
 @pytest.mark.parametrize("info", UNICAST, ids=lambda info: info.name)
-def test_every_protocol_has_a_window_that_opens_again(info: object) -> None:
+def test_every_protocol_has_a_window_that_reopens(info: object) -> None:
     name = info.name  # type: ignore[attr-defined]
     network = pair(Limits(window_copies_max=8), name)
     ann = network.engines["ann"]
@@ -88,19 +88,19 @@ def test_every_protocol_has_a_window_that_opens_again(info: object) -> None:
         network.send("ann", "bob", data=b"x")
         sent += 1
         assert sent <= 8
-    network.run_until_quiet()
+    network.run_until_idle()
     assert ann.has_room(["bob"])
     assert network.data("bob") == [b"x"] * sent
 
 
-# What arrives.
+# Arriving messages.
 
 
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic", "fifo", "matrix"])
-def test_early_messages_beyond_the_bound_are_refused_and_come_again(name: str) -> None:
+def test_messages_above_the_reorder_buffer_are_dropped_and_retransmitted(name: str) -> None:
     network = pair(Limits(reorder_buffer_max=5), name)
     network.send("ann", "bob", data=b"0")
-    lost = network.hold_back(lambda flight: True)
+    lost = network.intercept(lambda flight: True)
     assert lost
     for index in range(1, 20):
         network.send("ann", "bob", data=b"%d" % index)
@@ -113,7 +113,7 @@ def test_early_messages_beyond_the_bound_are_refused_and_come_again(name: str) -
 
 
 @pytest.mark.parametrize("name", ["hybrid", "cykas", "matrix", "tree"])
-def test_a_full_inbox_withholds_acks_and_the_messages_come_again(name: str) -> None:
+def test_a_full_inbox_withholds_acks_and_messages_are_retransmitted(name: str) -> None:
     network = pair(protocol_name=name)
     ann, bob = network.engines["ann"], network.engines["bob"]
     bob.inbox_full = True
@@ -140,11 +140,11 @@ def test_a_full_inbox_withholds_acks_and_the_messages_come_again(name: str) -> N
 @pytest.mark.parametrize(
     "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]
 )
-def test_messages_of_any_size_come_as_they_were(
+def test_messages_of_any_size_are_reassembled(
     size: int, cipher: DatagramCipher | None
 ) -> None:
     network = Network(cipher=cipher, loss=0.1, delay_s=(0.001, 0.02))
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     data = network.random.randbytes(size)
     network.send("ann", "bob", "ann", data=data)
     network.send("ann", "bob", data=b"after")
@@ -154,7 +154,7 @@ def test_messages_of_any_size_come_as_they_were(
     assert max(len(flight.datagram) for flight in network.transmitted) <= 1232
 
 
-def test_a_message_at_the_limit_goes_and_one_above_it_changes_nothing() -> None:
+def test_a_message_at_the_limit_is_sent_and_one_above_changes_nothing() -> None:
     network = pair(Limits(message_bytes_max=10_000))
     ann = network.engines["ann"]
     with pytest.raises(LocalError, match="10001 bytes is above the limit of 10000"):
@@ -165,12 +165,12 @@ def test_a_message_at_the_limit_goes_and_one_above_it_changes_nothing() -> None:
     assert network.data("bob") == [bytes(10_000)]
 
 
-def test_a_message_above_the_receivers_limit_is_dropped_and_the_next_comes() -> None:
+def test_a_message_above_the_receivers_limit_is_dropped_and_the_next_delivered() -> None:
     network = Network()
     network.start("ann")
     network.start("bob", limits=Limits(message_bytes_max=10_000))
-    network.introduce("ann", "bob")
-    network.introduce("bob", "ann")
+    network.add_peers("ann", "bob")
+    network.add_peers("bob", "ann")
     network.send("ann", "bob", data=bytes(30_000))
     network.send("ann", "bob", data=bytes(5_000))
     network.send("ann", "bob", data=bytes(9_000))
@@ -180,7 +180,7 @@ def test_a_message_above_the_receivers_limit_is_dropped_and_the_next_comes() -> 
     assert network.engines["bob"].sessions["ann"].reassembly.size_bytes == 0
 
 
-def test_small_messages_between_the_parts_of_a_large_one_come_as_they_were() -> None:
+def test_whole_messages_between_fragments_are_delivered_unchanged() -> None:
     network = pair()
     ann = network.engines["ann"]
     large = network.random.randbytes(6000)
@@ -191,11 +191,11 @@ def test_small_messages_between_the_parts_of_a_large_one_come_as_they_were() -> 
     small = [data for data in network.data("bob") if data != large]
     assert len(network.data("bob")) == len(small) + 1
     assert small == [b"%d" % index for index in range(len(small))]
-    assert network.data("bob")[-2] == large  # Its place is that of its last part.
+    assert network.data("bob")[-2] == large  # In the order of its last fragment.
 
 
-@pytest.mark.parametrize("first", [b"", b"\x01part", b"\x02last", b"\x07what"])
-def test_payloads_that_are_no_message_are_dropped(first: bytes) -> None:
+@pytest.mark.parametrize("first", [b"", b"\x01part", b"\x02last", b"\x07unknown"])
+def test_invalid_payloads_are_dropped(first: bytes) -> None:
     network = pair()
     network.engines["ann"].send_fragment(["bob"], first, network.now)
     network.send("ann", "bob", data=b"good")
@@ -205,7 +205,7 @@ def test_payloads_that_are_no_message_are_dropped(first: bytes) -> None:
     assert network.engines["bob"].sessions["ann"].reassembly.fragments == []
 
 
-def test_where_no_order_is_kept_a_message_has_to_fit_into_a_datagram() -> None:
+def test_an_unordered_protocol_sends_only_messages_that_fit_into_a_datagram() -> None:
     network = pair(protocol_name="unordered")
     ann = network.engines["ann"]
     with pytest.raises(LocalError, match=r"must fit into a datagram: send at most 1148"):
@@ -216,7 +216,7 @@ def test_where_no_order_is_kept_a_message_has_to_fit_into_a_datagram() -> None:
     assert network.data("bob") == [bytes(1148)]
 
 
-def test_the_short_way_to_send_says_no_and_does_nothing_where_it_cannot() -> None:
+def test_try_send_returns_0_and_changes_nothing_if_it_cannot_send() -> None:
     network = pair(Limits(window_copies_max=3))
     ann = network.engines["ann"]
     for target, data in (
@@ -249,13 +249,13 @@ def test_only_bytes_can_be_sent() -> None:
     "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]
 )
 @pytest.mark.parametrize("name", CONSTANT)
-def test_no_datagram_is_larger_than_the_path_carries(
+def test_no_datagram_is_larger_than_the_limit(
     name: str, cipher: DatagramCipher | None, datagram: int
 ) -> None:
     limits = Limits(datagram_bytes_max=datagram)
     network = Network(loss=0.1, cipher=cipher, limits=limits, protocol=name)
-    network.mesh("ann", "bob", "cid")
-    chatter(network, messages=10)
+    network.start_group("ann", "bob", "cid")
+    random_traffic(network, messages=10)
     network.on_message = None
     for size in range(datagram - 130, datagram + 5):
         network.send("ann", "bob", data=bytes(size))
@@ -264,7 +264,7 @@ def test_no_datagram_is_larger_than_the_path_carries(
     assert datagram - 60 < largest <= datagram
 
 
-def test_the_room_for_metadata_suffices_for_the_largest_numbers() -> None:
+def test_the_space_for_metadata_suffices_for_the_largest_numbers() -> None:
     engine = Engine("ann", 1)
     part = engine.fragment(bytes(5000))[0]
     frame = MessageFrame(NUMBER_MAX, NUMBER_MAX - 1, True, part)
@@ -289,14 +289,14 @@ def test_many_frames_share_a_datagram_and_one_ack_answers_them() -> None:
     assert acks[-1].delivered == 100
 
 
-def test_acks_and_permits_that_others_cover_are_left_out() -> None:
+def test_acks_and_permits_that_later_ones_cover_are_left_out() -> None:
     outbox = Outbox()
     for number in range(1, 50):
         outbox.add(Ack(number, number))
         outbox.add(Permit(number))
     assert [frame.size() for frame in outbox.frames] == [2, 2]
     assert [repr(frame) for frame in outbox.take()] == ["Ack(49, arrived 49)", "Permit(49)"]
-    outbox.add(Ack(3, 7))  # 7 arrived early: to be told on its own.
+    outbox.add(Ack(3, 7))  # 7 is held, so its ack must stay.
     outbox.add(Ack(3, 9))
     outbox.add(Ack(9, 4))
     assert [repr(frame) for frame in outbox.take()] == [
@@ -305,14 +305,14 @@ def test_acks_and_permits_that_others_cover_are_left_out() -> None:
     ]
     for number in range(1, 50):
         outbox.add(LinkAck(number, number))
-    assert [repr(frame) for frame in outbox.take()] == ["LinkAck(49, arrived 49)"]
+    assert [repr(frame) for frame in outbox.take()] == ["LinkAck(acked=49, arrived=49)"]
 
 
-# A peer that is silent.
+# A silent peer.
 
 
-def held_objects(engine: Engine) -> int:
-    """Count the objects that are kept for peers."""
+def stored_objects(engine: Engine) -> int:
+    """Count the objects that the engine stores for its peers."""
     return sum(
         len(session.outbox.frames)
         + len(session.handshake.hellos)
@@ -323,16 +323,16 @@ def held_objects(engine: Engine) -> int:
 
 
 @pytest.mark.parametrize("met", [True, False], ids=["met", "never met"])
-def test_an_hour_of_silence_costs_no_memory_and_few_datagrams(met: bool) -> None:
-    """Ann keeps trying to send to bob and to cid, within her windows."""
+def test_an_hour_of_silence_needs_no_memory_and_few_datagrams(met: bool) -> None:
+    """Ann sends to bob, who has stopped, and to cid, whenever her windows are open."""
     network = Network(limits=Limits(window_copies_max=64, retained_copies_max=100))
-    network.mesh("ann", "bob", "cid")
+    network.start_group("ann", "bob", "cid")
     if met:
         network.run(1.0)
     network.stop("bob")
     ann = network.engines["ann"]
 
-    def hours_quarter() -> None:
+    def quarter_of_an_hour() -> None:
         for _ in range(90):
             while ann.has_room(["bob"]):
                 network.send("ann", "bob", data=bytes(100))
@@ -342,24 +342,24 @@ def test_an_hour_of_silence_costs_no_memory_and_few_datagrams(met: bool) -> None
             network.transmitted.clear()
             for starts in network.starts.values():
                 starts[-1].recorder.events.clear()
-            for messages in network.taken.values():
+            for messages in network.received.values():
                 messages.clear()
 
-    hours_quarter()
-    kept = held_objects(ann)
+    quarter_of_an_hour()
+    stored = stored_objects(ann)
     gc.collect()
     tracemalloc.start()
-    hours_quarter()
+    quarter_of_an_hour()
     gc.collect()
     begun, _ = tracemalloc.get_traced_memory()
-    hours_quarter()
-    hours_quarter()
+    quarter_of_an_hour()
+    quarter_of_an_hour()
     gc.collect()
     ended, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert ann.backlog == 64
     assert ann.process.retained() == 100
-    assert held_objects(ann) <= kept + 2
+    assert stored_objects(ann) <= stored + 2
     assert ended - begun < 10_000
     network.run(100.0)
     to_bob = [
@@ -371,27 +371,27 @@ def test_an_hour_of_silence_costs_no_memory_and_few_datagrams(met: bool) -> None
     assert all(read_header(flight.datagram)[0] == HELLO for flight in to_bob)
 
 
-def test_what_waits_for_an_unready_peer_is_bounded_and_arrives_in_the_end() -> None:
+def test_the_outbox_for_an_unready_peer_is_bounded_and_its_messages_arrive() -> None:
     network = Network(
         limits=Limits(window_copies_max=3 * UNREADY_FRAMES_MAX, window_bytes_max=1 << 30)
     )
     ann = network.start("ann")
-    network.introduce("ann", "bob")
+    network.add_peers("ann", "bob")
     for index in range(UNREADY_FRAMES_MAX + 500):
         ann.send(["bob"], b"%d" % index, network.now)
-    network.settle("ann")
+    network.flush("ann")
     assert len(ann.sessions["bob"].outbox.frames) == UNREADY_FRAMES_MAX
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.run(60.0)
     assert network.data("bob") == [
         b"%d" % index for index in range(UNREADY_FRAMES_MAX + 500)
     ]
 
 
-def test_who_waits_for_a_silent_peer_keeps_so_much_and_then_waits_to_send() -> None:
+def test_a_silent_peer_closes_all_windows_at_the_limit_of_retained_copies() -> None:
     network = Network(limits=Limits(retained_copies_max=50, lease_s=2.0))
-    network.mesh("ann", "bob", "cid")
+    network.start_group("ann", "bob", "cid")
     network.run(1.0)
     network.stop("bob")
     ann = network.engines["ann"]
@@ -408,7 +408,7 @@ def test_who_waits_for_a_silent_peer_keeps_so_much_and_then_waits_to_send() -> N
     assert ann.has_room(["cid"])
 
 
-def test_retransmissions_to_a_peer_that_falls_silent_become_rare() -> None:
+def test_retransmissions_to_a_silent_peer_back_off() -> None:
     network = pair(Limits(lease_s=10_000.0))
     network.stop("bob")
     network.send("ann", "bob", data=b"x")
@@ -419,13 +419,13 @@ def test_retransmissions_to_a_peer_that_falls_silent_become_rare() -> None:
     assert len(at) < 40
 
 
-def test_a_silent_peer_is_back_at_once_when_it_says_hello() -> None:
-    """What was suppressed while nobody listened goes out with the handshake."""
+def test_a_hello_of_a_silent_peer_triggers_retransmission() -> None:
+    """The engine transmits the suppressed copies after the handshake."""
     network = pair()
-    network.lost = lambda flight: True
+    network.should_lose = lambda flight: True
     network.send("ann", "bob", data=b"x")
     network.run(300.0)
-    network.lost = lambda flight: False
+    network.should_lose = lambda flight: False
     network.engines["bob"].add_peer("ann", "ann", network.now)
     network.run(0.01)
     network.send("bob", "ann", data=b"here")
@@ -454,14 +454,12 @@ def test_a_silent_peer_is_back_at_once_when_it_says_hello() -> None:
         ("lease_s", float("nan"), "lease_s must be above 0, got nan"),
     ],
 )
-def test_limits_that_make_no_sense_are_refused(
-    field: str, value: float, message: str
-) -> None:
+def test_limits_out_of_range_raise(field: str, value: float, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         replace(Limits(), **{field: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["vector", "newtop", "flood", "pc-broadcast"])
-def test_protocols_without_unicast_are_refused(name: str) -> None:
+def test_protocols_without_unicast_raise(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} has no unicast; choose another"):
         Engine("ann", 1, protocol_name=name)

@@ -1,17 +1,17 @@
-"""Nobody is believed before it has proven to be there now."""
+"""A node accepts frames of a peer only after a handshake with its running incarnation."""
 
 from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 
-from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.process import HybridProcess
 from antecede.engine import Engine, Limits
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.datagram import DATA, HELLO, VERSION, WELCOME, name_hash, read_header
 from antecede.engine.handshake import INTRODUCED_MAX, RETIRED_MAX
 from antecede.errors import ConfigError, LocalError
-from tests.engine.lossy import Flight, Network
+from tests.engine.network import Flight, Network
 
 KINDS = {HELLO: "hello", WELCOME: "welcome", DATA: "data"}
 
@@ -30,23 +30,21 @@ def kinds(network: Network, source: str) -> list[str]:
     ]
 
 
-def test_nothing_but_hellos_and_answers_comes_before_the_handshake() -> None:
+def test_only_hello_and_welcome_are_transmitted_before_the_handshake() -> None:
     network = Network()
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.send("ann", "bob", data=b"first")
-    network.run_until_quiet()
+    network.run_until_idle()
     assert kinds(network, "ann")[0] == "hello"
-    said = [flight for flight in network.transmitted if kind_of(flight) == DATA]
+    data = [flight for flight in network.transmitted if kind_of(flight) == DATA]
     welcomed = [flight for flight in network.transmitted if kind_of(flight) == WELCOME]
-    assert min(f.transmitted_at for f in said) >= min(f.due for f in welcomed)
+    assert min(f.transmitted_at for f in data) >= min(f.due for f in welcomed)
     assert network.data("bob") == [b"first"]
 
 
 @pytest.mark.parametrize("lost", [HELLO, WELCOME], ids=["hello", "welcome"])
 @pytest.mark.parametrize("times", [1, 4])
-def test_a_lost_hello_or_welcome_is_made_up_for_by_the_next_hello(
-    lost: int, times: int
-) -> None:
+def test_the_next_hello_replaces_a_lost_hello_or_welcome(lost: int, times: int) -> None:
     network = Network()
     left = {"ann": times, "bob": times}
 
@@ -56,32 +54,32 @@ def test_a_lost_hello_or_welcome_is_made_up_for_by_the_next_hello(
         left[flight.source] -= 1
         return True
 
-    network.lost = lose
-    network.mesh("ann", "bob")
+    network.should_lose = lose
+    network.start_group("ann", "bob")
     network.send("ann", "bob", data=b"x")
     network.run(20.0)
     assert network.data("bob") == [b"x"]
     assert network.verdict().held
 
 
-def test_only_one_needs_to_know_the_address_of_the_other_in_time() -> None:
+def test_one_of_two_peers_may_be_added_late() -> None:
     network = Network()
     network.start("ann")
-    network.introduce("ann", "bob")
+    network.add_peers("ann", "bob")
     network.send("ann", "bob", data=b"early")
     network.run(5.0)
     network.start("bob")
     network.run(5.0)
     assert network.dropped("bob")["unknown_sender"] > 0
     assert network.data("bob") == []
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.run(5.0)
     assert network.data("bob") == [b"early"]
 
 
-def test_crossing_hellos_lead_to_one_meeting() -> None:
+def test_crossing_hellos_lead_to_one_handshake() -> None:
     network = Network(delay_s=(0.01, 0.01))
-    ann, bob = network.mesh("ann", "bob")
+    ann, bob = network.start_group("ann", "bob")
     network.send("ann", "bob", data=b"a")
     network.send("bob", "ann", data=b"b")
     network.run(5.0)
@@ -92,10 +90,10 @@ def test_crossing_hellos_lead_to_one_meeting() -> None:
     assert network.verdict().held
 
 
-def test_hellos_to_a_silent_peer_become_rare_but_never_stop() -> None:
+def test_hellos_to_a_silent_peer_back_off_but_never_stop() -> None:
     network = Network()
     network.start("ann")
-    network.introduce("ann", "bob")
+    network.add_peers("ann", "bob")
     network.run(600.0)
     at = [f.transmitted_at for f in network.transmitted]
     gaps = [later - earlier for earlier, later in pairwise(at)]
@@ -106,12 +104,12 @@ def test_hellos_to_a_silent_peer_become_rare_but_never_stop() -> None:
     assert at[-1] > network.now - 16 * limits.hello_timeout_s - 1
 
 
-def test_another_protocol_is_refused_and_named_as_the_reason() -> None:
+def test_another_protocol_is_refused_and_counted_as_the_reason() -> None:
     network = Network()
     network.start("ann", protocol="hybrid")
     network.start("bob", protocol="cykas")
-    network.introduce("ann", "bob")
-    network.introduce("bob", "ann")
+    network.add_peers("ann", "bob")
+    network.add_peers("bob", "ann")
     network.send("ann", "bob", data=b"x")
     network.run(5.0)
     assert set(network.dropped("ann")) == set(network.dropped("bob")) == {"protocol"}
@@ -122,14 +120,14 @@ def test_another_protocol_is_refused_and_named_as_the_reason() -> None:
 @pytest.mark.parametrize(
     "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]
 )
-def test_another_version_is_refused_before_anything_else(
+def test_another_version_is_refused(
     cipher: AesGcmDatagramCipher | None,
 ) -> None:
     network = Network(cipher=cipher)
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
     network.send("ann", "bob", data=b"x")
-    (flight,) = network.hold_back(is_from("ann", DATA))
+    (flight,) = network.intercept(is_from("ann", DATA))
     newer = bytes([VERSION + 1 << 4 | DATA]) + flight.datagram[1:]
     network.engines["bob"].receive_datagram(newer, "ann", network.now)
     assert network.dropped("bob") == {"malformed": 1}
@@ -137,7 +135,7 @@ def test_another_version_is_refused_before_anything_else(
     assert network.data("bob") == [b"x"]
 
 
-def test_names_with_one_tag_cannot_be_peers_of_one_node() -> None:
+def test_a_node_cannot_add_itself_or_send_to_an_unknown_peer() -> None:
     assert name_hash("ann") != name_hash("bob")
     assert name_hash("ann") == name_hash("ann") < 1 << 64
     engine = Engine("ann", 1)
@@ -150,35 +148,35 @@ def test_names_with_one_tag_cannot_be_peers_of_one_node() -> None:
 
 def test_the_first_round_trip_is_learned_from_the_handshake() -> None:
     network = Network(delay_s=(0.04, 0.04))
-    ann, _ = network.mesh("ann", "bob")
+    ann, _ = network.start_group("ann", "bob")
     network.run(1.0)
     assert ann.process.round_trip_s(ann.sessions["bob"].id) == pytest.approx(0.08, abs=1e-3)
 
 
-# Incarnations that come in the wrong order.
+# Datagrams of former incarnations.
 
 
 @pytest.mark.parametrize("late", [WELCOME, DATA], ids=["welcome", "data"])
-def test_a_late_word_of_a_former_incarnation_does_not_drive_out_the_present_one(
+def test_a_late_datagram_of_a_former_incarnation_does_not_replace_the_current_one(
     late: int,
 ) -> None:
-    """Ann has never met the former bob when its words come, after the present bob's."""
+    """Ann had no handshake with the former bob before the current one."""
     network = Network(delay_s=(0.01, 0.01))
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.send("bob", "ann", data=b"former")
-    network.lost = lambda flight: (
+    network.should_lose = lambda flight: (
         flight.target == "ann" and kind_of(flight) in ({WELCOME, DATA} - {late})
     )
     held: list[Flight] = []
     for _ in range(30):
         network.run(0.001)
-        held += network.hold_back(
+        held += network.intercept(
             lambda flight: flight.target == "ann" and kind_of(flight) == late
         )
     assert held
-    network.lost = lambda flight: False
+    network.should_lose = lambda flight: False
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.send("bob", "ann", data=b"present")
     network.run(1.0)
     assert network.data("ann") == [b"present"]
@@ -193,35 +191,35 @@ def test_a_late_word_of_a_former_incarnation_does_not_drive_out_the_present_one(
     assert network.dropped("ann")["incarnation"] == len(held)
 
 
-def test_the_hello_of_an_incarnation_that_was_followed_is_not_answered() -> None:
+def test_the_hello_of_a_retired_incarnation_is_not_answered() -> None:
     network = Network()
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
     (hello,) = (flight for flight in network.transmitted if is_from("bob", HELLO)(flight))
     ann = network.engines["ann"]
     ann.receive_datagram(hello.datagram, "bob", network.now)
-    assert len(ann.flush(network.now)) == 1  # The present one may ask again.
+    assert len(ann.flush(network.now)) == 1  # The current incarnation may repeat its HELLO.
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.run(1.0)
     ann.receive_datagram(hello.datagram, "bob", network.now)
     assert ann.flush(network.now) == []
     assert network.dropped("ann") == {"incarnation": 1}
 
 
-def test_who_has_not_said_hello_is_asked_before_anything_is_believed() -> None:
-    """Bob is restarted and, by a fault of his, says something without saying hello."""
+def test_data_of_an_unknown_incarnation_is_answered_with_hello() -> None:
+    """The incarnation sent DATA without a HELLO before it."""
     network = Network()
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
-    network.send("ann", "bob", data=b"so that he knows what her clock reads")
+    network.send("ann", "bob", data=b"so that bob has a timestamp to echo")
     network.run(1.0)
     network.send("bob", "ann", data=b"x")
-    (flight,) = network.hold_back(is_from("bob", DATA))
+    (flight,) = network.intercept(is_from("bob", DATA))
     ann = network.engines["ann"]
     known = ann.sessions["bob"].handshake.incarnation
-    stranger = flight.datagram[:9] + (known ^ 1).to_bytes(8, "big") + flight.datagram[17:]
-    ann.receive_datagram(stranger, "bob", network.now)
+    unknown = flight.datagram[:9] + (known ^ 1).to_bytes(8, "big") + flight.datagram[17:]
+    ann.receive_datagram(unknown, "bob", network.now)
     assert network.dropped("ann") == {"incarnation": 1}
     assert ann.sessions["bob"].handshake.incarnation == known
     assert [read_header(datagram)[0] for _, datagram in ann.flush(network.now)] == [HELLO]
@@ -229,22 +227,24 @@ def test_who_has_not_said_hello_is_asked_before_anything_is_believed() -> None:
     assert network.data("ann") == [b"x"]
 
 
-def test_a_stale_incarnation_that_was_met_first_gives_way_to_the_living_one() -> None:
-    """Both have said hello before anything else of either comes, the dead one's first."""
+def test_the_running_incarnation_replaces_a_stale_one_that_was_bound_first() -> None:
+    """Both sent HELLO before any DATA arrived, and the stale DATA arrives first."""
     network = Network(delay_s=(0.01, 0.01))
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.send("bob", "ann", data=b"former")
-    network.lost = lambda flight: flight.target == "ann" and kind_of(flight) == WELCOME
+    network.should_lose = lambda flight: (
+        flight.target == "ann" and kind_of(flight) == WELCOME
+    )
     network.run(0.025)
-    stale = network.hold_back(is_from("bob", DATA))
+    stale = network.intercept(is_from("bob", DATA))
     assert stale
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.send("bob", "ann", data=b"present")
     network.run(0.025)
-    fresh = network.hold_back(is_from("bob", DATA))
+    fresh = network.intercept(is_from("bob", DATA))
     assert fresh
-    network.lost = lambda flight: False
+    network.should_lose = lambda flight: False
     for flight in (*stale, *fresh):
         network.arrive(flight)
     network.run(10.0)
@@ -256,13 +256,13 @@ def test_a_stale_incarnation_that_was_met_first_gives_way_to_the_living_one() ->
 
 
 @pytest.mark.parametrize("speaker", ["ann", "bob", "nobody"])
-def test_what_is_kept_of_a_peer_that_restarts_for_ever_is_bounded(speaker: str) -> None:
+def test_the_memory_for_a_peer_that_keeps_restarting_is_bounded(speaker: str) -> None:
     network = Network(limits=Limits(lease_s=2.0))
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(0.1)
     for _ in range(200):
         network.start("bob")
-        network.introduce("bob", "ann")
+        network.add_peers("bob", "ann")
         network.run(0.05)
         if speaker != "nobody":
             network.send(speaker, "bob" if speaker == "ann" else "ann", data=b"x")
@@ -271,9 +271,9 @@ def test_what_is_kept_of_a_peer_that_restarts_for_ever_is_bounded(speaker: str) 
     assert len(network.data("bob")) == (200 if speaker == "ann" else 0)
     network.run(10.0)
     session = network.engines["ann"].sessions["bob"]
-    assert len(session.handshake.introduced) <= INTRODUCED_MAX, RETIRED_MAX
+    assert len(session.handshake.introduced) <= INTRODUCED_MAX
     assert len(session.handshake.retired) <= RETIRED_MAX
     process = network.engines["ann"].process
-    assert isinstance(process, HybridBasic)
-    assert len(process._peers) <= 2
+    assert isinstance(process, HybridProcess)
+    assert len(process._algorithm.state.peers) <= 2
     assert network.verdict(complete=False).held

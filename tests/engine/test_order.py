@@ -1,4 +1,4 @@
-"""Engines deliver in causal order, once, and everything, whatever the network does."""
+"""Engines deliver every message once and in causal order on a faulty network."""
 
 import pytest
 
@@ -6,21 +6,21 @@ from antecede.core import protocols
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.sealer import DatagramCipher
 from antecede.verify import Property
-from tests.engine.lossy import NAMES, Flight, Network, chatter
+from tests.engine.network import NAMES, Flight, Network, random_traffic
 
 UNICAST = [info for info in protocols() if info.capabilities.unicast]
 CAUSAL = [info.name for info in UNICAST if info.capabilities.causal]
 BASELINES = [info.name for info in UNICAST if not info.capabilities.causal]
 CIPHERS: dict[str, DatagramCipher | None] = {
     "plain": None,
-    "sealed": AesGcmDatagramCipher(b"k" * 32),
+    "encrypted": AesGcmDatagramCipher(b"k" * 32),
 }
 
-sealed_or_not = pytest.mark.parametrize("cipher", CIPHERS)
+with_and_without_key = pytest.mark.parametrize("cipher", CIPHERS)
 
 
 def lossy_run(protocol: str, cipher: str, seed: int, *, messages: int = 40) -> Network:
-    """Run a group over a network that does everything that networks do."""
+    """Run a group over a network that loses, duplicates and reorders."""
     network = Network(
         seed,
         loss=0.15,
@@ -29,14 +29,14 @@ def lossy_run(protocol: str, cipher: str, seed: int, *, messages: int = 40) -> N
         cipher=CIPHERS[cipher],
         protocol=protocol,
     )
-    network.mesh(*NAMES[:4])
-    chatter(network, messages=messages)
+    network.start_group(*NAMES[:4])
+    random_traffic(network, messages=messages)
     return network
 
 
-@sealed_or_not
+@with_and_without_key
 @pytest.mark.parametrize("protocol", CAUSAL)
-def test_every_causal_protocol_keeps_every_property_on_a_bad_network(
+def test_every_causal_protocol_satisfies_every_property_on_a_faulty_network(
     protocol: str, cipher: str
 ) -> None:
     for seed in range(4):
@@ -47,11 +47,9 @@ def test_every_causal_protocol_keeps_every_property_on_a_bad_network(
         assert any(engine.stats().dropped["replay"] for engine in network.engines.values())
 
 
-@sealed_or_not
+@with_and_without_key
 @pytest.mark.parametrize("protocol", BASELINES)
-def test_baselines_are_caught_breaking_causal_order_and_nothing_worse(
-    protocol: str, cipher: str
-) -> None:
+def test_baselines_violate_the_order_and_nothing_else(protocol: str, cipher: str) -> None:
     broken = [lossy_run(protocol, cipher, seed).verdict().violated() for seed in range(3)]
     assert any(Property.CAUSAL in each for each in broken)
     may_break = {Property.CAUSAL, Property.FIFO}
@@ -61,19 +59,19 @@ def test_baselines_are_caught_breaking_causal_order_and_nothing_worse(
 
 
 @pytest.mark.parametrize("protocol", ["hybrid", "hybrid-basic", "cykas", "matrix"])
-def test_a_partition_that_heals_costs_time_only(protocol: str) -> None:
+def test_a_partition_that_heals_only_delays_messages(protocol: str) -> None:
     network = Network(5, loss=0.05, delay_s=(0.001, 0.03), protocol=protocol)
-    network.mesh(*NAMES[:4])
+    network.start_group(*NAMES[:4])
     network.run(1.0)
-    begun = network.now
+    started = network.now
 
-    def parted(flight: Flight) -> bool:
-        within = begun < network.now < begun + 10
+    def is_partitioned(flight: Flight) -> bool:
+        within = started < network.now < started + 10
         return within and (flight.source < "c") != (flight.target < "c")
 
-    network.lost = parted
-    chatter(network, messages=60, every_s=0.05)
-    assert network.now > begun + 10
+    network.should_lose = is_partitioned
+    random_traffic(network, messages=60, every_s=0.05)
+    assert network.now > started + 10
     assert network.verdict().held
 
 
@@ -85,11 +83,11 @@ def test_the_same_seed_gives_the_same_datagrams() -> None:
     assert [flight.datagram for flight in other.transmitted] != first
 
 
-def test_what_applications_get_is_what_was_sent_fragments_put_together() -> None:
-    network = lossy_run("hybrid", "sealed", 7)
-    sizes = {len(data) for name in network.taken for data in network.data(name)}
+def test_applications_receive_the_data_that_was_sent() -> None:
+    network = lossy_run("hybrid", "encrypted", 7)
+    sizes = {len(data) for name in network.received for data in network.data(name)}
     assert sizes == {8, 3000}
-    for name, messages in network.taken.items():
+    for name, messages in network.received.items():
         assert all(len(set(message.data)) == 1 for message in messages), name
         seen = [(message.source, message.number) for message in messages]
         assert len(seen) == len(set(seen))

@@ -1,4 +1,4 @@
-"""Letting go of a peer: what is abandoned is refused, and until then nothing overtakes."""
+"""Removal of a peer: abandoned copies are refused, and no message overtakes them before."""
 
 import pytest
 
@@ -8,34 +8,34 @@ from antecede.engine.peer_session import REMOVED, REMOVING
 from antecede.engine.session_layer import TIMESTAMP_RESOLUTION_S
 from antecede.errors import ConfigError, LocalError
 from antecede.verify import Property
-from tests.engine.lossy import Flight, Network, chatter
+from tests.engine.network import Flight, Network, random_traffic
 
 LEASE_S = 2.0
 LIMITS = Limits(lease_s=LEASE_S, clock_drift_max=0.1)
-"""A lease and its drift, so that letting go takes 2.201 seconds."""
+"""With this lease and drift, a removal takes 2.201 seconds."""
 
 
 def group(*, lease_s_at_bob: float = LEASE_S) -> Network:
-    """Start ann, bob and cid, and let them meet; bob may think of leases as he likes."""
+    """Start ann, bob and cid with handshakes; bob may have another lease."""
     network = Network(limits=LIMITS, delay_s=(0.001, 0.001))
     network.start("ann")
     network.start("bob", limits=Limits(lease_s=lease_s_at_bob))
     network.start("cid")
     for name in ("ann", "bob", "cid"):
-        network.introduce(name, *{"ann", "bob", "cid"} - {name})
+        network.add_peers(name, *{"ann", "bob", "cid"} - {name})
     network.run(0.5)
     return network
 
 
-def cut_off(network: Network, source: str, target: str) -> None:
-    network.lost = lambda flight: (flight.source, flight.target) == (source, target)
+def lose_all(network: Network, source: str, target: str) -> None:
+    network.should_lose = lambda flight: (flight.source, flight.target) == (source, target)
 
 
-def stalled(network: Network) -> Flight:
-    """Ann's message to bob is late, so what cid sends to bob waits for ann's permit."""
+def stall(network: Network) -> Flight:
+    """Delay ann's message to bob, so that cid's message to bob is queued for her permit."""
     network.send("ann", "bob", data=b"first")
-    (late,) = network.hold_back(lambda flight: flight.target == "bob")
-    cut_off(network, "ann", "bob")
+    (late,) = network.intercept(lambda flight: flight.target == "bob")
+    lose_all(network, "ann", "bob")
     network.send("ann", "cid", data=b"second")
     network.run(0.1)
     assert network.data("cid") == [b"second"]
@@ -45,32 +45,33 @@ def stalled(network: Network) -> Flight:
     return late
 
 
-def test_permits_flow_exactly_when_the_lease_has_run_out() -> None:
+def test_permits_are_granted_exactly_when_the_lease_has_ended() -> None:
     network = group()
-    stalled(network)
+    stall(network)
     ann = network.engines["ann"]
     session = ann.sessions["bob"]
     ends = ann.remove_peer("bob", network.now)
     assert ends == pytest.approx(
         session.handshake.timestamp_echo_at + LEASE_S * 1.1 + TIMESTAMP_RESOLUTION_S
     )
-    assert session.state == REMOVING
-    assert ann.remove_peer("bob", network.now) == ends  # Saying it twice changes nothing.
+    states = [session.state]
+    assert ann.remove_peer("bob", network.now) == ends  # A second call changes nothing.
     network.run(ends - network.now - 0.001)
-    assert session.state == REMOVING
+    states.append(session.state)
     assert ann.backlog == 1
     assert network.data("bob") == []
     network.run(0.001)
-    assert session.state == REMOVED
+    states.append(session.state)
+    assert states == [REMOVING, REMOVING, REMOVED]
     assert ann.backlog == 0
     network.run(5.0)
     assert network.data("bob") == [b"third"]
     assert network.verdict(complete=False).held
 
 
-def test_a_late_copy_within_the_lease_comes_before_what_waits_for_it() -> None:
+def test_a_late_copy_within_the_lease_is_delivered_before_its_successors() -> None:
     network = group()
-    late = stalled(network)
+    late = stall(network)
     network.engines["ann"].remove_peer("bob", network.now)
     network.run(0.5)
     network.arrive(late)
@@ -81,7 +82,7 @@ def test_a_late_copy_within_the_lease_comes_before_what_waits_for_it() -> None:
 
 def test_a_copy_older_than_the_lease_is_refused() -> None:
     network = group()
-    late = stalled(network)
+    late = stall(network)
     network.engines["ann"].remove_peer("bob", network.now)
     network.run(10.0)
     network.arrive(late)
@@ -90,9 +91,9 @@ def test_a_copy_older_than_the_lease_is_refused() -> None:
     assert network.verdict(complete=False).held
 
 
-def test_without_a_lease_at_the_receiver_the_oracle_sees_the_overtaking() -> None:
+def test_without_a_lease_at_the_receiver_causal_order_is_violated() -> None:
     network = group(lease_s_at_bob=10_000.0)
-    late = stalled(network)
+    late = stall(network)
     network.engines["ann"].remove_peer("bob", network.now)
     network.run(10.0)
     network.arrive(late)
@@ -101,22 +102,22 @@ def test_without_a_lease_at_the_receiver_the_oracle_sees_the_overtaking() -> Non
     assert verdict.violated() == {Property.CAUSAL}
 
 
-def test_a_clock_that_runs_slow_within_the_drift_is_allowed_for() -> None:
-    """By bob's clock the lease is longer: 2 of his seconds are 2.19 of ann's."""
+def test_a_slow_clock_within_the_drift_is_tolerated() -> None:
+    """The lease of 2 seconds by bob's clock takes 2.19 seconds by ann's."""
     slow = 0.91
     network = group()
-    late = stalled(network)
+    late = stall(network)
     ann, bob = network.engines["ann"], network.engines["bob"]
     met = ann.sessions["bob"].handshake.timestamp_echo_at
     ends = ann.remove_peer("bob", network.now)
-    # The last moment at which bob takes what ann sent, by his own clock.
+    # The last time at which bob accepts ann's datagram, by his own clock.
     accepted_until = met + LEASE_S / slow
     assert met + LEASE_S < accepted_until < ends
     bob.receive_datagram(late.datagram, "ann", met + (accepted_until - met) * slow - 0.01)
     assert [message.data for message in bob.poll_messages()] == [b"first"]
 
 
-def test_removed_peers_are_not_spoken_to_and_their_messages_are_refused() -> None:
+def test_removed_peers_get_no_datagrams_and_their_messages_are_refused() -> None:
     network = group()
     ann = network.engines["ann"]
     ann.remove_peer("bob", network.now)
@@ -131,17 +132,17 @@ def test_removed_peers_are_not_spoken_to_and_their_messages_are_refused() -> Non
         ann.remove_peer("bob", network.now)
 
 
-def test_who_comes_back_begins_anew_and_both_sides_go_on() -> None:
+def test_a_removed_peer_can_be_added_again() -> None:
     network = group()
-    stalled(network)
+    stall(network)
     ann = network.engines["ann"]
     ann.remove_peer("bob", network.now)
     with pytest.raises(ConfigError, match="wait until its lease has ended"):
         ann.add_peer("bob", "bob", network.now)
     network.send("bob", "ann", data=b"meanwhile")
     network.run(5.0)
-    network.lost = lambda flight: False
-    network.introduce("ann", "bob")
+    network.should_lose = lambda flight: False
+    network.add_peers("ann", "bob")
     assert ann.sessions["bob"].epoch_out == 1
     network.send("ann", "bob", data=b"anew")
     network.run(5.0)
@@ -154,16 +155,16 @@ def test_who_comes_back_begins_anew_and_both_sides_go_on() -> None:
     assert network.verdict(complete=False).held
 
 
-def test_a_copy_of_an_abandoned_epoch_is_refused_however_long_the_lease() -> None:
-    """The epoch is a second line: bob knows by it that ann has begun anew."""
+def test_a_copy_of_an_earlier_epoch_is_refused_whatever_the_lease() -> None:
+    """By the epoch bob knows that ann has removed and added him."""
     network = group(lease_s_at_bob=10_000.0)
     network.send("ann", "bob", data=b"abandoned")
-    (late,) = network.hold_back(lambda flight: flight.target == "bob")
-    cut_off(network, "ann", "bob")
+    (late,) = network.intercept(lambda flight: flight.target == "bob")
+    lose_all(network, "ann", "bob")
     network.engines["ann"].remove_peer("bob", network.now)
     network.run(5.0)
-    network.lost = lambda flight: False
-    network.introduce("ann", "bob")
+    network.should_lose = lambda flight: False
+    network.add_peers("ann", "bob")
     network.send("ann", "bob", data=b"anew")
     network.run(5.0)
     network.arrive(late)
@@ -171,13 +172,13 @@ def test_a_copy_of_an_abandoned_epoch_is_refused_however_long_the_lease() -> Non
     assert network.dropped("bob") == {"incarnation": 1}
 
 
-def test_a_protocol_without_epochs_refuses_a_raised_one() -> None:
-    """No node of the protocol raises it, but what comes without a key may say anything."""
+def test_a_protocol_without_removal_refuses_a_raised_epoch() -> None:
+    """No node with this protocol raises it, but without a key a datagram may be forged."""
     network = Network(protocol="cykas")
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
     network.send("ann", "bob", data=b"x")
-    (flight,) = network.hold_back(lambda flight: flight.target == "bob")
+    (flight,) = network.intercept(lambda flight: flight.target == "bob")
     raised = bytearray(flight.datagram)
     epoch_at = HEADER.size + DATA_PREFIX.size - 1
     raised[epoch_at] += 1
@@ -187,7 +188,7 @@ def test_a_protocol_without_epochs_refuses_a_raised_one() -> None:
     assert bob.poll_messages() == []
 
 
-def test_parts_of_an_abandoned_message_do_not_reach_the_next() -> None:
+def test_fragments_of_an_abandoned_message_do_not_reach_the_next() -> None:
     network = group()
     ann = network.engines["ann"]
     ann.send_fragment(["bob"], ann.fragment(b"o" * 3000)[0], network.now)
@@ -195,14 +196,14 @@ def test_parts_of_an_abandoned_message_do_not_reach_the_next() -> None:
     assert network.engines["bob"].sessions["ann"].reassembly.size_bytes > 0
     ann.remove_peer("bob", network.now)
     network.run(5.0)
-    network.introduce("ann", "bob")
+    network.add_peers("ann", "bob")
     network.send("ann", "bob", data=b"n" * 3000)
     network.run(5.0)
     assert network.data("bob") == [b"n" * 3000]
     assert network.engines["bob"].sessions["ann"].reassembly.size_bytes == 0
 
 
-def test_parts_of_a_removed_peer_are_dropped() -> None:
+def test_fragments_of_a_removed_peer_are_dropped() -> None:
     network = group()
     bob = network.engines["bob"]
     bob.send_fragment(["ann"], bob.fragment(b"o" * 3000)[0], network.now)
@@ -214,21 +215,21 @@ def test_parts_of_a_removed_peer_are_dropped() -> None:
     assert (session.reassembly.fragments, session.reassembly.size_bytes) == ([], 0)
 
 
-def test_a_peer_that_was_never_met_can_be_let_go_of_at_once() -> None:
+def test_a_peer_without_handshake_is_removed_at_once() -> None:
     network = Network(limits=LIMITS)
     ann = network.start("ann")
-    network.introduce("ann", "bob")
+    network.add_peers("ann", "bob")
     network.send("ann", "bob", data=b"x")
     assert ann.remove_peer("bob", network.now) == network.now
     ann.handle_timer(network.now)
     assert ann.backlog == 0
 
 
-def test_who_has_stopped_for_good_is_not_waited_for_after_a_lease() -> None:
+def test_permits_of_a_stopped_peer_are_forgone_after_a_lease() -> None:
     network = group()
     network.send("bob", "cid", data=b"first")
-    (late,) = network.hold_back(lambda flight: flight.target == "cid")
-    cut_off(network, "bob", "cid")
+    (late,) = network.intercept(lambda flight: flight.target == "cid")
+    lose_all(network, "bob", "cid")
     network.send("bob", "ann", data=b"second")
     network.run(0.1)
     network.send("ann", "cid", data=b"third")
@@ -247,13 +248,13 @@ def test_who_has_stopped_for_good_is_not_waited_for_after_a_lease() -> None:
     assert network.verdict().held
 
 
-def test_a_peer_that_is_silent_for_too_long_is_given_up_if_that_is_asked_for() -> None:
+def test_a_peer_that_is_silent_beyond_the_timeout_is_removed() -> None:
     limits = Limits(lease_s=LEASE_S, peer_timeout_s=30.0)
     network = Network(limits=limits)
-    network.mesh("ann", "bob", "cid", "dan")
+    network.start_group("ann", "bob", "cid", "dan")
     network.run(1.0)
     network.stop("bob")
-    network.stop("dan")  # Nothing is sent to dan, so nobody waits for him.
+    network.stop("dan")  # No copy to dan is in flight, so he is not removed.
     network.send("ann", "bob", data=b"first")
     network.send("ann", "cid", data=b"second")
     begun = network.now
@@ -269,10 +270,10 @@ def test_a_peer_that_is_silent_for_too_long_is_given_up_if_that_is_asked_for() -
     assert network.engines["cid"].peers() == ["ann", "bob", "dan"]
 
 
-def test_a_peer_that_is_slow_and_heard_is_not_given_up() -> None:
-    """Bob's application takes nothing, so he acks nothing, but he is there."""
+def test_a_slow_peer_that_is_heard_is_not_removed() -> None:
+    """Bob's inbox is full, so he acks nothing, but he sends messages."""
     network = Network(limits=Limits(lease_s=LEASE_S, peer_timeout_s=30.0))
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
     network.engines["bob"].inbox_full = True
     network.send("ann", "bob", data=b"x")
@@ -282,19 +283,19 @@ def test_a_peer_that_is_slow_and_heard_is_not_given_up() -> None:
     assert network.engines["ann"].peers() == ["bob"]
 
 
-def test_a_protocol_that_cannot_let_go_says_so() -> None:
+def test_a_protocol_without_removal_refuses_a_timeout_and_a_removal() -> None:
     with pytest.raises(
         ConfigError, match="cykas cannot remove a peer; leave out peer_timeout"
     ):
         Network(protocol="cykas", limits=Limits(peer_timeout_s=1.0)).start("ann")
     network = Network(protocol="cykas")
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     with pytest.raises(LocalError, match="cykas cannot remove a peer; use hybrid"):
         network.engines["ann"].remove_peer("bob", network.now)
     assert network.engines["ann"].peers() == ["bob"]
 
 
-def test_removals_at_random_never_break_the_order() -> None:
+def test_random_removals_preserve_causal_order() -> None:
     for seed in range(6):
         network = Network(
             seed,
@@ -305,11 +306,11 @@ def test_removals_at_random_never_break_the_order() -> None:
             protocol=("hybrid", "hybrid-basic")[seed % 2],
         )
         names = ("ann", "bob", "cid", "dan")
-        network.mesh(*names)
+        network.start_group(*names)
         network.run(1.0)
         for _ in range(8):
             one, other = network.random.sample(names, 2)
-            cut_off(network, one, other)
+            lose_all(network, one, other)
             for _ in range(15):
                 source, target = network.random.sample(names, 2)
                 if (source, target) != (one, other):
@@ -322,8 +323,8 @@ def test_removals_at_random_never_break_the_order() -> None:
                     network.send(source, target, data=b"y")
                 network.run(0.05)
             network.run(0.01)
-            network.lost = lambda flight: False
-            network.introduce(one, other)
+            network.should_lose = lambda flight: False
+            network.add_peers(one, other)
         network.run(300.0)
         verdict = network.verdict(complete=False)
         assert verdict.held, f"seed {seed}: {[str(v) for v in verdict.violations[:3]]}"
@@ -335,42 +336,42 @@ def test_removals_at_random_never_break_the_order() -> None:
         assert network.verdict(complete=False).deliveries == before + 12
 
 
-def test_who_left_and_is_added_again_is_not_let_go_of() -> None:
-    """Bob says goodbye and stays; ann, told to go on with him, has his lease renewed."""
+def test_a_peer_that_left_and_is_added_again_is_not_abandoned() -> None:
+    """Bob transmits BYE and continues; ann adds him again before his lease ends."""
     network = group()
     for address, datagram in network.engines["bob"].bye_datagrams(network.now):
         network.transmit("bob", str(address), datagram)
     network.run(0.1)
     ann = network.engines["ann"]
     assert ann.peers() == ["cid"]
-    network.introduce("ann", "bob")
-    network.introduce("bob", "ann")
+    network.add_peers("ann", "bob")
+    network.add_peers("bob", "ann")
     network.run(1.0)
-    cut_off(network, "ann", "bob")
+    lose_all(network, "ann", "bob")
     network.send("ann", "bob", data=b"on its way")
     network.run(5.0)
     assert ann.backlog == 1
-    network.lost = lambda flight: False
+    network.should_lose = lambda flight: False
     network.run(20.0)
     assert network.data("bob") == [b"on its way"]
 
 
-def test_farewells_do_not_bring_back_who_was_removed() -> None:
+def test_a_bye_ack_does_not_change_a_peer_that_is_being_removed() -> None:
     network = group()
     ann, bob = network.engines["ann"], network.engines["bob"]
     for address, datagram in ann.bye_datagrams(network.now):
         network.transmit("ann", str(address), datagram)
     network.run(0.0015)
-    farewells = network.hold_back(lambda flight: flight.target == "ann")
-    assert farewells
+    bye_acks = network.intercept(lambda flight: flight.target == "ann")
+    assert bye_acks
     ann.remove_peer("bob", network.now)
-    for flight in farewells:
+    for flight in bye_acks:
         network.arrive(flight)
     assert ann.sessions["bob"].state == REMOVING
     assert bob.peers() == ["cid"]
 
 
-def test_without_removals_chatter_is_judged_complete() -> None:
+def test_without_removals_every_message_is_delivered() -> None:
     network = group()
-    chatter(network, messages=20)
+    random_traffic(network, messages=20)
     assert network.verdict().held

@@ -1,4 +1,4 @@
-"""A node that is started again: with a new life, or with its journal and its old one."""
+"""Restart of a node: with a new history, or with its journal and its old history."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from antecede.engine.datagram import DATA, read_header
 from antecede.engine.journal import SavedCopy, SavedPeer
 from antecede.net.journal import Journal
 from antecede.verify import Property
-from tests.engine.lossy import Flight, Network, chatter
+from tests.engine.network import Flight, Network, random_traffic
 
 
 def is_data(flight: Flight) -> bool:
@@ -22,9 +22,9 @@ def is_data(flight: Flight) -> bool:
 # Without a journal.
 
 
-def test_after_a_restart_old_messages_are_abandoned_and_new_ones_flow() -> None:
+def test_after_a_restart_old_messages_are_abandoned_and_new_ones_delivered() -> None:
     network = Network(seed=1)
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
     network.stop("bob")
     for index in range(10):
@@ -32,7 +32,7 @@ def test_after_a_restart_old_messages_are_abandoned_and_new_ones_flow() -> None:
     network.run(3.0)
     assert network.engines["ann"].backlog == 10
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.run(5.0)
     assert network.engines["ann"].backlog == 0
     assert network.data("bob") == []
@@ -44,28 +44,26 @@ def test_after_a_restart_old_messages_are_abandoned_and_new_ones_flow() -> None:
     assert network.verdict(complete=False).held
 
 
-def bob_restarts_while_a_message_of_his_is_late(network: Network) -> Flight:
-    """Bob sends to cid, which is late, and to ann, who sends to cid in turn; bob dies."""
-    network.mesh("ann", "bob", "cid")
+def restart_bob_while_his_message_is_late(network: Network) -> Flight:
+    """Delay bob's message to cid, let bob and then ann send on, and restart bob."""
+    network.start_group("ann", "bob", "cid")
     network.run(1.0)
     network.send("bob", "cid", data=b"first")
-    (late,) = network.hold_back(lambda flight: flight.target == "cid")
-    network.lost = lambda flight: flight.source == "bob" and flight.target == "cid"
+    (late,) = network.intercept(lambda flight: flight.target == "cid")
+    network.should_lose = lambda flight: flight.source == "bob" and flight.target == "cid"
     network.send("bob", "ann", data=b"second")
     network.run(0.1)
     assert network.data("ann") == [b"second"]
     network.send("ann", "cid", data=b"third")
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.run(0.1)
     return late
 
 
-def test_permits_of_the_former_life_are_waived_when_its_lease_is_over_and_not_before() -> (
-    None
-):
+def test_permits_of_the_former_history_are_forgone_when_its_lease_ends() -> None:
     network = Network(limits=Limits(lease_s=2.0))
-    bob_restarts_while_a_message_of_his_is_late(network)
+    restart_bob_while_his_message_is_late(network)
     assert (
         network.engines["ann"].sessions["bob"].history == network.engines["bob"].incarnation
     )
@@ -75,9 +73,9 @@ def test_permits_of_the_former_life_are_waived_when_its_lease_is_over_and_not_be
     assert network.data("cid") == [b"third"]
 
 
-def test_what_the_former_life_transmitted_is_not_overtaken() -> None:
+def test_datagrams_of_the_former_history_are_not_overtaken() -> None:
     network = Network(limits=Limits(lease_s=2.0))
-    late = bob_restarts_while_a_message_of_his_is_late(network)
+    late = restart_bob_while_his_message_is_late(network)
     network.run(0.5)
     network.arrive(late)
     assert network.data("cid") == [b"first"]
@@ -86,9 +84,9 @@ def test_what_the_former_life_transmitted_is_not_overtaken() -> None:
     assert network.verdict().held
 
 
-def test_what_comes_later_than_the_lease_is_refused() -> None:
+def test_a_datagram_older_than_the_lease_is_refused() -> None:
     network = Network(limits=Limits(lease_s=2.0))
-    late = bob_restarts_while_a_message_of_his_is_late(network)
+    late = restart_bob_while_his_message_is_late(network)
     network.run(2.5)
     network.arrive(late)
     assert network.data("cid") == [b"third"]
@@ -96,65 +94,65 @@ def test_what_comes_later_than_the_lease_is_refused() -> None:
     assert network.verdict(complete=False).held
 
 
-def test_without_a_lease_at_the_receiver_the_oracle_sees_the_overtaking() -> None:
+def test_without_a_lease_at_the_receiver_causal_order_is_violated() -> None:
     network = Network(limits=Limits(lease_s=2.0))
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.start("cid", limits=Limits(lease_s=1000.0))
     for name in ("ann", "bob"):
-        network.introduce(name, "cid")
-    network.introduce("cid", "ann", "bob")
+        network.add_peers(name, "cid")
+    network.add_peers("cid", "ann", "bob")
     network.run(1.0)
     network.send("bob", "cid", data=b"first")
-    (late,) = network.hold_back(lambda flight: flight.target == "cid")
-    network.lost = lambda flight: flight.source == "bob" and flight.target == "cid"
+    (late,) = network.intercept(lambda flight: flight.target == "cid")
+    network.should_lose = lambda flight: flight.source == "bob" and flight.target == "cid"
     network.send("bob", "ann", data=b"second")
     network.run(0.1)
     network.send("ann", "cid", data=b"third")
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.run(2.5)
     network.arrive(late)
     assert network.data("cid") == [b"third", b"first"]
     assert network.verdict(complete=False).violated() == {Property.CAUSAL}
 
 
-def test_a_protocol_that_cannot_let_go_refuses_a_peer_that_lost_its_history() -> None:
+def test_a_protocol_without_removal_refuses_a_peer_that_lost_its_history() -> None:
     network = Network(protocol="matrix")
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(1.0)
     network.start("bob", members=("ann", "bob"))
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.send("bob", "ann", data=b"from nowhere")
     network.run(5.0)
     assert network.data("ann") == []
     assert network.dropped("ann")["removed"] > 0
 
 
-def test_nodes_that_crash_at_random_never_break_the_order() -> None:
-    """Old messages may be lost with their node; what is delivered is in order, once."""
+def test_random_crashes_preserve_causal_order() -> None:
+    """A crash may lose messages; the others are delivered once and in order."""
     for seed in range(6):
         limits = Limits(lease_s=1.0)
         network = Network(
             seed, loss=0.1, duplication=0.1, delay_s=(0.001, 0.2), limits=limits
         )
         names = ("ann", "bob", "cid", "dan")
-        network.mesh(*names)
+        network.start_group(*names)
         for _ in range(12):
-            chatter(network, messages=8, hops=2)
+            random_traffic(network, messages=8, hops=2)
             victim = network.random.choice(names)
             network.start(victim)
-            network.introduce(victim, *names)
+            network.add_peers(victim, *names)
         network.run(30.0)
         verdict = network.verdict(complete=False)
         assert verdict.held, f"seed {seed}: {[str(v) for v in verdict.violations[:3]]}"
         assert all(engine.backlog == 0 for engine in network.engines.values())
-        before = {name: len(network.taken[name]) for name in names}
+        before = {name: len(network.received[name]) for name in names}
         network.on_message = None
         for name in names:
             others = [other for other in names if other != name]
             network.send(name, *others, data=b"\0")
         network.run(30.0)
-        assert {name: len(network.taken[name]) for name in names} == {
+        assert {name: len(network.received[name]) for name in names} == {
             name: count + 3 for name, count in before.items()
         }
 
@@ -162,20 +160,20 @@ def test_nodes_that_crash_at_random_never_break_the_order() -> None:
 # With a journal.
 
 
-def test_saved_records_are_all_that_a_node_needs_to_go_on() -> None:
+def test_a_node_continues_from_saved_records() -> None:
     network = Network()
     network.start("ann", history=7)
     network.start("bob")
-    network.introduce("ann", "bob")
-    network.introduce("bob", "ann")
+    network.add_peers("ann", "bob")
+    network.add_peers("bob", "ann")
     for index in (1, 2, 3):
         network.send("ann", "bob", data=b"%d" % index)
     network.send("bob", "ann", data=b"back")
     network.run(1.0)
-    network.lost = lambda flight: flight.source == "ann"
+    network.should_lose = lambda flight: flight.source == "ann"
     network.send("ann", "bob", data=b"4")
     network.send("ann", "bob", data=b"5")
-    network.lost = lambda flight: False
+    network.should_lose = lambda flight: False
     bob = network.engines["bob"]
     pair = SavedPeer(
         "bob", bob.incarnation, 0, 0, sent=5, acked=3, delivered=1, permitted=1
@@ -183,7 +181,7 @@ def test_saved_records_are_all_that_a_node_needs_to_go_on() -> None:
     copies = [SavedCopy(1, 4, "bob", 3, b"\0004"), SavedCopy(2, 5, "bob", 4, b"\0005")]
     ann = network.start("ann", history=7)
     ann.restore(5, [pair], copies, [], network.now)
-    network.introduce("ann", "bob")
+    network.add_peers("ann", "bob")
     assert network.send("ann", "bob", data=b"6") == 6
     network.run(5.0)
     network.send("bob", "ann", data=b"again")
@@ -195,7 +193,7 @@ def test_saved_records_are_all_that_a_node_needs_to_go_on() -> None:
 
 @dataclass
 class Journaled:
-    """Nodes that keep journals, and their files."""
+    """Nodes with journals, and the files of these."""
 
     network: Network
     directory: Path
@@ -204,12 +202,12 @@ class Journaled:
     starts: int = 0
 
     def start(self, name: str, *peers: str) -> Engine:
-        """Start a node with its journal, as a node does that was killed, or is new."""
+        """Start a new node, or restart one that was killed, with its journal."""
         self.starts += 1
         path = self.directory / f"{name}-{self.starts}"
         former = self.journals.get(name)
         if former is not None:
-            # What a kill leaves: the files as they are, without what is not committed.
+            # A kill leaves the files as they are, without uncommitted records.
             copyfile(self.paths[name], path)
             copyfile(f"{self.paths[name]}-wal", f"{path}-wal")
             former.close()
@@ -223,41 +221,41 @@ class Journaled:
         for saved in deliveries:
             if not saved.processed:
                 engine.redeliver(saved, now)
-        self.network.introduce(name, *peers)
+        self.network.add_peers(name, *peers)
         return engine
 
-    def mesh(self, *names: str) -> None:
-        """Start nodes that are all each other's peers."""
+    def start_group(self, *names: str) -> None:
+        """Start a group in which all nodes are peers."""
         for name in names:
             self.start(name, *names)
 
     def close(self) -> None:
-        """Give the files back."""
+        """Close the journals."""
         for journal in self.journals.values():
             journal.close()
 
 
 @pytest.fixture
 def group(tmp_path: Path) -> Iterator[Journaled]:
-    """A group whose nodes keep journals, on a network without faults."""
+    """Return a group whose nodes have journals, on a network without faults."""
     journaled = Journaled(Network(limits=Limits(lease_s=2.0)), tmp_path)
     yield journaled
     journaled.close()
 
 
-def handed_over(network: Network, name: str) -> list[bytes]:
-    """Return what an application got, each message once however often it came."""
+def delivered_once(network: Network, name: str) -> list[bytes]:
+    """Return the data that an application received, without redeliveries."""
     seen: dict[tuple[str, int], bytes] = {}
-    for message in network.taken[name]:
+    for message in network.received[name]:
         assert seen.setdefault((message.source, message.number), message.data) == (
             message.data
         )
     return list(seen.values())
 
 
-def test_a_node_with_a_journal_was_only_slow(group: Journaled) -> None:
+def test_a_node_with_a_journal_loses_nothing_in_a_restart(group: Journaled) -> None:
     network = group.network
-    group.mesh("ann", "bob")
+    group.start_group("ann", "bob")
     network.run(0.5)
     network.send("ann", "bob", data=b"1")
     network.run(0.5)
@@ -267,54 +265,54 @@ def test_a_node_with_a_journal_was_only_slow(group: Journaled) -> None:
     group.start("bob", "ann")
     network.send("ann", "bob", data=b"3")
     network.run(10.0)
-    assert handed_over(network, "bob") == [b"1", b"2", b"3"]
+    assert delivered_once(network, "bob") == [b"1", b"2", b"3"]
     assert network.engines["ann"].backlog == 0
     assert network.verdict().held
 
 
-def test_what_was_accepted_before_the_kill_is_transmitted_after_it(
+def test_messages_sent_before_a_kill_are_transmitted_after_it(
     group: Journaled,
 ) -> None:
     network = group.network
-    group.mesh("ann", "bob")
-    network.lost = lambda flight: is_data(flight) and flight.source == "ann"
+    group.start_group("ann", "bob")
+    network.should_lose = lambda flight: is_data(flight) and flight.source == "ann"
     network.run(0.5)
     for index in range(5):
         network.send("ann", "bob", data=b"%d" % index)
     group.start("ann", "bob")
-    network.lost = lambda flight: False
+    network.should_lose = lambda flight: False
     network.run(10.0)
-    assert handed_over(network, "bob") == [b"0", b"1", b"2", b"3", b"4"]
+    assert delivered_once(network, "bob") == [b"0", b"1", b"2", b"3", b"4"]
     assert network.verdict().held
 
 
-def test_a_message_comes_again_until_it_is_done_and_never_after(group: Journaled) -> None:
+def test_a_message_is_redelivered_until_it_is_committed(group: Journaled) -> None:
     network = group.network
-    group.mesh("ann", "bob")
+    group.start_group("ann", "bob")
     network.run(0.5)
     network.send("ann", "bob", data=b"kept")
     network.send("ann", "bob", data=b"done")
     network.run(1.0)
-    network.taken["bob"][1].commit()
-    network.settle("bob")
+    network.received["bob"][1].commit()
+    network.flush("bob")
     group.start("bob", "ann")
     network.run(1.0)
     assert network.data("bob") == [b"kept", b"done", b"kept"]
-    network.taken["bob"][-1].commit()
-    network.settle("bob")
+    network.received["bob"][-1].commit()
+    network.flush("bob")
     group.start("bob", "ann")
     network.run(1.0)
     assert network.data("bob") == [b"kept", b"done", b"kept"]
 
 
-def test_nodes_killed_at_random_lose_nothing_and_keep_the_order(tmp_path: Path) -> None:
+def test_random_kills_lose_nothing_and_preserve_causal_order(tmp_path: Path) -> None:
     for seed in range(3):
         network = Network(seed, loss=0.1, duplication=0.1, delay_s=(0.001, 0.1))
         directory = tmp_path / str(seed)
         directory.mkdir()
         group = Journaled(network, directory)
         names = ("ann", "bob", "cid")
-        group.mesh(*names)
+        group.start_group(*names)
         for _ in range(10):
             for _ in range(12):
                 source = network.random.choice(names)
@@ -322,15 +320,15 @@ def test_nodes_killed_at_random_lose_nothing_and_keep_the_order(tmp_path: Path) 
                 network.send(source, network.random.choice(others), data=b"x")
                 network.run(network.random.uniform(0.0, 0.03))
             group.start(network.random.choice(names), *names)
-        network.run_until_quiet()
+        network.run_until_idle()
         verdict = network.verdict()
         assert verdict.held, f"seed {seed}: {[str(v) for v in verdict.violations[:3]]}"
-        assert sum(len(handed_over(network, name)) for name in names) == 120
+        assert sum(len(delivered_once(network, name)) for name in names) == 120
         group.close()
 
 
-def test_kills_and_removals_at_random_keep_the_order(tmp_path: Path) -> None:
-    """What is given up is lost; all else is delivered once, in order, over restarts."""
+def test_random_kills_and_removals_preserve_causal_order(tmp_path: Path) -> None:
+    """A removal may lose messages; the others are delivered once and in order."""
     for seed in range(4):
         network = Network(seed, loss=0.1, delay_s=(0.001, 0.1), limits=Limits(lease_s=1.5))
         directory = tmp_path / str(seed)
@@ -338,7 +336,7 @@ def test_kills_and_removals_at_random_keep_the_order(tmp_path: Path) -> None:
         group = Journaled(network, directory)
         random = network.random
         names = ("ann", "bob", "cid")
-        group.mesh(*names)
+        group.start_group(*names)
         network.run(1.0)
         for _ in range(8):
             one, other = random.sample(names, 2)
@@ -350,11 +348,11 @@ def test_kills_and_removals_at_random_keep_the_order(tmp_path: Path) -> None:
                 if target in network.engines[source].peers():
                     network.send(source, target, data=b"x")
                 network.run(random.uniform(0.0, 0.05))
-            if killed:  # Around the moment at which it abandons.
+            if killed:  # Around the end of the lease.
                 group.start(one, *names)
             else:
                 network.run(0.2)
-                network.introduce(one, other)
+                network.add_peers(one, other)
             network.run(0.3)
         network.run(300.0)
         verdict = network.verdict(complete=False)
@@ -368,11 +366,11 @@ def test_kills_and_removals_at_random_keep_the_order(tmp_path: Path) -> None:
         group.close()
 
 
-def test_a_node_that_says_goodbye_and_comes_back_with_its_journal_goes_on(
+def test_a_node_that_left_returns_with_its_journal(
     group: Journaled,
 ) -> None:
     network = group.network
-    group.mesh("ann", "bob")
+    group.start_group("ann", "bob")
     network.run(0.5)
     network.send("bob", "ann", data=b"1")
     network.send("ann", "bob", data=b"a")
@@ -385,28 +383,28 @@ def test_a_node_that_says_goodbye_and_comes_back_with_its_journal_goes_on(
     network.send("bob", "ann", data=b"2")
     network.send("ann", "bob", data=b"b")
     network.run(5.0)
-    assert handed_over(network, "ann") == [b"1", b"2"]
-    assert handed_over(network, "bob") == [b"a", b"b"]
+    assert delivered_once(network, "ann") == [b"1", b"2"]
+    assert delivered_once(network, "bob") == [b"a", b"b"]
     assert network.engines["bob"].backlog == network.engines["ann"].backlog == 0
     assert network.verdict().held
 
 
-def test_the_goodbye_of_a_node_stands_for_its_lost_permits(group: Journaled) -> None:
-    """Bob's permit to ann is lost, and so are his answers when she asks; he leaves."""
+def test_a_bye_replaces_the_lost_permits_of_a_node(group: Journaled) -> None:
+    """Bob's permit to ann and his answers to her requests are lost; then he leaves."""
     network = group.network
-    group.mesh("ann", "bob", "cid")
+    group.start_group("ann", "bob", "cid")
     network.run(0.5)
     network.send("bob", "cid", data=b"first")
-    late = network.hold_back(lambda flight: flight.target == "cid")
+    late = network.intercept(lambda flight: flight.target == "cid")
     network.send("bob", "ann", data=b"second")
     network.run(0.01)
-    network.lost = lambda flight: flight.source == "bob" and flight.target == "ann"
+    network.should_lose = lambda flight: flight.source == "bob" and flight.target == "ann"
     for flight in late:
         network.arrive(flight)
     network.send("ann", "cid", data=b"third")
     network.run(0.3)
     assert network.data("cid") == [b"first"]
-    network.lost = lambda flight: False
+    network.should_lose = lambda flight: False
     for address, datagram in network.engines["bob"].bye_datagrams(network.now):
         network.transmit("bob", str(address), datagram)
     network.stop("bob")
@@ -415,14 +413,14 @@ def test_the_goodbye_of_a_node_stands_for_its_lost_permits(group: Journaled) -> 
     assert network.verdict().held
 
 
-def test_a_restored_node_waits_a_lease_before_it_abandons(group: Journaled) -> None:
-    """What its former incarnation transmitted may still be accepted."""
+def test_a_restored_node_abandons_only_after_a_lease(group: Journaled) -> None:
+    """Peers may still accept datagrams of its former incarnation."""
     network = group.network
-    group.mesh("ann", "bob", "cid")
+    group.start_group("ann", "bob", "cid")
     network.run(0.5)
     network.send("ann", "bob", data=b"first")
-    (late,) = network.hold_back(lambda flight: flight.target == "bob")
-    network.lost = lambda flight: flight.source == "ann" and flight.target == "bob"
+    (late,) = network.intercept(lambda flight: flight.target == "bob")
+    network.should_lose = lambda flight: flight.source == "ann" and flight.target == "bob"
     network.send("ann", "cid", data=b"second")
     network.run(0.05)
     network.send("cid", "bob", data=b"third")
@@ -439,9 +437,9 @@ def test_a_restored_node_waits_a_lease_before_it_abandons(group: Journaled) -> N
     assert network.verdict().held
 
 
-def test_a_restored_peer_without_an_address_is_not_spoken_to(group: Journaled) -> None:
+def test_a_restored_peer_without_an_address_gets_no_datagrams(group: Journaled) -> None:
     network = group.network
-    group.mesh("ann", "bob")
+    group.start_group("ann", "bob")
     network.run(0.5)
     network.stop("bob")
     network.send("ann", "bob", data=b"x")
@@ -450,16 +448,16 @@ def test_a_restored_peer_without_an_address_is_not_spoken_to(group: Journaled) -
     assert ann.backlog == 1
     group.start("bob", "ann")
     network.run(5.0)
-    network.introduce("ann", "bob")
+    network.add_peers("ann", "bob")
     network.run(5.0)
-    assert handed_over(network, "bob") == [b"x"]
+    assert delivered_once(network, "bob") == [b"x"]
 
 
-def test_parts_of_a_message_whose_sender_was_killed_do_not_mix_with_the_next(
+def test_fragments_of_a_killed_sender_do_not_mix_with_the_next_message(
     group: Journaled,
 ) -> None:
     network = group.network
-    group.mesh("ann", "bob")
+    group.start_group("ann", "bob")
     network.run(0.5)
     ann = network.engines["ann"]
     orphans = ann.fragment(b"o" * 5000)[:3]
@@ -469,15 +467,15 @@ def test_parts_of_a_message_whose_sender_was_killed_do_not_mix_with_the_next(
     group.start("ann", "bob")
     network.send("ann", "bob", data=b"w" * 5000)
     network.run(2.0)
-    assert handed_over(network, "bob") == [b"w" * 5000]
+    assert delivered_once(network, "bob") == [b"w" * 5000]
     group.start("bob", "ann")
     network.run(2.0)
-    assert handed_over(network, "bob") == [b"w" * 5000]
+    assert delivered_once(network, "bob") == [b"w" * 5000]
 
 
-def test_a_kill_in_the_middle_of_a_large_message_loses_no_part(group: Journaled) -> None:
+def test_a_kill_within_a_large_message_loses_no_fragment(group: Journaled) -> None:
     network = group.network
-    group.mesh("ann", "bob")
+    group.start_group("ann", "bob")
     network.run(0.5)
     network.loss = 0.5
     network.send("ann", "bob", data=bytes(range(256)) * 40)
@@ -487,30 +485,30 @@ def test_a_kill_in_the_middle_of_a_large_message_loses_no_part(group: Journaled)
     group.start("ann", "bob")
     network.loss = 0.0
     network.run(10.0)
-    assert handed_over(network, "bob") == [bytes(range(256)) * 40]
+    assert delivered_once(network, "bob") == [bytes(range(256)) * 40]
 
 
-def test_a_message_to_itself_survives_too(group: Journaled) -> None:
+def test_a_message_to_the_node_itself_survives_a_restart(group: Journaled) -> None:
     network = group.network
-    group.mesh("ann", "bob")
+    group.start_group("ann", "bob")
     network.send("ann", "ann", data=b"note" * 1000)
     network.run(0.1)
     group.start("ann", "bob")
     network.run(0.1)
     assert network.data("ann") == [b"note" * 1000] * 2
-    network.taken["ann"][-1].commit()
-    network.settle("ann")
+    network.received["ann"][-1].commit()
+    network.flush("ann")
     group.start("ann", "bob")
     network.run(0.1)
     assert network.data("ann") == [b"note" * 1000] * 2
 
 
-def test_who_left_with_messages_unacked_stalls_the_others_for_a_lease_only() -> None:
-    """Ann's message to bob is lost and bob leaves; cid waits for ann's permit."""
+def test_unacked_copies_to_a_peer_that_left_delay_others_for_one_lease() -> None:
+    """Ann's message to bob is lost and bob leaves; cid needs ann's permit."""
     network = Network(limits=Limits(lease_s=2.0))
-    network.mesh("ann", "bob", "cid")
+    network.start_group("ann", "bob", "cid")
     network.run(0.5)
-    network.lost = lambda flight: flight.source == "ann" and flight.target == "bob"
+    network.should_lose = lambda flight: flight.source == "ann" and flight.target == "bob"
     network.send("ann", "bob", data=b"lost")
     network.send("ann", "cid", data=b"second")
     network.run(0.1)
@@ -520,8 +518,8 @@ def test_who_left_with_messages_unacked_stalls_the_others_for_a_lease_only() -> 
     network.stop("bob")
     assert network.engines["ann"].peers() == ["cid"]
     network.start("dan")
-    network.introduce("dan", "cid")
-    network.introduce("cid", "dan")
+    network.add_peers("dan", "cid")
+    network.add_peers("cid", "dan")
     network.send("cid", "dan", data=b"third")
     network.run(0.5)
     assert network.data("dan") == []
@@ -531,9 +529,9 @@ def test_who_left_with_messages_unacked_stalls_the_others_for_a_lease_only() -> 
     assert network.verdict(complete=False).held
 
 
-def test_who_left_is_a_peer_again_as_soon_as_it_is_back() -> None:
+def test_a_peer_that_left_is_active_again_when_it_returns() -> None:
     network = Network()
-    network.mesh("ann", "bob")
+    network.start_group("ann", "bob")
     network.run(0.5)
     for address, datagram in network.engines["bob"].bye_datagrams(network.now):
         network.transmit("bob", str(address), datagram)
@@ -542,9 +540,9 @@ def test_who_left_is_a_peer_again_as_soon_as_it_is_back() -> None:
     network.run(60.0)
     quiet = len(network.transmitted)
     network.run(60.0)
-    assert len(network.transmitted) == quiet  # Nobody says hello to who has left.
+    assert len(network.transmitted) == quiet  # No HELLO to a peer that left.
     network.start("bob")
-    network.introduce("bob", "ann")
+    network.add_peers("bob", "ann")
     network.run(1.0)
     assert network.engines["ann"].peers() == ["bob"]
     network.send("ann", "bob", data=b"welcome back")

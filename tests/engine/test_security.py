@@ -1,4 +1,4 @@
-"""With a group key nothing of an outsider gets in, and nothing changes by trying."""
+"""With a group key, datagrams of outsiders are refused and change no state."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ from antecede.engine.peer_session import PeerSession
 from antecede.engine.replay_window import REPLAY_WINDOW, ReplayWindow
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError, PeerError
-from tests.engine.lossy import Flight, Network, chatter
+from tests.engine.network import Flight, Network, random_traffic
 
 KEY = bytes(range(32))
 KIND_NAMES = {
@@ -37,19 +37,19 @@ KIND_NAMES = {
     WELCOME: "welcome",
     DATA: "data",
     BYE: "bye",
-    BYE_ACK: "fare",
+    BYE_ACK: "bye_ack",
 }
 
 every_kind = pytest.mark.parametrize("kind", KIND_NAMES, ids=list(KIND_NAMES.values()))
 
 
 def state(engine: Engine) -> object:
-    """Return everything an engine knows, the counters of what was dropped aside."""
+    """Return the state of an engine without its counters."""
     return snapshot((engine.process, engine.sessions), without=(AESGCM,))
 
 
-def fate(engine: Engine, datagram: bytes, now: float) -> str:
-    """Feed a datagram and return why it was dropped, or nothing if it was not."""
+def drop_reason(engine: Engine, datagram: bytes, now: float) -> str:
+    """Pass a datagram to an engine; return why it was dropped, or "" if it was not."""
     before = engine.stats().dropped
     engine.receive_datagram(datagram, "from anywhere", now)
     after = engine.stats().dropped
@@ -69,19 +69,19 @@ def is_of(kind: int, source: str, target: str) -> Callable[[Flight], bool]:
     return matches
 
 
-def on_its_way(kind: int) -> tuple[Network, Flight]:
-    """Return a network, and a sealed datagram of bob's that is about to reach ann."""
+def intercepted(kind: int) -> tuple[Network, Flight]:
+    """Return a network, and an encrypted datagram from bob to ann taken out of it."""
     network = Network(cipher=AesGcmDatagramCipher(KEY))
     if kind in (HELLO, WELCOME):
-        network.mesh("ann", "bob")
+        network.start_group("ann", "bob")
         if kind == HELLO:
-            network.settle("bob")
+            network.flush("bob")
         else:
             network.run(0.0)
-            (hello,) = network.hold_back(is_of(HELLO, "ann", "bob"))
+            (hello,) = network.intercept(is_of(HELLO, "ann", "bob"))
             network.arrive(hello)
     else:
-        network.mesh("ann", "bob")
+        network.start_group("ann", "bob")
         network.run(1.0)
         if kind == DATA:
             network.send("bob", "ann", data=b"secret")
@@ -90,16 +90,16 @@ def on_its_way(kind: int) -> tuple[Network, Flight]:
             for address, datagram in network.engines[leaver].bye_datagrams(network.now):
                 network.transmit(leaver, str(address), datagram)
             if kind == BYE_ACK:
-                (bye,) = network.hold_back(is_of(BYE, "ann", "bob"))
+                (bye,) = network.intercept(is_of(BYE, "ann", "bob"))
                 network.arrive(bye)
-    (flight,) = network.hold_back(is_of(kind, "bob", "ann"))
+    (flight,) = network.intercept(is_of(kind, "bob", "ann"))
     network.engines["ann"].flush(network.now)
     return network, flight
 
 
 @every_kind
-def test_a_flipped_bit_anywhere_is_noticed(kind: int) -> None:
-    network, flight = on_its_way(kind)
+def test_a_flipped_bit_is_detected(kind: int) -> None:
+    network, flight = intercepted(kind)
     ann = network.engines["ann"]
     before = state(ann)
     genuine = flight.datagram
@@ -107,7 +107,7 @@ def test_a_flipped_bit_anywhere_is_noticed(kind: int) -> None:
         place = position // 8
         forged = bytearray(genuine)
         forged[place] ^= 1 << position % 8
-        reason = fate(ann, bytes(forged), network.now)
+        reason = drop_reason(ann, bytes(forged), network.now)
         if place == 0:
             assert reason in ("malformed", "authentication", "replay")
         elif place < 9:
@@ -120,68 +120,70 @@ def test_a_flipped_bit_anywhere_is_noticed(kind: int) -> None:
             )
     assert state(ann) == before
     assert ann.flush(network.now) == []
-    assert fate(ann, genuine, network.now) == ""  # It was as good as any.
+    assert drop_reason(ann, genuine, network.now) == ""  # The original is still accepted.
     assert state(ann) != before
 
 
 @every_kind
-def test_a_datagram_cut_short_or_made_longer_is_noticed(kind: int) -> None:
-    network, flight = on_its_way(kind)
+def test_a_truncated_or_extended_datagram_is_detected(kind: int) -> None:
+    network, flight = intercepted(kind)
     ann = network.engines["ann"]
     before = state(ann)
     genuine = flight.datagram
     for length in range(len(genuine)):
-        reason = fate(ann, genuine[:length], network.now)
+        reason = drop_reason(ann, genuine[:length], network.now)
         assert reason == ("malformed" if length < HEADER.size else "authentication")
     for more in (b"\0", genuine, bytes(1000)):
-        assert fate(ann, genuine + more, network.now) == "authentication"
+        assert drop_reason(ann, genuine + more, network.now) == "authentication"
     assert state(ann) == before
     assert ann.flush(network.now) == []
-    assert fate(ann, genuine, network.now) == ""
+    assert drop_reason(ann, genuine, network.now) == ""
 
 
 @every_kind
-def test_a_datagram_for_somebody_else_is_not_for_us(kind: int) -> None:
-    """Cid knows bob and has the key, but the datagram was made for ann."""
-    network, flight = on_its_way(kind)
+def test_a_datagram_to_another_node_is_refused(kind: int) -> None:
+    """Cid has bob as a peer and the key, but the datagram is addressed to ann."""
+    network, flight = intercepted(kind)
     network.start("cid")
-    network.introduce("cid", "bob")
-    network.introduce("bob", "cid")
+    network.add_peers("cid", "bob")
+    network.add_peers("bob", "cid")
     network.run(1.0)
     cid = network.engines["cid"]
     before = state(cid)
-    assert fate(cid, flight.datagram, network.now) == "authentication"
+    assert drop_reason(cid, flight.datagram, network.now) == "authentication"
     assert state(cid) == before
 
 
 @every_kind
-def test_a_datagram_sent_back_to_its_sender_is_nothing_to_it(kind: int) -> None:
-    network, flight = on_its_way(kind)
+def test_a_datagram_reflected_to_its_sender_is_refused(kind: int) -> None:
+    network, flight = intercepted(kind)
     bob = network.engines["bob"]
     bob.flush(network.now)
     before = state(bob)
-    assert fate(bob, flight.datagram, network.now) == "unknown_sender"  # It is its own tag.
+    assert (
+        drop_reason(bob, flight.datagram, network.now) == "unknown_sender"
+    )  # Its own name.
     renamed = (
         flight.datagram[:1] + name_hash("ann").to_bytes(8, "big") + flight.datagram[9:]
     )
-    assert fate(bob, renamed, network.now) == "authentication"
+    assert drop_reason(bob, renamed, network.now) == "authentication"
     ann, own = network.engines["ann"].incarnation, bob.incarnation
     _, _, _, _, packet = read_header(flight.datagram)
     head = HEADER.pack(VERSION << 4 | kind, name_hash("ann"), ann, own, packet + 1000)
     expected = "malformed" if kind == HELLO else "authentication"
-    assert fate(bob, head + flight.datagram[HEADER.size :], network.now) in (
+    assert drop_reason(bob, head + flight.datagram[HEADER.size :], network.now) in (
         "authentication",
         expected,
     )
     assert state(bob) == before
 
 
-def test_random_bytes_are_nothing() -> None:
-    network, _ = on_its_way(DATA)
+def test_random_bytes_are_refused() -> None:
+    network, _ = intercepted(DATA)
     ann = network.engines["ann"]
     before = state(ann)
     for length in range(300):
-        assert fate(ann, network.random.randbytes(length), network.now) in (
+        assert drop_reason(ann, network.random.randbytes(length), network.now) in (
             "malformed",
             "unknown_sender",
         )
@@ -189,12 +191,12 @@ def test_random_bytes_are_nothing() -> None:
     assert ann.flush(network.now) == []
 
 
-def test_who_has_another_key_stays_outside() -> None:
+def test_a_node_with_another_key_is_refused() -> None:
     network = Network()
     network.start("ann", cipher=AesGcmDatagramCipher(KEY))
     network.start("bob", cipher=AesGcmDatagramCipher(KEY[::-1]))
-    network.introduce("ann", "bob")
-    network.introduce("bob", "ann")
+    network.add_peers("ann", "bob")
+    network.add_peers("bob", "ann")
     network.send("bob", "ann", data=b"x")
     network.run(10.0)
     assert network.data("ann") == []
@@ -203,12 +205,12 @@ def test_who_has_another_key_stays_outside() -> None:
 
 
 @pytest.mark.parametrize("keyed", ["ann", "bob"])
-def test_a_key_on_one_side_only_joins_nobody(keyed: str) -> None:
+def test_a_node_with_a_key_and_one_without_have_no_handshake(keyed: str) -> None:
     network = Network()
     for name in ("ann", "bob"):
         network.start(name, cipher=AesGcmDatagramCipher(KEY) if name == keyed else None)
-    network.introduce("ann", "bob")
-    network.introduce("bob", "ann")
+    network.add_peers("ann", "bob")
+    network.add_peers("bob", "ann")
     network.send("bob", "ann", data=b"x")
     network.run(10.0)
     assert network.data("ann") == []
@@ -216,11 +218,11 @@ def test_a_key_on_one_side_only_joins_nobody(keyed: str) -> None:
     assert network.engines["bob"].sessions["ann"].handshake.incarnation == 0
 
 
-# Forgers who know everything but the key.
+# Attackers who know everything but the key.
 
 
-def forged(network: Network, kind: int, *frames: Frame, number: int = 10_000) -> bytes:
-    """Make what bob would have made for ann, all of it right but the seal."""
+def forge(network: Network, kind: int, *frames: Frame, number: int = 10_000) -> bytes:
+    """Return a datagram from bob to ann that is valid but for its authentication tag."""
     ann, bob = network.engines["ann"], network.engines["bob"]
     body = bytearray(
         DATA_PREFIX.pack(timestamp_ms(network.now), timestamp_ms(network.now), 0)
@@ -241,20 +243,20 @@ FORGERIES: dict[str, tuple[int, Frame | None]] = {
     "request": (DATA, PermitRequest(1)),
     "message": (DATA, MessageFrame(2, 1, True, b"\0forged")),
     "bye": (BYE, None),
-    "farewell": (BYE_ACK, None),
+    "bye_ack": (BYE_ACK, None),
 }
 
 
-def before_a_forgery(cipher: DatagramCipher | None) -> Network:
-    """Ann has something unacked, and waits for a permit of bob's."""
+def network_to_attack(cipher: DatagramCipher | None) -> Network:
+    """Return a network in which ann needs an ack and a permit of bob."""
     network = Network(cipher=cipher)
-    network.mesh("ann", "bob", "cid")
+    network.start_group("ann", "bob", "cid")
     network.run(1.0)
-    network.lost = lambda flight: {flight.source, flight.target} == {"bob", "cid"}
+    network.should_lose = lambda flight: {flight.source, flight.target} == {"bob", "cid"}
     network.send("bob", "cid", data=b"never acked")
     network.send("bob", "ann", data=b"needs a permit")
     network.run(0.1)
-    network.lost = lambda flight: True
+    network.should_lose = lambda flight: True
     network.send("ann", "bob", data=b"not acked")
     network.send("ann", "cid", data=b"waits")
     return network
@@ -262,12 +264,12 @@ def before_a_forgery(cipher: DatagramCipher | None) -> Network:
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 def test_forged_frames_are_dropped_with_a_key(forgery: str) -> None:
-    network = before_a_forgery(AesGcmDatagramCipher(KEY))
+    network = network_to_attack(AesGcmDatagramCipher(KEY))
     ann = network.engines["ann"]
     before = state(ann)
     kind, frame = FORGERIES[forgery]
-    datagram = forged(network, kind, *([frame] if frame is not None else []))
-    assert fate(ann, datagram, network.now) == "authentication"
+    datagram = forge(network, kind, *([frame] if frame is not None else []))
+    assert drop_reason(ann, datagram, network.now) == "authentication"
     assert state(ann) == before
     assert ann.flush(network.now) == []
     assert ann.poll_messages() == []
@@ -275,34 +277,34 @@ def test_forged_frames_are_dropped_with_a_key(forgery: str) -> None:
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_the_same_forgeries_would_do_harm_without_a_key(forgery: str) -> None:
-    network = before_a_forgery(None)
+def test_forged_frames_are_accepted_without_a_key(forgery: str) -> None:
+    network = network_to_attack(None)
     ann = network.engines["ann"]
     before = state(ann)
     kind, frame = FORGERIES[forgery]
-    datagram = forged(network, kind, *([frame] if frame is not None else []))
-    assert fate(ann, datagram, network.now) == ""
+    datagram = forge(network, kind, *([frame] if frame is not None else []))
+    assert drop_reason(ann, datagram, network.now) == ""
     assert state(ann) != before
 
 
-def test_who_has_the_key_can_speak_in_everybodys_name() -> None:
-    """What a group key does not protect from; docs/security.md says so."""
-    network = before_a_forgery(AesGcmDatagramCipher(KEY))
+def test_every_holder_of_the_key_can_impersonate_every_node() -> None:
+    """A group key does not protect against members (docs/explanation/security.md)."""
+    network = network_to_attack(AesGcmDatagramCipher(KEY))
     ann, bob = network.engines["ann"], network.engines["bob"]
-    plain = forged(network, DATA, MessageFrame(3, 2, True, b"\0by an insider"))
+    plain = forge(network, DATA, MessageFrame(3, 2, True, b"\0by an insider"))
     head, body = plain[: HEADER.size], plain[HEADER.size : -AEAD_TAG_BYTES]
     cipher = AesGcmDatagramCipher(KEY)
     aead = cipher.derive("bob", bob.incarnation, "ann", ann.incarnation)
-    assert fate(ann, cipher.seal(aead, 10_000, head, body), network.now) == ""
+    assert drop_reason(ann, cipher.seal(aead, 10_000, head, body), network.now) == ""
     assert [message.data for message in ann.poll_messages()] == [b"by an insider"]
 
 
-def test_incarnation_nought_is_nobody() -> None:
-    """Before bob is met his incarnation is not known, which is no incarnation."""
+def test_incarnation_0_is_refused() -> None:
+    """The session of bob has incarnation 0 before the handshake."""
     for cipher in (None, AesGcmDatagramCipher(KEY)):
         network = Network(cipher=cipher)
         ann = network.start("ann")
-        network.introduce("ann", "bob")
+        network.add_peers("ann", "bob")
         ann.flush(network.now)
         now = timestamp_ms(network.now)
         body = bytearray(DATA_PREFIX.pack(now, now, 0))
@@ -313,36 +315,36 @@ def test_incarnation_nought_is_nobody() -> None:
             aead = cipher.derive("bob", 0, "ann", ann.incarnation)
             datagram = cipher.seal(aead, 1, head, bytes(body))
         before = state(ann)
-        assert fate(ann, datagram, network.now) == "malformed"
+        assert drop_reason(ann, datagram, network.now) == "malformed"
         assert state(ann) == before
 
 
 # Replays.
 
 
-def test_nothing_that_was_accepted_is_accepted_again() -> None:
+def test_no_datagram_is_accepted_twice() -> None:
     network = Network(
         3, duplication=0.2, cipher=AesGcmDatagramCipher(KEY), delay_s=(0.001, 0.05)
     )
-    network.mesh("ann", "bob", "cid")
-    chatter(network, messages=30)
+    network.start_group("ann", "bob", "cid")
+    random_traffic(network, messages=30)
     network.on_message = None
     for name, engine in network.engines.items():
         engine.flush(network.now)
         before = state(engine)
-        fates = {
-            fate(engine, flight.datagram, network.now)
+        reasons = {
+            drop_reason(engine, flight.datagram, network.now)
             for flight in network.transmitted
             if read_header(flight.datagram)[0] != HELLO
         }
-        # A hello that was doubled has two answers, of which the second is too many.
-        assert fates - {"expired"} == {"replay", "authentication", "unknown_sender"}
+        # A duplicated HELLO has two answers, and the second one is refused.
+        assert reasons - {"expired"} == {"replay", "authentication", "unknown_sender"}
         assert state(engine) == before, name
         assert engine.poll_messages() == []
 
 
-def known_of(session: PeerSession) -> object:
-    """Return what of a peer decides on what is accepted from it and transmitted to it."""
+def accepted_state(session: PeerSession) -> object:
+    """Return the state of a session that decides which datagrams are accepted."""
     return (
         session.handshake.incarnation,
         session.history,
@@ -356,18 +358,18 @@ def known_of(session: PeerSession) -> object:
     )
 
 
-def test_what_former_incarnations_said_gets_nobody_in() -> None:
-    """An attacker replays all there ever was, hellos included, to everybody."""
+def test_replayed_datagrams_of_all_incarnations_change_nothing() -> None:
+    """An attacker replays every recorded datagram, HELLOs included, to every node."""
     network = Network(
         4, loss=0.05, cipher=AesGcmDatagramCipher(KEY), limits=Limits(lease_s=2.0)
     )
     names = ("ann", "bob", "cid")
-    network.mesh(*names)
+    network.start_group(*names)
     for victim in ("bob", "ann", "bob", "cid", "bob"):
-        chatter(network, messages=8)
+        random_traffic(network, messages=8)
         network.start(victim)
-        network.introduce(victim, *names)
-    chatter(network, messages=8)
+        network.add_peers(victim, *names)
+    random_traffic(network, messages=8)
     network.run(5.0)
     network.on_message = None
     recorded = [flight.datagram for flight in network.transmitted]
@@ -375,17 +377,17 @@ def test_what_former_incarnations_said_gets_nobody_in() -> None:
     for engine in network.engines.values():
         engine.flush(network.now)
         process = snapshot(engine.process)
-        remotes = [known_of(session) for session in engine.sessions.values()]
+        sessions = [accepted_state(session) for session in engine.sessions.values()]
         for datagram in recorded:
             engine.receive_datagram(datagram, "from anywhere", network.now)
         assert snapshot(engine.process) == process
-        assert [known_of(session) for session in engine.sessions.values()] == remotes
+        assert [accepted_state(session) for session in engine.sessions.values()] == sessions
         assert engine.poll_messages() == []
         answers = engine.flush(network.now)
         assert 0 < len(answers) <= hellos + len(names)
         assert all(read_header(answer)[0] in (HELLO, WELCOME) for _, answer in answers)
         largest = max(len(answer) for _, answer in answers)
-        assert largest <= HEADER.size + 22 + AEAD_TAG_BYTES  # No use for amplification.
+        assert largest <= HEADER.size + 22 + AEAD_TAG_BYTES  # No amplification.
     network.run(5.0)
     network.send("ann", "bob", "cid", data=b"as before")
     network.run(5.0)
@@ -393,7 +395,7 @@ def test_what_former_incarnations_said_gets_nobody_in() -> None:
     assert network.verdict(complete=False).held
 
 
-def test_packets_may_come_late_but_not_later_than_the_window() -> None:
+def test_late_packets_are_accepted_within_the_replay_window() -> None:
     window = ReplayWindow()
     for packet in (5, 3, 4):
         assert window.is_new(packet)
@@ -418,8 +420,8 @@ def test_packets_may_come_late_but_not_later_than_the_window() -> None:
 # Keys and nonces.
 
 
-class WatchedCipher:
-    """A cipher that notes its nonces, with what its key was derived from."""
+class RecordingCipher:
+    """A cipher that records its nonces and the inputs of its key."""
 
     def __init__(
         self, inputs: tuple[str, int, str, int], cipher: AeadCipher, used: list[object]
@@ -436,8 +438,8 @@ class WatchedCipher:
         return self.cipher.decrypt(nonce, data, associated_data)
 
 
-class WatchedDatagramCipher:
-    """A seal that notes every pair of a key and a nonce."""
+class RecordingDatagramCipher:
+    """A cipher that records every pair of a key and a nonce."""
 
     def __init__(self) -> None:
         self.cipher = AesGcmDatagramCipher(KEY)
@@ -447,7 +449,7 @@ class WatchedDatagramCipher:
         self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
     ) -> AeadCipher:
         inputs = (sender, incarnation, receiver, receiver_incarnation)
-        return WatchedCipher(inputs, self.cipher.derive(*inputs), self.used)
+        return RecordingCipher(inputs, self.cipher.derive(*inputs), self.used)
 
     def seal(self, cipher: AeadCipher, packet: int, head: bytes, body: bytes) -> bytes:
         return self.cipher.seal(cipher, packet, head, body)
@@ -457,30 +459,30 @@ class WatchedDatagramCipher:
 
 
 def test_no_nonce_is_used_twice_with_one_key_over_restarts_and_removals() -> None:
-    cipher = WatchedDatagramCipher()
+    cipher = RecordingDatagramCipher()
     network = Network(2, loss=0.1, cipher=cipher, limits=Limits(lease_s=1.0))
     names = ("ann", "bob", "cid")
-    network.mesh(*names)
+    network.start_group(*names)
     for round_number in range(6):
-        chatter(network, messages=10)
+        random_traffic(network, messages=10)
         victim = names[round_number % 3]
         if round_number % 2:
             other = names[(round_number + 1) % 3]
             network.engines[victim].remove_peer(other, network.now)
             network.run(3.0)
-            network.introduce(victim, other)
+            network.add_peers(victim, other)
         else:
             network.start(victim)
-            network.introduce(victim, *names)
-    chatter(network, messages=10)
+            network.add_peers(victim, *names)
+    random_traffic(network, messages=10)
     for name in names:
         network.engines[name].bye_datagrams(network.now)
     assert len(cipher.used) > 800
     assert len(set(cipher.used)) == len(cipher.used)
 
 
-def test_a_start_with_a_used_incarnation_would_be_caught() -> None:
-    cipher = WatchedDatagramCipher()
+def test_the_check_of_nonces_detects_a_reused_incarnation() -> None:
+    cipher = RecordingDatagramCipher()
     for _ in range(2):
         engine = Engine("ann", 7, cipher=cipher)
         engine.add_peer("bob", "bob", 0.0)
@@ -511,16 +513,16 @@ def test_the_key_of_a_datagram_depends_on_both_names_and_both_incarnations() -> 
 
 
 @pytest.mark.parametrize("key", [b"", b"short", b"k" * 31, b"k" * 33])
-def test_a_key_of_another_length_is_refused(key: bytes) -> None:
+def test_a_key_of_another_length_raises(key: bytes) -> None:
     with pytest.raises(ConfigError, match="32 bytes"):
         AesGcmDatagramCipher(key)
 
 
-def test_the_payload_is_not_on_the_wire() -> None:
+def test_the_payload_is_encrypted() -> None:
     payload = b"do not read this on the way"
     for cipher, visible in ((AesGcmDatagramCipher(KEY), False), (None, True)):
         network = Network(cipher=cipher)
-        network.mesh("ann", "bob")
+        network.start_group("ann", "bob")
         network.send("ann", "bob", data=payload)
         network.run(1.0)
         assert network.data("bob") == [payload]

@@ -17,7 +17,7 @@ With a group key the body is encrypted, the header is authenticated with it, and
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
 HELLO, because its sender does not know it yet. The *timestamp* is the sender's clock in
 milliseconds; the *timestamp echo* is the latest timestamp that the sender has received from
-the receiver (docs/removal.md).
+the receiver (docs/explanation/peer-removal.md).
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,6 @@ cover are left out.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
 
 from antecede.core.config import ProcessConfig
 from antecede.core.observer import Observer
@@ -20,30 +19,25 @@ from antecede.engine.datagram import (
     BYE,
     BYE_ACK,
     DATA,
-    DATA_PREFIX,
     HEADER,
     protocol_hash,
 )
-from antecede.engine.flow_control import FlowControl
-from antecede.engine.fragmentation import WHOLE_PREFIX, fragment
 from antecede.engine.journal import JournalWriter, SavedCopy, SavedDelivery, SavedPeer
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.membership import Membership
 from antecede.engine.message import Message
-from antecede.engine.peer_session import ACTIVE, PeerSession, SessionEvent
+from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
+from antecede.engine.sender import Sender
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
-from antecede.errors import ConfigError, LocalError
+from antecede.errors import ConfigError
 
 __all__ = ["Engine"]
-
-METADATA_BYTES_MAX: Final = 40
-"""The most bytes around a payload in a DATA body, unless they grow with the group."""
 
 
 class Engine:
@@ -63,14 +57,12 @@ class Engine:
 
     __slots__ = (
         "_driver",
-        "_flow",
         "_info",
         "_journal",
         "_layer",
         "_membership",
-        "_message_bytes_max",
-        "_payload_bytes_max",
         "_process",
+        "_sender",
         "_sessions",
         "_transmitter",
         "datagrams_in",
@@ -116,8 +108,6 @@ class Engine:
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
-        self._payload_bytes_max = body_bytes_max - DATA_PREFIX.size - METADATA_BYTES_MAX
-        self._message_bytes_max = bounds.message_bytes_max
         self._info = info
         self._process = process
         self._layer = layer
@@ -137,7 +127,15 @@ class Engine:
             info, group, bounds, layer, self._driver, self._journal
         )
         self._sessions = self._membership.sessions
-        self._flow = FlowControl(process, self._sessions, bounds)
+        self._sender = Sender(
+            name,
+            info,
+            bounds,
+            body_bytes_max,
+            self._driver,
+            self._sessions,
+            self._journal,
+        )
         self.datagrams_in = 0
 
     @property
@@ -196,9 +194,9 @@ class Engine:
     def remove_peer(self, name: str, now: float, *, stopped: bool = False) -> float:
         """Remove a peer, and return when its unacked messages will be abandoned.
 
-        With ``stopped`` the node also stops waiting for the peer's permits then; this is
-        safe only if the peer has stopped for good (docs/removal.md). Raise LocalError if
-        the peer is unknown, or the protocol cannot remove peers.
+        With ``stopped`` the node also stops waiting for the peer's permits then. This is
+        safe only if the peer has stopped for good; see docs/explanation/peer-removal.md.
+        Raise LocalError if the peer is unknown, or the protocol cannot remove peers.
         """
         return self._membership.remove_peer(name, now, stopped=stopped)
 
@@ -223,24 +221,11 @@ class Engine:
 
         Raise LocalError if the data are not bytes, or too long.
         """
-        if not isinstance(data, bytes):
-            raise LocalError(f"data must be bytes, not {type(data).__name__}")
-        if len(data) > self._message_bytes_max:
-            raise LocalError(
-                f"a message of {len(data)} bytes is above the limit of"
-                f" {self._message_bytes_max}; raise Limits.message_bytes_max or send less"
-            )
-        can = self._info.capabilities
-        if len(data) >= self._payload_bytes_max and can.reordering and not can.causal:
-            raise LocalError(
-                f"{self._info.name} keeps no order, so a message must fit into a datagram:"
-                f" send at most {self._payload_bytes_max - 1} bytes, not {len(data)}"
-            )
-        return fragment(data, self._payload_bytes_max)
+        return self._sender.fragment(data)
 
     def has_room(self, targets: Iterable[str]) -> bool:
         """Return whether the windows of all active peers in ``targets`` are open."""
-        return self._flow.has_room(targets)
+        return self._sender.has_room(targets)
 
     def send_fragment(self, targets: Sequence[str], payload: bytes, now: float) -> int:
         """Send one payload of :meth:`fragment`, and return its number.
@@ -249,18 +234,7 @@ class Engine:
         LocalError, and change nothing, if a target is unknown or the protocol has no
         multicast.
         """
-        ids: list[ProcessId] = []
-        for name in targets:
-            session = self._sessions.get(name)
-            if session is not None and session.state is ACTIVE:
-                ids.append(session.id)
-            elif name == self._layer.name:
-                ids.append(self._process.id)
-            else:
-                raise LocalError(
-                    f"{name} is not a peer of {self._layer.name}; call add_peer first"
-                )
-        return self._driver.send(ids, payload, now, targets)
+        return self._sender.send_fragment(targets, payload, now)
 
     def send(self, targets: Sequence[str], data: bytes, now: float) -> int:
         """Send a message, even if a window is full, and return its number."""
@@ -275,27 +249,16 @@ class Engine:
         Return 0, and change nothing, in any other case; use :meth:`fragment`,
         :meth:`has_room` and :meth:`send_fragment` then.
         """
-        if not isinstance(data, bytes) or len(data) >= self._payload_bytes_max:
-            return 0
-        session = self._sessions.get(target) if isinstance(target, str) else None
-        if (
-            session is None
-            or session.state is not ACTIVE
-            or self._journal.writer is not None
-            or not self._flow.accepts(session)
-            or len(data) > self._message_bytes_max
-        ):
-            return 0
-        return self._driver.send([session.id], WHOLE_PREFIX + data, now)
+        return self._sender.try_send(target, data, now)
 
     def is_only_in_flight(self, targets: Sequence[str]) -> bool:
         """Return whether the copy just sent is the only one under way to its target."""
-        return self._flow.is_only_in_flight(targets)
+        return self._sender.is_only_in_flight(targets)
 
     @property
     def backlog(self) -> int:
         """How many copies are queued or in flight, to peers that may still ack them."""
-        return self._flow.backlog
+        return self._sender.backlog
 
     # Datagrams.
 

@@ -39,8 +39,8 @@ class Limits:
     """Delivered messages that the application has not received. While the inbox is full,
     the node drops arriving messages without an ack, so that their sources retransmit."""
     lease_s: float = 20.0
-    """The age of a timestamp echo at which a datagram is refused (docs/removal.md). Choose
-    it much longer than any round trip, and equal at all nodes."""
+    """The age of a timestamp echo at which a datagram is refused. Choose it much longer
+    than any round trip, and equal at all nodes (docs/explanation/peer-removal.md)."""
     clock_drift_max: float = 0.05
     """How much faster or slower the clocks of two nodes may run, as a fraction."""
     peer_timeout_s: float = NEVER

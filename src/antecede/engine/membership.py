@@ -1,6 +1,6 @@
 """The peers of a node: adding, removing, leaving, and the loss of their histories.
 
-docs/removal.md proves that these preserve causal order.
+docs/explanation/peer-removal.md proves that these preserve causal order.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,6 +52,7 @@ class Membership:
         "_on_history",
         "_peer_timeout_s",
         "_permit_leases",
+        "_recovery",
         "sessions",
     )
 
@@ -71,6 +72,7 @@ class Membership:
         self._layer = layer
         self._driver = driver
         self._journal = journal
+        self._recovery = driver.process.recovery
         # A lease by the clock of a peer, in seconds of this node's clock at most.
         self._lease_s = (
             limits.lease_s * (1 + limits.clock_drift_max) + TIMESTAMP_RESOLUTION_S
@@ -152,14 +154,14 @@ class Membership:
         """Remove a peer, and return when its unacked messages will be abandoned.
 
         That is the end of the peer's lease on the datagrams transmitted to it. With
-        ``stopped`` the node also stops waiting for the peer's permits then; this is safe
-        only if the peer has stopped for good (docs/removal.md). Raise LocalError if the
-        peer is unknown, or the protocol cannot remove peers.
+        ``stopped`` the node also stops waiting for the peer's permits then. This is safe
+        only if the peer has stopped for good; see docs/explanation/peer-removal.md. Raise
+        LocalError if the peer is unknown, or the protocol cannot remove peers.
         """
         session = self.sessions.get(name)
         if session is None or session.state is REMOVED:
             raise LocalError(f"{name} is not a peer")
-        if self._driver.process.recovery is None:
+        if self._recovery is None:
             raise LocalError(f"{self._info.name} cannot remove a peer; use hybrid")
         ends = self._lease_end(session, now)
         if stopped and not session.stopped:  # Its datagrams to others may be in flight.
@@ -179,7 +181,7 @@ class Membership:
 
     def _end_lease(self, session: PeerSession, now: float) -> None:
         """Abandon the unacked copies to a leaving peer, which refuses all of them now."""
-        recovery = self._driver.process.recovery
+        recovery = self._recovery
         assert recovery is not None  # Else the lease would not have been started.
         recovery.abandon(session.id, now)
         if session.stopped:
@@ -195,10 +197,10 @@ class Membership:
 
     def update_session(self, received: ReceivedDatagram, now: float) -> bool:
         """Follow a peer that restarted or removed this node; return False if impossible."""
-        session = received.session
-        recovery = self._driver.process.recovery
         if received.is_new_history:
             return self._start_history(received, now)
+        session = received.session
+        recovery = self._recovery
         if received.previous_history and recovery is not None:
             recovery.peer_restored(session.id)  # It was restarted with its journal.
         if received.epoch > session.epoch_in:
@@ -215,7 +217,7 @@ class Membership:
         """Start the new history of a peer, and abandon its previous one if there is one."""
         session = received.session
         if received.previous_history != 0:
-            recovery = self._driver.process.recovery
+            recovery = self._recovery
             if recovery is None:
                 session.apply(SessionEvent.HISTORY_LOST)
                 return False
@@ -262,7 +264,7 @@ class Membership:
         if session.address is None:
             return
         self._layer.acknowledge_bye(session, now)
-        recovery = self._driver.process.recovery
+        recovery = self._recovery
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)
             session.outbox.take()
@@ -283,7 +285,7 @@ class Membership:
 
     def handle_deadlines(self, now: float) -> None:
         """End the leases that are over, and remove the peers that timed out."""
-        recovery = self._driver.process.recovery
+        recovery = self._recovery
         while self._permit_leases and self._permit_leases[0][0] <= now:
             assert recovery is not None  # Else the lease would not have been started.
             _, former = self._permit_leases.pop(0)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from antecede.core.codec import Frame
-from antecede.core.link import LinkAck
+from antecede.core.link_frames import LinkAck
 from antecede.core.protocols.hybrid.frames import Ack, Permit
 
 __all__ = ["Outbox"]

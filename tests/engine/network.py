@@ -1,8 +1,8 @@
-"""Engines on a network in memory that loses, duplicates, delays and partitions.
+"""Engines on a network in memory that loses, duplicates and delays datagrams.
 
-Time is virtual and everything that is left to chance follows from the seed. What happens is
-recorded at each engine by its own tally, and judged by the oracle as one run: the ids of an
-engine's own give way to one place for each name and life.
+Time is virtual, and all random choices follow from a seed. Each engine records its events
+with its own process ids. To verify them as one run, :meth:`Network.events` replaces these
+by one process id for each name and history.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from random import Random
 from antecede.core.process import NEVER
 from antecede.engine import Engine, Limits, Message
 from antecede.engine.sealer import DatagramCipher
-from antecede.trace import Event, MemoryRecorder
+from antecede.trace import Event, EventCounter, MemoryRecorder
 from antecede.verify import Verdict, verify_events
 
 NAMES = ("ann", "bob", "cid", "dan", "eve")
@@ -21,7 +21,7 @@ NAMES = ("ann", "bob", "cid", "dan", "eve")
 
 @dataclass(frozen=True, order=True)
 class Flight:
-    """A datagram on its way."""
+    """A datagram on the network."""
 
     due: float
     serial: int
@@ -33,16 +33,16 @@ class Flight:
 
 @dataclass
 class Start:
-    """One start of a node, with what it recorded."""
+    """One start of a node, and the events it recorded."""
 
     engine: Engine
     history: int
     recorder: MemoryRecorder
     histories: dict[int, tuple[str, int]]
-    """Whose life stands behind each of the engine's ids."""
+    """The name and history behind each process id of the engine."""
 
-    def look(self) -> None:
-        """Note who is behind the ids of the moment."""
+    def update_histories(self) -> None:
+        """Record the names and histories behind the engine's current process ids."""
         for session in self.engine.sessions.values():
             if session.history or session.id not in self.histories:
                 self.histories[session.id] = (session.name, session.history)
@@ -74,14 +74,14 @@ class Network:
         self.starts: dict[str, list[Start]] = {}
         self.flights: list[Flight] = []
         self.transmitted: list[Flight] = []
-        """Every datagram that was transmitted, lost or not."""
-        self.taken: dict[str, list[Message]] = {}
+        """Every datagram transmitted, lost ones included."""
+        self.received: dict[str, list[Message]] = {}
         self.on_message: Callable[[str, Message], None] | None = None
-        self.lost: Callable[[Flight], bool] = lambda flight: False
-        """A fault of the test's own: what it says yes to does not arrive."""
+        self.should_lose: Callable[[Flight], bool] = lambda flight: False
+        """A fault injected by the test: the network loses these datagrams."""
         self._serial = 0
 
-    # Who is there.
+    # Nodes.
 
     def start(
         self,
@@ -93,7 +93,7 @@ class Network:
         cipher: DatagramCipher | None = None,
         protocol: str = "",
     ) -> Engine:
-        """Start a node, in place of one of the same name that stops now."""
+        """Start a node, and stop the running node of the same name."""
         incarnation = self.random.randrange(1, 1 << 63)
         recorder = MemoryRecorder()
         engine = Engine(
@@ -104,55 +104,55 @@ class Network:
             limits=limits if limits is not None else self.limits,
             cipher=cipher if cipher is not None else self.cipher,
             history=history,
-            observer=recorder,
+            observer=EventCounter(recorder),
         )
         own = history if history else incarnation
         start = Start(engine, own, recorder, {engine.process.id: (name, own)})
         self.engines[name] = engine
         self.starts.setdefault(name, []).append(start)
-        self.taken.setdefault(name, [])
+        self.received.setdefault(name, [])
         return engine
 
     def stop(self, name: str) -> None:
-        """Stop a node as a crash does."""
+        """Crash a node."""
         del self.engines[name]
 
-    def mesh(self, *names: str) -> list[Engine]:
-        """Start nodes that are all each other's peers."""
+    def start_group(self, *names: str) -> list[Engine]:
+        """Start nodes that are all peers of each other."""
         for name in names:
             self.start(name, members=names)
         for name in names:
-            self.introduce(name, *names)
+            self.add_peers(name, *names)
         return [self.engines[name] for name in names]
 
-    def introduce(self, name: str, *peers: str) -> None:
+    def add_peers(self, name: str, *peers: str) -> None:
         """Add ``peers`` at ``name``; the address of a node is its name."""
         for peer in peers:
             if peer != name:
                 self.engines[name].add_peer(peer, peer, self.now)
 
-    # What happens.
+    # Datagrams.
 
     def send(self, source: str, *targets: str, data: bytes = b"") -> int:
-        """Send a message, and transmit what that brings about."""
+        """Send a message, and transmit the resulting datagrams."""
         number = self.engines[source].send(targets, data, self.now)
-        self.settle(source)
+        self.flush(source)
         return number
 
-    def settle(self, name: str) -> None:
-        """Transmit what an engine has, and take what it delivers."""
+    def flush(self, name: str) -> None:
+        """Transmit the datagrams of an engine, and receive its delivered messages."""
         engine = self.engines[name]
-        self.starts[name][-1].look()
+        self.starts[name][-1].update_histories()
         for address, datagram in engine.flush(self.now):
             assert isinstance(address, str)
             self.transmit(name, address, datagram)
         for message in engine.poll_messages():
-            self.taken[name].append(message)
+            self.received[name].append(message)
             if self.on_message is not None:
                 self.on_message(name, message)
 
     def transmit(self, source: str, target: str, datagram: bytes) -> None:
-        """Put a datagram on the network, which may lose or double it."""
+        """Put a datagram on the network, which may lose or duplicate it."""
         random = self.random
         copies = (random.random() >= self.loss) + (random.random() < self.duplication)
         for copy in range(max(copies, 1)):
@@ -161,27 +161,27 @@ class Network:
             flight = Flight(due, self._serial, source, target, datagram, self.now)
             if copy == 0:
                 self.transmitted.append(flight)
-            if copies > 0 and not self.lost(flight):
+            if copies > 0 and not self.should_lose(flight):
                 heappush(self.flights, flight)
 
     def arrive(self, flight: Flight) -> None:
-        """Let a datagram arrive now, wherever it has been."""
+        """Let a datagram arrive now."""
         engine = self.engines.get(flight.target)
         if engine is not None:
             engine.receive_datagram(flight.datagram, flight.source, self.now)
-            self.settle(flight.target)
+            self.flush(flight.target)
 
-    def hold_back(self, which: Callable[[Flight], bool]) -> list[Flight]:
-        """Take datagrams out of the network; they arrive when the test says so."""
-        taken = [flight for flight in self.flights if which(flight)]
+    def intercept(self, which: Callable[[Flight], bool]) -> list[Flight]:
+        """Take datagrams out of the network, for :meth:`arrive` later."""
+        intercepted = [flight for flight in self.flights if which(flight)]
         self.flights = [flight for flight in self.flights if not which(flight)]
         heapify(self.flights)
-        return taken
+        return intercepted
 
     # Time.
 
     def next_event(self) -> float:
-        """Tell when something happens by itself, infinity if never."""
+        """Return when the next datagram arrives or timer is due; infinity for never."""
         due = self.flights[0].due if self.flights else NEVER
         for engine in self.engines.values():
             timer = engine.next_timer()
@@ -190,19 +190,19 @@ class Network:
         return due
 
     def run(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time, with all arrivals and timers on the way."""
         end = self.now + seconds
         for name in list(self.engines):
-            self.settle(name)
+            self.flush(name)
         while self.next_event() <= end:
             self._step()
         self.now = end
 
-    def run_until_quiet(self, seconds_max: float = 600.0) -> None:
-        """Let time pass until nothing is under way and nothing is undelivered."""
+    def run_until_idle(self, seconds_max: float = 600.0) -> None:
+        """Advance the time until every datagram has arrived and every copy is acked."""
         end = self.now + seconds_max
         for name in list(self.engines):
-            self.settle(name)
+            self.flush(name)
         while self.flights or any(engine.backlog for engine in self.engines.values()):
             if self.next_event() > end:
                 return
@@ -216,43 +216,43 @@ class Network:
             timer = engine.next_timer()
             if timer is not None and timer <= self.now:
                 engine.handle_timer(self.now)
-                self.settle(name)
+                self.flush(name)
 
-    # What came of it.
+    # Results.
 
     def data(self, name: str) -> list[bytes]:
-        """Return what was handed to the application, over all starts."""
-        return [message.data for message in self.taken[name]]
+        """Return the data that the application of a node received, over all starts."""
+        return [message.data for message in self.received[name]]
 
     def dropped(self, name: str) -> dict[str, int]:
-        """Return what an engine has refused, by reason."""
+        """Return how many datagrams and frames an engine dropped, by reason."""
         dropped = self.engines[name].stats().dropped
         return {reason: count for reason, count in dropped.items() if count}
 
     def events(self) -> list[Event]:
-        """Return all events, with one id for each name and life."""
-        places: dict[tuple[str, int], int] = {}
+        """Return all events, with one process id for each name and history."""
+        process_ids: dict[tuple[str, int], int] = {}
         for name, starts in self.starts.items():
             for start in starts:
-                places.setdefault((name, start.history), len(places))
+                process_ids.setdefault((name, start.history), len(process_ids))
         events: list[Event] = []
         for name, starts in self.starts.items():
             for start in starts:
-                start.look()
+                start.update_histories()
                 ids = {
-                    own_id: places.setdefault(who, len(places))
-                    for own_id, who in start.histories.items()
+                    own_id: process_ids.setdefault(identity, len(process_ids))
+                    for own_id, identity in start.histories.items()
                 }
-                own = places[name, start.history]
-                events += [_placed(event, own, ids) for event in start.recorder.events]
+                own = process_ids[name, start.history]
+                events += [_with_ids(event, own, ids) for event in start.recorder.events]
         return events
 
     def verdict(self, *, complete: bool = True) -> Verdict:
-        """Judge the run so far; ``complete`` if what is undelivered counts as lost."""
+        """Verify the run so far; ``complete`` if an undelivered message is a violation."""
         return verify_events(self.events(), complete=complete)
 
 
-def _placed(event: Event, own: int, ids: dict[int, int]) -> Event:
+def _with_ids(event: Event, own: int, ids: dict[int, int]) -> Event:
     targets = event.targets
     return replace(
         event,
@@ -263,31 +263,31 @@ def _placed(event: Event, own: int, ids: dict[int, int]) -> Event:
     )
 
 
-def chatter(
+def random_traffic(
     network: Network, *, messages: int, hops: int = 3, every_s: float = 0.01
 ) -> None:
-    """Let random nodes send at random times, and pass on what they get, for some hops.
+    """Let random nodes send at random times, and forward messages for some hops.
 
-    Where the protocol can, some messages have two targets; a few need fragments.
+    If the protocol has multicast, some messages have two targets; a few are fragmented.
     """
     random = network.random
     names = list(network.engines)
     can = next(iter(network.engines.values())).info.capabilities
     multicast = can.multicast
-    large = can.causal or not can.reordering  # Fragments need some order.
+    large = can.causal or not can.reordering  # Reassembly needs FIFO order.
 
-    def say(source: str, left: int) -> None:
+    def send(source: str, hops_left: int) -> None:
         others = [name for name in names if name != source]
         targets = random.sample(others, 2 if multicast and random.random() < 0.3 else 1)
         size = 3000 if large and random.random() < 0.05 else 8
-        network.send(source, *targets, data=bytes([left]) * size)
+        network.send(source, *targets, data=bytes([hops_left]) * size)
 
-    def pass_on(name: str, message: Message) -> None:
+    def forward(name: str, message: Message) -> None:
         if message.data[0] > 0:
-            say(name, message.data[0] - 1)
+            send(name, message.data[0] - 1)
 
-    network.on_message = pass_on
+    network.on_message = forward
     for _ in range(messages):
-        say(random.choice(names), hops)
+        send(random.choice(names), hops)
         network.run(random.uniform(0, 2 * every_s))
-    network.run_until_quiet()
+    network.run_until_idle()

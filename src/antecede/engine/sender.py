@@ -1,0 +1,170 @@
+"""Sending: fragments of messages, and flow control."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from antecede.core.process import ProcessId
+from antecede.core.registry import ProtocolInfo
+from antecede.engine.datagram import DATA_PREFIX
+from antecede.engine.fragmentation import WHOLE_PREFIX, fragment
+from antecede.engine.journal_recorder import JournalRecorder
+from antecede.engine.limits import Limits
+from antecede.engine.peer_session import ACTIVE, REMOVING, PeerSession
+from antecede.engine.process_driver import ProcessDriver
+from antecede.errors import LocalError
+
+__all__ = ["Sender"]
+
+METADATA_BYTES_MAX: Final = 40
+"""The most bytes around a payload in a DATA body, unless they grow with the group."""
+
+
+class Sender:
+    """Sends the messages of an application within the windows of its peers.
+
+    Args:
+        name: the name of the node.
+        info: the protocol.
+        limits: the limits.
+        body_bytes_max: the largest body of a datagram.
+        driver: drives the process.
+        sessions: the sessions by name of the peer.
+        journal: tells whether there is a journal.
+    """
+
+    __slots__ = (
+        "_driver",
+        "_info",
+        "_journal",
+        "_message_bytes_max",
+        "_name",
+        "_payload_bytes_max",
+        "_process",
+        "_retained_copies_max",
+        "_sessions",
+        "_window_bytes_max",
+        "_window_copies_max",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        info: ProtocolInfo,
+        limits: Limits,
+        body_bytes_max: int,
+        driver: ProcessDriver,
+        sessions: dict[str, PeerSession],
+        journal: JournalRecorder,
+    ) -> None:
+        self._name = name
+        self._info = info
+        self._driver = driver
+        self._process = driver.process
+        self._sessions = sessions
+        self._journal = journal
+        self._payload_bytes_max = body_bytes_max - DATA_PREFIX.size - METADATA_BYTES_MAX
+        self._message_bytes_max = limits.message_bytes_max
+        self._window_copies_max = limits.window_copies_max
+        self._window_bytes_max = limits.window_bytes_max
+        self._retained_copies_max = limits.retained_copies_max
+
+    def fragment(self, data: object) -> list[bytes]:
+        """Return the payloads of a message, to be sent with :meth:`send_fragment`.
+
+        Raise LocalError if the data are not bytes, or too long.
+        """
+        if not isinstance(data, bytes):
+            raise LocalError(f"data must be bytes, not {type(data).__name__}")
+        if len(data) > self._message_bytes_max:
+            raise LocalError(
+                f"a message of {len(data)} bytes is above the limit of"
+                f" {self._message_bytes_max}; raise Limits.message_bytes_max or send less"
+            )
+        can = self._info.capabilities
+        if len(data) >= self._payload_bytes_max and can.reordering and not can.causal:
+            raise LocalError(
+                f"{self._info.name} keeps no order, so a message must fit into a datagram:"
+                f" send at most {self._payload_bytes_max - 1} bytes, not {len(data)}"
+            )
+        return fragment(data, self._payload_bytes_max)
+
+    def send_fragment(self, targets: Sequence[str], payload: bytes, now: float) -> int:
+        """Send one payload of :meth:`fragment`, and return its number.
+
+        Check :meth:`has_room` before: this method sends even if a window is full. Raise
+        LocalError, and change nothing, if a target is unknown or the protocol has no
+        multicast.
+        """
+        ids: list[ProcessId] = []
+        for name in targets:
+            session = self._sessions.get(name)
+            if session is not None and session.state is ACTIVE:
+                ids.append(session.id)
+            elif name == self._name:
+                ids.append(self._process.id)
+            else:
+                raise LocalError(
+                    f"{name} is not a peer of {self._name}; call add_peer first"
+                )
+        return self._driver.send(ids, payload, now, targets)
+
+    def try_send(self, target: object, data: object, now: float) -> int:
+        """Send a message of one fragment to one peer that has room; return its number.
+
+        Return 0, and change nothing, in any other case; use :meth:`fragment`,
+        :meth:`has_room` and :meth:`send_fragment` then.
+        """
+        if not isinstance(data, bytes) or len(data) >= self._payload_bytes_max:
+            return 0
+        session = self._sessions.get(target) if isinstance(target, str) else None
+        if (
+            session is None
+            or session.state is not ACTIVE
+            or self._journal.writer is not None
+            or not self._is_open(session)
+            or self._process.retained() >= self._retained_copies_max
+            or len(data) > self._message_bytes_max
+        ):
+            return 0
+        return self._driver.send([session.id], WHOLE_PREFIX + data, now)
+
+    def has_room(self, targets: Iterable[str]) -> bool:
+        """Return whether the windows of all active peers in ``targets`` are open.
+
+        Other targets do not count: a send to them fails at once.
+        """
+        if self._process.retained() >= self._retained_copies_max:
+            return False
+        for name in targets:
+            session = self._sessions.get(name)
+            if (
+                session is not None
+                and session.state is ACTIVE
+                and not self._is_open(session)
+            ):
+                return False
+        return True
+
+    def _is_open(self, session: PeerSession) -> bool:
+        process = self._process
+        return (
+            process.backlog(session.id) < self._window_copies_max
+            and process.backlog_bytes(session.id) < self._window_bytes_max
+        )
+
+    def is_only_in_flight(self, targets: Sequence[str]) -> bool:
+        """Return whether the copy just sent is the only one under way to its target."""
+        if len(targets) != 1:
+            return False
+        session = self._sessions.get(targets[0])
+        return session is not None and self._process.backlog(session.id) == 1
+
+    @property
+    def backlog(self) -> int:
+        """How many copies are queued or in flight, to peers that may still ack them."""
+        process = self._process
+        return sum(
+            process.backlog(session.id)
+            for session in self._sessions.values()
+            if session.state in (ACTIVE, REMOVING)
+        )
