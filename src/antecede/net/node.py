@@ -105,7 +105,7 @@ class Node:
         self._runtime.open()
 
     async def close(self, drain_s: float = DRAIN_S) -> None:
-        """Wait until all sent messages are delivered, say goodbye, and close the node.
+        """Wait until all sent messages are delivered, transmit BYE, and close the node.
 
         Wait at most ``drain_s`` seconds. A node that closes earlier leaves its peers
         waiting for its permits until they remove it. Closing a closed node does nothing.
