@@ -15,6 +15,8 @@ from antecede.errors import (
     InternalError,
     LocalError,
     PeerError,
+    StorageError,
+    TraceError,
     WindowFull,
 )
 
@@ -34,6 +36,8 @@ __all__ = [
     "Node",
     "PeerError",
     "Scenario",
+    "StorageError",
+    "TraceError",
     "WindowFull",
     "__version__",
     "compiled",

@@ -1,16 +1,18 @@
-"""Every error that antecede raises, sorted by who is to blame.
+"""All exceptions that antecede raises, grouped by cause.
 
 ::
 
     AntecedeError
-    ├── LocalError      our caller broke the contract: fix the calling code
-    │   └── WindowFull  a send was not to wait, and would have had to: try later
-    ├── PeerError       a frame broke the protocol: drop it, count it, go on
-    ├── ConfigError     a bad flag, file or parameter: correct it and try again
-    └── InternalError   an invariant of ours is broken: please report it
+    ├── LocalError      the caller broke the contract: fix the calling code
+    │   └── WindowFull  a non-blocking send found the window full: try again later
+    ├── PeerError       a frame broke the protocol: drop it, count it, continue
+    ├── ConfigError     an invalid flag, file or parameter: correct it, try again
+    ├── TraceError      a trace or a foreign file is unreadable or inconsistent
+    ├── StorageError    a file cannot be written, or a stored file is damaged
+    └── InternalError   an invariant of antecede is broken: please report it
 
-A call that raises has changed nothing. A property that does not hold in a run is not an
-error but a result: see :class:`antecede.trace.Verdict`.
+A call that raises has changed nothing. A property that a run violates is not an error but
+a result: see :class:`antecede.verify.Verdict`.
 """
 
 __all__ = [
@@ -19,16 +21,18 @@ __all__ = [
     "InternalError",
     "LocalError",
     "PeerError",
+    "StorageError",
+    "TraceError",
     "WindowFull",
 ]
 
 
 class AntecedeError(Exception):
-    """The root: catch this to catch everything that antecede raises on purpose."""
+    """Base class of all exceptions that antecede raises on purpose."""
 
 
 class LocalError(AntecedeError):
-    """The caller broke the contract; its own code must change."""
+    """The caller broke the contract; the calling code must change."""
 
 
 class WindowFull(LocalError):
@@ -36,11 +40,19 @@ class WindowFull(LocalError):
 
 
 class PeerError(AntecedeError):
-    """A frame from a peer makes no sense; the driver drops it and goes on."""
+    """A frame from a peer is invalid; the driver drops it and continues."""
 
 
 class ConfigError(AntecedeError):
-    """A parameter, flag or file is wrong; the message says which and what to do."""
+    """A parameter, flag or file is invalid; the message says which, and the fix."""
+
+
+class TraceError(AntecedeError):
+    """A trace, or a file in a foreign format, is unreadable or inconsistent."""
+
+
+class StorageError(AntecedeError):
+    """A file or directory cannot be written, or a file that antecede keeps is damaged."""
 
 
 class InternalError(AntecedeError):

@@ -138,14 +138,14 @@ class LinkRun:
             assert frame.acked == self.ways[target, index].received, frame
             if isinstance(frame, self.variant.segment):
                 again = self._check_segment((index, target), frame.number)
-                assert transmit.repeat == again, transmit
+                assert transmit.is_retransmission == again, transmit
                 repetitions += again
                 if answering is not None and answering[0] == target:
                     segments += 1
                     told = told or answering[1] <= frame.acked
             else:
                 assert answering == (target, frame.arrived), f"{frame} unasked"
-                assert not transmit.repeat
+                assert not transmit.is_retransmission
                 acks += 1
             self.in_flight.append((index, target, frame))
         assert acks <= 1
@@ -166,8 +166,8 @@ class LinkRun:
     def _check_segment(self, pair: tuple[int, int], number: int) -> bool:
         """Check a segment that is transmitted; tell whether it is a repetition."""
         way = self.ways[pair]
-        repeat = number <= way.transmitted
-        if repeat:
+        is_retransmission = number <= way.transmitted
+        if is_retransmission:
             assert number > way.told_acked, f"{number} was acked"
             since = way.transmitted_at[number]
             if number == way.told_acked + 1:
@@ -178,7 +178,7 @@ class LinkRun:
         else:
             assert number == way.transmitted + 1, f"{number} leaves a gap"
         way.transmitted_at[number] = self.now
-        return repeat
+        return is_retransmission
 
     def _check_delivery(self, pair: tuple[int, int], payload: bytes) -> None:
         way = self.ways[pair]

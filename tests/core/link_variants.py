@@ -12,8 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from antecede.core.link import LinkAck, Linked, Segment
-from antecede.core.protocols.baseline import Plain
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import LinkAck, Segment
+from antecede.core.protocols.baseline import Baseline
 from antecede.core.protocols.buffer import Buffer, BufferFifo
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import PeerError
@@ -23,12 +24,14 @@ __all__ = ["MUTANTS", "ORIGINAL", "Variant", "copied"]
 SOURCE = Path(__file__).parent.parent.parent / "src" / "antecede"
 MODULES = (
     "errors",
+    "core.support.attributes",
     "core.codec",
     "core.process",
     "core.support.retransmission",
     "core.support.sliding",
     "core.protocols.baseline",
     "core.protocols.buffer",
+    "core.link_frames",
     "core.link",
 )
 """What the link layer and the protocols on top of it need, imported ones first."""
@@ -56,8 +59,8 @@ class Variant:
 
 
 ORIGINAL = Variant(
-    linked=Linked,
-    plain=Plain,
+    linked=ReliableLink,
+    plain=Baseline,
     buffer=Buffer,
     buffer_fifo=BufferFifo,
     segment=Segment,
@@ -95,12 +98,12 @@ def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
             del sys.modules[name]
     core = f"{package}.core"
     return Variant(
-        linked=loaded[f"{core}.link"].Linked,
-        plain=loaded[f"{core}.protocols.baseline"].Plain,
+        linked=loaded[f"{core}.link"].ReliableLink,
+        plain=loaded[f"{core}.protocols.baseline"].Baseline,
         buffer=loaded[f"{core}.protocols.buffer"].Buffer,
         buffer_fifo=loaded[f"{core}.protocols.buffer"].BufferFifo,
-        segment=loaded[f"{core}.link"].Segment,
-        link_ack=loaded[f"{core}.link"].LinkAck,
+        segment=loaded[f"{core}.link_frames"].Segment,
+        link_ack=loaded[f"{core}.link_frames"].LinkAck,
         policy=loaded[f"{core}.support.retransmission"].RetransmissionPolicy,
         refusal=loaded[f"{package}.errors"].PeerError,
     )
@@ -108,97 +111,97 @@ def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
 
 MUTANTS = {
     "what waits is handed over again": (
-        "if number > lane.received and number not in lane.early:",
-        "if number > lane.received:",
+        "if number > channel.received and number not in channel.reorder_buffer:",
+        "if number > channel.received:",
     ),
     "what is past is handed over again": (
-        "if number > lane.received and number not in lane.early:",
-        "if number not in lane.early:",
+        "if number > channel.received and number not in channel.reorder_buffer:",
+        "if number not in channel.reorder_buffer:",
     ),
-    "there is no order": ("if self._fifo and number > lane.received + 1:", "if False:"),
+    "there is no order": ("if self._fifo and number > channel.received + 1:", "if False:"),
     "there is always an order": (
-        "if self._fifo and number > lane.received + 1:",
-        "if number > lane.received + 1:",
+        "if self._fifo and number > channel.received + 1:",
+        "if number > channel.received + 1:",
     ),
     "only one that waited is handed over": (
-        "while lane.received + 1 in lane.early:",
-        "if lane.received + 1 in lane.early:",
+        "while channel.received + 1 in channel.reorder_buffer:",
+        "if channel.received + 1 in channel.reorder_buffer:",
     ),
     "what waited is handed over by an unordered link, too": (
-        "if self._fifo and lane.received != handed:",
-        "if lane.received != handed:",
+        "if self._fifo and channel.received != passed_on:",
+        "if channel.received != passed_on:",
     ),
     "what waited is counted and forgotten": (
-        "self._inner.receive(lane.id, frame, now)",
+        "self._inner.receive(channel.id, frame, now)",
         "pass",
     ),
     "an early arrival is not told beside a segment": (
-        "if lane.arrived <= lane.received:",
+        "if channel.arrived <= channel.received:",
         "if True:",
     ),
     "an ack never rides on a segment": (
-        "if lane.arrived <= lane.received:",
+        "if channel.arrived <= channel.received:",
         "if False:",
     ),
     "what arrives again is not acked": (
-        "        if number > lane.received and number not in lane.early:",
-        "        if number <= lane.received:\n            return\n"
-        "        if number > lane.received and number not in lane.early:",
+        "        if number > channel.received and number not in channel.reorder_buffer:",
+        "        if number <= channel.received:\n            return\n"
+        "        if number > channel.received and number not in channel.reorder_buffer:",
     ),
     "repetitions carry no ack": (
-        "segment = Segment(number, lane.received, flight.frame)",
-        "segment = Segment(number, 0, flight.frame)",
+        "segment = Segment(number, channel.received, unacked.frame)",
+        "segment = Segment(number, 0, unacked.frame)",
     ),
     "the ack on a segment is overlooked": (
-        "self._receive_ack(lane, segment.acked, segment.acked, now)",
+        "self._receive_ack(channel, segment.acked, segment.acked, now)",
         "pass",
     ),
     "nothing is transmitted again": (
-        "            self._retransmit(self._lanes[ProcessId(timer.owner)], now)\n",
+        "            self._retransmit(self._channels[ProcessId(timer.owner)], now)\n",
         "",
     ),
     "only the first is transmitted again": (
-        "not flight.arrived and flight.transmitted_at + timeout_s <= now",
+        "not unacked.arrived and unacked.transmitted_at + timeout_s <= now",
         "False",
     ),
     "a time-out may repeat nothing": (
-        "if number == outstanding.first or (",
+        "if number == in_flight.first or (",
         "if (",
     ),
     "what has arrived is repeated": (
-        "not flight.arrived and flight.transmitted_at + timeout_s <= now",
-        "flight.transmitted_at + timeout_s <= now",
+        "not unacked.arrived and unacked.transmitted_at + timeout_s <= now",
+        "unacked.transmitted_at + timeout_s <= now",
     ),
     "what was transmitted just now is repeated": (
-        "not flight.arrived and flight.transmitted_at + timeout_s <= now",
-        "not flight.arrived",
+        "not unacked.arrived and unacked.transmitted_at + timeout_s <= now",
+        "not unacked.arrived",
     ),
     "a repetition does not say so": (
-        "Transmit(lane.id, segment, True)",
-        "Transmit(lane.id, segment)",
+        "Transmit(channel.id, segment, True)",
+        "Transmit(channel.id, segment)",
     ),
-    "the timer never starts": ("if len(lane.outstanding) == 1:", "if False:"),
-    "the timer never stops": ("            lane.timer.stop()\n", "            pass\n"),
+    "the timer never starts": ("if len(channel.in_flight) == 1:", "if False:"),
+    "the timer never stops": ("            channel.timer.stop()\n", "            pass\n"),
     "the timer stops at every ack": (
-        "if outstanding.first < outstanding.next:",
+        "if in_flight.first < in_flight.next:",
         "if False:",
     ),
     "an ack is of one less": (
-        "while outstanding.first <= acked:",
-        "while outstanding.first < acked:",
+        "while in_flight.first <= acked:",
+        "while in_flight.first < acked:",
     ),
-    "what arrived is not noted": ("            flight.arrived = True\n", ""),
+    "what arrived is not noted": ("            unacked.arrived = True\n", ""),
     "a repeated one is a sample": (
-        "if not flight.arrived and not flight.repeated:",
-        "if not flight.arrived:",
+        "if not unacked.arrived and not unacked.retransmitted:",
+        "if not unacked.arrived:",
     ),
     "an arrival is a sample twice": (
-        "if not flight.arrived and not flight.repeated:",
-        "if not flight.repeated:",
+        "if not unacked.arrived and not unacked.retransmitted:",
+        "if not unacked.retransmitted:",
     ),
-    "there are no samples": ("if not flight.arrived and not flight.repeated:", "if False:"),
+    "there are no samples": ("if not unacked.arrived and not unacked.retransmitted:", "if False:"),
     "progress does not start the time-out anew": (
-        "            lane.timer.restart(now)\n            self._timers.file(lane.timer)\n"
+        "            channel.timer.restart(now)\n            self._timers.schedule(channel.timer)\n"
         "        else:",
         "            pass\n        else:",
     ),

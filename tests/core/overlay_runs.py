@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from antecede.core.codec import Frame
-from antecede.core.link import Segment
+from antecede.core.link_frames import Segment
 from antecede.core.process import ProcessBase, ProcessId
 from antecede.core.protocols.flood import RelayedMessage
 from antecede.testing import Cluster
 from antecede.trace import Event, Kind
-from antecede.verify import Verdict, judge
+from antecede.verify import Verdict, verify_events
 
 Links = Sequence[Sequence[int]]
 
@@ -148,7 +148,7 @@ def churn(
             continue
         elif faults:
             index = random.randrange(len(cluster.in_flight))
-            random.choice((cluster.arrive,) * 6 + (cluster.lose, cluster.duplicate))(index)
+            random.choice((cluster.arrive,) * 6 + (cluster.drop, cluster.duplicate))(index)
         else:
             arrive_any(cluster, random)
 
@@ -156,7 +156,7 @@ def churn(
 def judge_with(cluster: Cluster, kind: Kind, members: Iterable[int]) -> Verdict:
     """Judge a run in which ``members`` joined, left or crashed."""
     changes = [Event(process=member, kind=kind) for member in members]
-    return judge(changes + cluster.history, processes=len(cluster.processes))
+    return verify_events(changes + cluster.history, processes=len(cluster.processes))
 
 
 def explain(verdict: Verdict) -> str:

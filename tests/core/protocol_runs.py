@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from random import Random
 
-from antecede.core import ProtocolInfo, RetransmissionPolicy, Setting
+from antecede.core import ProcessConfig, ProtocolInfo, RetransmissionPolicy
 from antecede.core.codec import Frame, Reader, decode, encode
-from antecede.core.link import LinkAck, Segment
+from antecede.core.link_frames import LinkAck, Segment
 from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster
@@ -193,7 +193,7 @@ def kebab(name: str) -> str:
 @cache
 def uses_overlay(info: ProtocolInfo) -> bool:
     """Tell whether a protocol wants to know about links."""
-    process = info.make(ProcessId(0), Setting(processes=3))
+    process = info.make(ProcessId(0), ProcessConfig(processes=3))
     try:
         process.connect(ProcessId(1), 0.0)
     except LocalError:
@@ -201,7 +201,7 @@ def uses_overlay(info: ProtocolInfo) -> bool:
     return True
 
 
-def random_setting(random: Random, processes: int, reliable: bool) -> Setting:
+def random_config(random: Random, processes: int, reliable: bool) -> ProcessConfig:
     """Draw an overlay that is strongly connected, or none, and a tree, or none."""
     links: list[list[int]] | None = None
     parents: list[int] | None = None
@@ -221,7 +221,7 @@ def random_setting(random: Random, processes: int, reliable: bool) -> Setting:
         parents = [0] * processes
         for place, node in enumerate(order):
             parents[node] = order[random.randrange(place)] if place else node
-    return Setting(
+    return ProcessConfig(
         processes=processes,
         policy=POLICY,
         reliable=reliable,
@@ -288,7 +288,7 @@ def play(
                 continue
             fate = random.random()
             if fate < faults:
-                cluster.lose(index)
+                cluster.drop(index)
             elif fate < 2 * faults:
                 cluster.duplicate(index)
             else:
@@ -311,17 +311,17 @@ def run(info: ProtocolInfo, network: Network, seed: int, outcome: Outcome) -> Ru
     """Run once, as ``seed`` says; what is seen of frames and deliveries is noted."""
     random = Random(seed)
     processes = random.randint(3, 5)
-    setting = random_setting(random, processes, network.reliable)
+    config = random_config(random, processes, network.reliable)
     ledger = Ledger(info, network.reliable, outcome)
     cluster = Cluster(
         info.name,
         processes,
-        make=lambda place: Watched(info.make(place, setting), ledger),
+        make=lambda place: Watched(info.make(place, config), ledger),
     )
     at_rest = False
     refusal = None
     try:
-        play(cluster, random, info, network, setting.links)
+        play(cluster, random, info, network, config.links)
         at_rest = rest(cluster, random, fifo=not network.overtaking)
     except PeerError as error:
         refusal = error
@@ -339,7 +339,7 @@ def observe(info: ProtocolInfo, network: Network, seeds: int) -> Outcome:
         if not result.at_rest:
             outcome.failures.append(f"seed {seed}: never at rest")
         verdict = result.cluster.verdict(complete=result.at_rest)
-        outcome.broken |= verdict.broken()
+        outcome.broken |= verdict.violated()
         outcome.failures += [f"seed {seed}: {broken}" for broken in verdict.violations]
         arrived: set[tuple[int, int | None, int | None]] = set()
         for event in result.history:

@@ -9,14 +9,14 @@ from antecede.check.snapshot import snapshot
 from antecede.core import (
     Ack,
     Frame,
-    Message,
+    MessageFrame,
     Permit,
+    PermitRequest,
     Process,
     ProcessId,
-    Request,
     protocol,
 )
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 
@@ -35,8 +35,8 @@ def busy_process(name: str) -> Process:
     process.send([one], b"", 0.2)
     process.send([two], b"", 0.2)
     process.send([one], b"", 0.2)
-    process.receive(one, Message(1, 0, True, b""), 0.3)
-    process.receive(one, Message(4, 3, False, b""), 0.3)
+    process.receive(one, MessageFrame(1, 0, True, b""), 0.3)
+    process.receive(one, MessageFrame(4, 3, False, b""), 0.3)
     process.frames_to_transmit()
     process.messages_to_deliver()
     return process
@@ -88,7 +88,7 @@ def test_a_time_that_is_none_is_the_drivers_fault_and_changes_nothing(
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_targets_may_come_from_anything_that_yields_process_ids(name: str) -> None:
-    process = protocol(name).make(ProcessId(0), Setting())
+    process = protocol(name).make(ProcessId(0), ProcessConfig())
     process.send((ProcessId(i) for i in (1, 2)), b"", 0.0)
     process.send({ProcessId(1)}, b"", 0.0)
     targets = [transmit.target for transmit in process.frames_to_transmit()]
@@ -96,12 +96,12 @@ def test_targets_may_come_from_anything_that_yields_process_ids(name: str) -> No
 
 
 NONSENSE = [
-    (1, Message(0, 0, True, b"")),  # numbers start at 1
-    (1, Message(5, 5, True, b"")),  # its own predecessor
-    (1, Message(5, 6, True, b"")),  # a predecessor from the future
-    (1, Message(2, 0, True, b"")),  # 1 was delivered in between
-    (1, Message(6, 3, True, b"")),  # 3 has another successor already, 4
-    (9, Message(2, 2, True, b"")),  # from a peer never heard of
+    (1, MessageFrame(0, 0, True, b"")),  # numbers start at 1
+    (1, MessageFrame(5, 5, True, b"")),  # its own predecessor
+    (1, MessageFrame(5, 6, True, b"")),  # a predecessor from the future
+    (1, MessageFrame(2, 0, True, b"")),  # 1 was delivered in between
+    (1, MessageFrame(6, 3, True, b"")),  # 3 has another successor already, 4
+    (9, MessageFrame(2, 2, True, b"")),  # from a peer never heard of
     (9, Ack(1, 1)),  # we never sent it anything
     (1, Ack(1, 1)),  # 1 went to another
     (1, Ack(4, 4)),  # so did 4
@@ -113,9 +113,9 @@ NONSENSE = [
     (2, Ack(-1, 1)),
     (1, Permit(0)),
     (9, Permit(-3)),
-    (9, Request(1)),
-    (1, Request(0)),
-    (1, Request(6)),
+    (9, PermitRequest(1)),
+    (1, PermitRequest(0)),
+    (1, PermitRequest(6)),
 ]
 
 
@@ -135,17 +135,17 @@ def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
 @pytest.mark.parametrize(
     ("source", "frame"),
     [
-        (1, Message(1, 0, True, b"")),  # a duplicate, delivered
-        (1, Message(4, 3, False, b"")),  # a duplicate, held
-        (1, Message(7, 4, False, b"")),  # its predecessor is held
-        (9, Message(7, 6, False, b"")),  # a new peer, not its first message
+        (1, MessageFrame(1, 0, True, b"")),  # a duplicate, delivered
+        (1, MessageFrame(4, 3, False, b"")),  # a duplicate, held
+        (1, MessageFrame(7, 4, False, b"")),  # its predecessor is held
+        (9, MessageFrame(7, 6, False, b"")),  # a new peer, not its first message
         (9, Permit(1)),  # a permit before the first message of a new peer
         (1, Permit(99)),  # a permit for what is still to come
         (2, Ack(1, 1)),  # an old ack
         (2, Ack(0, 4)),  # it arrived, nothing delivered: older than the last ack
         (1, Ack(0, 5)),  # 5 arrived before 3
         (1, Ack(5, 3)),  # 3 came last, and both are delivered
-        (1, Request(3)),
+        (1, PermitRequest(3)),
     ],
     ids=str,
 )
@@ -168,7 +168,7 @@ def test_a_frame_from_oneself_is_the_drivers_fault(name: str) -> None:
 def test_a_bare_frame_belongs_to_no_protocol(name: str) -> None:
     process = busy_process(name)
     before = snapshot(process)
-    with pytest.raises(PeerError, match="no frame of this protocol"):
+    with pytest.raises(PeerError, match="not a frame of this protocol"):
         process.receive(ProcessId(1), Frame(), 1.0)
     assert snapshot(process) == before
 

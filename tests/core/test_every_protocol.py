@@ -9,11 +9,12 @@ from random import Random
 import pytest
 
 from antecede.check.snapshot import snapshot
-from antecede.core import ProtocolInfo, Setting, protocol, protocols
+from antecede.core import ProcessConfig, ProtocolInfo, protocol, protocols
 from antecede.core.codec import Frame, Reader
-from antecede.core.link import LinkAck, Linked
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import LinkAck
 from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
-from antecede.core.protocols.baseline import PlainMessage, read_plain
+from antecede.core.protocols.baseline import BaselineMessage, read_baseline
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.verify import Property
@@ -147,10 +148,10 @@ def test_who_asks_for_fifo_links_breaks_without_them(info: ProtocolInfo) -> None
 
 @every_protocol
 def test_who_asks_for_links_is_given_them_and_nobody_else(info: ProtocolInfo) -> None:
-    process = info.make(ProcessId(0), Setting(processes=3))
-    assert isinstance(process, Linked) == (not info.capabilities.loss)
-    process = info.make(ProcessId(0), Setting(processes=3, reliable=True))
-    assert not isinstance(process, Linked)
+    process = info.make(ProcessId(0), ProcessConfig(processes=3))
+    assert isinstance(process, ReliableLink) == (not info.capabilities.loss)
+    process = info.make(ProcessId(0), ProcessConfig(processes=3, reliable=True))
+    assert not isinstance(process, ReliableLink)
 
 
 @every_protocol
@@ -240,14 +241,14 @@ def test_links_that_come_and_go_cost_no_more_than_the_order(
 def busy(info: ProtocolInfo, reliable: bool) -> ProcessBase:
     """Process 0 of 3, after some traffic and with some of it on its way."""
     random = Random(5)
-    setting = Setting(processes=3, reliable=reliable)
-    members = [info.make(ProcessId(i), setting) for i in range(3)]
+    config = ProcessConfig(processes=3, reliable=reliable)
+    members = [info.make(ProcessId(i), config) for i in range(3)]
     cluster = joined(members)
     for turn in range(12):
         send_something(cluster, random, info, random.randrange(3), turn)
         if cluster.in_flight:
             cluster.arrive()
-    cluster.settle()
+    cluster.run_until_idle()
     for turn in range(6):
         send_something(cluster, random, info, turn % 3, turn)
         if cluster.in_flight:
@@ -305,7 +306,7 @@ def test_what_a_protocol_has_it_does_and_what_it_has_not_it_refuses(
 def test_a_target_named_twice_counts_once_and_oneself_delivers_inside_the_call(
     info: ProtocolInfo, reliable: bool
 ) -> None:
-    process = info.make(ProcessId(0), Setting(processes=3, reliable=reliable))
+    process = info.make(ProcessId(0), ProcessConfig(processes=3, reliable=reliable))
     number = process.send([process.id, process.id], b"own", 0.0)
     assert number == 1
     (delivery,) = process.messages_to_deliver()
@@ -353,10 +354,10 @@ def test_who_is_not_dynamic_must_know_the_group_or_there_is_a_reason(
     info: ProtocolInfo,
 ) -> None:
     if info.name in STATIC_WITHOUT_A_GROUP:
-        info.make(ProcessId(0), Setting())
+        info.make(ProcessId(0), ProcessConfig())
     else:
-        with pytest.raises(ConfigError, match="must know how many processes"):
-            info.make(ProcessId(0), Setting())
+        with pytest.raises(ConfigError, match="needs the number of processes"):
+            info.make(ProcessId(0), ProcessConfig())
 
 
 @every_dynamic_protocol
@@ -364,11 +365,11 @@ def test_who_is_not_dynamic_must_know_the_group_or_there_is_a_reason(
 def test_who_is_dynamic_exchanges_messages_with_anyone_at_any_time(
     info: ProtocolInfo, reliable: bool
 ) -> None:
-    setting = Setting(reliable=reliable)
+    config = ProcessConfig(reliable=reliable)
     members: dict[int, ProcessBase] = {}
     delivered: list[tuple[int, int]] = []
     for newcomer in (3, 1000, 0):
-        members[newcomer] = info.make(ProcessId(newcomer), setting)
+        members[newcomer] = info.make(ProcessId(newcomer), config)
         for source, process in members.items():
             for target in members:
                 process.send([ProcessId(target)], b"", 0.0)
@@ -451,7 +452,7 @@ def test_who_conceals_or_invents_control_frames_is_found_out(liar: ProtocolInfo)
 
 
 def test_who_cannot_read_its_own_frames_is_found_out() -> None:
-    liar = replace(protocol("hybrid"), read=read_plain)
+    liar = replace(protocol("hybrid"), read=read_baseline)
     assert observe(liar, lossy(), RUNS_OF_LIARS).miscoded
 
 
@@ -460,13 +461,13 @@ def test_frames_and_deliveries_that_name_the_wrong_message_are_noticed() -> None
     ledger = Ledger(protocol("fifo"), True, outcome)
     ledger.payloads[1, 7] = b"payload"
     one, two = ProcessId(1), ProcessId(2)
-    ledger.transmitted(1, Transmit(two, PlainMessage(7, b"payload")))
+    ledger.transmitted(1, Transmit(two, BaselineMessage(7, b"payload")))
     ledger.delivered(2, Delivery(one, 7, b"payload"))
     assert outcome == Outcome(frames=1, deliveries=1)
-    ledger.transmitted(1, Transmit(two, PlainMessage(6, b"payload")))
-    ledger.transmitted(2, Transmit(one, PlainMessage(7, b"payload")))
-    ledger.transmitted(1, Transmit(two, PlainMessage(7, b"paylord")))
-    ledger.transmitted(1, Transmit(two, PlainMessage(7, b"payload.")))
+    ledger.transmitted(1, Transmit(two, BaselineMessage(6, b"payload")))
+    ledger.transmitted(2, Transmit(one, BaselineMessage(7, b"payload")))
+    ledger.transmitted(1, Transmit(two, BaselineMessage(7, b"paylord")))
+    ledger.transmitted(1, Transmit(two, BaselineMessage(7, b"payload.")))
     ledger.delivered(2, Delivery(one, 6, b"payload"))
     ledger.delivered(1, Delivery(two, 7, b"payload"))
     ledger.delivered(2, Delivery(one, 7, b"paylord"))

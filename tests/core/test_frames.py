@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from antecede.core import codec
 from antecede.core.codec import NUMBER_MAX, VERSION, Frame, encode
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request, read_frame
+from antecede.core.protocols.hybrid.frames import (
+    Ack,
+    MessageFrame,
+    Permit,
+    PermitRequest,
+    read_frame,
+)
 from antecede.errors import PeerError
 
 BOUNDARIES = [
@@ -28,15 +34,15 @@ WIDTHS = [1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 8]
 
 KNOWN_BYTES: list[tuple[Frame, str]] = [
     # Head: kind in the high nibble, then three bits of width - 1, then the flag.
-    (Message(1, 0, True, b"hi"), "11 01 00 02 68 69"),
-    (Message(1, 0, False, b""), "10 01 00 00"),
-    (Message(255, 254, False, b"\x00"), "10 ff fe 01 00"),
-    (Message(256, 255, False, b""), "12 01 00 00 ff 00"),
-    (Message(65_536, 1, True, b""), "15 01 00 00 00 00 01 00"),
-    (Message(2, 1, True, b"x" * 127), "11 02 01 7f" + " 78" * 127),
+    (MessageFrame(1, 0, True, b"hi"), "11 01 00 02 68 69"),
+    (MessageFrame(1, 0, False, b""), "10 01 00 00"),
+    (MessageFrame(255, 254, False, b"\x00"), "10 ff fe 01 00"),
+    (MessageFrame(256, 255, False, b""), "12 01 00 00 ff 00"),
+    (MessageFrame(65_536, 1, True, b""), "15 01 00 00 00 00 01 00"),
+    (MessageFrame(2, 1, True, b"x" * 127), "11 02 01 7f" + " 78" * 127),
     # 128 is 1 · 128 + 0, and 200 is 1 · 128 + 0x48: seven bits a byte, lowest first.
-    (Message(2, 1, True, b"x" * 128), "11 02 01 80 01" + " 78" * 128),
-    (Message(2, 1, False, b"x" * 200), "10 02 01 c8 01" + " 78" * 200),
+    (MessageFrame(2, 1, True, b"x" * 128), "11 02 01 80 01" + " 78" * 128),
+    (MessageFrame(2, 1, False, b"x" * 200), "10 02 01 c8 01" + " 78" * 200),
     (Ack(5, 5), "20 05"),
     (Ack(0, 0), "20 00"),
     (Ack(0, 3), "21 00 03"),
@@ -45,8 +51,8 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
     (Ack(256, 255), "23 01 00 00 ff"),
     (Permit(7), "30 07"),
     (Permit(2**63 - 1), "3e 7f ff ff ff ff ff ff ff"),
-    (Request(1), "40 01"),
-    (Request(2**24), "46 01 00 00 00"),
+    (PermitRequest(1), "40 01"),
+    (PermitRequest(2**24), "46 01 00 00 00"),
 ]
 
 numbers = st.sampled_from(BOUNDARIES) | st.integers(min_value=1, max_value=NUMBER_MAX)
@@ -55,10 +61,10 @@ payloads = st.binary(max_size=300) | st.integers(0, 20_000).map(lambda n: b"p" *
 
 
 @st.composite
-def messages(draw: st.DrawFn) -> Message:
+def messages(draw: st.DrawFn) -> MessageFrame:
     number = draw(numbers)
     predecessor = draw(st.just(number - 1) | st.integers(0, number - 1))
-    return Message(number, predecessor, draw(st.booleans()), draw(payloads))
+    return MessageFrame(number, predecessor, draw(st.booleans()), draw(payloads))
 
 
 frames: st.SearchStrategy[Frame] = st.one_of(
@@ -66,7 +72,7 @@ frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Ack, numbers_or_none, numbers_or_none),
     st.builds(lambda number: Ack(number, number), numbers_or_none),
     st.builds(Permit, numbers),
-    st.builds(Request, numbers),
+    st.builds(PermitRequest, numbers),
 )
 
 
@@ -76,7 +82,7 @@ def decode(received: bytes | bytearray | memoryview) -> list[Frame]:
 
 def fields(frame: Frame) -> tuple[str, list[int | bool | bytes]]:
     """Frames compare by identity: take one apart for comparison."""
-    if isinstance(frame, Message):
+    if isinstance(frame, MessageFrame):
         return "message", [
             frame.number,
             frame.predecessor,
@@ -87,7 +93,7 @@ def fields(frame: Frame) -> tuple[str, list[int | bool | bytes]]:
         return "ack", [frame.delivered, frame.arrived]
     if isinstance(frame, Permit):
         return "permit", [frame.number]
-    assert isinstance(frame, Request)
+    assert isinstance(frame, PermitRequest)
     return "request", [frame.number]
 
 
@@ -114,7 +120,7 @@ def test_the_version_is_1_and_stands_alone_in_an_empty_datagram() -> None:
 
 
 def test_frames_stand_back_to_back() -> None:
-    encoded = encode([Permit(7), Message(1, 0, True, b"hi"), Ack(0, 3)])
+    encoded = encode([Permit(7), MessageFrame(1, 0, True, b"hi"), Ack(0, 3)])
     assert encoded == datagram("30 07 11 01 00 02 68 69 21 00 03")
 
 
@@ -128,7 +134,7 @@ def test_decoding_gives_back_what_was_encoded(sent: list[Frame]) -> None:
 def test_sizes_add_up_to_the_bytes_on_the_wire(sent: list[Frame]) -> None:
     assert len(encode(sent)) == 1 + sum(frame.size() for frame in sent)
     for frame in sent:
-        payload = len(frame.payload) if isinstance(frame, Message) else 0
+        payload = len(frame.payload) if isinstance(frame, MessageFrame) else 0
         assert frame.metadata_size() + payload == frame.size()
 
 
@@ -136,9 +142,9 @@ def test_sizes_add_up_to_the_bytes_on_the_wire(sent: list[Frame]) -> None:
 def test_boundary_numbers_survive_in_as_many_bytes_as_they_need(
     number: int, width: int
 ) -> None:
-    one_number: list[Frame] = [Permit(number), Request(number), Ack(number, number)]
+    one_number: list[Frame] = [Permit(number), PermitRequest(number), Ack(number, number)]
     two_numbers: list[Frame] = [Ack(0, number), Ack(number, 0)]
-    message = Message(number, number - 1, False, b"abc")
+    message = MessageFrame(number, number - 1, False, b"abc")
     for frame in one_number:
         assert frame.size() == 1 + width
     for frame in two_numbers:
@@ -153,9 +159,9 @@ def test_metadata_of_a_message_depends_on_its_number_and_not_on_its_predecessor(
     number: int, data: st.DataObject, permitted: bool
 ) -> None:
     predecessor = data.draw(st.integers(0, number - 1))
-    frame = Message(number, predecessor, permitted, b"abc")
-    assert frame.metadata_size() == Message(number, 0, False, b"abc").metadata_size()
-    assert len(encode([frame])) == len(encode([Message(number, 0, False, b"abc")]))
+    frame = MessageFrame(number, predecessor, permitted, b"abc")
+    assert frame.metadata_size() == MessageFrame(number, 0, False, b"abc").metadata_size()
+    assert len(encode([frame])) == len(encode([MessageFrame(number, 0, False, b"abc")]))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +170,7 @@ def test_metadata_of_a_message_depends_on_its_number_and_not_on_its_predecessor(
 def test_the_payload_length_takes_a_byte_for_every_seven_bits(
     length: int, width: int
 ) -> None:
-    frame = Message(1, 0, True, b"x" * length)
+    frame = MessageFrame(1, 0, True, b"x" * length)
     assert frame.metadata_size() == 3 + width
     assert frame.size() == 3 + width + length
     (decoded,) = decode(encode([frame]))
@@ -314,10 +320,10 @@ def test_a_bare_frame_has_no_encoding() -> None:
 
 
 def test_a_frame_shows_its_fields_but_not_its_payload() -> None:
-    shown = repr(Message(34, 12, True, b"secret!"))
+    shown = repr(MessageFrame(34, 12, True, b"secret!"))
     assert all(part in shown for part in ("34", "12", "permitted", "7 B"))
     assert "secret" not in shown
-    assert "permitted" not in repr(Message(34, 12, False, b""))
+    assert "permitted" not in repr(MessageFrame(34, 12, False, b""))
     assert all(part in repr(Ack(8, 9)) for part in ("Ack", "8", "9"))
     assert repr(Permit(6)) == "Permit(6)"
-    assert repr(Request(5)) == "Request(5)"
+    assert repr(PermitRequest(5)) == "PermitRequest(5)"

@@ -9,16 +9,23 @@ from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
 from antecede.core.codec import NUMBER_MAX, Frame, Reader, decode, encode
-from antecede.core.link import LinkAck, Linked, Segment, read_linked
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import LinkAck, Segment, read_link_frame
 from antecede.core.process import Process, ProcessId
-from antecede.core.protocols.baseline import Plain, PlainMessage, read_plain
+from antecede.core.protocols.baseline import Baseline, BaselineMessage, read_baseline
 from antecede.core.protocols.buffer import Buffer
 from antecede.core.protocols.flood import Flood
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request, read_frame
-from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.hybrid.frames import (
+    Ack,
+    MessageFrame,
+    Permit,
+    PermitRequest,
+    read_frame,
+)
+from antecede.core.protocols.hybrid.hybrid import make_hybrid
 from antecede.core.protocols.newtop import Newtop, NewtopMessage, NewtopNull
 from antecede.core.protocols.pc_broadcast.frames import Newcomer
-from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.protocols.pc_broadcast.pc_broadcast import PcBroadcast
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
 from tests.core.link_runs import LinkRun, random_run
@@ -28,12 +35,12 @@ ZERO, ONE, TWO = ProcessId(0), ProcessId(1), ProcessId(2)
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 
 
-def message(number: int, payload: bytes = b"") -> PlainMessage:
-    return PlainMessage(number, payload)
+def message(number: int, payload: bytes = b"") -> BaselineMessage:
+    return BaselineMessage(number, payload)
 
 
-def plain(fifo: bool = True, id: ProcessId = ZERO) -> Linked:
-    return Linked(Plain(id), fifo, POLICY)
+def plain(fifo: bool = True, id: ProcessId = ZERO) -> ReliableLink:
+    return ReliableLink(Baseline(id), fifo, POLICY)
 
 
 def taken(process: Process) -> list[tuple[object, ...]]:
@@ -47,7 +54,7 @@ def taken(process: Process) -> list[tuple[object, ...]]:
         else:
             assert isinstance(frame, LinkAck)
             what = ("ack", frame.acked, frame.arrived)
-        again = ("again",) if transmit.repeat else ()
+        again = ("again",) if transmit.is_retransmission else ()
         taken.append((transmit.target, *what, *again))
     return taken
 
@@ -83,11 +90,11 @@ def fields(frame: Frame) -> tuple[object, ...]:
 
 
 def read_linked_plain(reader: Reader) -> Frame:
-    return read_linked(reader, read_plain)
+    return read_link_frame(reader, read_baseline)
 
 
 def read_linked_hybrid(reader: Reader) -> Frame:
-    return read_linked(reader, read_frame)
+    return read_link_frame(reader, read_frame)
 
 
 @pytest.mark.parametrize(("frame", "expected"), KNOWN_BYTES, ids=str)
@@ -104,16 +111,16 @@ numbers = st.integers(0, 300) | st.integers(0, NUMBER_MAX)
 
 
 @st.composite
-def messages(draw: st.DrawFn) -> Message:
+def messages(draw: st.DrawFn) -> MessageFrame:
     number = draw(numbers)
-    return Message(number, draw(st.integers(0, number)), draw(st.booleans()), b"payload")
+    return MessageFrame(number, draw(st.integers(0, number)), draw(st.booleans()), b"payload")
 
 
 inner_frames: st.SearchStrategy[Frame] = st.one_of(
     messages(),
     st.builds(Ack, numbers, numbers),
     st.builds(Permit, numbers),
-    st.builds(Request, numbers),
+    st.builds(PermitRequest, numbers),
 )
 frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Segment, numbers, numbers, inner_frames),
@@ -150,7 +157,7 @@ def test_the_size_of_an_ack_is_that_of_its_bytes(acked: int, arrived: int) -> No
 
 
 def test_the_source_of_a_relayed_message_shows_through_a_segment() -> None:
-    flood = Linked(Flood(ZERO, [ONE]), True)
+    flood = ReliableLink(Flood(ZERO, [ONE]), True)
     flood.broadcast(b"", 0.0)
     (transmit,) = flood.frames_to_transmit()
     assert transmit.frame.message_source() == 0
@@ -183,9 +190,9 @@ def test_what_is_no_frame_of_the_link_is_refused(datagram: str) -> None:
 
 def test_frames_show_their_fields() -> None:
     assert str(Segment(3, 2, message(1, b"abc"))) == (
-        "Segment(3, acked 2, PlainMessage(1, 3 B))"
+        "Segment(acked=2, frame=BaselineMessage(number=1, payload=3 B), number=3)"
     )
-    assert str(LinkAck(2, 5)) == "LinkAck(2, arrived 5)"
+    assert str(LinkAck(2, 5)) == "LinkAck(acked=2, arrived=5)"
 
 
 # Hand-over.
@@ -263,7 +270,7 @@ def test_an_ack_is_not_acked() -> None:
 
 
 def test_an_ack_rides_on_a_segment_that_goes_back_at_the_same_moment() -> None:
-    process = Linked(Buffer(ZERO), True, POLICY)  # It answers every message.
+    process = ReliableLink(Buffer(ZERO), True, POLICY)  # It answers every message.
     process.receive(ONE, Segment(1, 0, message(1)), 0.0)
     assert taken(process) == [(1, "segment", 1, 1)]
     process.receive(ONE, Segment(1, 0, message(1)), 0.0)  # A duplicate is not answered.
@@ -271,20 +278,20 @@ def test_an_ack_rides_on_a_segment_that_goes_back_at_the_same_moment() -> None:
 
 
 def test_a_segment_that_goes_elsewhere_carries_no_ack() -> None:
-    process = Linked(Flood(ZERO, [ONE, TWO]), True, POLICY)
-    other = Linked(Flood(ONE, [ZERO]), True, POLICY)
+    process = ReliableLink(Flood(ZERO, [ONE, TWO]), True, POLICY)
+    other = ReliableLink(Flood(ONE, [ZERO]), True, POLICY)
     other.broadcast(b"", 0.0)
     (transmit,) = other.frames_to_transmit()
     process.receive(ONE, transmit.frame, 0.0)
     assert taken(process) == [(1, "segment", 1, 1), (2, "segment", 1, 0)]
-    third = Linked(Flood(ZERO, [TWO]), True, POLICY)
+    third = ReliableLink(Flood(ZERO, [TWO]), True, POLICY)
     third.receive(ONE, transmit.frame, 0.0)
     assert taken(third) == [(2, "segment", 1, 0), (1, "ack", 1, 1)]
 
 
 def test_an_early_arrival_is_told_by_an_ack_of_its_own_beside_a_segment() -> None:
     """The segment only says what came without a gap, so 2 would be transmitted again."""
-    process = Linked(Buffer(ZERO), False, POLICY)
+    process = ReliableLink(Buffer(ZERO), False, POLICY)
     process.receive(ONE, Segment(2, 0, message(2)), 0.0)
     assert taken(process) == [(1, "segment", 1, 0), (1, "ack", 0, 2)]
     process.receive(ONE, Segment(1, 0, message(1)), 0.0)
@@ -444,7 +451,7 @@ def test_a_time_out_follows_the_answers_to_what_was_transmitted_once() -> None:
 
 
 def test_broadcast_connect_and_disconnect_reach_the_protocol() -> None:
-    process = Linked(Flood(ZERO, [ONE]), True, POLICY)
+    process = ReliableLink(Flood(ZERO, [ONE]), True, POLICY)
     assert process.broadcast(b"a", 0.0) == 1
     assert delivered(process) == [1]
     assert taken(process) == [(1, "segment", 1, 0)]
@@ -461,7 +468,7 @@ def test_broadcast_connect_and_disconnect_reach_the_protocol() -> None:
 
 
 def test_what_a_new_link_makes_the_protocol_transmit_goes_out() -> None:
-    process = Linked(Preventive(ZERO, newcomer=True), True, POLICY)
+    process = ReliableLink(PcBroadcast(ZERO, newcomer=True), True, POLICY)
     process.connect(ONE, 0.0)
     (transmit,) = process.frames_to_transmit()
     assert isinstance(transmit.frame, Segment)
@@ -470,8 +477,8 @@ def test_what_a_new_link_makes_the_protocol_transmit_goes_out() -> None:
 
 
 def test_the_process_on_top_is_at_hand_and_has_the_same_id() -> None:
-    inner = Plain(TWO)
-    process = Linked(inner, True)
+    inner = Baseline(TWO)
+    process = ReliableLink(inner, True)
     assert process.inner is inner
     assert process.id == 2
     process.send([ONE], b"", 0.0)
@@ -479,7 +486,7 @@ def test_the_process_on_top_is_at_hand_and_has_the_same_id() -> None:
 
 
 def test_the_timer_of_the_protocol_counts_beside_that_of_the_link() -> None:
-    process = Linked(Newtop(ZERO, 2, 0.25), True, POLICY)
+    process = ReliableLink(Newtop(ZERO, 2, 0.25), True, POLICY)
     process.receive(ONE, Segment(1, 0, NewtopMessage(1, 1, b"")), 0.0)
     taken(process)
     assert process.next_timer() == 0.25  # A null is owed; the link waits for nothing.
@@ -496,7 +503,7 @@ def test_the_timer_of_the_protocol_counts_beside_that_of_the_link() -> None:
 
 def test_a_repetition_of_the_protocols_own_is_a_segment_of_its_own() -> None:
     """Links may carry any protocol, even one that repeats by itself."""
-    process = Linked(Hybrid(ZERO, POLICY), True, POLICY)
+    process = ReliableLink(make_hybrid(ZERO, POLICY), True, POLICY)
     process.send([ONE], b"", 0.0)
     taken(process)
     process.handle_timer(1.0)
@@ -509,7 +516,7 @@ def test_a_repetition_of_the_protocols_own_is_a_segment_of_its_own() -> None:
 # Refusals.
 
 
-def busy(fifo: bool = True) -> Linked:
+def busy(fifo: bool = True) -> ReliableLink:
     """A process that has 2 and 3 to 1 outstanding, and from there 1 and an early 3."""
     process = plain(fifo)
     for _ in range(3):

@@ -12,21 +12,21 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from antecede.core.link import Linked
+from antecede.core.link import ReliableLink
 from antecede.core.process import ProcessBase, ProcessId
-from antecede.core.protocols.baseline import Plain
-from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.baseline import Baseline
+from antecede.core.protocols.hybrid.hybrid import make_hybrid
 from antecede.core.support.retransmission import (
-    Experience,
     RetransmissionPolicy,
     RetransmissionTimer,
+    SharedRttEstimate,
     TimerQueue,
 )
 from antecede.errors import ConfigError
 
 
 def timer_with(*round_trips: float, policy: RetransmissionPolicy) -> RetransmissionTimer:
-    timer = RetransmissionTimer(Experience(policy), 1)
+    timer = RetransmissionTimer(SharedRttEstimate(policy), 1)
     for round_trip in round_trips:
         timer.sample(round_trip)
     timer.restart(0.0)
@@ -67,7 +67,7 @@ def test_a_policy_may_have_all_limits_equal() -> None:
 
 
 def test_the_default_first_time_out_is_a_second() -> None:
-    timer = RetransmissionTimer(Experience(RetransmissionPolicy()), 4)
+    timer = RetransmissionTimer(SharedRttEstimate(RetransmissionPolicy()), 4)
     assert (timer.owner, timer.deadline, timer.timeout_s) == (4, inf, 1.0)
     timer.restart(10.0)
     assert (timer.deadline, timer.timeout_s) == (11.0, 1.0)
@@ -102,7 +102,7 @@ def test_later_samples_are_smoothed(
 
 
 def test_a_sample_moves_no_deadline_before_the_next_restart() -> None:
-    timer = RetransmissionTimer(Experience(WIDE), 1)
+    timer = RetransmissionTimer(SharedRttEstimate(WIDE), 1)
     timer.restart(2.0)
     timer.sample(0.5)
     assert (timer.deadline, timer.timeout_s) == (3.0, 1.5)
@@ -112,7 +112,7 @@ def test_a_sample_moves_no_deadline_before_the_next_restart() -> None:
 
 def test_each_expiry_doubles_up_to_the_ceiling() -> None:
     policy = RetransmissionPolicy(minimum_s=0.5, initial_s=1.0, maximum_s=5.0)
-    timer = RetransmissionTimer(Experience(policy), 1)
+    timer = RetransmissionTimer(SharedRttEstimate(policy), 1)
     timer.restart(0.0)
     deadlines = [timer.deadline]
     for _ in range(4):
@@ -122,7 +122,7 @@ def test_each_expiry_doubles_up_to_the_ceiling() -> None:
 
 
 def test_a_late_expiry_counts_from_when_it_was_noticed() -> None:
-    timer = RetransmissionTimer(Experience(WIDE), 1)
+    timer = RetransmissionTimer(SharedRttEstimate(WIDE), 1)
     timer.restart(0.0)
     timer.expire(10.0)
     assert timer.deadline == 12.0
@@ -142,7 +142,7 @@ def test_a_doubled_time_out_stays_until_there_is_a_sample() -> None:
 
 
 def test_a_deadline_is_later_than_now_even_where_adding_changes_nothing() -> None:
-    timer = RetransmissionTimer(Experience(RetransmissionPolicy()), 1)
+    timer = RetransmissionTimer(SharedRttEstimate(RetransmissionPolicy()), 1)
     now = 1.7e18
     assert now + timer.timeout_s == now
     timer.restart(now)
@@ -175,7 +175,7 @@ def test_a_stopped_timer_waits_for_nothing_and_can_start_again() -> None:
 )
 def test_the_time_out_never_leaves_the_limits(actions: list[tuple[str, float]]) -> None:
     policy = RetransmissionPolicy(minimum_s=0.125, initial_s=1.0, maximum_s=8.0)
-    timer = RetransmissionTimer(Experience(policy), 1)
+    timer = RetransmissionTimer(SharedRttEstimate(policy), 1)
     for action, value in actions:
         if action == "sample":
             timer.sample(value)
@@ -191,9 +191,9 @@ def test_the_time_out_never_leaves_the_limits(actions: list[tuple[str, float]]) 
 def filed(queue: TimerQueue, owner: int, initial_s: float) -> RetransmissionTimer:
     """Start a timer at time 0 and file it."""
     policy = RetransmissionPolicy(minimum_s=0.25, initial_s=initial_s, maximum_s=64.0)
-    timer = RetransmissionTimer(Experience(policy), owner)
+    timer = RetransmissionTimer(SharedRttEstimate(policy), owner)
     timer.restart(0.0)
-    queue.file(timer)
+    queue.schedule(timer)
     return timer
 
 
@@ -205,8 +205,8 @@ def test_an_empty_queue_has_nothing_due() -> None:
 
 def test_a_stopped_timer_is_not_found_even_if_filed() -> None:
     queue = TimerQueue()
-    timer = RetransmissionTimer(Experience(WIDE), 1)
-    queue.file(timer)
+    timer = RetransmissionTimer(SharedRttEstimate(WIDE), 1)
+    queue.schedule(timer)
     assert queue.next_deadline() is None
 
 
@@ -247,7 +247,7 @@ def test_a_timer_brought_forward_and_put_off_again_to_the_same_time_is_found_onc
     timer = filed(queue, 1, 8.0)
     timer.sample(1.0)
     timer.restart(1.0)  # 3 seconds, so 4.
-    queue.file(timer)
+    queue.schedule(timer)
     assert queue.next_deadline() == 4.0
     timer.restart(5.0)  # Back at 8, where it had been filed at first.
     assert queue.next_deadline() == 8.0
@@ -255,7 +255,7 @@ def test_a_timer_brought_forward_and_put_off_again_to_the_same_time_is_found_onc
     timer.stop()
     assert queue.due(1e9) is None
     timer.restart(5.0)
-    queue.file(timer)
+    queue.schedule(timer)
     assert queue.due(8.0) is timer
 
 
@@ -264,13 +264,13 @@ def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
     # of 5000 entries, each a tuple with a float of its own, would be 400 000 bytes.
     queue = TimerQueue()
     policy = RetransmissionPolicy(minimum_s=1.0, initial_s=1.0, maximum_s=64.0)
-    timer = RetransmissionTimer(Experience(policy), 1)
+    timer = RetransmissionTimer(SharedRttEstimate(policy), 1)
     tracemalloc.start()
     try:
         for now in range(5000):
             timer.sample(0.0)
             timer.restart(float(now))
-            queue.file(timer)
+            queue.schedule(timer)
             assert queue.next_deadline() == now + 1.0
             timer.expire(float(now))
             timer.expire(float(now))
@@ -282,10 +282,10 @@ def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
 
 
 def test_a_pair_without_a_sample_begins_where_the_slowest_other_pair_is() -> None:
-    experience = Experience(WIDE)
-    near = RetransmissionTimer(experience, 1)
-    far = RetransmissionTimer(experience, 2)
-    new = RetransmissionTimer(experience, 3)
+    rtt_estimate = SharedRttEstimate(WIDE)
+    near = RetransmissionTimer(rtt_estimate, 1)
+    far = RetransmissionTimer(rtt_estimate, 2)
+    new = RetransmissionTimer(rtt_estimate, 3)
     near.sample(0.125)
     assert new.timeout_s == 0.375  # At once, although it was made before.
     far.sample(0.25)
@@ -295,29 +295,29 @@ def test_a_pair_without_a_sample_begins_where_the_slowest_other_pair_is() -> Non
 
 
 def test_experience_rises_at_once_and_falls_by_a_sixty_fourth() -> None:
-    experience = Experience(WIDE)
-    experience.learn(0.25)
-    assert experience.first_s == 0.25
-    experience.learn(0.75)
-    assert experience.first_s == 0.75
-    experience.learn(0.25)
-    assert experience.first_s == 0.75 - 0.5 / 64
+    rtt_estimate = SharedRttEstimate(WIDE)
+    rtt_estimate.learn(0.25)
+    assert rtt_estimate.first_s == 0.25
+    rtt_estimate.learn(0.75)
+    assert rtt_estimate.first_s == 0.75
+    rtt_estimate.learn(0.25)
+    assert rtt_estimate.first_s == 0.75 - 0.5 / 64
 
 
 def test_experience_is_never_worse_than_none() -> None:
-    experience = Experience(RetransmissionPolicy(initial_s=0.5, maximum_s=60.0))
-    experience.learn(40.0)
-    assert experience.first_s == 0.5
+    rtt_estimate = SharedRttEstimate(RetransmissionPolicy(initial_s=0.5, maximum_s=60.0))
+    rtt_estimate.learn(40.0)
+    assert rtt_estimate.first_s == 0.5
 
 
 def test_an_expiry_doubles_what_experience_told_and_its_own_sample_ends_that() -> None:
-    experience = Experience(WIDE)
-    experience.learn(0.25)
-    timer = RetransmissionTimer(experience, 1)
+    rtt_estimate = SharedRttEstimate(WIDE)
+    rtt_estimate.learn(0.25)
+    timer = RetransmissionTimer(rtt_estimate, 1)
     timer.restart(0.0)
     timer.expire(0.25)
     assert (timer.timeout_s, timer.deadline) == (0.5, 0.75)
-    experience.learn(0.125)
+    rtt_estimate.learn(0.125)
     assert timer.timeout_s == 0.5
     timer.sample(0.03125)
     assert timer.timeout_s == 0.09375
@@ -329,8 +329,8 @@ def test_a_process_repeats_the_first_frame_to_a_peer_by_what_another_has_taught(
 ) -> None:
     def process(id: int) -> ProcessBase:
         if linked:
-            return Linked(Plain(ProcessId(id)), fifo=True)
-        return Hybrid(ProcessId(id))
+            return ReliableLink(Baseline(ProcessId(id)), fifo=True)
+        return make_hybrid(ProcessId(id))
 
     sender, near = process(0), process(1)
     sender.send([ProcessId(1)], b"one", 0.0)
@@ -344,7 +344,7 @@ def test_a_process_repeats_the_first_frame_to_a_peer_by_what_another_has_taught(
     assert sender.next_timer() == 8.375  # Three round trips, and no second.
     sender.handle_timer(8.375)
     (again,) = sender.frames_to_transmit()
-    assert (again.target, again.repeat) == (2, True)
+    assert (again.target, again.is_retransmission) == (2, True)
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -356,7 +356,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.timers = [
             RetransmissionTimer(
-                Experience(
+                SharedRttEstimate(
                     RetransmissionPolicy(minimum_s=0.5, initial_s=initial, maximum_s=16.0)
                 ),
                 owner,
@@ -375,7 +375,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(owner=owners)
     def restart(self, owner: int) -> None:
         self.timers[owner].restart(self.now)
-        self.queue.file(self.timers[owner])
+        self.queue.schedule(self.timers[owner])
 
     @rule(owner=owners)
     def put_off_without_filing(self, owner: int) -> None:

@@ -10,7 +10,8 @@ from antecede.check.snapshot import snapshot
 from antecede.core import decode, encode
 from antecede.core.codec import Frame
 from antecede.core.overlay.graphs import is_connected, reversed_links
-from antecede.core.overlay.spray import Answer, Forward, Offer, Spray, Subscribe, read_spray
+from antecede.core.overlay.spray import Spray
+from antecede.core.overlay.spray_frames import Answer, Forward, Offer, Subscribe, read_spray
 from antecede.core.process import ProcessId
 from antecede.core.protocols.hybrid.frames import Permit
 from antecede.errors import ConfigError, LocalError, PeerError
@@ -247,7 +248,8 @@ def test_a_contact_tells_its_view_of_a_newcomer() -> None:
     assert repr(newcomer.view_changes()) == "[ViewChange(+1, mediator -1)]"
     contact.receive(ProcessId(9), Subscribe(), 0.0)
     assert repr(contact.frames_to_transmit()) == (
-        "[Transmit(2, Forward(9)), Transmit(3, Forward(9)), Transmit(3, Forward(9))]"
+        "[Transmit(2, Forward(peer=9)), Transmit(3, Forward(peer=9)),"
+        " Transmit(3, Forward(peer=9))]"
     )
     assert contact.view == [2, 3, 3]
     neighbour = Spray(ProcessId(3), 0)
@@ -259,7 +261,7 @@ def test_a_contact_tells_its_view_of_a_newcomer() -> None:
     newcomer.receive(ProcessId(1), Forward(ProcessId(9)), 0.0)  # itself
     assert newcomer.view == [1]
     contact.receive(ProcessId(3), Subscribe(), 0.0)  # one that it knows already
-    assert repr(contact.frames_to_transmit()) == "[Transmit(2, Forward(3))]"
+    assert repr(contact.frames_to_transmit()) == "[Transmit(2, Forward(peer=3))]"
     alone = Spray(ProcessId(5), 0)
     alone.receive(ProcessId(9), Subscribe(), 0.0)
     assert alone.view == [9]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from antecede.core import Process, ProcessId, RetransmissionPolicy
-from antecede.core.link import Linked
+from antecede.core.link import ReliableLink
 from antecede.core.overlay.tree_topology import Topology
 from antecede.core.protocols.tree import Tree, TreeMessage
 from antecede.testing import Cluster
@@ -29,7 +29,7 @@ def linked(parents: list[int], *, fifo: bool = True) -> Cluster:
     """Nodes on top of the link layer."""
     topology = Topology(parents)
     return Cluster(
-        "tree", len(parents), make=lambda place: Linked(Tree(place, topology), fifo, POLICY)
+        "tree", len(parents), make=lambda place: ReliableLink(Tree(place, topology), fifo, POLICY)
     )
 
 
@@ -88,7 +88,7 @@ def run_with_faults(cluster: Cluster, random: Random, *, mode: str, steps: int) 
         elif draw < 0.35:
             cluster.pass_time(random.choice((0.25, 1.0, 4.0)))
         elif draw < 0.5:
-            cluster.lose(random.randrange(len(cluster.in_flight)))
+            cluster.drop(random.randrange(len(cluster.in_flight)))
         elif draw < 0.6:
             cluster.duplicate(random.randrange(len(cluster.in_flight)))
         else:
@@ -132,7 +132,7 @@ def test_on_a_link_layer_it_is_causal_despite_loss_duplication_and_reordering(
         cluster = linked(random_parents(random, random.randint(2, 6)))
         run_with_faults(cluster, random, mode=mode, steps=random.choice((30, 120)))
         assert cluster.verdict(complete=False).held, f"seed {seed}"
-        cluster.settle(random)
+        cluster.run_until_idle(random)
         assert_held(cluster, seed)
 
 
@@ -204,7 +204,7 @@ def first_broken_seed(make: Callable[[], Cluster], arrive: str = "in order") -> 
     for seed in range(300):
         cluster = make()
         run(cluster, Random(seed), mode="unicast", steps=80, arrive=step)
-        broken = cluster.verdict().broken()
+        broken = cluster.verdict().violated()
         assert broken <= {Property.CAUSAL, Property.FIFO}
         if Property.CAUSAL in broken:
             return seed
@@ -375,7 +375,7 @@ def test_a_multicast_parts_where_the_ways_part() -> None:
     arrive(cluster, 1, 0)
     assert on_links(cluster) == [(1, 5, [5]), (0, 3, [6]), (0, 2, [2])]
     assert cluster.delivered(0) == [(4, 1)]
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.verdict().held
     relays = [event for event in cluster.history if event.kind is Kind.TRANSMIT]
     assert len(relays) == 5
@@ -411,7 +411,7 @@ def test_numbers_count_all_messages_of_a_source() -> None:
     assert cluster.broadcast(1) == 2
     assert cluster.send(1, [0, 2]) == 3
     assert cluster.send(0, [1]) == 1
-    cluster.settle()
+    cluster.run_until_idle()
     assert [number for source, number in cluster.delivered(2) if source == 1] == [1, 2, 3]
 
 

@@ -7,13 +7,13 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core import Frame, ProcessId, RetransmissionPolicy
-from antecede.core.link import Linked
+from antecede.core.link import ReliableLink
 from antecede.core.overlay.tree_topology import Placement, Topology
 from antecede.core.process import ProcessBase
 from antecede.core.protocols.tree import Tree, TreeDelivery
 from antecede.errors import LocalError
-from antecede.trace import Recorder
-from antecede.verify import Property, Verdict, judge
+from antecede.trace import EventCounter, MemoryRecorder
+from antecede.verify import Property, Verdict, verify_events
 from tests.core.naive_tree import random_parents
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
@@ -32,9 +32,10 @@ class Actors:
             Tree(ProcessId(node), topology, placement) for node in range(len(parents))
         ]
         self.nodes: list[ProcessBase] = [
-            Linked(tree, True, POLICY) if link else tree for tree in self.trees
+            ReliableLink(tree, True, POLICY) if link else tree for tree in self.trees
         ]
-        self.recorder = Recorder()
+        self.recorder = MemoryRecorder()
+        self.observer = EventCounter(self.recorder)
         self.in_flight: list[tuple[int, int, Frame]] = []
         self.now = 0.0
 
@@ -46,7 +47,7 @@ class Actors:
             number = tree.broadcast_from(source, b"", self.now)
         else:
             number = tree.send_from(source, [ProcessId(t) for t in targets], b"", self.now)
-        self.recorder.sent(actor, number, targets, self.now)
+        self.observer.sent(actor, number, targets, self.now)
         self.nodes[self.homes[actor]].handle_timer(self.now)  # Links take it over.
         self.drain(self.homes[actor])
         return number
@@ -66,7 +67,7 @@ class Actors:
         for delivery in self.nodes[node].messages_to_deliver():
             assert isinstance(delivery, TreeDelivery)
             assert self.homes[delivery.target] == node
-            self.recorder.delivered(delivery.target, delivery, self.now)
+            self.observer.delivered(delivery.target, delivery, self.now)
         for transmit in self.nodes[node].frames_to_transmit():
             self.in_flight.append((node, transmit.target, transmit.frame))
 
@@ -78,7 +79,7 @@ class Actors:
         return random.choice(list(links.values()))
 
     def verdict(self) -> Verdict:
-        return judge(self.recorder.events, processes=len(self.homes))
+        return verify_events(self.recorder.events, processes=len(self.homes))
 
     def deliveries(self, actor: int) -> list[tuple[int | None, int | None]]:
         return [
@@ -154,7 +155,7 @@ def test_the_judge_would_see_an_actor_overtaken() -> None:
                 actors.arrive(random.randrange(len(actors.in_flight)))
         while actors.in_flight:
             actors.arrive(random.randrange(len(actors.in_flight)))
-        convicted += Property.CAUSAL in actors.verdict().broken()
+        convicted += Property.CAUSAL in actors.verdict().violated()
     assert convicted > 10
 
 
@@ -193,9 +194,9 @@ def test_a_broadcast_reaches_every_actor_and_its_own_node_at_once() -> None:
 @pytest.mark.parametrize(
     ("source", "target", "words"),
     [
-        (1, 0, "1 does not live on node 0"),
-        (9, 0, "9 does not"),
-        (0, 3, "no target 3 among 3"),
+        (1, 0, "actor 1 is not on node 0"),
+        (9, 0, "actor 9 is not"),
+        (0, 3, "no target 3: actors are 0 to 2"),
     ],
 )
 def test_a_node_speaks_for_its_own_actors_to_those_there_are(
@@ -217,5 +218,5 @@ def test_a_process_may_send_as_the_actor_of_its_own_number_only() -> None:
     topology = Topology([0, 0])
     placement = Placement(topology, [1, 1])
     assert Tree(ProcessId(1), topology, placement).send([ProcessId(0)], b"", 0.0) == 1
-    with pytest.raises(LocalError, match="0 does not live on node 0"):
+    with pytest.raises(LocalError, match="actor 0 is not on node 0"):
         Tree(ProcessId(0), topology, placement).send([ProcessId(1)], b"", 0.0)

@@ -81,7 +81,7 @@ def test_case_5_of_arrives_before_is_not_kept_by_a_step() -> None:
     a, b = (2, 1), (3, 1)
     assert case_5(a, b)
     assert case_5(b, a)
-    cluster.settle()
+    cluster.run_until_idle()
     assert [case_5(a, b), case_5(b, a)] == [True, False]
     assert cluster.verdict().held  # Neither happened before the other.
 
@@ -94,5 +94,5 @@ def test_theorem_4_1_is_about_the_effect_that_was_received() -> None:
     cluster.arrive(0)
     cluster.arrive(1)
     assert cluster.delivered(0) == [(2, 1)]  # The cause, and no effect after it yet.
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.delivered(0) == [(2, 1), (2, 2)]

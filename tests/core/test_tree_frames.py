@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from antecede.check.snapshot import snapshot
 from antecede.core import Frame, ProcessId, decode, encode
 from antecede.core.codec import NUMBER_MAX
-from antecede.core.link import Linked, Segment, read_linked
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import Segment, read_link_frame
 from antecede.core.overlay.tree_topology import Placement, Topology
-from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.baseline import BaselineMessage
 from antecede.core.protocols.tree import Tree, TreeMessage, read_tree
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
@@ -72,7 +73,7 @@ def test_what_is_written_is_read_and_as_long_as_counted(sent: list[TreeMessage])
         segment = Segment(3, 0, frame)
         encoded = encode([segment])
         assert len(encoded) == 1 + segment.size()
-        (read,) = decode(encoded, lambda reader: read_linked(reader, read_tree))
+        (read,) = decode(encoded, lambda reader: read_link_frame(reader, read_tree))
         assert isinstance(read, Segment)
         assert fields(read.frame) == fields(frame)
 
@@ -104,8 +105,9 @@ def test_bytes_of_no_frame_are_refused(hexadecimal: str, words: str) -> None:
 
 
 def test_frames_and_deliveries_show_what_they_are() -> None:
-    assert repr(message(2, 1, [3, 4], b"abc")) == "TreeMessage(2:1, for 3, 4, 3 B)"
-    assert repr(message(2, 1, [])) == "TreeMessage(2:1, for all, 0 B)"
+    assert repr(message(2, 1, [3, 4], b"abc")) == (
+        "TreeMessage(number=1, payload=3 B, source=2, targets=[3, 4])"
+    )
     tree = Tree(ProcessId(0), Topology([0]))
     tree.send([ProcessId(0)], b"abc", 0.0)
     assert repr(tree.messages_to_deliver()) == "[TreeDelivery(0:1 to 0, 3 B)]"
@@ -146,7 +148,7 @@ NONSENSE: list[tuple[int, Frame]] = [
     (0, message(2, 1, [3, 2])),
     (3, message(3, 1, [3])),
     (0, message(2, 1, [3, 4, 3])),  # a target twice
-    (0, PlainMessage(1, b"")),
+    (0, BaselineMessage(1, b"")),
     (0, Frame()),
 ]
 
@@ -188,8 +190,8 @@ def test_a_frame_that_makes_sense_goes_on(
     [
         ([], b"", "at least one target"),
         ([-1], b"", "process id"),
-        ([5], b"", "no target 5 among 5"),
-        ([1, 0, 5], b"", "no target 5 among 5"),
+        ([5], b"", "no target 5: actors are 0 to 4"),
+        ([1, 0, 5], b"", "no target 5: actors are 0 to 4"),
         ([True], b"", "process id"),
         ("1", b"", "collection of process ids"),
         ([2], "text", "must be bytes, not str"),
@@ -227,7 +229,7 @@ def test_a_time_that_is_none_is_the_drivers_fault(now: float) -> None:
 def test_what_a_driver_must_not_do_is_the_drivers_fault() -> None:
     tree = busy_node()
     before = snapshot(tree)
-    with pytest.raises(LocalError, match="nothing to itself"):
+    with pytest.raises(LocalError, match="is this process itself"):
         tree.receive(ProcessId(1), message(2, 1, [1]), 1.0)
     with pytest.raises(LocalError, match="no overlay"):
         tree.connect(ProcessId(2), 1.0)
@@ -238,19 +240,19 @@ def test_what_a_driver_must_not_do_is_the_drivers_fault() -> None:
 
 @pytest.mark.parametrize("id", [5, -1])
 def test_a_process_must_be_a_node(id: int) -> None:
-    with pytest.raises(ConfigError, match=f"process {id} is no node of a tree of 5"):
+    with pytest.raises(ConfigError, match=f"no node {id} in a tree of 5 nodes"):
         Tree(ProcessId(id), Topology(PARENTS))
 
 
 def test_a_placement_must_be_on_the_nodes_of_the_tree() -> None:
     placement = Placement(Topology(PARENTS), [4, 0])
-    with pytest.raises(ConfigError, match="placed on another tree"):
+    with pytest.raises(ConfigError, match="placement is for another tree"):
         Tree(ProcessId(0), Topology([0, 0]), placement)
 
 
 def test_a_refused_frame_does_not_stop_the_link() -> None:
     topology = Topology([0, 0])
-    cluster = Cluster("tree", 2, make=lambda place: Linked(Tree(place, topology), True))
+    cluster = Cluster("tree", 2, make=lambda place: ReliableLink(Tree(place, topology), True))
     process = cluster.processes[1]
     with pytest.raises(PeerError):
         process.receive(ProcessId(0), Segment(1, 0, message(1, 1, [1])), 0.0)

@@ -1,10 +1,9 @@
-"""How frames become bytes: what every protocol's frames share.
+"""The encoding of frames: the parts that all protocols share.
 
-A frame names neither its sender nor its receiver: whoever carries it knows both. Its
-first byte holds its kind, of which each protocol has its own set, and a width: every
-plain number of the frame is written in as many bytes as the frame's *largest* one needs.
-Lengths, and the entries of vectors and matrices, are variable-length numbers of their own
-(LEB128: seven bits to a byte).
+A frame contains neither its sender nor its receiver: the driver knows both. The first byte
+holds the kind of the frame (each protocol has its own set of kinds) and a width: each
+plain number of the frame takes as many bytes as the *largest* one needs. Lengths, and the
+entries of vectors and matrices, are variable-length numbers (LEB128: seven bits per byte).
 
 ::
 
@@ -14,17 +13,20 @@ A datagram is one version byte followed by frames, back to back (`encode`, `deco
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import ClassVar, Final
 
 from mypy_extensions import mypyc_attr
 
+from antecede.core.support.attributes import listed_attributes
 from antecede.errors import PeerError
 
 __all__ = [
+    "NO_PROCESS",
     "NUMBER_MAX",
     "VERSION",
     "Frame",
     "FrameReader",
+    "PayloadFrame",
     "Reader",
     "decode",
     "encode",
@@ -39,61 +41,97 @@ VERSION: Final = 1
 """The version of this encoding: the first byte of every datagram."""
 
 NUMBER_MAX: Final = 2**63 - 1
-"""The largest message number: 292 years of a message every nanosecond."""
+"""The largest message number: 292 years of one message per nanosecond."""
 
-ITSELF: Final = -1
-"""Stands for whoever transmits the frame."""
+NO_PROCESS: Final = -1
+"""The id of no process."""
 
 
 @mypyc_attr(acyclic=True)
 class Frame:
-    """What one process hands the network for another."""
+    """The unit that one process transmits to another."""
 
     __slots__ = ()
 
+    KIND: ClassVar[int] = 0
+    """The kind in the first byte, from 1 to 15."""
+
+    def __repr__(self) -> str:
+        names = {
+            name for cls in type(self).__mro__ for name in listed_attributes(cls) or ()
+        }
+        fields = [f"{name}={_short(getattr(self, name))}" for name in sorted(names)]
+        return f"{type(self).__name__}({', '.join(fields)})"
+
     def kind(self) -> int:
-        """Return the number that the encoding gives this kind of frame, 1 to 15."""
-        raise TypeError("a bare Frame has no encoding")
+        """Return the kind in the first byte of the encoding, from 1 to 15."""
+        if self.KIND == 0:
+            raise TypeError("Frame itself has no encoding")
+        return self.KIND
 
     def metadata_size(self) -> int:
-        """Count the bytes this frame adds to the payload it carries, if any."""
-        raise TypeError("a bare Frame has no encoding")
+        """Return the size in bytes without the payload."""
+        raise TypeError("Frame itself has no encoding")
 
     def payload_size(self) -> int:
-        """Count the application's bytes in this frame."""
+        """Return the size of the payload in bytes."""
         return 0
 
     def message_number(self) -> int:
-        """Return the number of the application message in this frame, 0 if none is."""
+        """Return the number of the application message in this frame, or 0 without one."""
         return 0
 
     def message_source(self) -> int:
-        """Return who sent that message, or -1 if it is whoever transmits the frame."""
-        return ITSELF
+        """Return the source of that message, or NO_PROCESS if it transmits the frame."""
+        return NO_PROCESS
 
     def size(self) -> int:
-        """Count the bytes of this frame on the wire."""
+        """Return the size of the encoding in bytes."""
         return self.metadata_size() + self.payload_size()
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
-        raise TypeError("a bare Frame has no encoding")
+        """Append the encoding to ``buffer``."""
+        raise TypeError("Frame itself has no encoding")
+
+
+def _short(value: object) -> object:
+    return f"{len(value)} B" if isinstance(value, bytes) else value
+
+
+@mypyc_attr(acyclic=True)
+class PayloadFrame(Frame):
+    """A frame that carries an application message."""
+
+    __slots__ = ("number", "payload")
+
+    number: int
+    """The number of the message among all messages of its source, from 1."""
+    payload: bytes
+
+    def __init__(self, number: int, payload: bytes) -> None:
+        self.number = number
+        self.payload = payload
+
+    def payload_size(self) -> int:
+        return len(self.payload)
+
+    def message_number(self) -> int:
+        return self.number
 
 
 class Reader:
-    """A position in a datagram that never passes its end."""
+    """A read position in a datagram; it never passes the end."""
 
     __slots__ = ("data", "flag", "kind", "position", "width")
 
     kind: int
-    """The kind of the frame that is being read."""
+    """The kind of the current frame."""
     width: int
-    """The bytes of each of its plain numbers."""
+    """The size in bytes of each plain number in it."""
     flag: bool
     """The lowest bit of its first byte."""
 
     def __init__(self, data: bytes, position: int = 0) -> None:
-        """Start reading at ``position``."""
         self.data = data
         self.position = position
         self.kind = 0
@@ -101,7 +139,7 @@ class Reader:
         self.flag = False
 
     def head(self) -> int:
-        """Read the first byte of a frame and return its kind; the rest is in fields."""
+        """Read the first byte of a frame, set ``width`` and ``flag``, return the kind."""
         head = self.take(1)[0]
         self.kind = head >> 4
         self.width = (head >> 1 & 7) + 1
@@ -109,10 +147,10 @@ class Reader:
         return self.kind
 
     def take(self, count: int) -> bytes:
-        """Read so many bytes, or raise PeerError if there are fewer."""
+        """Read ``count`` bytes; raise PeerError if there are fewer."""
         start = self.position
         if count > len(self.data) - start:
-            raise PeerError(f"datagram cut short: {count} more bytes at {start} promised")
+            raise PeerError(f"datagram cut short: {count} more bytes expected at {start}")
         self.position = start + count
         return self.data[start : start + count]
 
@@ -120,11 +158,11 @@ class Reader:
         """Read a plain number."""
         number = int.from_bytes(self.take(self.width), "big")
         if number > NUMBER_MAX:
-            raise PeerError(f"number {number} out of range")
+            raise PeerError(f"number {number} out of range: at most {NUMBER_MAX}")
         return number
 
     def varint(self, bytes_max: int = 9) -> int:
-        """Read a variable-length number."""
+        """Read a variable-length number of at most ``bytes_max`` bytes."""
         value = 0
         shift = 0
         while True:
@@ -134,20 +172,22 @@ class Reader:
                 return value
             shift += 7
             if shift == 7 * bytes_max:
-                raise PeerError("variable-length number out of range")
+                raise PeerError(
+                    f"variable-length number out of range: more than {bytes_max} bytes"
+                )
 
     def payload(self) -> bytes:
-        """Read a length, and so many bytes."""
+        """Read a length and that many bytes."""
         return self.take(self.varint(5))
 
     def refuse(self) -> PeerError:
-        """Return the error to raise at a head that the protocol does not know."""
+        """Return the error for a head that the protocol does not define."""
         flag = " with its flag set" if self.flag else ""
         return PeerError(f"unknown frame of kind {self.kind}{flag}")
 
 
 FrameReader = Callable[[Reader], Frame]
-"""Reads one frame of a protocol; call it where a frame begins."""
+"""Reads one frame of a protocol from the current position."""
 
 
 def encode(frames: Iterable[Frame]) -> bytes:
@@ -160,9 +200,9 @@ def encode(frames: Iterable[Frame]) -> bytes:
 
 
 def decode(received: bytes | bytearray | memoryview, read: FrameReader) -> list[Frame]:
-    """Decode a datagram, or raise PeerError, which says what is wrong with it.
+    """Decode a datagram; raise PeerError with the reason if it is invalid.
 
-    ``read`` is the protocol's, from :class:`antecede.core.registry.ProtocolInfo`.
+    ``read`` is that of the protocol's :class:`antecede.core.registry.ProtocolInfo`.
     """
     datagram = bytes(received)
     if not datagram:
@@ -177,7 +217,7 @@ def decode(received: bytes | bytearray | memoryview, read: FrameReader) -> list[
 
 
 def width_of(number: int) -> int:
-    """Count the bytes that ``number`` needs: one to eight."""
+    """Return the bytes that ``number`` needs as a plain number: 1 to 8."""
     if number < 0x100:
         return 1
     if number < 0x10000:
@@ -188,7 +228,7 @@ def width_of(number: int) -> int:
 
 
 def varint_width(value: int) -> int:
-    """Count the bytes that ``value`` takes as a variable-length number."""
+    """Return the bytes that ``value`` needs as a variable-length number."""
     if value < 0x80:
         return 1
     if value < 0x4000:

@@ -1,69 +1,111 @@
-"""What a process knows of the world it starts in."""
+"""The configuration of a process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from antecede.core.overlay.graphs import reversed_links
+from antecede.core.overlay.tree_topology import Topology, balanced_parents
 from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["LINGER_S", "Setting"]
+__all__ = ["LINGER_S", "ProcessConfig"]
 
 LINGER_S: Final = 30.0
-"""How long a link outlives its place in the view: two time-outs of ``preventive``, so that
-a ping whose mediator has crashed can go another way before the old link is gone. With less
-than one, a process may be cut off when several others crash at once."""
+"""How long a link is kept after its peer has left the view: two time-outs of
+``pc-broadcast``, so that a ping whose mediator has crashed can take another way before the
+old link is removed. With less than one time-out, several crashes at once may disconnect a
+process."""
+
+
+class _Derived:
+    """Data that is computed from a configuration once, for all processes of a run."""
+
+    __slots__ = ("incoming", "topology")
+
+    def __init__(self) -> None:
+        self.topology: Topology | None = None
+        self.incoming: list[list[int]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What a driver tells every process of a run, the same to all.
+class ProcessConfig:
+    """The configuration that a driver passes to every process of a run.
 
-    A protocol takes from it what it needs, and raises ConfigError if that is missing.
+    A protocol raises ConfigError if a value that it needs is missing.
     """
 
     processes: int = 0
-    """How many members there are, with ids from 0; 0 where nobody knows."""
+    """The number of members, whose ids start at 0; 0 if it is unknown."""
     policy: RetransmissionPolicy = field(default_factory=RetransmissionPolicy)
-    """When to transmit again."""
-    early_max: int = UNBOUNDED
-    """Under hybrid buffering and on links: how many messages of a peer may wait for one
-    before them; what arrives beyond that is dropped, and comes again."""
+    reorder_buffer_max: int = UNBOUNDED
+    """For hybrid buffering and links: how many messages of one peer are held because an
+    earlier one is missing. Further messages are dropped, and retransmitted by the peer."""
     reliable: bool = False
     """The network loses and duplicates nothing, and keeps the order of each pair if the
     protocol assumes so: the link layer is left out."""
     links: Sequence[Sequence[int]] | None = None
-    """An overlay: for each process, to whom it has links at first."""
+    """The overlay: for each process, the peers that it has links to at the start."""
     parents: Sequence[int] | None = None
-    """A tree: for each process, its parent; the root is its own."""
+    """The tree: for each process, its parent; the root is its own parent."""
     newcomers: frozenset[int] = frozenset()
-    """On an overlay: who is not there at first, and joins by its first link."""
+    """The processes that are not members at the start, and join by their first link."""
     exchange_s: float = 0.0
-    """Let Spray renew the overlay: how often a process exchanges half of its view; 0 for
-    an overlay that stays as it is."""
+    """The period of Spray's view exchanges; 0 for a fixed overlay."""
     exchange_until_s: float = 1e999
-    """From this time on, no more exchanges begin, so that a run comes to an end."""
+    """The time after which no exchange starts, so that a run ends."""
     linger_s: float = LINGER_S
-    """Under Spray: how long a link outlives its place in the view."""
+    """With Spray: how long a link is kept after its peer has left the view."""
     ping_timeout_s: float = 15.0
-    """How long ``preventive`` waits for the first pong of a new link; a ping in vain costs
-    more than a late one, so it is to be longer than three hops take."""
+    """How long ``pc-broadcast`` waits for the first pong of a new link. It should exceed
+    the delay of three hops: an unnecessary ping costs more than a late one."""
     silence_s: float = 0.05
-    """After how long a silent process of ``newtop`` makes itself heard."""
+    """How long a process of ``newtop`` stays silent before it transmits a null message."""
     seed: int = 0
-    """For protocols that draw random numbers."""
+    """The seed of protocols that use random numbers."""
+    _derived: _Derived = field(
+        default_factory=_Derived, init=False, repr=False, compare=False
+    )
 
-    def group(self, name: str) -> int:
-        """Return the number of members; raise ConfigError if ``name`` does not get it."""
+    def require_processes(self, name: str) -> int:
+        """Return ``processes``; raise ConfigError if protocol ``name`` is not told it."""
         if self.processes < 1:
-            raise ConfigError(f"{name} must know how many processes there are")
+            raise ConfigError(f"{name} needs the number of processes; set processes")
         return self.processes
 
     def links_of(self, id: ProcessId) -> Sequence[int]:
-        """Return to whom the process has links at first."""
+        """Return the peers that process ``id`` has links to at the start."""
         if self.links is None:
             return [peer for peer in range(self.processes) if peer != id]
         if id >= len(self.links):
-            raise ConfigError(f"the overlay has {len(self.links)} processes, none is {id}")
+            raise ConfigError(
+                f"no links for process {id}: links has {len(self.links)} rows"
+            )
         return self.links[id]
+
+    def links_to(self, id: ProcessId) -> Sequence[int]:
+        """Return the processes that have a link to process ``id`` at the start."""
+        derived = self._derived
+        if derived.incoming is None:
+            links = [self.links_of(ProcessId(i)) for i in range(self.processes)]
+            derived.incoming = reversed_links(links)
+        return derived.incoming[id]
+
+    def topology(self) -> Topology:
+        """Return the tree of the run, by default a balanced one; all processes share it.
+
+        Raise ConfigError if ``parents`` is not a tree with one node for each process.
+        """
+        derived = self._derived
+        if derived.topology is None:
+            parents = self.parents
+            if parents is None:
+                parents = balanced_parents(self.require_processes("tree"))
+            topology = Topology(parents)
+            if self.processes not in (0, topology.nodes):
+                raise ConfigError(
+                    f"the tree has {topology.nodes} nodes for {self.processes} processes"
+                )
+            derived.topology = topology
+        return derived.topology

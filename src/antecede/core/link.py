@@ -1,35 +1,22 @@
 """The link layer: exactly-once delivery between pairs, for protocols that assume it.
 
-A protocol that asks for reliable channels is wrapped in :class:`Linked`. Every frame it
-transmits becomes a *segment*, numbered from 1 for each ordered pair of processes, and is
-transmitted again until it is acked; what arrives twice is dropped. A FIFO link hands
-segments to the protocol in the order of their numbers, an unordered one as they arrive.
+A protocol that needs reliable channels is wrapped in :class:`ReliableLink`. Each frame that
+it transmits becomes a *segment*, numbered from 1 for each ordered pair of processes, and is
+retransmitted until it is acked; duplicates are dropped. A FIFO link passes segments to the
+protocol in the order of their numbers, an unordered link as they arrive.
 
-It is as good a link as hybrid buffering makes for itself: any number of segments are
-outstanding, time-outs follow the measured round trip (:mod:`.retransmission`), an ack is
-cumulative and also names what arrived, so that nothing is repeated which is only waiting
-for its turn, and it rides on a segment wherever one goes back at the same moment. Where
-the network is declared reliable, the wrapper is left out.
-
-::
-
-    SEGMENT     number, acked, frame           flag: must be 0
-    LINK_ACK    acked [, arrived]              flag: `arrived` follows, it differs
+The link is as good as the one that hybrid buffering has built in: any number of segments
+may be in flight, time-outs follow the measured round trip
+(:mod:`antecede.core.support.retransmission`), and an ack is cumulative and also names the
+segment that arrived, so that no segment in the peer's reorder buffer is retransmitted. A
+segment that is transmitted in the same step carries the ack. If the network is declared
+reliable, there is no link layer.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
-from mypy_extensions import mypyc_attr
-
-from antecede.core.codec import (
-    Frame,
-    FrameReader,
-    Reader,
-    width_of,
-    write_head,
-    write_number,
-)
+from antecede.core.codec import Frame
+from antecede.core.link_frames import LinkAck, Segment
 from antecede.core.process import (
     UNBOUNDED,
     Delivery,
@@ -39,166 +26,55 @@ from antecede.core.process import (
     check_now,
 )
 from antecede.core.support.retransmission import (
-    Experience,
     RetransmissionPolicy,
     RetransmissionTimer,
+    SharedRttEstimate,
     TimerQueue,
 )
 from antecede.core.support.sliding import SlidingArray
 from antecede.errors import LocalError, PeerError
 
-__all__ = ["LinkAck", "Linked", "Segment", "read_linked"]
-
-LINK_ACK: Final = 14
-SEGMENT: Final = 15
-"""The kinds that a protocol under a link leaves to it."""
+__all__ = ["ReliableLink"]
 
 
-@mypyc_attr(acyclic=True)
-class Segment(Frame):
-    """A frame of the protocol above, with its place among all to the same peer."""
+class _Unacked:
+    """A frame in flight."""
 
-    __slots__ = ("acked", "frame", "number")
-
-    number: int
-    """Its place, from 1."""
-    acked: int
-    """Every segment of the other direction up to this number has arrived."""
-    frame: Frame
-    """What the protocol transmits."""
-
-    def __init__(self, number: int, acked: int, frame: Frame) -> None:
-        """Make the frame; the fields are documented on the class."""
-        self.number = number
-        self.acked = acked
-        self.frame = frame
-
-    def __repr__(self) -> str:
-        """Show the fields."""
-        return f"Segment({self.number}, acked {self.acked}, {self.frame})"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return SEGMENT
-
-    def metadata_size(self) -> int:
-        """Count the bytes of the segment and of the frame's own metadata."""
-        width = width_of(max(self.number, self.acked))
-        return 1 + 2 * width + self.frame.metadata_size()
-
-    def payload_size(self) -> int:
-        """Count the application's bytes."""
-        return self.frame.payload_size()
-
-    def message_number(self) -> int:
-        """Return the number of the message, if the frame carries one."""
-        return self.frame.message_number()
-
-    def message_source(self) -> int:
-        """Return who sent that message."""
-        return self.frame.message_source()
-
-    def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
-        width = width_of(max(self.number, self.acked))
-        write_head(buffer, SEGMENT, width)
-        write_number(buffer, self.number, width)
-        write_number(buffer, self.acked, width)
-        self.frame.write(buffer)
-
-
-@mypyc_attr(acyclic=True)
-class LinkAck(Frame):
-    """What has arrived, where no segment goes back to say so."""
-
-    __slots__ = ("acked", "arrived")
-
-    acked: int
-    """Every segment up to this number has arrived."""
-    arrived: int
-    """The segment whose arrival caused this ack."""
-
-    def __init__(self, acked: int, arrived: int) -> None:
-        """Make the frame; the fields are documented on the class."""
-        self.acked = acked
-        self.arrived = arrived
-
-    def __repr__(self) -> str:
-        """Show the fields."""
-        return f"LinkAck({self.acked}, arrived {self.arrived})"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return LINK_ACK
-
-    def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
-        if self.arrived == self.acked:
-            return 1 + width_of(self.acked)
-        return 1 + 2 * width_of(max(self.acked, self.arrived))
-
-    def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
-        differs = self.arrived != self.acked
-        width = width_of(max(self.acked, self.arrived))
-        write_head(buffer, LINK_ACK, width, differs)
-        write_number(buffer, self.acked, width)
-        if differs:
-            write_number(buffer, self.arrived, width)
-
-
-def read_linked(reader: Reader, read: FrameReader) -> Frame:
-    """Read a frame of the link; ``read`` reads those of the protocol above."""
-    kind = reader.head()
-    flag = reader.flag
-    if kind == LINK_ACK:
-        acked = reader.number()
-        return LinkAck(acked, reader.number() if flag else acked)
-    if kind != SEGMENT or flag:
-        raise reader.refuse()
-    number = reader.number()
-    acked = reader.number()
-    return Segment(number, acked, read(reader))
-
-
-class _Flight:
-    """A frame that was transmitted and is not acked."""
-
-    __slots__ = ("arrived", "frame", "repeated", "transmitted_at")
+    __slots__ = ("arrived", "frame", "retransmitted", "transmitted_at")
 
     def __init__(self, frame: Frame, now: float) -> None:
         self.frame = frame
         self.transmitted_at = now
-        self.arrived = False  # It is at the peer, waiting for its turn.
-        self.repeated = False  # Its ack is no round-trip sample.
+        self.arrived = False  # Whether it is in the peer's reorder buffer.
+        self.retransmitted = False  # If so, its ack is not a round-trip sample.
 
 
-class _Lane:
-    """Both directions of the traffic with one peer."""
+class _Channel:
+    """Both directions between this process and one peer."""
 
-    __slots__ = ("arrived", "early", "id", "outstanding", "received", "timer")
+    __slots__ = ("arrived", "id", "in_flight", "received", "reorder_buffer", "timer")
 
-    def __init__(self, id: ProcessId, experience: Experience) -> None:
+    def __init__(self, id: ProcessId, rtt_estimate: SharedRttEstimate) -> None:
         self.id = id
-        # Out: the segment at index i has the number i.
-        self.outstanding: SlidingArray[_Flight] = SlidingArray(1)
-        self.timer = RetransmissionTimer(experience, id)
-        # In.
-        self.received = 0  # Every segment up to this one has arrived.
-        self.early: dict[int, Frame] = {}
-        self.arrived = 0  # The segment that an ack is owed for, 0 if none is.
+        # Sending: the segment at index i has the number i.
+        self.in_flight: SlidingArray[_Unacked] = SlidingArray(1)
+        self.timer = RetransmissionTimer(rtt_estimate, id)
+        # Receiving.
+        self.received = 0  # All segments up to this number have arrived.
+        self.reorder_buffer: dict[int, Frame] = {}
+        self.arrived = 0  # The segment to ack, or 0.
 
 
-class Linked(ProcessBase):
-    """A process of any protocol on top of the link layer."""
+class ReliableLink(ProcessBase):
+    """A process of any protocol on the link layer."""
 
     __slots__ = (
-        "_early_max",
-        "_experience",
+        "_channels",
         "_fifo",
         "_inner",
-        "_lanes",
         "_owing",
+        "_reorder_buffer_max",
+        "_rtt_estimate",
         "_timers",
     )
 
@@ -207,86 +83,78 @@ class Linked(ProcessBase):
         inner: ProcessBase,
         fifo: bool,
         policy: RetransmissionPolicy | None = None,
-        early_max: int = UNBOUNDED,
+        reorder_buffer_max: int = UNBOUNDED,
     ) -> None:
-        """Put links under ``inner``, which has seen no input yet.
+        """Wrap ``inner``, which has seen no input yet.
 
-        At most ``early_max`` segments of a peer wait for one before them.
+        At most ``reorder_buffer_max`` segments of a peer are held because an earlier one
+        is missing.
         """
         super().__init__(inner.id)
         self._inner = inner
         self._fifo = fifo
-        self._early_max = early_max
-        self._experience = Experience(policy)
+        self._reorder_buffer_max = reorder_buffer_max
+        self._rtt_estimate = SharedRttEstimate(policy)
         self._timers = TimerQueue()
-        self._lanes: dict[ProcessId, _Lane] = {}
-        self._owing: _Lane | None = None  # The one lane that may owe an ack.
+        self._channels: dict[ProcessId, _Channel] = {}
+        self._owing: _Channel | None = None  # The channel whose ack may be due.
 
     @property
     def inner(self) -> ProcessBase:
-        """The protocol's own process."""
+        """The process of the protocol."""
         return self._inner
 
     def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
-        """Accept a message for ``targets`` and return its number, from 1."""
         number = self._inner.send(targets, payload, now)
         self._collect(now)
         return number
 
     def broadcast(self, payload: object, now: float) -> int:
-        """Accept a message for all members and return its number, from 1."""
         number = self._inner.broadcast(payload, now)
         self._collect(now)
         return number
 
     def connect(self, peer: ProcessId, now: float) -> None:
-        """Learn that the overlay has a link to ``peer`` from now on."""
         self._inner.connect(peer, now)
         self._collect(now)
 
     def disconnect(self, peer: ProcessId, now: float) -> None:
-        """Learn that the overlay has no link to ``peer`` any more.
-
-        What was transmitted on it before is still seen through.
-        """
+        """Remove the overlay's link to ``peer``; segments in flight are retransmitted."""
         self._inner.disconnect(peer, now)
         self._collect(now)
 
     def backlog(self, peer: ProcessId) -> int:
-        """Count the frames for ``peer`` that are not acked, and what waits above."""
-        lane = self._lanes.get(peer)
-        outstanding = len(lane.outstanding) if lane is not None else 0
-        return outstanding + self._inner.backlog(peer)
+        """Return the segments in flight to ``peer`` plus the protocol's backlog."""
+        channel = self._channels.get(peer)
+        in_flight = len(channel.in_flight) if channel is not None else 0
+        return in_flight + self._inner.backlog(peer)
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        """Take a frame that arrived from ``source``."""
         check_now(now)
         if source == self._id:
-            raise LocalError("a process transmits nothing to itself")
+            raise LocalError(f"source {source} is this process itself")
         if isinstance(frame, Segment):
             self._receive_segment(source, frame, now)
         elif isinstance(frame, LinkAck):
-            lane = self._lanes.get(source)
-            self._check_ack(lane, frame, frame.acked, frame.arrived)
-            assert lane is not None
-            self._receive_ack(lane, frame.acked, frame.arrived, now)
+            channel = self._channels.get(source)
+            self._check_ack(channel, frame, frame.acked, frame.arrived)
+            assert channel is not None
+            self._receive_ack(channel, frame.acked, frame.arrived, now)
         else:
-            raise PeerError(f"a {type(frame).__name__} is no frame of the link layer")
+            raise PeerError(f"{type(frame).__name__} is not a frame of the link layer")
         self._collect(now)
 
     def handle_timer(self, now: float) -> None:
-        """Transmit again what is overdue, and let the protocol do what is due."""
         check_now(now)
         timer = self._timers.due(now)
         while timer is not None:
-            self._retransmit(self._lanes[ProcessId(timer.owner)], now)
+            self._retransmit(self._channels[ProcessId(timer.owner)], now)
             timer.expire(now)
             timer = self._timers.due(now)
         self._inner.handle_timer(now)
         self._collect(now)
 
     def next_timer(self) -> float | None:
-        """Tell when ``handle_timer`` wants to be called next, or None for never."""
         mine = self._timers.next_deadline()
         inner = self._inner.next_timer()
         if mine is None:
@@ -294,24 +162,25 @@ class Linked(ProcessBase):
         return mine if inner is None else min(mine, inner)
 
     def messages_to_deliver(self) -> list[Delivery]:
-        """Take the messages to deliver, in order; they are the driver's now."""
         return self._inner.messages_to_deliver()
 
-    # Out.
+    # Sending.
 
     def _collect(self, now: float) -> None:
-        """Make segments of what the protocol transmits; ack what none of them acks."""
+        """Transmit the protocol's frames as segments, and the ack if none carries it."""
         for transmit in self._inner.frames_to_transmit():
-            lane = self._lane(transmit.target)
-            flight = _Flight(transmit.frame, now)
-            number = lane.outstanding.add(flight)
-            if len(lane.outstanding) == 1:
-                lane.timer.restart(now)
-                self._timers.file(lane.timer)
-            if lane.arrived <= lane.received:
-                lane.arrived = 0  # The segment says all that an ack would.
-            segment = Segment(number, lane.received, transmit.frame)
-            self._transmits.append(Transmit(lane.id, segment, transmit.repeat))
+            channel = self._channel(transmit.target)
+            unacked = _Unacked(transmit.frame, now)
+            number = channel.in_flight.add(unacked)
+            if len(channel.in_flight) == 1:
+                channel.timer.restart(now)
+                self._timers.schedule(channel.timer)
+            if channel.arrived <= channel.received:
+                channel.arrived = 0  # The segment carries the whole ack.
+            segment = Segment(number, channel.received, transmit.frame)
+            self._transmits.append(
+                Transmit(channel.id, segment, transmit.is_retransmission)
+            )
         owing = self._owing
         if owing is not None and owing.arrived > 0:
             ack = LinkAck(owing.received, owing.arrived)
@@ -319,97 +188,100 @@ class Linked(ProcessBase):
             owing.arrived = 0
         self._owing = None
 
-    def _retransmit(self, lane: _Lane, now: float) -> None:
-        """Transmit again what has been left unanswered for a time-out.
+    def _retransmit(self, channel: _Channel, now: float) -> None:
+        """Retransmit the segments that were not answered within the time-out.
 
-        The first one in any case: should its ack have been lost, its repetition brings it.
+        The first one is always retransmitted: if its ack was lost, this causes another.
         """
-        outstanding = lane.outstanding
-        timeout_s = lane.timer.timeout_s
-        for number in range(outstanding.first, outstanding.next):
-            flight = outstanding[number]
-            if number == outstanding.first or (
-                not flight.arrived and flight.transmitted_at + timeout_s <= now
+        in_flight = channel.in_flight
+        timeout_s = channel.timer.timeout_s
+        for number in range(in_flight.first, in_flight.next):
+            unacked = in_flight[number]
+            if number == in_flight.first or (
+                not unacked.arrived and unacked.transmitted_at + timeout_s <= now
             ):
-                flight.repeated = True
-                flight.transmitted_at = now
-                segment = Segment(number, lane.received, flight.frame)
-                self._transmits.append(Transmit(lane.id, segment, True))
+                unacked.retransmitted = True
+                unacked.transmitted_at = now
+                segment = Segment(number, channel.received, unacked.frame)
+                self._transmits.append(Transmit(channel.id, segment, True))
 
     def _check_ack(
-        self, lane: _Lane | None, frame: Frame, acked: int, arrived: int
+        self, channel: _Channel | None, frame: Frame, acked: int, arrived: int
     ) -> None:
-        """Raise PeerError if an ack is of something that was never transmitted."""
+        """Raise PeerError if an ack names a segment that was never transmitted."""
         if (
-            lane is None
-            or not 0 <= acked < lane.outstanding.next
-            or not 1 <= arrived < lane.outstanding.next
+            channel is None
+            or not 0 <= acked < channel.in_flight.next
+            or not 1 <= arrived < channel.in_flight.next
         ):
-            raise PeerError(f"{frame} of a segment that was not transmitted")
+            raise PeerError(f"invalid {frame}: no such segment was transmitted")
 
-    def _receive_ack(self, lane: _Lane, acked: int, arrived: int, now: float) -> None:
-        outstanding = lane.outstanding
-        if arrived >= outstanding.first:
-            flight = outstanding[arrived]
-            if not flight.arrived and not flight.repeated:
-                lane.timer.sample(now - flight.transmitted_at)
-            flight.arrived = True
-        if acked < outstanding.first:
+    def _receive_ack(self, channel: _Channel, acked: int, arrived: int, now: float) -> None:
+        in_flight = channel.in_flight
+        if arrived >= in_flight.first:
+            unacked = in_flight[arrived]
+            if not unacked.arrived and not unacked.retransmitted:
+                channel.timer.sample(now - unacked.transmitted_at)
+            unacked.arrived = True
+        if acked < in_flight.first:
             return
-        while outstanding.first <= acked:
-            outstanding.remove()
-        if outstanding.first < outstanding.next:
-            lane.timer.restart(now)
-            self._timers.file(lane.timer)
+        while in_flight.first <= acked:
+            in_flight.remove()
+        if in_flight.first < in_flight.next:
+            channel.timer.restart(now)
+            self._timers.schedule(channel.timer)
         else:
-            lane.timer.stop()
+            channel.timer.stop()
 
-    # In.
+    # Receiving.
 
     def _receive_segment(self, source: ProcessId, segment: Segment, now: float) -> None:
         number = segment.number
-        known = self._lanes.get(source)
+        known = self._channels.get(source)
         if number < 1 or segment.acked < 0:
-            raise PeerError(f"{segment} cannot be")
+            raise PeerError(f"invalid {segment}: number must be at least 1")
         if segment.acked > 0:
             self._check_ack(known, segment, segment.acked, segment.acked)
-        lane = known if known is not None else _Lane(source, self._experience)
+        channel = known if known is not None else _Channel(source, self._rtt_estimate)
         if (
-            number > lane.received + 1
-            and len(lane.early) >= self._early_max
-            and number not in lane.early
+            number > channel.received + 1
+            and len(channel.reorder_buffer) >= self._reorder_buffer_max
+            and number not in channel.reorder_buffer
         ):
-            raise PeerError(f"{segment}, and too many others wait already")
-        if number > lane.received and number not in lane.early:
-            if self._fifo and number > lane.received + 1:
-                lane.early[number] = segment.frame
+            raise PeerError(
+                f"out-of-order {segment}, and the reorder buffer is full"
+                f" (reorder_buffer_max={self._reorder_buffer_max})"
+            )
+        if number > channel.received and number not in channel.reorder_buffer:
+            if self._fifo and number > channel.received + 1:
+                channel.reorder_buffer[number] = segment.frame
             else:
                 self._inner.receive(source, segment.frame, now)
-                lane.early[number] = segment.frame
-                self._advance(lane, now, number)
-        self._lanes[source] = lane
+                channel.reorder_buffer[number] = segment.frame
+                self._advance(channel, now, number)
+        self._channels[source] = channel
         if segment.acked > 0:
-            self._receive_ack(lane, segment.acked, segment.acked, now)
-        lane.arrived = number
-        self._owing = lane
+            self._receive_ack(channel, segment.acked, segment.acked, now)
+        channel.arrived = number
+        self._owing = channel
 
-    def _advance(self, lane: _Lane, now: float, handed: int) -> None:
-        """Count what has arrived without a gap; hand it over if it had to wait.
+    def _advance(self, channel: _Channel, now: float, passed_on: int) -> None:
+        """Count the segments that have arrived without a gap; pass held ones on.
 
-        Should the protocol refuse a frame that waited, it is dropped like any other.
+        A held frame that the protocol refuses is dropped.
         """
-        while lane.received + 1 in lane.early:
-            lane.received += 1
-            frame = lane.early.pop(lane.received)
-            if self._fifo and lane.received != handed:
+        while channel.received + 1 in channel.reorder_buffer:
+            channel.received += 1
+            frame = channel.reorder_buffer.pop(channel.received)
+            if self._fifo and channel.received != passed_on:
                 try:  # noqa: SIM105 (contextlib is not for the core)
-                    self._inner.receive(lane.id, frame, now)
+                    self._inner.receive(channel.id, frame, now)
                 except PeerError:
                     pass  # Dropped, and counted as received.
 
-    def _lane(self, id: ProcessId) -> _Lane:
-        lane = self._lanes.get(id)
-        if lane is None:
-            lane = _Lane(id, self._experience)
-            self._lanes[id] = lane
-        return lane
+    def _channel(self, id: ProcessId) -> _Channel:
+        channel = self._channels.get(id)
+        if channel is None:
+            channel = _Channel(id, self._rtt_estimate)
+            self._channels[id] = channel
+        return channel

@@ -1,7 +1,7 @@
-"""The observer: what a driver reports about its processes while they run.
+"""The observer: the interface through which a driver reports events.
 
-Every driver (engine, simulator, test cluster) calls the same methods, in the order in which
-things happen. The recorders of :mod:`antecede.trace.recorders` are observers.
+All drivers (engine, simulator, test cluster) call the same methods, in the order of the
+events. The recorders of :mod:`antecede.trace.recorders` are observers.
 """
 
 from collections.abc import Sequence

@@ -1,271 +1,344 @@
-"""The contract between a process and whoever drives it.
+"""The contract between a process and its driver.
 
 A *process* is one participant of a protocol: a pure state machine. It has these inputs,
 
-* ``send``, ``broadcast``: the application hands a message over,
-* ``connect``, ``disconnect``: an overlay has gained or lost a link out of this process,
-* ``receive``: the network hands over a frame of some peer,
-* ``handle_timer``: the time that ``next_timer`` asked for has come,
+* ``send``, ``broadcast``: the application sends a message,
+* ``connect``, ``disconnect``: the overlay has added or removed a link of this process,
+* ``receive``: a frame of a peer has arrived,
+* ``handle_timer``: the time that ``next_timer`` returned has come,
 
-and three outputs, which are data that the driver drains after *every* input:
+and three outputs, which the driver drains after *every* input:
 
-* ``frames_to_transmit``: what to put on the network,
-* ``messages_to_deliver``: what to hand to the application, in this order,
-* ``next_timer``: when to call ``handle_timer`` at the latest.
+* ``frames_to_transmit``: the frames to transmit,
+* ``messages_to_deliver``: the messages to deliver to the application, in this order,
+* ``next_timer``: the latest time at which to call ``handle_timer``.
 
-Time is an argument, in seconds from any origin, finite, and never runs backwards. A
-process reads no clock, draws no random number, opens nothing and logs nothing; the same
+Time is an argument: finite seconds from any origin that never decrease. A process reads no
+clock, performs no I/O and has no other source of randomness than its seed, so the same
 inputs give the same outputs in the simulator, in the model checker and on a real socket.
 
-The words for what happens to a message are fixed: it is *sent* by the application,
-*released* onto the network, it *arrives* at the target's process, and it is *delivered* to
-the target's application (docs/glossary.md).
+The life cycle of a message has fixed names: the application *sends* it, the process
+*releases* it to the network, it *arrives* at the target's process, which *delivers* it to
+the target's application (docs/reference/glossary.md).
 """
 
-from collections.abc import Iterable
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from typing import Final, NewType, Protocol
 
 from mypy_extensions import mypyc_attr
 
-from antecede.core.codec import Frame
+from antecede.core.codec import NO_PROCESS, Frame
 from antecede.errors import LocalError
 
 __all__ = [
     "NEVER",
+    "NO_PROCESS",
     "UNBOUNDED",
     "Delivery",
+    "PeerRecovery",
+    "PendingMessages",
     "Process",
     "ProcessBase",
     "ProcessId",
     "Transmit",
     "check_now",
     "checked_payload",
+    "checked_peer",
     "checked_targets",
 ]
 
 NEVER: Final = 1e999
-"""A moment that does not come: infinity, as a constant that compiled code has at hand."""
+"""Infinity, as a constant that mypyc inlines."""
 
 UNBOUNDED: Final = 1 << 60
-"""More of anything than fits anywhere."""
+"""A bound that is never reached."""
 
 ProcessId = NewType("ProcessId", int)
-"""Names a process; chosen by the driver, never on the wire, at least 0."""
+"""The id of a process, at least 0; the driver assigns it, and no frame contains it."""
 
 
 @mypyc_attr(acyclic=True)
 class Transmit:
-    """An output: put ``frame`` on the network, for ``target``."""
+    """An output: transmit ``frame`` to ``target``."""
 
-    __slots__ = ("frame", "repeat", "target")
+    __slots__ = ("frame", "is_retransmission", "target")
 
     target: ProcessId
-    """Whom the frame is for."""
     frame: Frame
-    """What to transmit."""
-    repeat: bool
-    """It was transmitted before; a message's first transmission is its release."""
+    is_retransmission: bool
+    """False for the first transmission of a message, which is its release."""
 
-    def __init__(self, target: ProcessId, frame: Frame, repeat: bool = False) -> None:
-        """Make the output; the fields are documented on the class."""
+    def __init__(
+        self, target: ProcessId, frame: Frame, is_retransmission: bool = False
+    ) -> None:
         self.target = target
         self.frame = frame
-        self.repeat = repeat
+        self.is_retransmission = is_retransmission
 
     def __repr__(self) -> str:
-        """Show the fields."""
-        return f"Transmit({self.target}, {self.frame}{', repeat' * self.repeat})"
+        suffix = ", retransmission" if self.is_retransmission else ""
+        return f"Transmit({self.target}, {self.frame}{suffix})"
 
 
 @mypyc_attr(acyclic=True)
 class Delivery:
-    """An output: hand this message to the application."""
+    """An output: deliver this message to the application."""
 
     __slots__ = ("number", "payload", "source")
 
     source: ProcessId
-    """Who sent it."""
     number: int
-    """Its number among all messages of its source, from 1, the same at every target."""
+    """The number among all messages of the source, from 1, the same at every target."""
     payload: bytes
-    """The bytes that the source's application sent."""
 
     def __init__(self, source: ProcessId, number: int, payload: bytes) -> None:
-        """Make the output; the fields are documented on the class."""
         self.source = source
         self.number = number
         self.payload = payload
 
     def __repr__(self) -> str:
-        """Show the fields, with the payload by its length."""
         return f"Delivery({self.source}:{self.number}, {len(self.payload)} B)"
 
 
 class Process(Protocol):
-    """What every protocol's process offers its driver."""
+    """The interface of a process for its driver."""
 
     @property
     def id(self) -> ProcessId:
-        """Which process this is."""
+        """The id of this process."""
 
     def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
         """Accept a message for ``targets`` and return its number, from 1.
 
-        Drain the outputs afterwards. A message to the process itself is among the
-        deliveries already when this returns. Raise LocalError, and change nothing, if the
-        targets are empty or not process ids, or the payload is not bytes.
+        Drain the outputs afterwards; a message to the process itself is among the
+        deliveries. Raise LocalError, and change nothing, if the targets are empty or not
+        process ids, or the payload is not bytes.
         """
 
     def broadcast(self, payload: bytes, now: float) -> int:
-        """Accept a message for all members of the moment and return its number, from 1.
+        """Accept a message for all current members and return its number, from 1.
 
-        Drain the outputs afterwards; the process's own delivery is among them already,
-        unless the protocol's order makes it wait (``newtop``).
-        Raise LocalError, and change nothing, if the protocol has no broadcast, or the
-        payload is not bytes.
+        Drain the outputs afterwards; the delivery to the process itself is among them,
+        unless the protocol holds it (``newtop``). Raise LocalError, and change nothing,
+        if the protocol has no broadcast, or the payload is not bytes.
         """
 
     def connect(self, peer: ProcessId, now: float) -> None:
-        """Learn that the overlay has a link to ``peer`` from now on, and drain.
+        """Add the overlay's new link to ``peer``; drain the outputs afterwards.
 
         Raise LocalError if the protocol uses no overlay.
         """
 
     def disconnect(self, peer: ProcessId, now: float) -> None:
-        """Learn that the overlay has no link to ``peer`` any more, and drain.
+        """Remove the overlay's link to ``peer``; drain the outputs afterwards.
 
         Raise LocalError if the protocol uses no overlay.
         """
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        """Take a frame that arrived from ``source``, and drain the outputs afterwards.
+        """Process a frame that arrived from ``source``; drain the outputs afterwards.
 
-        Raise PeerError, and change nothing, if the frame makes no sense: drop it then.
+        Raise PeerError, and change nothing, if the frame is invalid; drop it then.
         """
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due at ``now`` and drain the outputs; calling early is harmless."""
+        """Do the work that is due at ``now``; drain the outputs afterwards.
+
+        An early call is harmless.
+        """
 
     def next_timer(self) -> float | None:
-        """Tell when ``handle_timer`` wants to be called next, or None for never."""
+        """Return the latest time at which to call ``handle_timer``, or None for never."""
 
     def frames_to_transmit(self) -> list[Transmit]:
-        """Take the frames to transmit; they are the driver's now."""
+        """Remove and return the frames to transmit."""
 
     def messages_to_deliver(self) -> list[Delivery]:
-        """Take the messages to deliver, in order; they are the driver's now."""
+        """Remove and return the messages to deliver, in order."""
+
+
+class PeerRecovery:
+    """Optional capability of a process: remove peers, and continue after a restart.
+
+    Drain the outputs of the process after each call that takes ``now``.
+    docs/explanation/peer-removal.md proves that the removal of a peer keeps causal order.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def abandon(self, peer: ProcessId, now: float) -> None:
+        """Drop every copy to ``peer`` as if the peer had acked it.
+
+        Call this only when the peer can no longer accept a copy that was transmitted to
+        it. The next message to the peer has no predecessor.
+        """
+
+    @abstractmethod
+    def reset_channel(self, peer: ProcessId, now: float) -> None:
+        """Expect a message without predecessor next: ``peer`` has called ``abandon``."""
+
+    @abstractmethod
+    def forgo_permits(self, peer: ProcessId, now: float) -> None:
+        """Stop waiting for permits from ``peer``, and forget the messages received from it.
+
+        Call this only when the peer has stopped for good and no process can still accept
+        a message from it.
+        """
+
+    @abstractmethod
+    def assume_permits(self, peer: ProcessId, now: float) -> None:
+        """Treat every missing permit of ``peer`` as received.
+
+        Call this only when every message of the peer has been delivered everywhere.
+        """
+
+    @abstractmethod
+    def peer_restored(self, peer: ProcessId) -> None:
+        """Forget which unacked copies had arrived: ``peer`` restarted and lost them."""
+
+    @abstractmethod
+    def channel_numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
+        """Return the last number sent, acked, delivered and permitted, for a journal."""
+
+    @abstractmethod
+    def restore(
+        self,
+        clock: int,
+        channels: Sequence[tuple[ProcessId, int, int, int]],
+        missing: Sequence[tuple[ProcessId, int]],
+        copies: Sequence[tuple[ProcessId, int, int, int, bytes]],
+        now: float,
+    ) -> None:
+        """Load the state of an earlier run from a journal into a new process.
+
+        Args:
+            clock: The number of the last message sent.
+            channels: For each peer: its id, the last number sent to it, the last number
+                delivered from it, and its highest permit.
+            missing: Peer and number of the delivered messages without a permit, in the
+                order of delivery.
+            copies: Peer, number, predecessor, how many messages of ``missing`` were
+                delivered before the send, and payload of the unacked copies, in the order
+                of sending.
+            now: The current time, for the timers.
+        """
+
+
+class PendingMessages:
+    """Optional capability of a process: list the messages that wait for another process.
+
+    Each list has at most ``limit`` entries.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def queued_copies(
+        self, limit: int
+    ) -> list[tuple[int, ProcessId, list[tuple[ProcessId, int]]]]:
+        """Return number, target and missing permits of the copies that are not released.
+
+        A missing permit is given as the process that owes it and a message number.
+        """
+
+    @abstractmethod
+    def in_flight_copies(self, limit: int) -> list[tuple[int, ProcessId]]:
+        """Return number and target of the copies that are released and not acked."""
+
+    @abstractmethod
+    def held_messages(self, limit: int) -> list[tuple[ProcessId, int, int]]:
+        """Return source, number and predecessor of the messages that arrived too early."""
+
+    @abstractmethod
+    def missing_permits(self, limit: int) -> list[tuple[ProcessId, int, float]]:
+        """Return source, number and delivery time of the messages without a permit."""
 
 
 class ProcessBase:
-    """What the protocols share: an identity, and the two output queues.
+    """Base class of all processes: an id and the two output queues.
 
     A subclass implements the inputs that its protocol has, and ``next_timer`` if it has
-    timers, as :class:`Process` says. Drivers that are compiled call a process through
-    this class.
+    timers; :class:`Process` documents them. Compiled drivers call a process through this
+    class.
     """
 
     __slots__ = ("_deliveries", "_id", "_transmits")
 
     def __init__(self, id: ProcessId) -> None:
-        """Start a process with no history."""
         self._id = id
         self._transmits: list[Transmit] = []
         self._deliveries: list[Delivery] = []
 
     @property
     def id(self) -> ProcessId:
-        """Which process this is."""
+        """The id of this process."""
         return self._id
 
     def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
-        """Accept a message for ``targets`` and return its number, from 1."""
         raise LocalError("this protocol has broadcast only")
 
     def broadcast(self, payload: object, now: float) -> int:
-        """Accept a message for all members and return its number, from 1."""
         raise LocalError("this protocol has no broadcast; name the targets")
 
     def connect(self, peer: ProcessId, now: float) -> None:
-        """Learn that the overlay has a link to ``peer`` from now on."""
         raise LocalError("this protocol uses no overlay")
 
     def disconnect(self, peer: ProcessId, now: float) -> None:
-        """Learn that the overlay has no link to ``peer`` any more."""
         raise LocalError("this protocol uses no overlay")
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        """Take a frame that arrived from ``source``."""
-        raise TypeError("a bare ProcessBase has no protocol")
+        raise TypeError("ProcessBase itself has no protocol")
 
     def backlog(self, peer: ProcessId) -> int:
-        """Count the copies for ``peer`` that wait here or are not known to be delivered.
+        """Return how many copies for ``peer`` are queued or in flight.
 
-        A protocol that cannot tell one peer's from another's counts them all.
+        A protocol that does not track copies by peer counts the copies for all peers.
         """
         return 0
 
     def backlog_bytes(self, peer: ProcessId) -> int:
-        """Count the payload of those copies, where the protocol knows it."""
+        """Return the payload bytes of those copies, or 0 if the protocol does not know."""
         return 0
 
     def retained(self) -> int:
-        """Count the copies that are kept because one before them is not acked.
+        """Return how many copies are kept, including acked ones after an unacked copy.
 
-        They grow with what is sent to anybody for as long as one peer is silent.
+        The count grows with the messages to all peers while one peer does not answer.
         """
         return 0
 
     def round_trip_s(self, peer: ProcessId) -> float:
-        """Return the smoothed round trip to ``peer``, or -1 where none has been seen."""
+        """Return the smoothed round trip to ``peer``, or -1 before the first sample."""
         return -1.0
 
     def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
-        """Learn what the driver has measured: the peer is there, and how far away."""
+        """Use a round trip to ``peer`` that the driver has measured."""
 
-    def forget_arrivals(self, peer: ProcessId) -> None:
-        """Learn that ``peer`` may have forgotten what arrived there and was not acked."""
+    @property
+    def recovery(self) -> PeerRecovery | None:
+        """The operations for peers that leave or restart; None if not supported."""
+        return None
 
-    def abandon(self, peer: ProcessId, now: float) -> None:
-        """Give up every copy to ``peer`` as if it had been acked, and drain.
-
-        Nothing of what was transmitted to the peer may be accepted there any more: the
-        driver sees to that first (docs/removal.md). Later sends to it begin anew. Raise
-        LocalError if the protocol cannot let go of a peer.
-        """
-        raise LocalError("this protocol cannot let go of a peer")
-
-    def renew(self, peer: ProcessId, now: float) -> None:
-        """Learn that ``peer`` has abandoned its copies for us and begins anew.
-
-        Raise LocalError if the protocol cannot let go of a peer.
-        """
-        raise LocalError("this protocol cannot let go of a peer")
-
-    def waive(self, peer: ProcessId, now: float) -> None:
-        """Wait for no permit of ``peer`` any more, and drain: it has stopped for good.
-
-        Nothing that it transmitted may be accepted anywhere any more (docs/removal.md).
-        Raise LocalError if the protocol cannot let go of a peer.
-        """
-        raise LocalError("this protocol cannot let go of a peer")
+    @property
+    def pending(self) -> PendingMessages | None:
+        """The lists of messages that wait for another process; None if not supported."""
+        return None
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due at ``now``: nothing, without timers."""
         check_now(now)
 
     def next_timer(self) -> float | None:
-        """Tell when ``handle_timer`` wants to be called next, or None for never."""
         return None
 
     def frames_to_transmit(self) -> list[Transmit]:
-        """Take the frames to transmit; they are the driver's now."""
         frames = self._transmits
         if frames:
             self._transmits = []
         return frames
 
     def messages_to_deliver(self) -> list[Delivery]:
-        """Take the messages to deliver, in order; they are the driver's now."""
         deliveries = self._deliveries
         if deliveries:
             self._deliveries = []
@@ -273,13 +346,13 @@ class ProcessBase:
 
 
 def check_now(now: float) -> None:
-    """Raise LocalError unless ``now`` is a time: finite, and a number at all."""
+    """Raise LocalError unless ``now`` is finite."""
     if not -NEVER < now < NEVER:
         raise LocalError(f"time must be finite, got {now}")
 
 
 def checked_targets(targets: Iterable[object]) -> list[ProcessId]:
-    """Return ``targets`` as a list, or raise LocalError unless they are process ids."""
+    """Return ``targets`` as a list; raise LocalError unless they are process ids."""
     checked: list[ProcessId] = []
     if isinstance(targets, bytes) or isinstance(targets, str):  # noqa: SIM101 (faster)
         raise LocalError(f"targets are a collection of process ids, not {targets!r}")
@@ -298,8 +371,15 @@ def checked_targets(targets: Iterable[object]) -> list[ProcessId]:
     return checked
 
 
+def checked_peer(id: ProcessId, peer: object) -> ProcessId:
+    """Return ``peer``; raise LocalError unless process ``id`` can have a link to it."""
+    if not isinstance(peer, int) or isinstance(peer, bool) or peer < 0 or peer == id:
+        raise LocalError(f"a link must lead to the id of another process, got {peer!r}")
+    return ProcessId(peer)
+
+
 def checked_payload(payload: object) -> bytes:
-    """Return ``payload``, or raise LocalError unless it is bytes."""
+    """Return ``payload``; raise LocalError unless it is bytes."""
     if not isinstance(payload, bytes):
         raise LocalError(f"payload must be bytes, not {type(payload).__name__}")
     return payload

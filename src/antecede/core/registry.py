@@ -1,8 +1,7 @@
-"""Which protocols there are, and what each can do.
+"""The registry of protocols and their capabilities.
 
-A driver looks a protocol up here by name, asks its capabilities before it accepts a
-workload, and makes processes with its factory. To add a protocol, write its module and
-add one entry to the table below.
+A driver looks up a protocol by name, checks its capabilities against the workload, and
+makes processes. To add a protocol, write its module and add an entry below.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,61 +9,65 @@ from dataclasses import dataclass
 from typing import Final
 
 from antecede.core.codec import Frame, FrameReader, Reader
-from antecede.core.config import Setting
-from antecede.core.link import Linked, read_linked
-from antecede.core.overlay.graphs import first_links, on_overlay, read_sampled
-from antecede.core.overlay.tree_topology import topology_for
+from antecede.core.config import ProcessConfig
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import read_link_frame
+from antecede.core.overlay.spray_overlay import (
+    initial_links,
+    read_overlay_frame,
+    with_spray,
+)
 from antecede.core.process import ProcessBase, ProcessId
-from antecede.core.protocols.baseline import Plain, read_plain
+from antecede.core.protocols.baseline import Baseline, read_baseline
 from antecede.core.protocols.buffer import Buffer, BufferFifo, read_buffer
 from antecede.core.protocols.cykas import Cykas, read_cykas
 from antecede.core.protocols.flood import Flood, read_flood
-from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.basic import make_hybrid_basic
 from antecede.core.protocols.hybrid.frames import read_frame
-from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.hybrid.hybrid import make_hybrid
 from antecede.core.protocols.matrix import Matrix, read_matrix
 from antecede.core.protocols.newtop import Newtop, read_newtop
 from antecede.core.protocols.optimal.optimal import Optimal, read_optimal
-from antecede.core.protocols.pc_broadcast.frames import read_preventive
-from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.protocols.pc_broadcast.frames import read_pc_broadcast
+from antecede.core.protocols.pc_broadcast.pc_broadcast import PcBroadcast
 from antecede.core.protocols.tree import Tree, read_tree
 from antecede.core.protocols.vector import Vector, read_vector
 from antecede.errors import ConfigError
 
 __all__ = ["Capabilities", "ProtocolInfo", "protocol", "protocols"]
 
-ProcessFactory = Callable[[ProcessId, Setting], ProcessBase]
+ProcessFactory = Callable[[ProcessId, ProcessConfig], ProcessBase]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a protocol offers, and what it asks of the network."""
+    """The features of a protocol, and its requirements on the network."""
 
     unicast: bool = False
     """A message may have one target."""
     multicast: bool = False
     """A message may have several targets, and counts as one message at all of them."""
     broadcast: bool = False
-    """A message may go to all members of the moment without naming them."""
+    """A message may go to all current members."""
     loss: bool = False
-    """It copes with lost and duplicated frames by itself; else the link layer does."""
+    """It tolerates lost and duplicated frames; otherwise it gets the link layer."""
     reordering: bool = False
-    """It copes with frames that overtake each other; else it gets a FIFO link."""
+    """It tolerates reordered frames; otherwise it gets a FIFO link."""
     dynamic: bool = False
-    """Processes may appear and leave at any time."""
+    """Processes may join and leave at any time."""
     causal: bool = True
     """It keeps causal order; baselines do not."""
     relays: bool = False
-    """Messages may reach their targets by way of other processes."""
+    """Other processes may forward a message to its targets."""
     overlay: bool = False
-    """It transmits along the links of an overlay, which may change."""
+    """It transmits on the links of an overlay only, which may change."""
     control_frames: tuple[str, ...] = ()
-    """The frames it transmits beside the messages, those of the link layer aside."""
+    """The frames other than messages, without those of the link layer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolInfo:
-    """A protocol: its name, where it comes from, what it can do, how to make a process."""
+    """A protocol: its name, reference, capabilities and factory."""
 
     name: str
     summary: str
@@ -73,26 +76,26 @@ class ProtocolInfo:
     """The paper and the algorithm."""
     capabilities: Capabilities
     factory: ProcessFactory
-    """Makes the protocol's own process, without the link layer."""
+    """Makes a process without the link layer."""
     read: FrameReader
-    """Reads the protocol's own frames."""
+    """Reads a frame of the protocol, without the link layer."""
 
-    def make(self, id: ProcessId, setting: Setting) -> ProcessBase:
-        """Make one process, on top of the link layer if it needs one.
+    def make(self, id: ProcessId, config: ProcessConfig) -> ProcessBase:
+        """Make one process, wrapped in the link layer if it needs one.
 
-        Raise ConfigError if the setting lacks something that the protocol needs.
+        Raise ConfigError if ``config`` lacks a value that the protocol needs.
         """
-        process = self.factory(id, setting)
-        if self.capabilities.loss or setting.reliable:
+        process = self.factory(id, config)
+        if self.capabilities.loss or config.reliable:
             return process
         fifo = not self.capabilities.reordering
-        return Linked(process, fifo, setting.policy, setting.early_max)
+        return ReliableLink(process, fifo, config.policy, config.reorder_buffer_max)
 
     def read_frame(self, reader: Reader, *, reliable: bool = False) -> Frame:
-        """Read a frame that a process transmitted, made with the same ``reliable``."""
+        """Read a frame of a process that was made with the same ``reliable``."""
         if self.capabilities.loss or reliable:
             return self.read(reader)
-        return read_linked(reader, self.read)
+        return read_link_frame(reader, self.read)
 
 
 HYBRID_CAPABILITIES: Final = Capabilities(
@@ -108,9 +111,11 @@ HYBRIDS: Final = (
     ProtocolInfo(
         name="hybrid",
         summary="SPS-optimal hybrid buffering: the default",
-        reference="Almeida, Algorithm 2 and docs/multicast.md",
+        reference="Almeida, Algorithm 2 and docs/explanation/multicast.md",
         capabilities=HYBRID_CAPABILITIES,
-        factory=lambda place, setting: Hybrid(place, setting.policy, setting.early_max),
+        factory=lambda own, config: make_hybrid(
+            own, config.policy, config.reorder_buffer_max
+        ),
         read=read_frame,
     ),
     ProtocolInfo(
@@ -118,8 +123,8 @@ HYBRIDS: Final = (
         summary="conservative hybrid buffering (CSPS)",
         reference="Almeida, Algorithms 1 and 3",
         capabilities=HYBRID_CAPABILITIES,
-        factory=lambda place, setting: HybridBasic(
-            place, setting.policy, setting.early_max
+        factory=lambda own, config: make_hybrid_basic(
+            own, config.policy, config.reorder_buffer_max
         ),
         read=read_frame,
     ),
@@ -128,20 +133,20 @@ HYBRIDS: Final = (
 SENDER_SIDE: Final = (
     ProtocolInfo(
         name="buffer",
-        summary="sender buffer: one message in transit at a time",
+        summary="sender buffer: one message in flight at a time",
         reference="Mattern and Fünfrocken, §3.2",
         capabilities=Capabilities(
             unicast=True, reordering=True, dynamic=True, control_frames=("ack",)
         ),
-        factory=lambda place, setting: Buffer(place),
+        factory=lambda own, config: Buffer(own),
         read=read_buffer,
     ),
     ProtocolInfo(
         name="buffer-fifo",
-        summary="sender buffer: messages in transit to one receiver at a time",
+        summary="sender buffer: messages in flight to one receiver at a time",
         reference="Mattern and Fünfrocken, footnote 4",
         capabilities=Capabilities(unicast=True, dynamic=True, control_frames=("ack",)),
-        factory=lambda place, setting: BufferFifo(place),
+        factory=lambda own, config: BufferFifo(own),
         read=read_buffer,
     ),
     ProtocolInfo(
@@ -154,7 +159,7 @@ SENDER_SIDE: Final = (
             dynamic=True,
             control_frames=("ack", "you-can-tell"),
         ),
-        factory=lambda place, setting: Cykas(place),
+        factory=lambda own, config: Cykas(own),
         read=read_cykas,
     ),
 )
@@ -165,7 +170,7 @@ RECEIVER_SIDE: Final = (
         summary="earliest delivery, n by n counts on every message",
         reference="Raynal, Schiper and Toueg 1991",
         capabilities=Capabilities(unicast=True, multicast=True, reordering=True),
-        factory=lambda place, setting: Matrix(place, setting.group("matrix")),
+        factory=lambda own, config: Matrix(own, config.require_processes("matrix")),
         read=read_matrix,
     ),
     ProtocolInfo(
@@ -173,7 +178,7 @@ RECEIVER_SIDE: Final = (
         summary="earliest delivery, fewest dependencies on every message",
         reference="Kshemkalyani and Singhal 1998",
         capabilities=Capabilities(unicast=True, multicast=True, reordering=True),
-        factory=lambda place, setting: Optimal(place),
+        factory=lambda own, config: Optimal(own),
         read=read_optimal,
     ),
     ProtocolInfo(
@@ -181,7 +186,7 @@ RECEIVER_SIDE: Final = (
         summary="causal broadcast with vector clocks",
         reference="Birman, Schiper and Stephenson 1991",
         capabilities=Capabilities(broadcast=True, reordering=True),
-        factory=lambda place, setting: Vector(place, setting.group("vector")),
+        factory=lambda own, config: Vector(own, config.require_processes("vector")),
         read=read_vector,
     ),
     ProtocolInfo(
@@ -189,8 +194,8 @@ RECEIVER_SIDE: Final = (
         summary="total-order broadcast: Lamport clock, wait for everyone",
         reference="Ezhilchelvan et al. 1995, symmetric protocol",
         capabilities=Capabilities(broadcast=True, control_frames=("null",)),
-        factory=lambda place, setting: Newtop(
-            place, setting.group("newtop"), setting.silence_s
+        factory=lambda own, config: Newtop(
+            own, config.require_processes("newtop"), config.silence_s
         ),
         read=read_newtop,
     ),
@@ -202,13 +207,13 @@ BY_TOPOLOGY: Final = (
         summary="forward once over the FIFO links of a static overlay",
         reference="Friedman and Manor; Nédelec et al., Algorithm 1",
         capabilities=Capabilities(broadcast=True, relays=True, overlay=True),
-        factory=lambda place, setting: on_overlay(
-            Flood(place, first_links(place, setting)), setting
+        factory=lambda own, config: with_spray(
+            Flood(own, initial_links(own, config)), config
         ),
-        read=lambda reader: read_sampled(reader, read_flood),
+        read=lambda reader: read_overlay_frame(reader, read_flood),
     ),
     ProtocolInfo(
-        name="preventive",
+        name="pc-broadcast",
         summary="PC-broadcast: flooding that uses a new link once it is safe",
         reference="Nédelec et al., Algorithms 2 and 3",
         capabilities=Capabilities(
@@ -218,16 +223,16 @@ BY_TOPOLOGY: Final = (
             overlay=True,
             control_frames=("ping", "pong", "newcomer", "welcome", "summary"),
         ),
-        factory=lambda place, setting: on_overlay(
-            Preventive(
-                place,
-                first_links(place, setting),
-                newcomer=place in setting.newcomers,
-                timeout_s=setting.ping_timeout_s,
+        factory=lambda own, config: with_spray(
+            PcBroadcast(
+                own,
+                initial_links(own, config),
+                newcomer=own in config.newcomers,
+                timeout_s=config.ping_timeout_s,
             ),
-            setting,
+            config,
         ),
-        read=lambda reader: read_sampled(reader, read_preventive),
+        read=lambda reader: read_overlay_frame(reader, read_pc_broadcast),
     ),
     ProtocolInfo(
         name="tree",
@@ -236,7 +241,7 @@ BY_TOPOLOGY: Final = (
         capabilities=Capabilities(
             unicast=True, multicast=True, broadcast=True, relays=True
         ),
-        factory=lambda place, setting: Tree(place, topology_for(setting)),
+        factory=lambda own, config: Tree(own, config.topology()),
         read=read_tree,
     ),
 )
@@ -247,8 +252,8 @@ BASELINES: Final = (
         summary="baseline: the order of each pair, and no other",
         reference="",
         capabilities=Capabilities(unicast=True, multicast=True, dynamic=True, causal=False),
-        factory=lambda place, setting: Plain(place),
-        read=read_plain,
+        factory=lambda own, config: Baseline(own),
+        read=read_baseline,
     ),
     ProtocolInfo(
         name="unordered",
@@ -257,8 +262,8 @@ BASELINES: Final = (
         capabilities=Capabilities(
             unicast=True, multicast=True, reordering=True, dynamic=True, causal=False
         ),
-        factory=lambda place, setting: Plain(place),
-        read=read_plain,
+        factory=lambda own, config: Baseline(own),
+        read=read_baseline,
     ),
 )
 
@@ -266,12 +271,12 @@ _PROTOCOLS: Final = HYBRIDS + SENDER_SIDE + RECEIVER_SIDE + BY_TOPOLOGY + BASELI
 
 
 def protocols() -> Sequence[ProtocolInfo]:
-    """List every protocol, the default first."""
+    """Return all protocols, the default first."""
     return _PROTOCOLS
 
 
 def protocol(name: str) -> ProtocolInfo:
-    """Look a protocol up by name; raise ConfigError, with the names, if there is none."""
+    """Return the protocol of that name; raise ConfigError if there is none."""
     for info in _PROTOCOLS:
         if info.name == name:
             return info

@@ -1,8 +1,8 @@
-"""``unordered`` and ``fifo``: baselines that deliver a message as soon as it arrives.
+"""``unordered`` and ``fifo``: baselines that deliver a message when it arrives.
 
-They are the same process, which carries nothing but a message's number. What tells them
-apart is the link underneath: ``fifo`` keeps the order of each pair. Neither keeps causal
-order; they show what it costs, and what happens without it.
+Both use the same process, whose messages carry a number only. They differ in the link
+below: that of ``fifo`` keeps the order of each pair. Neither keeps causal order; they show
+what it costs, and what happens without it.
 
 ::
 
@@ -10,12 +10,13 @@ order; they show what it costs, and what happens without it.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import ClassVar, Final
 
 from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import (
     Frame,
+    PayloadFrame,
     Reader,
     varint_width,
     width_of,
@@ -34,49 +35,23 @@ from antecede.core.process import (
 )
 from antecede.errors import LocalError, PeerError
 
-__all__ = ["MESSAGE", "Plain", "PlainMessage", "read_plain"]
+__all__ = ["MESSAGE", "Baseline", "BaselineMessage", "read_baseline"]
 
 MESSAGE: Final = 1
 
 
 @mypyc_attr(acyclic=True)
-class PlainMessage(Frame):
-    """A copy of an application message with its number, and nothing else."""
+class BaselineMessage(PayloadFrame):
+    """A copy of an application message with its number."""
 
-    __slots__ = ("number", "payload")
+    __slots__ = ()
 
-    number: int
-    """Its number among all messages of its sender, from 1."""
-    payload: bytes
-    """The application's bytes."""
-
-    def __init__(self, number: int, payload: bytes) -> None:
-        """Make the frame; the fields are documented on the class."""
-        self.number = number
-        self.payload = payload
-
-    def __repr__(self) -> str:
-        """Show the fields, with the payload by its length."""
-        return f"PlainMessage({self.number}, {len(self.payload)} B)"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return MESSAGE
+    KIND: ClassVar[int] = MESSAGE
 
     def metadata_size(self) -> int:
-        """Count the bytes around the payload."""
         return 1 + width_of(self.number) + varint_width(len(self.payload))
 
-    def payload_size(self) -> int:
-        """Count the application's bytes."""
-        return len(self.payload)
-
-    def message_number(self) -> int:
-        """Return the number of the message."""
-        return self.number
-
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         width = width_of(self.number)
         write_head(buffer, MESSAGE, width)
         write_number(buffer, self.number, width)
@@ -84,25 +59,23 @@ class PlainMessage(Frame):
         buffer += self.payload
 
 
-def read_plain(reader: Reader) -> Frame:
+def read_baseline(reader: Reader) -> Frame:
     """Read one frame of the baselines."""
     if reader.head() != MESSAGE or reader.flag:
         raise reader.refuse()
-    return PlainMessage(reader.number(), reader.payload())
+    return BaselineMessage(reader.number(), reader.payload())
 
 
-class Plain(ProcessBase):
-    """A process of the baselines; see :class:`antecede.core.process.Process`."""
+class Baseline(ProcessBase):
+    """A process of the baselines."""
 
     __slots__ = ("_clock",)
 
     def __init__(self, id: ProcessId) -> None:
-        """Start a process with no history."""
         super().__init__(id)
         self._clock = 0
 
     def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
-        """Accept a message for ``targets`` and return its number, from 1."""
         check_now(now)
         members = checked_targets(targets)
         data = checked_payload(payload)
@@ -112,14 +85,15 @@ class Plain(ProcessBase):
             if target == self._id:
                 self._deliveries.append(Delivery(self._id, number, data))
             else:
-                self._transmits.append(Transmit(target, PlainMessage(number, data)))
+                self._transmits.append(Transmit(target, BaselineMessage(number, data)))
         return number
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        """Deliver what arrived from ``source``."""
         check_now(now)
         if source == self._id:
-            raise LocalError("a process transmits nothing to itself")
-        if not isinstance(frame, PlainMessage) or frame.number < 1:
-            raise PeerError(f"{frame} is no frame of this protocol")
+            raise LocalError(f"source {source} is this process itself")
+        if not isinstance(frame, BaselineMessage):
+            raise PeerError(f"{type(frame).__name__} is not a frame of this protocol")
+        if frame.number < 1:
+            raise PeerError(f"invalid {frame}: number must be at least 1")
         self._deliveries.append(Delivery(source, frame.number, frame.payload))

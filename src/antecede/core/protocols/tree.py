@@ -1,30 +1,33 @@
 """``tree``: causal order by the shape of the network (Blessing et al., AGERE'17).
 
 The processes are the nodes of a tree whose links are FIFO. A message travels along the
-links of the tree, and on no others, and so nothing is held back and nothing is carried
-but whose message it is and whom it is for. Rules, after Figure 3:
+links of the tree only, so no message is held, and a message carries only its source, its
+number and its targets. Rules, after Figure 3:
 
-1. *Send* (M-Send): number the message, and put it on the link towards its target.
-2. *Route* (M-Route): a message for another node goes on to the link towards that node at
-   once, in the input in which it arrived.
-3. *Forward* (M-Forward): links keep their order. This is the network's part, or that of a
+1. *Send* (M-Send): number the message, and transmit it on the link towards its target.
+2. *Route* (M-Route): transmit a message for another node on the link towards that node, in
+   the same step in which it arrived.
+3. *Forward* (M-Forward): links keep their order. This is the task of the network, or of a
    FIFO link layer; the paper's two queues of a link are one here.
-4. *Receive* (M-Receive): a message that has reached its node is delivered at once.
+4. *Receive* (M-Receive): deliver a message that has reached its node at once.
 
-Why that is causal: the way from one node to another is unique. Take a message on a link;
-whatever it caused comes from its own side of that link. To get ahead it would have to
-cross the same link, where it was put later, and neither the link nor the next node lets
-it overtake. So nobody beyond a message on its way knows anything of it yet.
+Why that is causal: the path between two nodes is unique. Consider a message on a link.
+Until it has crossed the link, all messages that its sending causes come from the near
+side. To overtake it, such a message would have to cross the same link, which it enters
+later, and neither the link nor the next node reorders. So no process beyond a message in
+flight knows of it.
 
-That argument is about links, not about targets, which gives us what the paper leaves out.
-A *multicast* puts one frame on each link that leads to some of its targets, naming those,
-and a node parts it where the ways part; a *broadcast* goes to every neighbour but the one
-it came from and names nobody. All links get it in one input, before anything it causes.
+This argument is about links, not about targets, so it extends to what the paper leaves out.
+A *multicast* puts one frame on each link that leads to some of its targets, with those
+targets, and a node splits it where the paths split. A *broadcast* goes to all neighbours
+but the one it came from, without targets. All links get it in one step, before any message
+that it causes.
 
-A message to oneself has no next hop (Figure 4 leads it up to the parent): it is delivered
-inside ``send``. *Actors* may be placed on nodes, any number on one (§2); applications then
-name actors, and messages are numbered for each actor. Between actors of one node a message
-is delivered inside ``send_from``: the node is one process, whose inputs have an order.
+A message to its own source has no next hop (Figure 4 leads it to the parent): it is
+delivered inside ``send``. *Actors* may be placed on nodes, any number on one (§2);
+applications then address actors, and messages are numbered for each actor. Between actors
+of one node, a message is delivered inside ``send_from``: the node is one process, whose
+inputs are ordered.
 
 ::
 
@@ -42,6 +45,7 @@ from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import (
     Frame,
+    PayloadFrame,
     Reader,
     varint_width,
     width_of,
@@ -69,43 +73,28 @@ BROADCAST: Final = 3
 
 
 @mypyc_attr(acyclic=True)
-class TreeMessage(Frame):
-    """A message on a link of the tree, for some or all of those beyond the link."""
+class TreeMessage(PayloadFrame):
+    """A message on a link of the tree."""
 
-    __slots__ = ("number", "payload", "source", "targets")
+    __slots__ = ("source", "targets")
 
     source: ProcessId
-    """Who sent it, which need not be who transmits it."""
-    number: int
-    """Its number among all messages of its source, from 1."""
+    """The source, which need not be the sender of the frame."""
     targets: list[ProcessId]
-    """Those beyond the link whom it is for; none are named if it is for all."""
-    payload: bytes
-    """The application's bytes."""
+    """The targets beyond the link; empty for a broadcast."""
 
     def __init__(
         self, source: ProcessId, number: int, targets: list[ProcessId], payload: bytes
     ) -> None:
-        """Make the frame; the fields are documented on the class."""
+        super().__init__(number, payload)
         self.source = source
-        self.number = number
         self.targets = targets
-        self.payload = payload
-
-    def __repr__(self) -> str:
-        """Show the fields, with the payload by its length."""
-        whom = ", ".join(str(target) for target in self.targets) or "all"
-        return (
-            f"TreeMessage({self.source}:{self.number}, for {whom}, {len(self.payload)} B)"
-        )
 
     def kind(self) -> int:
-        """Return the number of this kind."""
         count = len(self.targets)
         return UNICAST if count == 1 else MULTICAST if count > 1 else BROADCAST
 
     def metadata_size(self) -> int:
-        """Count the bytes around the payload."""
         count = len(self.targets)
         size = 1 + width_of(self.number) + varint_width(self.source)
         if count > 1:
@@ -114,20 +103,10 @@ class TreeMessage(Frame):
             size += varint_width(target)
         return size + varint_width(len(self.payload))
 
-    def payload_size(self) -> int:
-        """Count the application's bytes."""
-        return len(self.payload)
-
-    def message_number(self) -> int:
-        """Return the number of the message."""
-        return self.number
-
     def message_source(self) -> int:
-        """Return who sent the message."""
         return self.source
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         kind = self.kind()
         width = width_of(self.number)
         write_head(buffer, kind, width)
@@ -152,7 +131,7 @@ def read_tree(reader: Reader) -> Frame:
     if kind == MULTICAST:
         count = reader.varint()
         if count < 2:
-            raise PeerError(f"a multicast to {count} targets")
+            raise PeerError(f"invalid multicast to {count} targets: at least 2 expected")
     targets: list[ProcessId] = []
     while len(targets) < count:
         targets.append(ProcessId(reader.varint()))
@@ -161,29 +140,26 @@ def read_tree(reader: Reader) -> Frame:
 
 @mypyc_attr(acyclic=True)
 class TreeDelivery(Delivery):
-    """A delivery that says to which actor of the node."""
+    """A delivery to one actor of the node."""
 
     __slots__ = ("target",)
 
     target: ProcessId
-    """The actor to hand it to; where none are placed, the process itself."""
+    """The actor; without a placement, the process itself."""
 
     def __init__(self, message: TreeMessage, target: ProcessId) -> None:
-        """Hand ``message`` to ``target``."""
         super().__init__(message.source, message.number, message.payload)
         self.target = target
 
     def __repr__(self) -> str:
-        """Show the fields, with the payload by its length."""
-        whose = f"{self.source}:{self.number} to {self.target}"
-        return f"TreeDelivery({whose}, {len(self.payload)} B)"
+        message = f"{self.source}:{self.number} to {self.target}"
+        return f"TreeDelivery({message}, {len(self.payload)} B)"
 
 
 class Tree(ProcessBase):
-    """A process of ``tree``; see :class:`antecede.core.process.Process`.
+    """A process of ``tree``.
 
-    Its id is that of its node. Without a placement it is also that of the one actor which
-    lives there, and applications may forget the word.
+    Its id is that of its node, and, without a placement, of the one actor on that node.
     """
 
     __slots__ = ("_actors", "_clocks", "_homes", "_neighbours", "_topology")
@@ -191,42 +167,41 @@ class Tree(ProcessBase):
     def __init__(
         self, id: ProcessId, topology: Topology, placement: Placement | None = None
     ) -> None:
-        """Start a node with no history; nodes may share the topology and the placement.
+        """Start a node; all nodes share the topology and the placement.
 
-        Raise ConfigError if the topology has no such node, or the placement is on another.
+        Raise ConfigError if the topology has no such node, or the placement is for another
+        topology.
         """
         super().__init__(id)
         if not 0 <= id < topology.nodes:
-            raise ConfigError(f"process {id} is no node of a tree of {topology.nodes}")
+            raise ConfigError(f"no node {id} in a tree of {topology.nodes} nodes")
         self._topology = topology
         self._neighbours = topology.neighbours(id)
-        # The node of each actor, if that is not the node of the same number.
+        # The node of each actor; None if actor and node have the same id.
         self._homes: tuple[int, ...] | None = None
-        self._actors = [id]  # Who lives here.
+        self._actors = [id]  # The actors on this node.
         if placement is not None:
             if placement.topology is not topology:
-                raise ConfigError("the actors are placed on another tree")
+                raise ConfigError("the placement is for another tree")
             self._homes = placement.nodes
             self._actors = placement.actors_on(id)
-        # The number of the last message that each of them sent.
+        # The number of the last message of each actor on this node.
         self._clocks: dict[int, int] = dict.fromkeys(self._actors, 0)
 
     @property
     def topology(self) -> Topology:
-        """The tree that this is a node of."""
+        """The tree."""
         return self._topology
 
     @property
     def actors(self) -> list[ProcessId]:
-        """Who lives on this node, in ascending order."""
+        """The actors on this node, in ascending order."""
         return self._actors[:]
 
     def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
-        """Accept a message for ``targets`` and return its number, from 1."""
         return self.send_from(self._id, targets, payload, now)
 
     def broadcast(self, payload: object, now: float) -> int:
-        """Accept a message for everyone and return its number, from 1."""
         return self.broadcast_from(self._id, payload, now)
 
     def send_from(
@@ -234,9 +209,9 @@ class Tree(ProcessBase):
     ) -> int:
         """Accept a message of an actor on this node and return its number, from 1.
 
-        Drain the outputs afterwards; deliveries to actors on this node are among them
-        already. Raise LocalError, and change nothing, if the source does not live here,
-        a target nowhere, or the payload is not bytes.
+        Drain the outputs afterwards; deliveries to actors on this node are among them.
+        Raise LocalError, and change nothing, if the source is not on this node, a target
+        does not exist, or the payload is not bytes.
         """
         check_now(now)
         members = list(dict.fromkeys(checked_targets(targets)))  # Each once.
@@ -244,7 +219,7 @@ class Tree(ProcessBase):
         count = self._actor_count()
         for target in members:
             if target >= count:
-                raise LocalError(f"no target {target} among {count}")
+                raise LocalError(f"no target {target}: actors are 0 to {count - 1}")
         message = TreeMessage(source, self._next_number(source), members, data)
         self._route(message, [self._hop(target) for target in members])
         return message.number
@@ -261,37 +236,40 @@ class Tree(ProcessBase):
         return message.number
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        """Deliver what arrived over the link from ``source``, or pass it on, or both."""
         check_now(now)
         if source == self._id:
-            raise LocalError("a process transmits nothing to itself")
+            raise LocalError(f"source {source} is this process itself")
         if not isinstance(frame, TreeMessage):
-            raise PeerError(f"a {type(frame).__name__} is no frame of this protocol")
+            raise PeerError(f"{type(frame).__name__} is not a frame of this protocol")
         count = self._actor_count()
         if frame.number < 1 or not 0 <= frame.source < count:
-            raise PeerError(f"{frame} cannot be")
-        # A message makes no detours (Definition 3.6): it comes from where its source is,
-        # which no stranger to this node can claim, and goes where it has not been.
+            raise PeerError(
+                f"invalid {frame}: needs number >= 1 and a source below {count}"
+            )
+        # A message takes no detour (Definition 3.6): it comes from the neighbour on the
+        # path to its source, and never goes back there.
         hop = self._hop(frame.source)
         if hop != source:
-            raise PeerError(f"{frame} came from {source}, but its way is by {hop}")
+            raise PeerError(f"invalid {frame} from {source}: its path leads through {hop}")
         if not frame.targets:
             self._flood(frame, source)
             return
         hops: list[int] = []
         for target in frame.targets:
             if not 0 <= target < count:
-                raise PeerError(f"{frame}, but there is no {target} among {count}")
+                raise PeerError(f"invalid {frame}: no target {target} among {count}")
             hop = self._hop(target)
             if hop == source:
-                raise PeerError(f"{frame} came from {source}, where {target} is")
+                raise PeerError(
+                    f"invalid {frame} from {source}: {target} is behind {source}"
+                )
             hops.append(hop)
         if len(hops) > 1 and len(set(frame.targets)) < len(hops):
-            raise PeerError(f"{frame} names a target twice")
+            raise PeerError(f"invalid {frame}: a target occurs twice")
         self._route(frame, hops)
 
     def _route(self, message: TreeMessage, hops: list[int]) -> None:
-        """Deliver to the targets that live here, and pass on to all others' next hops."""
+        """Deliver to the targets on this node; transmit to the next hops of the others."""
         if len(hops) == 1:
             if hops[0] == self._id:  # M-Receive.
                 self._deliveries.append(TreeDelivery(message, message.targets[0]))
@@ -313,16 +291,16 @@ class Tree(ProcessBase):
                     )
                 self._transmits.append(Transmit(ProcessId(hop), part))
 
-    def _flood(self, message: TreeMessage, came_from: int) -> None:
-        """Deliver to all who live here, and pass on to all neighbours but one."""
+    def _flood(self, message: TreeMessage, excluded: int) -> None:
+        """Deliver to all actors on this node, and transmit to all neighbours but one."""
         for actor in self._actors:
             self._deliveries.append(TreeDelivery(message, actor))
         for neighbour in self._neighbours:
-            if neighbour != came_from:
+            if neighbour != excluded:
                 self._transmits.append(Transmit(ProcessId(neighbour), message))
 
     def _hop(self, actor: int) -> int:
-        """Return the next hop on the way to an actor, or this node if it lives here."""
+        """Return the next hop to an actor, or this node if the actor is on it."""
         homes = self._homes
         home = actor if homes is None else homes[actor]
         return self._topology.next_hop(self._id, home)
@@ -332,9 +310,9 @@ class Tree(ProcessBase):
         return self._topology.nodes if homes is None else len(homes)
 
     def _next_number(self, source: int) -> int:
-        """Count a message of an actor; raise LocalError if it does not live here."""
+        """Number a message of an actor; raise LocalError if it is not on this node."""
         clock = self._clocks.get(source)
         if clock is None:
-            raise LocalError(f"{source} does not live on node {self._id}")
+            raise LocalError(f"actor {source} is not on node {self._id}")
         self._clocks[source] = clock + 1
         return clock + 1

@@ -1,14 +1,14 @@
-"""When to transmit again: one policy for every protocol and for the link layer.
+"""Retransmission timers: one policy for every protocol and for the link layer.
 
 A :class:`RetransmissionTimer` waits for one kind of answer from one peer. Its time-out
-follows the round trips it has seen (RFC 6298: a smoothed mean plus four deviations) and
-doubles each time it expires. An answer to something transmitted twice is never a sample,
-because nobody knows which of the two it answers; so the doubled time-out stays until there
-is a sample again (Karn), or a path that has become slower would never be learned.
-Before a pair has a sample of its own, it begins with the :class:`Experience` that the
-process has of its other peers. A :class:`TimerQueue` tells which of many timers is due.
+follows the measured round trips (RFC 6298: a smoothed mean plus four deviations) and
+doubles each time it expires. An answer to a retransmitted frame is not a sample, because
+it is unknown which transmission it answers; so the doubled time-out stays until the next
+sample (Karn), or the timer would never adapt to a path that has become slower. Before its
+first sample, a timer uses the :class:`SharedRttEstimate` of the process's other peers. A
+:class:`TimerQueue` finds the timer that is due.
 
-Time is an argument everywhere; nothing here reads a clock.
+Time is an argument everywhere; this module reads no clock.
 """
 
 from dataclasses import dataclass
@@ -21,32 +21,31 @@ from mypy_extensions import mypyc_attr
 from antecede.core.process import NEVER
 from antecede.errors import ConfigError
 
-__all__ = ["Experience", "RetransmissionPolicy", "RetransmissionTimer", "TimerQueue"]
+__all__ = ["RetransmissionPolicy", "RetransmissionTimer", "SharedRttEstimate", "TimerQueue"]
 
 GAIN_MEAN: Final = 0.125
-"""How fast the smoothed round trip follows a sample: alpha of RFC 6298, section 2."""
+"""The weight of a sample in the mean: alpha of RFC 6298, section 2."""
 GAIN_DEVIATION: Final = 0.25
-"""How fast the deviation follows a sample: beta of RFC 6298, section 2."""
+"""The weight of a sample in the deviation: beta of RFC 6298, section 2."""
 DEVIATIONS: Final = 4.0
-"""How many deviations a time-out adds to the mean: K of RFC 6298, section 2."""
-GAIN_EXPERIENCE: Final = 1 / 64
-"""How fast experience forgets a slow peer: one that answers one frame in a few dozen
-still counts."""
+"""The number of deviations that a time-out adds: K of RFC 6298, section 2."""
+GAIN_SHARED: Final = 1 / 64
+"""The weight of a lower time-out in the shared estimate: so small that a slow peer with one
+sample in a few dozen still counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetransmissionPolicy:
-    """The limits of every retransmission time-out, in seconds."""
+    """The limits of all retransmission time-outs, in seconds."""
 
     initial_s: float = 1.0
-    """The time-out before the first sample of any peer (RFC 6298, section 2.1)."""
+    """The time-out before the first sample from any peer (RFC 6298, section 2.1)."""
     minimum_s: float = 0.01
-    """The floor: above the timer resolution and the scheduling noise of one host."""
+    """The minimum, above the timer resolution and the scheduling noise of a host."""
     maximum_s: float = 60.0
-    """The ceiling that doubling ends at (RFC 6298, section 2.5)."""
+    """The maximum, which ends the doubling (RFC 6298, section 2.5)."""
 
     def __post_init__(self) -> None:
-        """Raise ConfigError unless 0 < minimum <= initial <= maximum < infinity."""
         if not 0 < self.minimum_s <= self.initial_s <= self.maximum_s < NEVER:
             raise ConfigError(
                 "retransmission needs 0 < minimum_s <= initial_s <= maximum_s, got"
@@ -54,45 +53,43 @@ class RetransmissionPolicy:
             )
 
 
-class Experience:
-    """How long one kind of answer has taken a process's peers: where a new pair begins.
+class SharedRttEstimate:
+    """The first time-out of a new peer, from the samples of the process's other peers.
 
-    Without it, the first frame that is lost on the way to each peer would cost a second,
-    however near all peers are. It is the longest time-out that samples have led to
-    lately: it rises at once and falls slowly, since a time-out that is too short for a far
-    peer makes frames that nobody needs. RFC 9040 lets connections share what they have
-    measured in the same way.
+    Without it, the first lost frame to each peer would cost a second, even if all peers
+    are near. It is the longest time-out that recent samples led to: it rises at once and
+    falls slowly, because a time-out that is too short for a distant peer causes
+    unnecessary frames. RFC 9040 lets connections share measurements in the same way.
     """
 
     __slots__ = ("_learned", "first_s", "policy")
 
     policy: RetransmissionPolicy
     first_s: float
-    """The time-out of a pair without a sample; at most the policy's ``initial_s``."""
+    """The time-out of a peer without a sample; at most the policy's ``initial_s``."""
 
     def __init__(self, policy: RetransmissionPolicy | None = None) -> None:
-        """Start with no experience, hence with ``initial_s``."""
         self.policy = policy if policy is not None else RetransmissionPolicy()
         self.first_s = self.policy.initial_s
         self._learned = False
 
     def learn(self, timeout_s: float) -> None:
-        """Learn the time-out that a sample of some peer has led to."""
+        """Update the estimate by the time-out that a sample of some peer led to."""
         if timeout_s >= self.first_s or not self._learned:
             self.first_s = min(timeout_s, self.policy.initial_s)
             self._learned = True
         else:
-            self.first_s -= GAIN_EXPERIENCE * (self.first_s - timeout_s)
+            self.first_s -= GAIN_SHARED * (self.first_s - timeout_s)
 
 
 @mypyc_attr(acyclic=True)
 class RetransmissionTimer:
-    """A time-out that learns, for one kind of answer from one peer."""
+    """An adaptive time-out for one kind of answer from one peer."""
 
     __slots__ = (
         "_deviation",
-        "_experience",
         "_mean",
+        "_rtt_estimate",
         "_timeout",
         "deadline",
         "owner",
@@ -100,26 +97,25 @@ class RetransmissionTimer:
     )
 
     owner: int
-    """What the timer is for; whoever made it knows what the number means."""
+    """The purpose of the timer, a number that the creator chooses."""
     deadline: float
-    """When it expires; infinite while it is stopped."""
+    """The time of expiry; infinite if the timer is stopped."""
     queued: float
-    """The earliest time under which a :class:`TimerQueue` has filed it."""
+    """The earliest time of its entries in a :class:`TimerQueue`."""
 
-    def __init__(self, experience: Experience, owner: int) -> None:
-        """Make a stopped timer that has seen no round trip."""
+    def __init__(self, rtt_estimate: SharedRttEstimate, owner: int) -> None:
         self.owner = owner
         self.deadline = NEVER
         self.queued = NEVER
-        self._experience = experience
+        self._rtt_estimate = rtt_estimate
         self._mean = -1.0
         self._deviation = 0.0
-        self._timeout = 0.0  # As experience tells, until it expires or has a sample.
+        self._timeout = 0.0  # 0: that of the shared estimate.
 
     @property
     def timeout_s(self) -> float:
-        """The time-out in force, with the doublings since the last sample."""
-        return self._timeout if self._timeout > 0 else self._experience.first_s
+        """The current time-out, with the doublings since the last sample."""
+        return self._timeout if self._timeout > 0 else self._rtt_estimate.first_s
 
     @property
     def round_trip_s(self) -> float:
@@ -127,7 +123,7 @@ class RetransmissionTimer:
         return self._mean
 
     def sample(self, round_trip_s: float) -> None:
-        """Learn from an answer to something that was transmitted once."""
+        """Use the round trip of a frame that was transmitted once."""
         if self._mean < 0:
             self._mean = round_trip_s
             self._deviation = round_trip_s / 2
@@ -136,46 +132,45 @@ class RetransmissionTimer:
             self._deviation += GAIN_DEVIATION * (abs(error) - self._deviation)
             self._mean += GAIN_MEAN * error
         wanted = self._mean + DEVIATIONS * self._deviation
-        policy = self._experience.policy
+        policy = self._rtt_estimate.policy
         self._timeout = min(max(wanted, policy.minimum_s), policy.maximum_s)
-        self._experience.learn(self._timeout)
+        self._rtt_estimate.learn(self._timeout)
 
     def restart(self, now: float) -> None:
-        """Count anew: there was progress, or there is something to wait for again."""
+        """Set the deadline to a time-out from ``now``."""
         self.deadline = now + self.timeout_s
-        if self.deadline <= now:  # The clock's numbers are too large for such a step.
+        if self.deadline <= now:  # The time-out is below the precision of ``now``.
             self.deadline = nextafter(now, NEVER)
 
     def stop(self) -> None:
-        """Wait for nothing."""
+        """Stop the timer."""
         self.deadline = NEVER
 
     def expire(self, now: float) -> None:
-        """Double the time-out and count anew: the answer did not come."""
-        self._timeout = min(2 * self.timeout_s, self._experience.policy.maximum_s)
+        """Double the time-out and restart, because no answer came."""
+        self._timeout = min(2 * self.timeout_s, self._rtt_estimate.policy.maximum_s)
         self.restart(now)
 
 
 class TimerQueue:
-    """The running timers of one process, earliest first.
+    """The running timers of one process, ordered by deadline.
 
-    A timer that is put off or stopped stays filed under its old time, and is looked at
-    again when that time comes; so a timer that progress keeps putting off costs one queue
-    operation per time-out, not one per message.
+    A timer that is restarted or stopped keeps its old entry, which is corrected when its
+    time comes; so a timer that is restarted with each message costs one queue operation
+    per time-out, not one per message.
     """
 
     __slots__ = ("_earliest", "_first", "_heap", "_serial")
 
     def __init__(self) -> None:
-        """Start with no timer."""
         self._heap: list[tuple[float, int, RetransmissionTimer]] = []
         self._serial = 0
-        # The answer to next_deadline, for as long as that timer is not put off.
+        # The result of next_deadline, until that timer is restarted.
         self._first: RetransmissionTimer | None = None
         self._earliest = NEVER
 
-    def file(self, timer: RetransmissionTimer) -> None:
-        """See to it that ``timer`` is found by its deadline."""
+    def schedule(self, timer: RetransmissionTimer) -> None:
+        """Add ``timer``, or move it forward; call this after each restart."""
         if timer.deadline < timer.queued:
             timer.queued = timer.deadline
             self._serial += 1
@@ -185,31 +180,31 @@ class TimerQueue:
                 self._first = timer
 
     def next_deadline(self) -> float | None:
-        """Tell the earliest deadline, or None if no timer runs."""
+        """Return the earliest deadline, or None if no timer runs."""
         first = self._first
         if first is not None and first.deadline == self._earliest:
             return self._earliest
         heap = self._heap
         while heap:
-            filed, _, timer = heap[0]
-            if filed != timer.queued or timer.deadline == NEVER:
-                heappop(heap)  # Filed earlier elsewhere, or stopped.
-                if filed == timer.queued:
+            entry, _, timer = heap[0]
+            if entry != timer.queued or timer.deadline == NEVER:
+                heappop(heap)  # It has an earlier entry, or is stopped.
+                if entry == timer.queued:
                     timer.queued = NEVER
-            elif timer.deadline > filed:
+            elif timer.deadline > entry:
                 timer.queued = timer.deadline
                 self._serial += 1
                 heapreplace(heap, (timer.deadline, self._serial, timer))
             else:
                 self._first = timer
-                self._earliest = filed
-                return filed
+                self._earliest = entry
+                return entry
         self._first = None
         self._earliest = NEVER
         return None
 
     def due(self, now: float) -> RetransmissionTimer | None:
-        """Return a timer that has expired at ``now``, or None; restart or stop it."""
+        """Return a timer that has expired at ``now``, or None; the caller restarts it."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None

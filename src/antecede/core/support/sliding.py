@@ -1,13 +1,13 @@
 """The sliding array, the sliding map and the indexed sliding map (Almeida §5.3).
 
-All three keep a window of consecutive indexes that only ever moves forward: elements are
-added at ``next`` and given up at ``first``. Every operation takes amortised constant time.
+All three keep a window of consecutive indexes that only moves forward: elements are added
+at ``next`` and removed at ``first``. Every operation takes amortised constant time.
 
-The paper draws the sliding array as a short array of pointers to larger arrays. Here it is
-one list with a dead prefix that is cut off as soon as it outweighs the living part: an
+The paper's sliding array is a short array of pointers to larger arrays. Here it is one
+list with a removed prefix, which is deleted once it is at least as long as the rest: an
 element is moved at most once for each element removed, and an access is one subtraction.
-The paper's sliding map marks presence by bits; here the slot holds the key or nothing,
-which costs CPython the same and is what the indexed variant needs anyway.
+The paper's sliding map marks presence by bits; here a slot holds the key or None, which
+costs CPython the same, and the indexed variant needs the keys.
 """
 
 from typing import Final, Generic, TypeVar, cast
@@ -17,8 +17,8 @@ __all__ = ["IndexedSlidingMap", "SlidingArray", "SlidingMap"]
 E = TypeVar("E")
 K = TypeVar("K")
 
-DEAD_PREFIX_MIN: Final = 32
-"""Shorter dead prefixes are left alone: cutting them would cost more than they take."""
+PREFIX_MIN: Final = 32
+"""A shorter removed prefix is kept: deleting it would cost more than its memory."""
 
 
 class SlidingArray(Generic[E]):
@@ -32,14 +32,12 @@ class SlidingArray(Generic[E]):
     """The index that the next added element gets."""
 
     def __init__(self, first: int = 0) -> None:
-        """Start an empty window at index ``first``."""
         self.first = first
         self.next = first
         self._base = first
         self._items: list[E] = []
 
     def __len__(self) -> int:
-        """Count the elements in the window."""
         return self.next - self.first
 
     def add(self, element: E) -> int:
@@ -54,13 +52,13 @@ class SlidingArray(Generic[E]):
         if self.first == self.next:
             raise IndexError("remove from an empty sliding array")
         items = self._items
-        dead = self.first - self._base
-        element = items[dead]
-        items[dead] = cast("E", None)  # The window must not keep it alive.
+        removed = self.first - self._base
+        element = items[removed]
+        items[removed] = cast("E", None)  # Release the reference.
         self.first += 1
-        dead += 1
-        if dead >= DEAD_PREFIX_MIN and dead * 2 >= len(items):
-            del items[:dead]
+        removed += 1
+        if removed >= PREFIX_MIN and removed * 2 >= len(items):
+            del items[:removed]
             self._base = self.first
         return element
 
@@ -73,27 +71,30 @@ class SlidingArray(Generic[E]):
     def __getitem__(self, index: int) -> E:
         """Return the element at ``index``; raise IndexError outside the window."""
         if index < self.first:
-            raise IndexError(f"index {index} has left the window")
+            raise IndexError(f"index {index} is before the window")
         return self._items[index - self._base]
+
+    def to_list(self) -> list[E]:
+        """Return the elements of the window, oldest first."""
+        return self._items[self.first - self._base :]
 
     def __setitem__(self, index: int, element: E) -> None:
         """Replace the element at ``index``; raise IndexError outside the window."""
         if index < self.first:
-            raise IndexError(f"index {index} has left the window")
+            raise IndexError(f"index {index} is before the window")
         self._items[index - self._base] = element
 
 
 class SlidingMap(Generic[K]):
     """A window of keys, added at the end and removed by key, from anywhere.
 
-    ``first`` is the index of the oldest key still present, so ``first >= index`` says in
-    constant time that everything added before ``index`` has been removed.
+    ``first`` is the index of the oldest key still present, so ``first >= index`` tests in
+    constant time whether all keys added before ``index`` have been removed.
     """
 
     __slots__ = ("_indexes", "_slots")
 
     def __init__(self) -> None:
-        """Start an empty map."""
         self._slots: SlidingArray[K | None] = SlidingArray()
         self._indexes: dict[K, int] = {}
 
@@ -108,11 +109,9 @@ class SlidingMap(Generic[K]):
         return self._slots.next
 
     def __len__(self) -> int:
-        """Count the keys present."""
         return len(self._indexes)
 
     def __contains__(self, key: K) -> bool:
-        """Tell whether ``key`` is present."""
         return key in self._indexes
 
     def add(self, key: K) -> int:
@@ -123,7 +122,7 @@ class SlidingMap(Generic[K]):
         return self._slots.add(key)
 
     def remove(self, key: K) -> bool:
-        """Remove ``key`` and tell whether it was there."""
+        """Remove ``key``; return whether it was present."""
         index = self._indexes.pop(key, -1)
         if index < 0:
             return False
@@ -150,5 +149,5 @@ class IndexedSlidingMap(SlidingMap[K]):
         return key
 
     def __getitem__(self, index: int) -> K | None:
-        """Return the key at ``index`` of the window, or None once it was removed."""
+        """Return the key at ``index``, or None if it was removed."""
         return self._slots[index]

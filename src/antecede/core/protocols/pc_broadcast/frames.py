@@ -1,4 +1,4 @@
-"""The frames of ``preventive`` beside its messages, which are those of ``flood``.
+"""The control frames of ``pc-broadcast``; its messages are those of ``flood``.
 
 ::
 
@@ -11,7 +11,7 @@
                                                               flag: must be 0
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 from antecede.core.codec import (
     Frame,
@@ -26,7 +26,7 @@ from antecede.core.process import ProcessId
 from antecede.core.protocols.flood import read_relayed_message
 from antecede.errors import PeerError
 
-__all__ = ["Newcomer", "Ping", "Pong", "Summary", "Welcome", "read_preventive"]
+__all__ = ["Newcomer", "Ping", "Pong", "Summary", "Welcome", "read_pc_broadcast"]
 
 PING: Final = 2
 PONG: Final = 3
@@ -36,39 +36,28 @@ WELCOME: Final = 6
 
 
 class Ping(Frame):
-    """A question on its way over safe links: has the target all that is before me?"""
+    """A request that travels over safe links, behind the messages before it."""
 
     __slots__ = ("mediated", "number", "source", "target")
 
+    KIND: ClassVar[int] = PING
+
     source: ProcessId
-    """Who asks."""
     target: ProcessId
-    """Who is asked."""
     number: int
-    """Its place among all pings and summaries of its source, from 1."""
+    """The number among all pings and summaries of its source, from 1."""
     mediated: bool
-    """It goes to one mediator, and from there to the target or nowhere."""
+    """Whether it goes to one mediator, which may only transmit it to the target."""
 
     def __init__(
         self, source: ProcessId, target: ProcessId, number: int, mediated: bool
     ) -> None:
-        """Make the frame; the fields are documented on the class."""
         self.source = source
         self.target = target
         self.number = number
         self.mediated = mediated
 
-    def __repr__(self) -> str:
-        """Show the fields."""
-        how = ", mediated" * self.mediated
-        return f"Ping({self.source} to {self.target}, {self.number}{how})"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return PING
-
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         return (
             1
             + width_of(self.number)
@@ -77,7 +66,6 @@ class Ping(Frame):
         )
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         width = width_of(self.number)
         write_head(buffer, PING, width, self.mediated)
         write_number(buffer, self.number, width)
@@ -86,112 +74,78 @@ class Ping(Frame):
 
 
 class Pong(Frame):
-    """The answer to a ping or a summary, straight to who asked."""
+    """The answer to a ping or a summary, directly to its source."""
 
     __slots__ = ("number",)
 
+    KIND: ClassVar[int] = PONG
+
     number: int
-    """The number of what it answers."""
+    """The number of the ping or summary."""
 
     def __init__(self, number: int) -> None:
-        """Make the frame; the fields are documented on the class."""
         self.number = number
 
-    def __repr__(self) -> str:
-        """Show the fields."""
-        return f"Pong({self.number})"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return PONG
-
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         return 1 + width_of(self.number)
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         width = width_of(self.number)
         write_head(buffer, PONG, width)
         write_number(buffer, self.number, width)
 
 
 class Newcomer(Frame):
-    """Who transmits this has no history yet and asks to be welcomed."""
+    """The notice that its sender has no history and asks for a summary."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        """Show what it is."""
-        return "Newcomer()"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return NEWCOMER
+    KIND: ClassVar[int] = NEWCOMER
 
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         return 1
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         write_head(buffer, NEWCOMER, 1)
 
 
 class Welcome(Frame):
-    """The link from who transmits this to the newcomer is safe now."""
+    """The notice to a newcomer that the link from the sender to it is safe."""
 
     __slots__ = ()
 
-    def __repr__(self) -> str:
-        """Show what it is."""
-        return "Welcome()"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return WELCOME
+    KIND: ClassVar[int] = WELCOME
 
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         return 1
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         write_head(buffer, WELCOME, 1)
 
 
 class Summary(Frame):
-    """All that its sender had delivered when it was transmitted."""
+    """The messages that its sender has delivered."""
 
     __slots__ = ("delivered", "number")
 
+    KIND: ClassVar[int] = SUMMARY
+
     number: int
-    """Its place among all pings and summaries of its sender, from 1."""
+    """The number among all pings and summaries of its sender, from 1."""
     delivered: dict[ProcessId, int]
     """For each source, the highest number delivered."""
 
     def __init__(self, number: int, delivered: dict[ProcessId, int]) -> None:
-        """Make the frame; the fields are documented on the class."""
         self.number = number
         self.delivered = delivered
 
-    def __repr__(self) -> str:
-        """Show the fields."""
-        return f"Summary({self.number}, {self.delivered})"
-
-    def kind(self) -> int:
-        """Return the number of this kind."""
-        return SUMMARY
-
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         size = 1 + width_of(self.number) + varint_width(len(self.delivered))
         for source, number in self.delivered.items():
             size += varint_width(source) + varint_width(number)
         return size
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         width = width_of(self.number)
         write_head(buffer, SUMMARY, width)
         write_number(buffer, self.number, width)
@@ -201,7 +155,7 @@ class Summary(Frame):
             write_varint(buffer, number)
 
 
-def read_preventive(reader: Reader) -> Frame:
+def read_pc_broadcast(reader: Reader) -> Frame:
     """Read one frame of this protocol."""
     kind = reader.head()
     if kind == PING:
@@ -215,7 +169,7 @@ def read_preventive(reader: Reader) -> Frame:
         return Pong(reader.number())
     if kind in (NEWCOMER, WELCOME):
         if reader.width != 1:
-            raise PeerError(f"a frame of kind {kind} has no numbers")
+            raise PeerError(f"invalid width {reader.width} of a frame of kind {kind}")
         return Newcomer() if kind == NEWCOMER else Welcome()
     if kind == SUMMARY:
         number = reader.number()

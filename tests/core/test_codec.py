@@ -17,7 +17,7 @@ from antecede.core.codec import (
     write_number,
     write_varint,
 )
-from antecede.core.protocols.baseline import PlainMessage, read_plain
+from antecede.core.protocols.baseline import BaselineMessage, read_baseline
 from antecede.core.protocols.hybrid.frames import Permit, read_frame
 from antecede.errors import PeerError
 
@@ -131,7 +131,7 @@ def test_a_width_holds_until_the_next_head() -> None:
 def test_a_reader_takes_what_there_is_and_no_more() -> None:
     reader = Reader(b"abcd", 1)
     assert reader.take(2) == b"bc"
-    with pytest.raises(PeerError, match="2 more bytes at 3"):
+    with pytest.raises(PeerError, match="2 more bytes expected at 3"):
         reader.take(2)
     assert reader.take(1) == b"d"
     assert reader.take(0) == b""
@@ -188,30 +188,30 @@ def test_a_refusal_names_the_kind_and_the_flag() -> None:
 
 
 def test_a_datagram_is_a_version_and_frames_back_to_back() -> None:
-    frames = [PlainMessage(1, b"hi"), PlainMessage(256, b"")]
+    frames = [BaselineMessage(1, b"hi"), BaselineMessage(256, b"")]
     datagram = bytes.fromhex("01  10 01 02 68 69  12 01 00 00")
     assert VERSION == 1
     assert encode(frames) == encode(iter(frames)) == datagram
     for received in (datagram, bytearray(datagram), memoryview(datagram)):
-        decoded = decode(received, read_plain)
+        decoded = decode(received, read_baseline)
         assert encode(decoded) == datagram
         assert [frame.message_number() for frame in decoded] == [1, 256]
     assert encode([]) == b"\x01"
-    assert decode(b"\x01", read_plain) == []
+    assert decode(b"\x01", read_baseline) == []
 
 
 def test_a_datagram_of_nothing_or_of_another_version_is_refused() -> None:
     with pytest.raises(PeerError, match="empty datagram"):
-        decode(b"", read_plain)
+        decode(b"", read_baseline)
     with pytest.raises(PeerError, match="version 2, expected 1"):
-        decode(b"\x02\x10\x01\x00", read_plain)
+        decode(b"\x02\x10\x01\x00", read_baseline)
 
 
 def test_a_frame_is_read_by_its_own_protocol_only() -> None:
     encoded = encode([Permit(1)])
     assert encode(decode(encoded, read_frame)) == encoded
     with pytest.raises(PeerError, match="unknown frame of kind 3"):
-        decode(encoded, read_plain)
+        decode(encoded, read_baseline)
 
 
 def test_a_bare_frame_carries_no_message_and_has_no_encoding() -> None:
@@ -229,5 +229,5 @@ def test_a_bare_frame_carries_no_message_and_has_no_encoding() -> None:
 
 
 def test_the_size_is_that_of_the_metadata_and_the_payload() -> None:
-    frame = PlainMessage(1, b"four")
+    frame = BaselineMessage(1, b"four")
     assert (frame.metadata_size(), frame.payload_size(), frame.size()) == (3, 4, 7)

@@ -10,11 +10,11 @@ from math import exp, log, sqrt
 import pytest
 
 from antecede.core.support.keyed_random import (
-    begin,
     exponential,
+    fold_in,
+    key,
     lognormal,
     normal,
-    stir,
     uniform,
 )
 
@@ -48,37 +48,37 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
 
 def counters() -> list[int]:
     """One state per number of a message: what most random numbers here are."""
-    state = begin(1)
-    return [stir(state, number) for number in range(DRAWS)]
+    state = key(1)
+    return [fold_in(state, number) for number in range(DRAWS)]
 
 
 def strides() -> list[int]:
-    state = begin(2)
-    return [stir(state, 4096 * number) for number in range(DRAWS)]
+    state = key(2)
+    return [fold_in(state, 4096 * number) for number in range(DRAWS)]
 
 
 def seeds() -> list[int]:
-    return [stir(begin(seed), 1) for seed in range(DRAWS)]
+    return [fold_in(key(seed), 1) for seed in range(DRAWS)]
 
 
 def hops() -> list[int]:
     """One state per ordered pair of processes."""
-    state = begin(3)
+    state = key(3)
     side = int(sqrt(DRAWS))
-    return [stir(stir(state, a), b) for a in range(side) for b in range(side)]
+    return [fold_in(fold_in(state, a), b) for a in range(side) for b in range(side)]
 
 
 def chain() -> list[int]:
     """Each state stirred into the next, always with the same value."""
-    states = [begin(4)]
+    states = [key(4)]
     while len(states) < DRAWS:
-        states.append(stir(states[-1], 3))
+        states.append(fold_in(states[-1], 3))
     return states
 
 
 def large() -> list[int]:
-    state = begin(5)
-    return [stir(state, 2**40 + number) for number in range(DRAWS)]
+    state = key(5)
+    return [fold_in(state, 2**40 + number) for number in range(DRAWS)]
 
 
 SEQUENCES = (counters, strides, seeds, hops, chain, large)
@@ -110,24 +110,24 @@ def test_neighbours_are_independent(sequence: Callable[[], list[int]]) -> None:
 def test_two_draws_for_one_thing_are_independent(first: int, second: int) -> None:
     """As the loss of a frame is of its delay, and its second transmission of its first."""
     states = counters()
-    xs = [uniform(stir(state, first)) for state in states]
-    ys = [uniform(stir(state, second)) for state in states]
+    xs = [uniform(fold_in(state, first)) for state in states]
+    ys = [uniform(fold_in(state, second)) for state in states]
     assert abs(correlation(xs, ys)) < DEVIATIONS_MAX
     pairs = [int(x * 8) * 8 + int(y * 8) for x, y in zip(xs, ys, strict=True)]
     assert abs(evenness(binned(pairs, 64))) < DEVIATIONS_MAX
 
 
 def test_the_way_there_and_the_way_back_are_independent() -> None:
-    state = begin(3)
+    state = key(3)
     pairs = [(a, b) for a in range(140) for b in range(a)]
-    there = [uniform(stir(stir(state, a), b)) for a, b in pairs]
-    back = [uniform(stir(stir(state, b), a)) for a, b in pairs]
+    there = [uniform(fold_in(fold_in(state, a), b)) for a, b in pairs]
+    back = [uniform(fold_in(fold_in(state, b), a)) for a, b in pairs]
     assert abs(correlation(there, back)) < DEVIATIONS_MAX
 
 
 def test_two_neighbouring_seeds_give_independent_sequences() -> None:
-    xs = [uniform(stir(begin(7), number)) for number in range(DRAWS)]
-    ys = [uniform(stir(begin(8), number)) for number in range(DRAWS)]
+    xs = [uniform(fold_in(key(7), number)) for number in range(DRAWS)]
+    ys = [uniform(fold_in(key(8), number)) for number in range(DRAWS)]
     assert abs(correlation(xs, ys)) < DEVIATIONS_MAX
 
 
@@ -135,11 +135,11 @@ def test_any_bit_of_the_value_or_of_the_state_flips_every_bit_half_the_time() ->
     trials = 1000
     flips = [[0] * BITS for _ in range(BITS)]
     for trial in range(trials):
-        state = stir(begin(6), trial)
-        base = stir(state, trial)
+        state = fold_in(key(6), trial)
+        base = fold_in(state, trial)
         for bit in range(BITS):
-            changed = base ^ stir(state, trial ^ 1 << bit)
-            assert changed == base ^ stir(state ^ 1 << bit, trial)
+            changed = base ^ fold_in(state, trial ^ 1 << bit)
+            assert changed == base ^ fold_in(state ^ 1 << bit, trial)
             for place in range(BITS):
                 flips[bit][place] += changed >> place & 1
     # The largest of 900 deviations: six happen once in half a million such tests.
@@ -148,34 +148,34 @@ def test_any_bit_of_the_value_or_of_the_state_flips_every_bit_half_the_time() ->
 
 
 def test_a_number_depends_on_nothing_but_its_key() -> None:
-    before = stir(stir(begin(11), 3), 4)
+    before = fold_in(fold_in(key(11), 3), 4)
     for other in range(100):
-        stir(before, other)
-        begin(other)
-    assert stir(stir(begin(11), 3), 4) == before
-    assert stir(stir(begin(11), 4), 3) != before
-    assert stir(stir(begin(12), 3), 4) != before
+        fold_in(before, other)
+        key(other)
+    assert fold_in(fold_in(key(11), 3), 4) == before
+    assert fold_in(fold_in(key(11), 4), 3) != before
+    assert fold_in(fold_in(key(12), 3), 4) != before
 
 
 @pytest.mark.parametrize("bit", [30, 31, 40, 59, 60, 63, 93, 200])
 def test_bits_beyond_the_30th_of_a_value_matter(bit: int) -> None:
-    state = begin(0)
-    plain = {stir(state, value) for value in range(100)}
-    beyond = {stir(state, value + (1 << bit)) for value in range(100)}
+    state = key(0)
+    plain = {fold_in(state, value) for value in range(100)}
+    beyond = {fold_in(state, value + (1 << bit)) for value in range(100)}
     assert len(plain | beyond) == 200
 
 
 @pytest.mark.parametrize("bit", [30, 31, 40, 59])
 def test_bits_beyond_the_30th_of_a_seed_matter(bit: int) -> None:
-    assert len({begin(seed) for seed in range(100)}) == 100
+    assert len({key(seed) for seed in range(100)}) == 100
     assert (
-        len({begin(seed + offset) for seed in range(100) for offset in (0, 1 << bit)})
+        len({key(seed + offset) for seed in range(100) for offset in (0, 1 << bit)})
         == 200
     )
 
 
 def reference(state: int, value: int) -> int:
-    """Do what stir does on integers without bounds: 30-bit digits, the highest first."""
+    """Do what fold_in does on integers without bounds: 30-bit digits, the highest first."""
     digits = [value % 2**BITS]
     while value := value // 2**BITS:
         digits.insert(0, value % 2**BITS)
@@ -190,10 +190,10 @@ def reference(state: int, value: int) -> int:
 @pytest.mark.parametrize("value", [0, 1, 2**30 - 1, 2**30, 5**30, 2**93 + 7])
 def test_compiled_or_not_the_numbers_are_those_of_unbounded_arithmetic(value: int) -> None:
     for state in (0, 1, 0x1F83D9AB, 2**BITS - 1):
-        assert stir(state, value) == reference(state, value)
+        assert fold_in(state, value) == reference(state, value)
     seed = value % 2**60
     wanted = reference(reference(0x1F83D9AB, seed % 2**BITS), seed // 2**BITS)
-    assert begin(seed) == wanted
+    assert key(seed) == wanted
 
 
 def test_a_uniform_number_is_strictly_between_0_and_1() -> None:

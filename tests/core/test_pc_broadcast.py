@@ -1,4 +1,4 @@
-"""``preventive``: causal whatever happens to the links, with bounded buffers."""
+"""``pc-broadcast``: causal whatever happens to the links, with bounded buffers."""
 
 from collections.abc import Callable
 from random import Random
@@ -8,7 +8,7 @@ import pytest
 from antecede.check.snapshot import snapshot
 from antecede.core import decode, encode
 from antecede.core.codec import Frame
-from antecede.core.link import Linked
+from antecede.core.link import ReliableLink
 from antecede.core.process import Process, ProcessId
 from antecede.core.protocols.flood import RelayedMessage
 from antecede.core.protocols.hybrid.frames import Permit
@@ -18,15 +18,15 @@ from antecede.core.protocols.pc_broadcast.frames import (
     Pong,
     Summary,
     Welcome,
-    read_preventive,
+    read_pc_broadcast,
 )
-from antecede.core.protocols.pc_broadcast.pc_broadcast import Preventive
+from antecede.core.protocols.pc_broadcast.pc_broadcast import PcBroadcast
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.trace import Event, Kind
-from antecede.verify import Property, judge
-from tests.core.naive_preventive import Fault, NaivePreventive
+from antecede.verify import Property, verify_events
+from tests.core.naive_pc_broadcast import Fault, NaivePcBroadcast
 from tests.core.overlay_runs import (
     Links,
     arrive,
@@ -58,7 +58,7 @@ def cluster_of(
 ) -> Cluster:
     def make(place: ProcessId) -> Process:
         new = place >= len(links)
-        process = Preventive(
+        process = PcBroadcast(
             place,
             () if new else ids(links[place]),
             newcomer=new,
@@ -66,18 +66,18 @@ def cluster_of(
             retries_max=retries_max,
             timeout_s=4.0,
         )
-        return Linked(process, True, POLICY) if linked else process
+        return ReliableLink(process, True, POLICY) if linked else process
 
-    return Cluster("preventive", len(links) + newcomers, make=make)
+    return Cluster("pc-broadcast", len(links) + newcomers, make=make)
 
 
-def process_of(cluster: Cluster, index: int) -> Preventive:
+def process_of(cluster: Cluster, index: int) -> PcBroadcast:
     process = cluster.processes[index]
-    if isinstance(process, Linked):
+    if isinstance(process, ReliableLink):
         inner = process.inner
-        assert isinstance(inner, Preventive)
+        assert isinstance(inner, PcBroadcast)
         return inner
-    assert isinstance(process, Preventive)
+    assert isinstance(process, PcBroadcast)
     return process
 
 
@@ -148,7 +148,7 @@ def test_figure_5c_a_lost_pong_is_asked_for_again() -> None:
         arrive(cluster, kind, A, B)
         arrive(cluster, kind, B, D)
     places = [i for i, p in enumerate(cluster.in_flight) if isinstance(p.frame, Pong)]
-    cluster.lose(places[0])
+    cluster.drop(places[0])
     cluster.broadcast(A)
     cluster.pass_time(4.0)
     assert process_of(cluster, A).buffered == 0
@@ -210,7 +210,7 @@ def test_over_links_that_lose_duplicate_and_reorder() -> None:
         churn(
             cluster, random, backbone=backbone, steps=250, faults=True, seconds=(0.5, 2.0)
         )
-        cluster.settle(random)
+        cluster.run_until_idle(random)
         verdict = cluster.verdict()
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
 
@@ -264,13 +264,13 @@ def judge_naive(fault: Fault, seeds: int, make_backbone: Callable[[int], Links])
         cluster = Cluster(
             "naive",
             5,
-            make=lambda place, links=backbone: NaivePreventive(  # type: ignore[misc]
+            make=lambda place, links=backbone: NaivePcBroadcast(  # type: ignore[misc]
                 place, ids(links[place]), fault=fault, buffer_max=1
             ),
         )
         churn(cluster, random, backbone=backbone, steps=150)
         settle_fifo(cluster, random)
-        broken += Property.CAUSAL in cluster.verdict().broken()
+        broken += Property.CAUSAL in cluster.verdict().violated()
     return broken
 
 
@@ -310,12 +310,12 @@ def test_an_only_link_is_not_safe_for_being_the_only_one() -> None:
     """Erratum: Algorithm 2 line 7; a is on its way over a link that was removed."""
     links = [[B], [D], [A, B], [C]]
     listing = only_link_removed(
-        lambda place: NaivePreventive(
+        lambda place: NaivePcBroadcast(
             place, ids(links[place]), fault=Fault.ONLY_LINK_IS_SAFE
         )
     )
-    assert Property.CAUSAL in listing.verdict().broken()
-    mended = only_link_removed(lambda place: Preventive(place, ids(links[place])))
+    assert Property.CAUSAL in listing.verdict().violated()
+    mended = only_link_removed(lambda place: PcBroadcast(place, ids(links[place])))
     assert mended.verdict().held
     assert process_of(mended, A).links == [D]  # A summary found it safe.
 
@@ -323,7 +323,7 @@ def test_an_only_link_is_not_safe_for_being_the_only_one() -> None:
 def test_a_closed_link_carries_nothing_more_safe_or_not() -> None:
     """Erratum: Algorithm 2 line 20 takes the link out of B only."""
     for fault, expected in ((Fault.STAYS_IN_Q, [(0, 2)]), (Fault.NONE, [])):
-        naive = NaivePreventive(ProcessId(0), ids([1, 2]), fault=fault)
+        naive = NaivePcBroadcast(ProcessId(0), ids([1, 2]), fault=fault)
         naive.broadcast(b"", 0.0)
         naive.frames_to_transmit()
         naive.disconnect(ProcessId(1), 0.0)
@@ -332,7 +332,7 @@ def test_a_closed_link_carries_nothing_more_safe_or_not() -> None:
         assert [(f.source, f.number) for f in carried if isinstance(f, RelayedMessage)] == (
             expected
         )
-    process = Preventive(ProcessId(0), ids([1, 2]))
+    process = PcBroadcast(ProcessId(0), ids([1, 2]))
     process.broadcast(b"", 0.0)
     assert messages_to(process, 1) == [(0, 1)]
     process.disconnect(ProcessId(1), 0.0)
@@ -347,7 +347,7 @@ def test_a_closed_link_carries_nothing_more_safe_or_not() -> None:
 
 def test_a_link_that_comes_back_is_a_new_one() -> None:
     """Its pong must answer its own ping, not that of the time before."""
-    process = Preventive(ProcessId(0), ids([1]))
+    process = PcBroadcast(ProcessId(0), ids([1]))
     process.broadcast(b"", 0.0)
     process.connect(ProcessId(2), 0.0)
     process.disconnect(ProcessId(2), 0.0)
@@ -360,7 +360,7 @@ def test_a_link_that_comes_back_is_a_new_one() -> None:
 
 
 def test_a_process_without_a_past_may_use_any_link_at_once() -> None:
-    process = Preventive(ProcessId(0))
+    process = PcBroadcast(ProcessId(0))
     process.connect(ProcessId(1), 0.0)
     process.connect(ProcessId(2), 0.0)
     assert process.links == [1, 2]
@@ -424,7 +424,7 @@ def test_a_mediated_ping_waits_for_the_links_it_takes() -> None:
 
 
 def test_a_flooded_ping_is_passed_on_once() -> None:
-    process = Preventive(ProcessId(0), ids([1, 2, 3]))
+    process = PcBroadcast(ProcessId(0), ids([1, 2, 3]))
     one, far = ProcessId(1), ProcessId(9)
 
     def passed_on(number: int) -> int:
@@ -435,7 +435,9 @@ def test_a_flooded_ping_is_passed_on_once() -> None:
     assert [passed_on(number) for number in (66, 2, 3, 4, 4)] == [2, 0, 0, 2, 0]
     assert [passed_on(number) for number in (1000, 900, 999, 1000)] == [2, 0, 2, 0]
     process.receive(one, Ping(far, ProcessId(3), 1001, False), 0.0)
-    assert repr(process.frames_to_transmit()) == "[Transmit(3, Ping(9 to 3, 1001))]"
+    assert repr(process.frames_to_transmit()) == (
+        "[Transmit(3, Ping(mediated=False, number=1001, source=9, target=3))]"
+    )
 
 
 # Joining, leaving, crashing.
@@ -606,8 +608,8 @@ def test_everything_at_once(retries_max: int) -> None:
             for peer in process_of(cluster, index).links_given_up()
         ]
         verdict = judge_with(cluster, Kind.JOIN, range(turmoil.founders, turmoil.members))
-        allowed = {Property.LIVE} if given_up else set()
-        assert verdict.broken() <= allowed, f"seed {seed}: {explain(verdict)}"
+        allowed = {Property.LIVENESS} if given_up else set()
+        assert verdict.violated() <= allowed, f"seed {seed}: {explain(verdict)}"
         assert retries_max == 1 or not given_up
 
 
@@ -622,13 +624,13 @@ def test_a_process_whose_last_safe_link_goes_too_soon_is_cut_off() -> None:
     settle_fifo(cluster)
     assert process_of(cluster, B).links_given_up() == [D]
     verdict = cluster.verdict()
-    assert verdict.broken() == {Property.LIVE}
+    assert verdict.violated() == {Property.LIVENESS}
     assert {violation.process for violation in verdict.violations} == {D}
 
 
 def settle_any(cluster: Cluster, random: Random, linked: bool) -> None:
     if linked:
-        cluster.settle(random)
+        cluster.run_until_idle(random)
     else:
         settle_fifo(cluster, random)
 
@@ -662,7 +664,7 @@ def test_a_contact_that_crashes_is_replaced() -> None:
     assert (3, 1) in cluster.delivered(1)
     assert (3, 1) in cluster.delivered(2)
     changes = [Event(process=3, kind=Kind.JOIN), Event(process=0, kind=Kind.CRASH)]
-    verdict = judge(changes + cluster.history, processes=4)
+    verdict = verify_events(changes + cluster.history, processes=4)
     assert verdict.held, explain(verdict)
 
 
@@ -719,14 +721,14 @@ def test_a_crash_in_the_ping_phase_stops_nobody_else() -> None:
         # so each message of the others goes round it.
         others = [v for v in verdict.violations if v.message.source != crashed]
         assert not others, f"seed {seed}: {explain(verdict)}"
-        assert verdict.broken() <= {Property.LIVE}
+        assert verdict.violated() <= {Property.LIVENESS}
         for member in range(5):
             if member != crashed:
                 assert process_of(cluster, member).unsafe_links == []
 
 
 def test_a_summary_is_answered_only_when_all_of_it_is_here() -> None:
-    process = Preventive(ProcessId(0), ids([1]))
+    process = PcBroadcast(ProcessId(0), ids([1]))
     one, two = ProcessId(1), ProcessId(2)
     process.receive(two, Summary(5, {one: 2, ProcessId(3): 1}), 0.0)
     process.receive(one, RelayedMessage(one, 1, b""), 0.0)
@@ -734,9 +736,9 @@ def test_a_summary_is_answered_only_when_all_of_it_is_here() -> None:
     assert [t for t in process.frames_to_transmit() if isinstance(t.frame, Pong)] == []
     process.receive(one, RelayedMessage(ProcessId(3), 1, b""), 0.0)
     pongs = [t for t in process.frames_to_transmit() if isinstance(t.frame, Pong)]
-    assert repr(pongs) == "[Transmit(2, Pong(5))]"
+    assert repr(pongs) == "[Transmit(2, Pong(number=5))]"
     process.receive(two, Summary(6, {one: 1}), 0.0)
-    assert repr(process.frames_to_transmit()) == "[Transmit(2, Pong(6))]"
+    assert repr(process.frames_to_transmit()) == "[Transmit(2, Pong(number=6))]"
 
 
 def test_what_no_safe_link_has_carried_is_kept() -> None:
@@ -750,7 +752,7 @@ def test_what_no_safe_link_has_carried_is_kept() -> None:
     cluster.pass_time(4.0)
     assert process_of(cluster, A).buffered_for(ProcessId(D)) == 5
     summaries = [p.frame for p in cluster.in_flight if isinstance(p.frame, Summary)]
-    assert [repr(s) for s in summaries] == ["Summary(1, {0: 1})", "Summary(2, {0: 1})"]
+    assert [repr(s) for s in summaries] == ["Summary(delivered={0: 1}, number=1)", "Summary(delivered={0: 1}, number=2)"]
     settle_fifo(cluster)
     assert process_of(cluster, A).links == [D]
     assert process_of(cluster, A).buffered == 0
@@ -769,7 +771,7 @@ def test_a_message_that_nobody_has_is_not_asked_for() -> None:
     summaries = [
         p.frame for p in cluster.in_flight if p.source == A and isinstance(p.frame, Summary)
     ]
-    assert [repr(s) for s in summaries] == ["Summary(1, {1: 1})", "Summary(2, {1: 1})"]
+    assert [repr(s) for s in summaries] == ["Summary(delivered={1: 1}, number=1)", "Summary(delivered={1: 1}, number=2)"]
     settle_fifo(cluster)
     assert cluster.verdict().held
 
@@ -792,7 +794,7 @@ def test_newcomers_may_wait_for_each_other() -> None:
         assert not process_of(cluster, 3).newcomer
         assert process_of(cluster, 3).links == [2]
         assert cluster.delivered(3)[-1] == (0, 1)
-        assert judge_with(cluster, Kind.JOIN, [2, 3]).broken() <= {Property.LIVE}
+        assert judge_with(cluster, Kind.JOIN, [2, 3]).violated() <= {Property.LIVENESS}
 
 
 # Frames and bad input.
@@ -816,13 +818,13 @@ def test_newcomers_may_wait_for_each_other() -> None:
 def test_a_frame_survives_its_encoding(frame: Frame) -> None:
     encoded = encode([frame])
     assert len(encoded) == 1 + frame.size()
-    (read,) = decode(encoded, read_preventive)
+    (read,) = decode(encoded, read_pc_broadcast)
     assert repr(read) == repr(frame)
     assert encode([read]) == encoded
     assert read.kind() == encoded[1] >> 4
     for cut in range(2, len(encoded)):
         with pytest.raises(PeerError):
-            decode(encoded[:cut], read_preventive)
+            decode(encoded[:cut], read_pc_broadcast)
 
 
 @pytest.mark.parametrize(
@@ -830,7 +832,7 @@ def test_a_frame_survives_its_encoding(frame: Frame) -> None:
 )
 def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
     with pytest.raises(PeerError):
-        decode(b"\x01" + data, read_preventive)
+        decode(b"\x01" + data, read_pc_broadcast)
 
 
 @pytest.mark.parametrize(
@@ -853,7 +855,7 @@ def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
     ids=repr,
 )
 def test_frames_that_cannot_be_are_refused(frame: Frame) -> None:
-    process = Preventive(ProcessId(0), ids([1]))
+    process = PcBroadcast(ProcessId(0), ids([1]))
     process.broadcast(b"", 0.0)
     process.connect(ProcessId(2), 0.0)
     before = snapshot(process)
@@ -881,7 +883,7 @@ def test_a_newcomer_among_processes_without_a_history() -> None:
 
 
 def test_misuse_is_refused() -> None:
-    process = Preventive(ProcessId(0), ids([1]))
+    process = PcBroadcast(ProcessId(0), ids([1]))
     before = snapshot(process)
     for misuse in (
         lambda: process.broadcast("text", 0.0),
@@ -899,10 +901,10 @@ def test_misuse_is_refused() -> None:
     assert snapshot(process) == before
     links = ids([1])
     with pytest.raises(ConfigError):
-        Preventive(ProcessId(0), buffer_max=-1)
+        PcBroadcast(ProcessId(0), buffer_max=-1)
     with pytest.raises(ConfigError):
-        Preventive(ProcessId(0), retries_max=-1)
+        PcBroadcast(ProcessId(0), retries_max=-1)
     with pytest.raises(ConfigError):
-        Preventive(ProcessId(0), timeout_s=0.0)
+        PcBroadcast(ProcessId(0), timeout_s=0.0)
     with pytest.raises(ConfigError):
-        Preventive(ProcessId(0), links, newcomer=True)
+        PcBroadcast(ProcessId(0), links, newcomer=True)

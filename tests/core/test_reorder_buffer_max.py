@@ -6,37 +6,36 @@ from random import Random
 import pytest
 
 from antecede.check.snapshot import snapshot
-from antecede.core.config import Setting
-from antecede.core.link import LinkAck, Linked, Segment
+from antecede.core.config import ProcessConfig
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import LinkAck, Segment
 from antecede.core.process import Process, ProcessBase, ProcessId
-from antecede.core.protocols.baseline import Plain, PlainMessage
-from antecede.core.protocols.hybrid.basic import HybridBasic
-from antecede.core.protocols.hybrid.frames import Message
-from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.baseline import Baseline, BaselineMessage
+from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.core.registry import protocol
 from antecede.errors import PeerError
-from antecede.testing import Cluster, play, random_schedule
+from antecede.testing import Cluster, random_schedule, run_schedule
+from tests.core.hybrids import MakeHybrid, both_hybrids
 
 ZERO, ONE = ProcessId(0), ProcessId(1)
 RUNS = 40
 
-both = pytest.mark.parametrize("kind", [Hybrid, HybridBasic])
 either = pytest.mark.parametrize("fifo", [True, False], ids=["fifo", "unordered"])
 
 
-def message(number: int) -> Message:
-    return Message(number, number - 1, True, b"")
+def message(number: int) -> MessageFrame:
+    return MessageFrame(number, number - 1, True, b"")
 
 
 def segment(number: int) -> Segment:
-    return Segment(number, 0, PlainMessage(number, b""))
+    return Segment(number, 0, BaselineMessage(number, b""))
 
 
 def delivered(process: Process) -> list[int]:
     return [delivery.number for delivery in process.messages_to_deliver()]
 
 
-def refuses(process: ProcessBase, frame: Message | Segment) -> bool:
+def refuses(process: ProcessBase, frame: MessageFrame | Segment) -> bool:
     """Tell whether a process refuses a frame, and see to it that this changes nothing."""
     before = snapshot(process)
     try:
@@ -47,21 +46,21 @@ def refuses(process: ProcessBase, frame: Message | Segment) -> bool:
     return False
 
 
-@both
-@pytest.mark.parametrize("early_max", [0, 1, 3])
+@both_hybrids
+@pytest.mark.parametrize("reorder_buffer_max", [0, 1, 3])
 def test_no_more_than_that_many_messages_wait(
-    kind: type[HybridBasic], early_max: int
+    make: MakeHybrid, reorder_buffer_max: int
 ) -> None:
-    process = kind(ZERO, early_max=early_max)
+    process = make(ZERO, reorder_buffer_max=reorder_buffer_max)
     refused = [number for number in range(2, 8) if refuses(process, message(number))]
-    assert refused == list(range(2 + early_max, 8))
+    assert refused == list(range(2 + reorder_buffer_max, 8))
     assert not refuses(process, message(1))
-    assert delivered(process) == list(range(1, 2 + early_max))
+    assert delivered(process) == list(range(1, 2 + reorder_buffer_max))
 
 
-@both
-def test_the_bound_holds_after_a_delivery_too(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO, early_max=1)
+@both_hybrids
+def test_the_bound_holds_after_a_delivery_too(make: MakeHybrid) -> None:
+    process = make(ZERO, reorder_buffer_max=1)
     assert not refuses(process, message(1))
     assert not refuses(process, message(3))
     assert refuses(process, message(4))
@@ -73,43 +72,43 @@ def test_the_bound_holds_after_a_delivery_too(kind: type[HybridBasic]) -> None:
     assert delivered(process) == [4, 5]
 
 
-@both
+@both_hybrids
 def test_what_waits_already_is_acked_again_though_there_is_no_room(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
-    process = kind(ZERO, early_max=1)
+    process = make(ZERO, reorder_buffer_max=1)
     process.receive(ONE, message(3), 0.0)
     process.frames_to_transmit()
     assert not refuses(process, message(3))
     assert len(process.frames_to_transmit()) == 1
 
 
-@both
-def test_each_peer_has_room_of_its_own(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO, early_max=1)
+@both_hybrids
+def test_each_peer_has_room_of_its_own(make: MakeHybrid) -> None:
+    process = make(ZERO, reorder_buffer_max=1)
     for peer in range(1, 5):
         process.receive(ProcessId(peer), message(3), 0.0)
     for peer in range(1, 5):
-        with pytest.raises(PeerError, match="too many"):
+        with pytest.raises(PeerError, match="reorder buffer is full"):
             process.receive(ProcessId(peer), message(4), 0.0)
 
 
 @either
-@pytest.mark.parametrize("early_max", [0, 1, 3])
-def test_no_more_than_that_many_segments_wait(fifo: bool, early_max: int) -> None:
-    process = Linked(Plain(ZERO), fifo, early_max=early_max)
+@pytest.mark.parametrize("reorder_buffer_max", [0, 1, 3])
+def test_no_more_than_that_many_segments_wait(fifo: bool, reorder_buffer_max: int) -> None:
+    process = ReliableLink(Baseline(ZERO), fifo, reorder_buffer_max=reorder_buffer_max)
     refused = [number for number in range(2, 8) if refuses(process, segment(number))]
-    assert refused == list(range(2 + early_max, 8))
+    assert refused == list(range(2 + reorder_buffer_max, 8))
     assert not refuses(process, segment(1))
-    assert sorted(delivered(process)) == list(range(1, 2 + early_max))
-    assert not refuses(process, segment(2 + early_max))
+    assert sorted(delivered(process)) == list(range(1, 2 + reorder_buffer_max))
+    assert not refuses(process, segment(2 + reorder_buffer_max))
 
 
 @either
 def test_segment_that_waits_already_is_acked_again_though_there_is_no_room(
     fifo: bool,
 ) -> None:
-    process = Linked(Plain(ZERO), fifo, early_max=1)
+    process = ReliableLink(Baseline(ZERO), fifo, reorder_buffer_max=1)
     process.receive(ONE, segment(3), 0.0)
     process.frames_to_transmit()
     assert not refuses(process, segment(3))
@@ -119,36 +118,36 @@ def test_segment_that_waits_already_is_acked_again_though_there_is_no_room(
 
 
 def test_setting_reaches_the_hybrids_and_the_links() -> None:
-    setting = Setting(processes=2, early_max=1)
+    config = ProcessConfig(processes=2, reorder_buffer_max=1)
     for name in ("hybrid", "hybrid-basic"):
-        process = protocol(name).make(ZERO, setting)
+        process = protocol(name).make(ZERO, config)
         assert not refuses(process, message(3))
         assert refuses(process, message(4))
     for name in ("fifo", "unordered"):
-        linked = protocol(name).make(ZERO, setting)
+        linked = protocol(name).make(ZERO, config)
         assert not refuses(linked, segment(3))
         assert refuses(linked, segment(4))
 
 
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic", "buffer", "cykas", "matrix"])
-@pytest.mark.parametrize("early_max", [0, 1, 2])
-def test_everything_is_delivered_in_the_end(name: str, early_max: int) -> None:
+@pytest.mark.parametrize("reorder_buffer_max", [0, 1, 2])
+def test_everything_is_delivered_in_the_end(name: str, reorder_buffer_max: int) -> None:
     refused = 0
     for seed in range(RUNS):
         random = Random(seed)
-        setting = Setting(processes=3, early_max=early_max)
-        cluster = Cluster(name, 3, setting=setting)
+        config = ProcessConfig(processes=3, reorder_buffer_max=reorder_buffer_max)
+        cluster = Cluster(name, 3, config=config)
         schedule = random_schedule(
             random, processes=3, steps=100, loss=0.2, duplicate=0.1, seconds=(1.0,)
         )
         for step in schedule:
             try:
-                play(cluster, [step])
+                run_schedule(cluster, [step])
             except PeerError:
                 refused += 1
         for _ in range(10_000):
             with suppress(PeerError):
-                cluster.settle(random)
+                cluster.run_until_idle(random)
                 break
             refused += 1
         else:

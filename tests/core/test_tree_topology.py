@@ -5,12 +5,11 @@ from random import Random
 import pytest
 
 from antecede.core import ProcessId
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.overlay.tree_topology import (
     Placement,
     Topology,
     balanced_parents,
-    topology_for,
 )
 from antecede.core.protocols.tree import Tree
 from antecede.errors import ConfigError
@@ -103,41 +102,41 @@ def test_a_caller_cannot_change_a_tree() -> None:
 def test_where_no_tree_is_given_it_is_balanced() -> None:
     assert balanced_parents(8) == [0, 0, 0, 1, 1, 2, 2, 3]
     assert balanced_parents(5, branches=4) == [0, 0, 0, 0, 0]
-    assert topology_for(Setting(processes=4)).parents == (0, 0, 0, 1)
+    assert ProcessConfig(processes=4).topology().parents == (0, 0, 0, 1)
     depth = max(len(Topology(balanced_parents(1023)).path(0, node)) for node in range(1023))
     assert depth == 10
 
 
 def test_the_processes_of_a_run_share_one_tree() -> None:
     """Otherwise n processes would need memory in n squared."""
-    setting = Setting(processes=3, parents=[1, 1, 1])
-    topology = topology_for(setting)
+    config = ProcessConfig(processes=3, parents=[1, 1, 1])
+    topology = config.topology()
     assert topology.parents == (1, 1, 1)
-    trees = [Tree(ProcessId(node), topology_for(setting)) for node in range(3)]
+    trees = [Tree(ProcessId(node), config.topology()) for node in range(3)]
     assert all(tree.topology is topology for tree in trees)
-    other = topology_for(Setting(processes=3))
+    other = ProcessConfig(processes=3).topology()
     assert other.parents == (0, 0, 0)
-    assert topology_for(setting).parents == (1, 1, 1)
+    assert config.topology().parents == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
+    ("config", "words"),
     [
-        (Setting(), "tree must know how many processes"),
-        (Setting(processes=4, parents=[0, 0]), "2 nodes for 4 processes"),
-        (Setting(processes=2, parents=[1, 0]), "no root"),
+        (ProcessConfig(), "tree needs the number of processes"),
+        (ProcessConfig(processes=4, parents=[0, 0]), "2 nodes for 4 processes"),
+        (ProcessConfig(processes=2, parents=[1, 0]), "no root"),
     ],
 )
 def test_a_setting_without_a_tree_for_its_processes_is_refused(
-    setting: Setting, words: str
+    config: ProcessConfig, words: str
 ) -> None:
     for _ in range(2):  # A refusal is not remembered as a tree.
         with pytest.raises(ConfigError, match=words):
-            topology_for(setting)
+            config.topology()
 
 
 def test_a_tree_may_say_by_itself_how_many_processes_there_are() -> None:
-    assert topology_for(Setting(parents=[0, 0, 1])).nodes == 3
+    assert ProcessConfig(parents=[0, 0, 1]).topology().nodes == 3
 
 
 def test_actors_live_on_nodes() -> None:

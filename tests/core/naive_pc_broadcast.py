@@ -1,6 +1,6 @@
 """PC-broadcast as its listings have it, mended or broken on purpose, for comparison.
 
-It shares nothing with ``preventive`` but the frames and the outputs: received messages are
+It shares nothing with ``pc-broadcast`` but the frames and the outputs: received messages are
 a plain set, pings flood to everybody, and there are no newcomers, mediators or summaries.
 A fault makes it wrong in one sentence; each of them must show in some run.
 """
@@ -13,7 +13,7 @@ from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.protocols.flood import RelayedMessage
 from antecede.core.protocols.pc_broadcast.frames import Ping, Pong
 
-__all__ = ["Fault", "NaivePreventive"]
+__all__ = ["Fault", "NaivePcBroadcast"]
 
 
 class Fault(Enum):
@@ -28,7 +28,7 @@ class Fault(Enum):
     PING_FIRST = "a ping overtakes the message whose delivery made it go out"
 
 
-class NaivePreventive:
+class NaivePcBroadcast:
     """A process; see :class:`antecede.core.process.Process`."""
 
     def __init__(
