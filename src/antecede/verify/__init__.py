@@ -1,9 +1,16 @@
-"""Verification: was a run causal, and were its messages delivered exactly once?
+"""Verification: was delivery causal, and was each message delivered exactly once?
 
-:func:`judge` is the reference oracle for events in memory. :mod:`antecede.verify.verifier`
-verifies a trace on disk, of any size, with the extra ``antecede[trace]``.
+:func:`verify_events` is the reference oracle for events in memory.
+:func:`antecede.verify.verifier.verify_trace` verifies a trace on disk, of any size; it
+needs the extra ``antecede[trace]``.
 """
 
-from antecede.verify.oracle import MessageId, Property, Verdict, Violation, judge
+from antecede.verify.oracle import (
+    MessageId,
+    Property,
+    Verdict,
+    Violation,
+    verify_events,
+)
 
-__all__ = ["MessageId", "Property", "Verdict", "Violation", "judge"]
+__all__ = ["MessageId", "Property", "Verdict", "Violation", "verify_events"]

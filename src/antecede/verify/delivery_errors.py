@@ -1,117 +1,134 @@
-"""Count what breaks a property, and keep the earliest cases to show.
+"""Count the violations of each property, and keep the earliest as examples.
 
-A run may break a property millions of times; what is kept is bounded.
+A run may violate a property millions of times; the number of examples is bounded.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from antecede.verify.kernels.matching import Faults
-from antecede.verify.kernels.slots import Slots
+from antecede.verify.kernels.matching import DeliveryErrors
+from antecede.verify.kernels.slot_map import SlotMap
+from antecede.verify.kernels.state import EarlyDeliveries
 from antecede.verify.kernels.stream import Rows, Stream
-from antecede.verify.kernels.walk import Overtaken
 from antecede.verify.oracle import MessageId, Property, Violation
-from antecede.verify.witnesses import Suspect, find_chains
+from antecede.verify.witnesses import EarlyDelivery, find_chains
 
-__all__ = ["Fault", "FaultFindings", "OrderFindings", "order_violations"]
+__all__ = [
+    "DeliveryError",
+    "DeliveryErrorCollector",
+    "EarlyDeliveryCollector",
+    "order_violations",
+]
 
 
-Fault = tuple[int, int, int, int]
-"""A row, the process, and the message's source and number: what faults are sorted by, so
-that those that are kept do not depend on how the run was cut."""
+DeliveryError = tuple[int, int, int, int]
+"""A row, the process, and the message's source and number.
+
+Errors sort by these fields, so the choice of examples does not depend on how the run was
+divided into batches.
+"""
 
 
-class FaultFindings:
-    """Breaches of one property that shows in a message by itself."""
+class DeliveryErrorCollector:
+    """Collects the violations of one property of single messages.
+
+    These properties are no-duplication, no-creation and liveness.
+    """
 
     count: int
-    """How many there are."""
-    kept: list[Fault]
-    """The earliest of them, in order."""
+    """The number of violations."""
+    examples: list[DeliveryError]
+    """The earliest violations, in order."""
 
-    def __init__(self, which: Property, kind: int, kept_max: int) -> None:
-        """Look for faults of a kind, which break a property; keep so many of them."""
-        self.which = which
+    def __init__(self, property: Property, kind: int, examples_max: int) -> None:
+        """Collect the errors of one kind, which violate ``property``."""
+        self.property = property
         self.count = 0
-        self.kept = []
+        self.examples = []
         self._kind = kind
-        self._kept_max = kept_max
+        self._examples_max = examples_max
 
-    def take(self, faults: Faults, processes: Slots) -> None:
-        """Take in faults, from anywhere in the run."""
-        places = np.flatnonzero(faults.kind == self._kind)
-        self.count += len(places)
+    def add(self, errors: DeliveryErrors, processes: SlotMap) -> None:
+        """Count the errors of this kind; batches may come in any order."""
+        indexes = np.flatnonzero(errors.kind == self._kind)
+        self.count += len(indexes)
         ids = processes.first
         columns = (
-            faults.row[places],
-            ids[faults.process[places]],
-            ids[faults.source[places]],
-            faults.number[places],
+            errors.row[indexes],
+            ids[errors.process[indexes]],
+            ids[errors.source[indexes]],
+            errors.number[indexes],
         )
-        first = np.lexsort(columns[::-1])[: self._kept_max]
-        found: list[Fault] = list(
+        first = np.lexsort(columns[::-1])[: self._examples_max]
+        found: list[DeliveryError] = list(
             zip(*(column[first].tolist() for column in columns), strict=True)
         )
-        self.keep(found)
+        self.add_examples(found)
 
-    def keep(self, found: list[Fault]) -> None:
-        """Keep of these and of those that were kept the earliest."""
-        self.kept = sorted([*self.kept, *found])[: self._kept_max]
+    def add_examples(self, found: list[DeliveryError]) -> None:
+        """Keep the earliest of the examples so far and of ``found``."""
+        self.examples = sorted([*self.examples, *found])[: self._examples_max]
 
     def violations(self) -> list[Violation]:
-        """Return those that were kept, the earliest first."""
+        """Return the examples as violations, the earliest first."""
         return [
             Violation(
-                property=self.which, process=process, message=MessageId(source, number)
+                property=self.property, process=process, message=MessageId(source, number)
             )
-            for _, process, source, number in self.kept
+            for _, process, source, number in self.examples
         ]
 
 
-class OrderFindings:
-    """Breaches of causal order, or of FIFO order alone; see :func:`order_violations`."""
+class EarlyDeliveryCollector:
+    """Collects the violations of causal or of FIFO order; see :func:`order_violations`."""
 
     count: int
-    """How many there are."""
-    kept: list[Suspect]
-    """The earliest of them."""
+    """The number of violations."""
+    examples: list[EarlyDelivery]
+    """The earliest violations, in the order of their sends."""
 
-    def __init__(self, which: Property, kept_max: int) -> None:
-        """Look for breaches of causal or fifo, and keep so many of them."""
-        self.which = which
+    def __init__(self, property: Property, examples_max: int) -> None:
+        """Collect the violations of ``property``, which is causal or fifo."""
+        self.property = property
         self.count = 0
-        self._kept_max = kept_max
-        self.kept: list[Suspect] = []
+        self.examples = []
+        self._examples_max = examples_max
 
-    def take(self, rows: Rows, overtaken: Overtaken) -> None:
-        """Take in what the walk of a batch has found."""
-        limit = overtaken.own if self.which is Property.FIFO else overtaken.limit
-        places = np.flatnonzero(limit >= 0)
-        self.count += len(places)
-        for i in places[: self._kept_max - len(self.kept)]:
-            send = overtaken.send[i]
-            suspect = Suspect(
-                process=int(overtaken.target[i]),
+    def add(self, rows: Rows, early: EarlyDeliveries) -> None:
+        """Count the early deliveries of the next batch."""
+        limit = early.own if self.property is Property.FIFO else early.limit
+        indexes = np.flatnonzero(limit >= 0)
+        self.count += len(indexes)
+        for i in indexes[: self._examples_max - len(self.examples)]:
+            send = early.send[i]
+            example = EarlyDelivery(
+                process=int(early.target[i]),
                 source=int(rows.source[send]),
                 number=int(rows.number[send]),
                 send=int(rows.row[send]),
                 limit=int(limit[i]),
             )
-            self.kept.append(suspect)
+            self.examples.append(example)
 
 
-def order_violations(stream: Stream, orders: Sequence[OrderFindings]) -> list[Violation]:
-    """Return the breaches that were kept, with their chains; reads the run again."""
-    kept = [(order.which, suspect) for order in orders for suspect in order.kept]
-    chains = find_chains(stream, [suspect for _, suspect in kept])
+def order_violations(
+    stream: Stream, collectors: Sequence[EarlyDeliveryCollector]
+) -> list[Violation]:
+    """Return the examples of all collectors with their chains; this reads the run again."""
+    examples = [
+        (collector.property, example)
+        for collector in collectors
+        for example in collector.examples
+    ]
+    chains = find_chains(stream, [example for _, example in examples])
     ids = stream.processes.first
     return [
         Violation(
             property=which,
-            process=int(ids[suspect.process]),
+            process=int(ids[example.process]),
             message=chain[-1],
             chain=chain,
         )
-        for (which, suspect), chain in zip(kept, chains, strict=True)
+        for (which, example), chain in zip(examples, chains, strict=True)
     ]

@@ -1,13 +1,13 @@
-"""Put the rows of a trace in a linear extension of happened-before.
+"""Sort the rows of a trace into a linear extension of happened-before.
 
-For traces whose rows do not stand in one: recorded live by many processes, foreign, or
-shuffled. What is used is what happened-before is made of, and nothing else: the order of
-each process's own history (``seq``), and that a message is sent before it is delivered. Of
-the many extensions, one is chosen that follows ``time`` as far as it can, for no other
-reason than that few messages are then in flight at once; a wrong clock makes the walk
-slower, never wrong.
+This is for traces whose rows are in another order: recorded live by many processes,
+foreign, or shuffled. It uses only the two sources of happened-before: the order of each
+process's own history (``seq``), and that a message is sent before it is delivered. Among
+the possible extensions it chooses one that follows ``time`` as far as possible, because few
+messages are then in flight at once; a wrong clock makes the verification slower, never
+wrong.
 
-The sends and deliveries of the run are held in memory, some 60 bytes each.
+The sends and deliveries of the run are held in memory, about 60 bytes each.
 """
 
 import heapq
@@ -17,34 +17,34 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from antecede.errors import ConfigError
+from antecede.errors import TraceError
 from antecede.trace.reader import BATCH_ROWS_MAX, Trace
 from antecede.verify.kernels.compiled import compiled
-from antecede.verify.kernels.slots import Ints, Longs, Slots
+from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import (
-    MATCHED,
+    MATCHING_COLUMNS,
     Bools,
     Rows,
-    dense,
     message_rows,
-    writable,
+    process_indexes,
+    writable_copy,
 )
 from antecede.verify.oracle import MessageId
 
-__all__ = ["OrderedStream", "extend", "ordered_stream"]
+__all__ = ["OrderedStream", "find_linear_extension", "ordered_stream"]
 
 NONE = -1
 
 
 class OrderedStream:
-    """A run in memory, in a linear extension; a row's number is its place there."""
+    """A run in memory, in a linear extension; a row number is an index into it."""
 
-    processes: Slots
+    processes: SlotMap
     gaps: int
     members: int
 
-    def __init__(self, rows: Rows, processes: Slots, *, gaps: int, members: int) -> None:
-        """Hold the rows, which must stand in a linear extension."""
+    def __init__(self, rows: Rows, processes: SlotMap, *, gaps: int, members: int) -> None:
+        """Take the rows of a run, which must be in a linear extension."""
         self._rows = rows
         self._send_count = np.concatenate([[0], np.cumsum(rows.is_send)])
         self.processes = processes
@@ -52,20 +52,18 @@ class OrderedStream:
         self.members = members
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
-        """Yield the rows from the start; skip what lies outside."""
         for start in self._starts():
             if start + BATCH_ROWS_MAX > first and (last is None or start <= last):
-                yield self._cut(start)
+                yield self._slice(start)
 
     def backward(self) -> Iterator[Rows]:
-        """Yield the same batches from the end."""
         for start in reversed(self._starts()):
-            yield self._cut(start)
+            yield self._slice(start)
 
     def _starts(self) -> range:
         return range(0, len(self._rows.row), BATCH_ROWS_MAX)
 
-    def _cut(self, start: int) -> Rows:
+    def _slice(self, start: int) -> Rows:
         rows = self._rows
         end = min(start + BATCH_ROWS_MAX, len(rows.row))
         sends = slice(self._send_count[start], self._send_count[end])
@@ -83,41 +81,43 @@ class OrderedStream:
 
 
 def ordered_stream(trace: Trace) -> OrderedStream:
-    """Read a whole trace and put it in a linear extension.
+    """Read a whole trace and sort it into a linear extension.
 
-    Raise ConfigError if there is none: a message is delivered, by the histories, before it
+    Raise TraceError if there is none: by the histories, a message is delivered before it
     can have been sent.
     """
-    processes = Slots()
+    processes = SlotMap()
     history, rows, sort_keys = _load(trace, processes)
     by_history = np.lexsort((sort_keys[0], rows.process))
-    messages = Slots()
+    messages = SlotMap()
     slot = messages.add(rows.source.astype(np.int64), rows.number)
     is_sent = np.zeros(len(messages), np.bool_)
     is_sent[slot[rows.is_send]] = True
     bounds = np.searchsorted(rows.process[by_history], np.arange(len(processes) + 1))
-    order, place = extend(bounds, by_history, rows.is_send, slot, is_sent, sort_keys[1])
+    order, reached = find_linear_extension(
+        bounds, by_history, rows.is_send, slot, is_sent, sort_keys[1]
+    )
     if len(order) < len(rows.row):
-        stuck = int(np.flatnonzero(place < bounds[1:])[0])
-        row = by_history[place[stuck]]
+        stuck = int(np.flatnonzero(reached < bounds[1:])[0])
+        row = by_history[reached[stuck]]
         message = MessageId(int(processes.first[rows.source[row]]), int(rows.number[row]))
-        raise ConfigError(
+        raise TraceError(
             f"{trace.path}: process {processes.first[stuck]} delivered {message} before it"
             " can have been sent"
         )
-    gaps, members = _histories(*history)
+    gaps, members = _count_gaps(*history)
     return OrderedStream(_reorder(rows, order), processes, gaps=gaps, members=members)
 
 
 def _load(
-    trace: Trace, processes: Slots
+    trace: Trace, processes: SlotMap
 ) -> tuple[tuple[Ints, Longs], Rows, tuple[Longs, NDArray[np.float64]]]:
-    """Return process and seq of all rows, then the messages' rows, their seq and time."""
+    """Return process and seq of all rows; the sends and deliveries; their seq and time."""
     parts: list[Rows] = []
-    at, seqs, times = [], [], []
-    for numbered in trace.numbered_batches((*MATCHED, "time")):
+    histories, seqs, times = [], [], []
+    for numbered in trace.numbered_batches((*MATCHING_COLUMNS, "time")):
         parts.append(message_rows(numbered, processes, trace.path))
-        at.append(dense(numbered.batch.column("process"), processes))
+        histories.append(process_indexes(numbered.batch.column("process"), processes))
         seqs.append(numbered.batch.column("seq").to_numpy())
         times.append(
             numbered.batch.column("time").to_numpy()[parts[-1].row - numbered.first]
@@ -134,11 +134,11 @@ def _load(
         target=np.concatenate([part.target for part in parts]),
         is_broadcast=np.concatenate([part.is_broadcast for part in parts]),
     )
-    return (np.concatenate(at), seq), rows, (seq[rows.row], np.concatenate(times))
+    return (np.concatenate(histories), seq), rows, (seq[rows.row], np.concatenate(times))
 
 
-def _histories(process: Ints, seq: Longs) -> tuple[int, int]:
-    """Count the gaps in all histories, and the processes that have one."""
+def _count_gaps(process: Ints, seq: Longs) -> tuple[int, int]:
+    """Return the number of gaps in all histories, and the number of histories."""
     order = np.lexsort((seq, process))
     process, seq = process[order], seq[order]
     is_first = np.ones(len(seq), np.bool_)
@@ -157,14 +157,14 @@ def _reorder(rows: Rows, order: Longs) -> Rows:
         process=rows.process[order],
         source=rows.source[order],
         number=rows.number[order],
-        target_start=writable(lists.offsets),
+        target_start=writable_copy(lists.offsets),
         target=np.array(lists.values.to_numpy()),
         is_broadcast=rows.is_broadcast[sends.to_numpy()],
     )
 
 
 @compiled
-def extend(
+def find_linear_extension(
     bounds: Longs,
     by_history: Longs,
     is_send: Bools,
@@ -172,48 +172,49 @@ def extend(
     is_sent: Bools,
     time: NDArray[np.float64],
 ) -> tuple[Longs, Longs]:
-    """Take, again and again, the earliest next event of a process that is not waiting.
+    """Return a linear extension, and the position that each history has reached.
 
-    Return the order, and how far each history came: to its end, unless the process waits
-    for ever for the send of what it has delivered.
+    Repeatedly take the event with the earliest time among the next events of all processes
+    that are not waiting. A history reaches its end unless its next event waits for a send
+    that can never be taken.
 
     Args:
-        bounds: For each process and one more, where its history begins in ``by_history``.
+        bounds: For each process and one more, the start of its history in ``by_history``.
         by_history: The events, by process and in the order of its history.
-        is_send: By event, whether it is a send, or else waits for one.
-        slot: By event, the number of its message.
-        is_sent: By message, whether it has a send; else it is not waited for.
-        time: By event, when it happened.
+        is_send: By event, whether it is a send; otherwise it waits for the send.
+        slot: By event, the slot of its message.
+        is_sent: By message, whether it has a send; otherwise no event waits for it.
+        time: By event, its time.
     """
-    place = bounds[:-1].copy()
+    position = bounds[:-1].copy()
     order = np.empty(by_history.size, np.int64)
     taken = 0
-    # A process waits for one message; those that wait for the same one form a list.
-    waits_first = np.full(is_sent.size, NONE, np.int64)
-    waits_next = np.full(place.size, NONE, np.int64)
-    is_walked = ~is_sent  # What is never sent is not waited for.
+    # A process waits for one message; processes that wait for the same one form a list.
+    waiting_first = np.full(is_sent.size, NONE, np.int64)
+    waiting_next = np.full(position.size, NONE, np.int64)
+    is_taken = ~is_sent  # No event waits for a message that is never sent.
     ready = [(0.0, 0) for _ in range(0)]
-    for p in range(place.size):
-        if place[p] < bounds[p + 1]:
-            heapq.heappush(ready, (time[by_history[place[p]]], p))
+    for p in range(position.size):
+        if position[p] < bounds[p + 1]:
+            heapq.heappush(ready, (time[by_history[position[p]]], p))
     while len(ready) > 0:
         _, p = heapq.heappop(ready)
-        event = by_history[place[p]]
+        event = by_history[position[p]]
         message = slot[event]
-        if not is_send[event] and not is_walked[message]:
-            waits_next[p] = waits_first[message]
-            waits_first[message] = p
+        if not is_send[event] and not is_taken[message]:
+            waiting_next[p] = waiting_first[message]
+            waiting_first[message] = p
             continue
         order[taken] = event
         taken += 1
-        place[p] += 1
-        if place[p] < bounds[p + 1]:
-            heapq.heappush(ready, (time[by_history[place[p]]], p))
+        position[p] += 1
+        if position[p] < bounds[p + 1]:
+            heapq.heappush(ready, (time[by_history[position[p]]], p))
         if is_send[event]:
-            is_walked[message] = True
-            waiting = waits_first[message]
-            waits_first[message] = NONE
+            is_taken[message] = True
+            waiting = waiting_first[message]
+            waiting_first[message] = NONE
             while waiting != NONE:
-                heapq.heappush(ready, (time[by_history[place[waiting]]], waiting))
-                waiting = waits_next[waiting]
-    return order[:taken], place
+                heapq.heappush(ready, (time[by_history[position[waiting]]], waiting))
+                waiting = waiting_next[waiting]
+    return order[:taken], position

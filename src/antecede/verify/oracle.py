@@ -1,23 +1,23 @@
-"""The reference oracle: judges a run by the definitions, slowly and obviously.
+"""The reference oracle: verifies a run by the definitions.
 
-It is what every other verifier is compared with, so it is written to be read, not to be
-fast: happened-before between messages is built by its definition (Almeida §4.1) as one
-bit set per message, and every pair of deliveries at a process is looked at.
+All other verifiers are tested against it, so it is written for clarity, not for speed:
+happened-before between messages is built by its definition (Almeida §4.1) as one bit set
+per message, and every pair of deliveries at a process is compared.
 
     m1 hb m2 if m1 was delivered, or sent, at a process before that process sent m2;
     hb is the transitive closure of that.
 
-Only ``send`` and ``deliver`` events count, each in its own process's order; the order of
-events at different processes is not used. A run holds if, at every process:
+Only ``send`` and ``deliver`` events count, each in the order of its own process; the order
+of events at different processes is not used. The properties, at every process:
 
 * causal: of two delivered messages, the one that happened before is delivered first;
 * fifo: the same for two messages of one source;
-* once: nothing is delivered twice;
-* genuine: nothing is delivered that was not sent to this process (from nowhere);
-* live: everything that was sent to this process is delivered.
+* no-duplication: no message is delivered twice;
+* no-creation: no message is delivered that was not sent to the process;
+* liveness: every message that was sent to the process is delivered.
 
-A send without targets is a broadcast. Any process may deliver it; those that are members
-from the beginning to the end, without joining, leaving or crashing, must.
+A send without targets is a broadcast. Any process may deliver it. The processes that are
+members from the first event to the last, without joining, leaving or crashing, must.
 """
 
 from collections import deque
@@ -25,82 +25,83 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from antecede.errors import ConfigError
+from antecede.errors import TraceError
 from antecede.trace.event import Event, Kind
 
-__all__ = ["MessageId", "Property", "Verdict", "Violation", "judge"]
+__all__ = ["MessageId", "Property", "Verdict", "Violation", "verify_events"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageId:
-    """Which message: the ``number``-th, from 1, that ``source`` sent."""
+    """A message: the ``number``-th, from 1, that ``source`` sent."""
 
     source: int
     number: int
 
     def __str__(self) -> str:
-        """Write it as ``source:number``."""
         return f"{self.source}:{self.number}"
 
 
 class Property(Enum):
-    """What a run is judged for."""
+    """A property that a run has or violates."""
 
     CAUSAL = "causal"
     FIFO = "fifo"
-    ONCE = "once"
-    GENUINE = "genuine"
-    LIVE = "live"
+    NO_DUPLICATION = "no-duplication"
+    NO_CREATION = "no-creation"
+    LIVENESS = "liveness"
+
+    @property
+    def column(self) -> str:
+        """The name of the column of this property in a table of verdicts."""
+        return self.value.replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A property that a run breaks, and the evidence."""
+    """A violation of a property, with the evidence."""
 
     property: Property
     process: int
-    """Where it shows."""
+    """The process at which the property is violated."""
     message: MessageId
-    """The message delivered too early, twice, from nowhere, or never."""
+    """The message that was delivered too early, twice, without being sent, or never."""
     chain: tuple[MessageId, ...] = ()
-    """For causal and fifo: what should have come first, then each message that the one
-    before it happened directly before, ending in ``message``."""
+    """For causal and fifo: the message that should have been delivered first, then messages
+    each of which the one before happened directly before, ending in ``message``."""
 
     def __str__(self) -> str:
-        """Say it in one line."""
-        return self.told({})
+        return self.format({})
 
-    def told(self, names: Mapping[int, str]) -> str:
-        """Say it in one line, with the names of processes that have one."""
+    def format(self, names: Mapping[int, str]) -> str:
+        """Return the violation as one line, with the names of processes that have one."""
 
-        def called(message: MessageId) -> str:
+        def name(message: MessageId) -> str:
             return f"{names.get(message.source, message.source)}:{message.number}"
 
-        which = self.property.value
-        who = names.get(self.process, f"process {self.process}")
+        process = names.get(self.process, f"process {self.process}")
+        message = name(self.message)
+        text = f"{process} delivered {message}"
         if self.chain:
-            chain = " -> ".join(map(called, self.chain))
-            return (
-                f"{which}: {who} delivered {called(self.message)}"
-                f" before {called(self.chain[0])}, which happened before it: {chain}"
-            )
-        what = {
-            Property.ONCE: "twice",
-            Property.GENUINE: "though it was never sent to it",
-            Property.LIVE: "never",
-        }[self.property]
-        who = names.get(self.process, str(self.process))
-        return f"{which}: {who} delivered {called(self.message)} {what}"
+            text += f" before {name(self.chain[0])}, which happened before it: "
+            text += " -> ".join(map(name, self.chain))
+        elif self.property is Property.NO_DUPLICATION:
+            text += " twice"
+        elif self.property is Property.NO_CREATION:
+            text += ", which was never sent to it"
+        else:
+            text = f"{process} never delivered {message}"
+        return f"{self.property.value}: {text}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the oracle found."""
+    """The result of :func:`verify_events`."""
 
     messages: int
-    """How many messages were sent."""
+    """The number of messages sent."""
     deliveries: int
-    """How many deliveries there were."""
+    """The number of deliveries."""
     violations: tuple[Violation, ...]
     """Every violation, in the order of processes and of their deliveries."""
 
@@ -109,48 +110,51 @@ class Verdict:
         """Whether every property held."""
         return not self.violations
 
-    def broken(self) -> frozenset[Property]:
-        """Return the properties that some violation breaks."""
+    def violated(self) -> frozenset[Property]:
+        """Return the properties that are violated."""
         return frozenset(violation.property for violation in self.violations)
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run, taken apart: who did what in which order, and what happened before what."""
+    """The history of each process, and happened-before between messages."""
 
     histories: dict[int, list[tuple[Kind, MessageId]]] = field(default_factory=dict)
     targets: dict[MessageId, frozenset[int] | None] = field(default_factory=dict)
     """None for a broadcast."""
     stable: set[int] = field(default_factory=set)
-    """The processes that are members from the beginning to the end."""
+    """The processes that are members from the first event to the last."""
     bits: dict[MessageId, int] = field(default_factory=dict)
+    """For each message, its bit in a set of messages."""
     before: dict[MessageId, int] = field(default_factory=dict)
     """For each message, the set of all messages that happened before it."""
     direct: dict[MessageId, list[MessageId]] = field(default_factory=dict)
-    """For each message, what its sender had sent or delivered before, latest first."""
+    """For each message, those that its sender had sent or delivered, latest first."""
 
 
-def judge(events: Iterable[Event], *, complete: bool = True, processes: int = 0) -> Verdict:
-    """Judge a run.
+def verify_events(
+    events: Iterable[Event], *, complete: bool = True, processes: int = 0
+) -> Verdict:
+    """Verify a run.
 
     Args:
-        events: The run; events of one process must be in the order of its history.
-        complete: The run went on until nothing was left to do, so that a message which
-            was not delivered by then never will be.
-        processes: How many processes there are, with ids from 0; those that appear in
-            the events are there in any case.
+        events: The run; the events of each process must be in the order of its history.
+        complete: The run continued until nothing was left to do, so a message that was not
+            delivered will never be.
+        processes: The number of processes, with ids from 0; processes that appear in the
+            events are added.
 
     Raises:
-        ConfigError: The events are no run: a message is sent twice, or by another, or
-            is delivered before it can have been sent.
+        TraceError: The events are not a run: a message is sent twice, or by a process other
+            than its source, or is delivered before it can have been sent.
     """
-    run = _take_apart(events, processes)
+    run = _read_run(events, processes)
     _build_happened_before(run)
     violations: list[Violation] = []
     for process in sorted(run.histories):
-        violations += _judge_process(run, process)
+        violations += _check_process(run, process)
     if complete:
-        violations += _judge_liveness(run)
+        violations += _check_liveness(run)
     return Verdict(
         messages=len(run.targets),
         deliveries=sum(
@@ -162,7 +166,7 @@ def judge(events: Iterable[Event], *, complete: bool = True, processes: int = 0)
     )
 
 
-def _take_apart(events: Iterable[Event], processes: int) -> _Run:
+def _read_run(events: Iterable[Event], processes: int) -> _Run:
     run = _Run()
     run.stable.update(range(processes))
     unstable: set[int] = set()
@@ -173,12 +177,18 @@ def _take_apart(events: Iterable[Event], processes: int) -> _Run:
         if event.kind is not Kind.SEND and event.kind is not Kind.DELIVER:
             continue
         if event.source is None or event.number is None:
-            raise ConfigError(f"a {event.kind.value} without a message: {event}")
+            raise TraceError(
+                f"{event} has no source or number; a {event.kind.value} needs both"
+            )
         message = MessageId(event.source, event.number)
         run.histories.setdefault(event.process, []).append((event.kind, message))
         if event.kind is Kind.SEND:
-            if message in run.targets or event.source != event.process:
-                raise ConfigError(f"message {message} is sent twice, or by another")
+            if event.source != event.process:
+                raise TraceError(
+                    f"process {event.process} sends {message}, which is not its own"
+                )
+            if message in run.targets:
+                raise TraceError(f"message {message} is sent twice")
             targets = event.targets
             run.targets[message] = None if targets is None else frozenset(targets)
             run.bits[message] = 1 << len(run.bits)
@@ -187,7 +197,7 @@ def _take_apart(events: Iterable[Event], processes: int) -> _Run:
 
 
 def _build_happened_before(run: _Run) -> None:
-    """Walk all histories at once, passing a delivery only after its message's send."""
+    """Process all histories at once, each delivery only after the send of its message."""
     past = dict.fromkeys(run.histories, 0)
     seen: dict[int, list[MessageId]] = {process: [] for process in run.histories}
     position = dict.fromkeys(run.histories, 0)
@@ -201,7 +211,7 @@ def _build_happened_before(run: _Run) -> None:
                     run.before[message] = past[process]
                     run.direct[message] = seen[process][::-1]
                 elif message in run.targets and message not in run.before:
-                    break  # Its send has not been walked yet.
+                    break  # Its send has not been processed yet.
                 past[process] |= run.before.get(message, 0) | run.bits.get(message, 0)
                 if message in run.targets:
                     seen[process].append(message)
@@ -210,12 +220,12 @@ def _build_happened_before(run: _Run) -> None:
     for process, history in run.histories.items():
         if position[process] < len(history):
             _, message = history[position[process]]
-            raise ConfigError(
+            raise TraceError(
                 f"process {process} delivered {message} before it can have been sent"
             )
 
 
-def _judge_process(run: _Run, process: int) -> list[Violation]:
+def _check_process(run: _Run, process: int) -> list[Violation]:
     violations: list[Violation] = []
     delivered: list[MessageId] = []
     for kind, message in run.histories[process]:
@@ -224,11 +234,13 @@ def _judge_process(run: _Run, process: int) -> list[Violation]:
         targets = run.targets.get(message, frozenset())
         if targets is not None and process not in targets:
             violations.append(
-                Violation(property=Property.GENUINE, process=process, message=message)
+                Violation(property=Property.NO_CREATION, process=process, message=message)
             )
         elif message in delivered:
             violations.append(
-                Violation(property=Property.ONCE, process=process, message=message)
+                Violation(
+                    property=Property.NO_DUPLICATION, process=process, message=message
+                )
             )
         else:
             delivered.append(message)
@@ -262,7 +274,7 @@ def _find_chain(run: _Run, start: MessageId, end: MessageId) -> tuple[MessageId,
     return tuple(chain)
 
 
-def _judge_liveness(run: _Run) -> list[Violation]:
+def _check_liveness(run: _Run) -> list[Violation]:
     delivered = {
         (process, message)
         for process, history in run.histories.items()
@@ -275,6 +287,6 @@ def _judge_liveness(run: _Run) -> list[Violation]:
         for process in (run.stable if targets is None else targets)
     }
     return [
-        Violation(property=Property.LIVE, process=process, message=message)
+        Violation(property=Property.LIVENESS, process=process, message=message)
         for process, message in sorted(sent - delivered)
     ]

@@ -1,4 +1,4 @@
-"""What the verifier says of a trace."""
+"""The verdict of the verifier on a trace."""
 
 import json
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from enum import Enum
 
 from antecede.verify.oracle import Property, Violation
 
-__all__ = ["EXIT_HELD", "EXIT_UNKNOWN", "EXIT_VIOLATED", "Report", "Status"]
+__all__ = ["EXIT_HELD", "EXIT_UNKNOWN", "EXIT_VIOLATED", "Status", "TraceVerdict"]
 
 EXIT_HELD = 0
 """Every property held."""
 EXIT_VIOLATED = 1
 """Some property is violated."""
 EXIT_UNKNOWN = 4
-"""None is violated, but of some the trace does not tell."""
+"""No property is violated, but some are unknown."""
 
 
 class Status(Enum):
@@ -26,31 +26,32 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What the verifier found; exit with :attr:`exit_code`, print it, or ask on."""
+class TraceVerdict:
+    """The status of each property of a run, with examples of violations."""
 
     run: str
-    """Which run."""
+    """The name of the run."""
     messages: int
-    """How many messages were sent."""
+    """The number of messages sent."""
     deliveries: int
-    """How many deliveries there were."""
+    """The number of deliveries."""
     statuses: Mapping[Property, Status]
-    """Of each property, whether it held."""
+    """The status of each property."""
     counts: Mapping[Property, int]
-    """Of each property, how often it is broken.
+    """The number of violations of each property.
 
-    Causal and fifo: copies delivered too early; once: deliveries too many; genuine:
-    deliveries of what was not sent there; live: copies that were not delivered, also where
-    it is unknown whether they ever would be."""
+    causal and fifo: copies delivered too early; no-duplication: surplus deliveries;
+    no-creation: deliveries of messages that were not sent to the process; liveness: copies
+    that were not delivered, also where the status is unknown."""
     violations: tuple[Violation, ...]
-    """Some violations of each violated property, the earliest in the run."""
+    """The earliest violations of each violated property."""
     reasons: tuple[str, ...] = ()
-    """Why something is unknown, in a few words each."""
+    """Why properties are unknown, one short sentence each."""
     names: Mapping[int, str] = field(default_factory=dict, compare=False)
-    """What processes are called, where they have names."""
-    kept_max: int = 0
-    """The most limits that the walk kept at any time (:mod:`antecede.verify.kernels.walk`)."""
+    """The names of the processes that have one."""
+    limits_max: int = 0
+    """The maximum number of limits that the verifier held at any time
+    (:mod:`antecede.verify.kernels.delivery_order`)."""
 
     @property
     def held(self) -> bool:
@@ -59,29 +60,31 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """What a command that verifies should exit with."""
+        """The exit code of a command that prints this verdict."""
         if Status.VIOLATED in self.statuses.values():
             return EXIT_VIOLATED
         return EXIT_UNKNOWN if Status.UNKNOWN in self.statuses.values() else EXIT_HELD
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
         size = f"{self.messages} messages, {self.deliveries} deliveries"
         lines = [f"{self.run}: {size}"]
         for which in Property:
             count = self.counts[which]
             times = f" ({count})" if count else ""
-            lines.append(f"  {which.value:8} {self.statuses[which].value}{times}")
+            lines.append(f"  {which.value:14} {self.statuses[which].value}{times}")
         lines += [f"unknown: {reason}" for reason in self.reasons]
-        lines += [violation.told(self.names) for violation in self.violations]
-        violated = [which for which in Property if self._is_violated(which)]
-        more = sum(self.counts[which] for which in violated) - len(self.violations)
-        if more:
-            lines.append(f"and {more} more")
+        lines += [violation.format(self.names) for violation in self.violations]
+        total = sum(
+            count
+            for which, count in self.counts.items()
+            if self.statuses[which] is Status.VIOLATED
+        )
+        if total > len(self.violations):
+            lines.append(f"and {total - len(self.violations)} more")
         return "\n".join(lines)
 
     def to_json(self) -> str:
-        """Return all of it as the text of a JSON object."""
+        """Return the verdict as the text of a JSON object."""
         fields = {
             "run": self.run,
             "held": self.held,
@@ -108,6 +111,3 @@ class Report:
             "unknown": list(self.reasons),
         }
         return json.dumps(fields, indent=2)
-
-    def _is_violated(self, which: Property) -> bool:
-        return self.statuses[which] is Status.VIOLATED

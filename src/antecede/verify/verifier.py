@@ -1,10 +1,12 @@
-"""Judge a trace on disk, of any size, by the walk of :mod:`antecede.verify.kernels.walk`.
+"""Verify a trace on disk, of any size.
 
-The verdict is that of :func:`antecede.trace.judge`, the oracle, with two differences: a
-copy that was delivered too early is one violation, however many messages should have come
-first; and what the trace cannot tell is unknown. The trace need not fit in memory: it is
-read twice, once backward (:mod:`antecede.verify.kernels.matching`) and once forward, a batch at a
-time.
+The verdict is that of :func:`antecede.verify.verify_events`, the reference oracle, with two
+differences: a copy that was delivered too early is one violation, however many messages
+should have been delivered before it; and a property that the trace neither proves nor
+disproves is unknown. The trace need not fit in memory. It is read twice, a batch at a time:
+a backward pass finds the deliveries of each message
+(:mod:`antecede.verify.kernels.matching`), a forward pass checks their order
+(:mod:`antecede.verify.kernels.delivery_order`).
 
 This module needs the extra ``antecede[trace]``.
 """
@@ -15,241 +17,290 @@ from typing import BinaryIO
 
 import numpy as np
 
-from antecede.errors import ConfigError
-from antecede.trace.reader import RunInfo, Trace, read_trace
-from antecede.verify.delivery_errors import FaultFindings, OrderFindings, order_violations
-from antecede.verify.kernels.matching import GENUINE, LIVE, ONCE, Copies, Matching
-from antecede.verify.kernels.slots import Ints, Slots
-from antecede.verify.kernels.state import new_state
-from antecede.verify.kernels.stream import Disordered, Rows, RowStream, Stream
-from antecede.verify.kernels.walk import Known, Overtaken, walk
+from antecede.errors import ConfigError, StorageError, TraceError
+from antecede.trace.reader import Trace, read_trace
+from antecede.trace.run_info import RunInfo
+from antecede.verify.delivery_errors import (
+    DeliveryErrorCollector,
+    EarlyDeliveryCollector,
+    order_violations,
+)
+from antecede.verify.kernels.delivery_order import check_delivery_order
+from antecede.verify.kernels.matching import (
+    LIVENESS,
+    NO_CREATION,
+    NO_DUPLICATION,
+    Copies,
+    DeliveryMatcher,
+)
+from antecede.verify.kernels.slot_map import Ints, SlotMap
+from antecede.verify.kernels.state import EarlyDeliveries, InitialLimits, new_state
+from antecede.verify.kernels.stream import (
+    NotLinearExtensionError,
+    Rows,
+    RowStream,
+    Stream,
+)
 from antecede.verify.linear_extension import ordered_stream
 from antecede.verify.oracle import MessageId, Property
-from antecede.verify.verdict import Report, Status
+from antecede.verify.verdict import Status, TraceVerdict
 
-__all__ = ["Walking", "fault_findings", "order_findings", "statuses_of", "verify"]
+__all__ = [
+    "DeliveryOrderChecker",
+    "delivery_error_collectors",
+    "determine_statuses",
+    "early_delivery_collectors",
+    "verify_trace",
+]
 
-_ORDERS = (Property.CAUSAL, Property.FIFO)
-_FAULTS = ((ONCE, Property.ONCE), (GENUINE, Property.GENUINE), (LIVE, Property.LIVE))
 
+def verify_trace(trace: Trace | str | Path, *, violations_max: int = 10) -> TraceVerdict:
+    """Verify the trace of a run.
 
-def verify(trace: Trace | str | Path, *, violations_max: int = 10) -> Report:
-    """Judge the trace of a run.
-
-    Its rows are taken as they stand if that proves to be a linear extension of
-    happened-before; else they are put in one first, in memory.
+    The rows are read in their order on disk if that is a linear extension of
+    happened-before; otherwise they are sorted first, in memory.
 
     Args:
         trace: The trace, or the run's directory.
-        violations_max: The most violations of each property to name, with their chains.
+        violations_max: The maximum number of violations to return for each property.
 
     Raises:
-        ConfigError: There is no trace, it is damaged, or its events are no run: a message
-            is sent twice, or by another, or delivered before it can have been sent.
+        TraceError: There is no trace, it is damaged, or its events are not a run: a message
+            is sent twice, or by a process other than its source, or is delivered before it
+            can have been sent.
     """
     if violations_max < 0:
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
     trace = trace if isinstance(trace, Trace) else read_trace(trace)
     try:
         return _verify_stream(RowStream(trace), trace, violations_max)
-    except Disordered:
+    except NotLinearExtensionError:
         pass
     try:
         return _verify_stream(ordered_stream(trace), trace, violations_max)
-    except Disordered as error:
-        raise ConfigError(f"{trace.path}: its events are in no possible order") from error
+    except NotLinearExtensionError as error:
+        raise TraceError(
+            f"{trace.path}: no order of its events is a linear extension of happened-before"
+        ) from error
 
 
-def _verify_stream(stream: Stream, trace: Trace, violations_max: int) -> Report:
-    faults, orders = fault_findings(violations_max), order_findings(violations_max)
+def _verify_stream(stream: Stream, trace: Trace, violations_max: int) -> TraceVerdict:
+    delivery_errors = delivery_error_collectors(violations_max)
+    early_deliveries = early_delivery_collectors(violations_max)
     with tempfile.TemporaryFile() as file:
         copies_file = _CopiesFile(file)
-        matching = _match(stream, copies_file, faults)
-        if not matching.numbers_rise:
+        matcher = _match_deliveries(stream, copies_file, delivery_errors)
+        if not matcher.numbers_increase:
             _check_sent_once(stream, trace)
-        kept_max = _walk(stream, copies_file, matching.open, orders)
-    counts = {order.which: order.count for order in orders}
-    counts.update({fault.which: fault.count for fault in faults})
-    statuses, reasons = statuses_of(
+        limits_max = _check_order(stream, copies_file, matcher.unmatched, early_deliveries)
+    counts = {early.property: early.count for early in early_deliveries}
+    counts.update({errors.property: errors.count for errors in delivery_errors})
+    statuses, reasons = determine_statuses(
         counts,
         trace.info,
         gaps=stream.gaps,
         members=stream.members,
-        reach_min=matching.reach_min,
+        broadcast_reach_min=matcher.broadcast_reach_min,
     )
-    violations = order_violations(stream, orders)
-    for fault in faults:
-        if statuses[fault.which] is Status.VIOLATED:
-            violations += fault.violations()
-    return Report(
+    violations = order_violations(stream, early_deliveries)
+    for errors in delivery_errors:
+        if statuses[errors.property] is Status.VIOLATED:
+            violations += errors.violations()
+    return TraceVerdict(
         run=trace.info.run,
-        messages=matching.messages,
-        deliveries=matching.deliveries,
+        messages=matcher.messages,
+        deliveries=matcher.deliveries,
         statuses=statuses,
         counts=counts,
         violations=tuple(violations),
         reasons=reasons,
         names=trace.info.names,
-        kept_max=kept_max,
+        limits_max=limits_max,
     )
 
 
-def _match(
-    stream: Stream, copies_file: "_CopiesFile", faults: list[FaultFindings]
-) -> Matching:
-    """Go backward, collecting faults."""
-    matching = Matching()
+def _match_deliveries(
+    stream: Stream,
+    copies_file: "_CopiesFile",
+    collectors: list[DeliveryErrorCollector],
+) -> DeliveryMatcher:
+    """Run the backward pass: store the copies of each batch, and collect errors."""
+    matcher = DeliveryMatcher()
     for rows in stream.backward():
-        copies, found = matching.match(rows, len(stream.processes))
+        copies, errors = matcher.match(rows, len(stream.processes))
         copies_file.push(copies)
-        for fault in faults:
-            fault.take(found, stream.processes)
-    for fault in faults:
-        fault.take(matching.invented(), stream.processes)
-    return matching
+        for collector in collectors:
+            collector.add(errors, stream.processes)
+    for collector in collectors:
+        collector.add(matcher.unmatched_deliveries(), stream.processes)
+    return matcher
 
 
-def _walk(
-    stream: Stream, copies_file: "_CopiesFile", unsent: Slots, orders: list[OrderFindings]
+def _check_order(
+    stream: Stream,
+    copies_file: "_CopiesFile",
+    unmatched: SlotMap,
+    collectors: list[EarlyDeliveryCollector],
 ) -> int:
-    """Go forward, collecting breaches of order; return the most limits that were kept."""
-    walking = Walking()
+    """Run the forward pass; return the maximum number of limits held at any time."""
+    checker = DeliveryOrderChecker()
     for rows in stream.forward():
         copies = copies_file.pop()
         sent = np.flatnonzero(rows.is_send)
         source = rows.source[sent].astype(np.int64)
-        if unsent.held and np.any(unsent.find(source, rows.number[sent]) >= 0):
-            raise Disordered  # A delivery of it stands before its send.
-        overtaken = walking.walk(rows, copies, len(stream.processes))
-        for order in orders:
-            order.take(rows, overtaken)
-    return walking.kept_max
+        if unmatched.held and np.any(unmatched.find(source, rows.number[sent]) >= 0):
+            raise NotLinearExtensionError  # A delivery precedes its send.
+        early = checker.check(rows, copies, len(stream.processes))
+        for collector in collectors:
+            collector.add(rows, early)
+    return checker.limits_max
 
 
-class Walking:
-    """A walk forward through batches that follow each other, and what is in flight."""
+class DeliveryOrderChecker:
+    """Checks the delivery order of consecutive batches in a forward pass."""
 
     def __init__(self) -> None:
-        """Start at the start of a run, or of a part of it."""
+        """Start at the first row of a run, or of a part of it."""
         self._state = new_state()
-        self._in_flight = Slots()
+        self._in_flight = SlotMap()
 
-    def walk(
-        self, rows: Rows, copies: Copies, processes: int, known: Known | None = None
-    ) -> Overtaken:
-        """Walk the next batch; see :func:`antecede.verify.kernels.walk.walk`."""
+    def check(
+        self,
+        rows: Rows,
+        copies: Copies,
+        processes: int,
+        initial: InitialLimits | None = None,
+    ) -> EarlyDeliveries:
+        """Check the next batch with :func:`check_delivery_order`."""
         source = rows.source.astype(np.int64)
         slot: Ints = np.full(len(source), -1, np.int32)
         sent = np.flatnonzero(rows.is_send)[copies.deliveries > 0]
         slot[sent] = self._in_flight.add(source[sent], rows.number[sent])
-        got = np.flatnonzero(~rows.is_send)
-        slot[got] = self._in_flight.find(source[got], rows.number[got])
-        self._state, overtaken, ended = walk(
+        delivered = np.flatnonzero(~rows.is_send)
+        slot[delivered] = self._in_flight.find(source[delivered], rows.number[delivered])
+        self._state, early, ended = check_delivery_order(
             self._state,
             rows,
             slot,
             copies,
             processes=processes,
             messages=len(self._in_flight),
-            known=known,
+            initial=initial,
         )
         self._in_flight.remove(ended)
-        return overtaken
+        return early
 
     @property
-    def kept_max(self) -> int:
-        """The most limits that were kept at any time."""
-        return self._state.kept_max
+    def limits_max(self) -> int:
+        """The maximum number of limits held at any time."""
+        return self._state.limits_max
 
 
 def _check_sent_once(stream: Stream, trace: Trace) -> None:
-    """Refuse a trace in which a message is sent twice, whatever the order of numbers."""
-    sent = Slots()
+    """Raise TraceError if a message is sent twice, for numbers in any order."""
+    sent = SlotMap()
     for rows in stream.forward():
         before = len(sent)
         source = rows.source[rows.is_send].astype(np.int64)
         number = rows.number[rows.is_send]
         slot = sent.add(source, number)
-        # Slots are given in turn, so that of a new message is above all before it.
+        # Slots are assigned in increasing order, so a new message has the highest one.
         new = np.diff(np.maximum.accumulate(slot), prepend=before - 1) > 0
         if not np.all(new):
             i = int(np.flatnonzero(~new)[0])
             message = MessageId(int(stream.processes.first[source[i]]), int(number[i]))
-            raise ConfigError(f"{trace.path}: message {message} is sent twice")
+            raise TraceError(f"{trace.path}: message {message} is sent twice")
 
 
-def fault_findings(violations_max: int) -> list[FaultFindings]:
-    """Return what collects the breaches that show in a message by itself."""
-    return [FaultFindings(which, kind, violations_max) for kind, which in _FAULTS]
+def delivery_error_collectors(violations_max: int) -> list[DeliveryErrorCollector]:
+    """Return a collector for each property of single messages."""
+    kinds = (
+        (Property.NO_DUPLICATION, NO_DUPLICATION),
+        (Property.NO_CREATION, NO_CREATION),
+        (Property.LIVENESS, LIVENESS),
+    )
+    return [DeliveryErrorCollector(which, kind, violations_max) for which, kind in kinds]
 
 
-def order_findings(violations_max: int) -> list[OrderFindings]:
-    """Return what collects the breaches of order."""
-    return [OrderFindings(which, violations_max) for which in _ORDERS]
+def early_delivery_collectors(violations_max: int) -> list[EarlyDeliveryCollector]:
+    """Return a collector for each property of the delivery order."""
+    return [
+        EarlyDeliveryCollector(which, violations_max)
+        for which in (Property.CAUSAL, Property.FIFO)
+    ]
 
 
-def statuses_of(
+def determine_statuses(
     counts: dict[Property, int],
     info: RunInfo,
     *,
     gaps: int,
     members: int,
-    reach_min: int | None,
+    broadcast_reach_min: int | None,
 ) -> tuple[dict[Property, Status], tuple[str, ...]]:
-    """Weigh what was found against what the trace cannot tell.
+    """Return the status of each property, and the reasons why some are unknown.
 
     Args:
-        counts: Of each property, how often it is broken.
-        info: What is known of the run.
-        gaps: How many holes the histories have.
-        members: How many processes have events.
-        reach_min: The fewest others that some broadcast reached, None without broadcasts.
+        counts: The number of violations of each property.
+        info: The contents of ``run.json``.
+        gaps: The number of gaps in the histories.
+        members: The number of processes that have events.
+        broadcast_reach_min: The smallest number of other processes that delivered a
+            broadcast, None without broadcasts.
     """
     reasons = []
     statuses = {
         which: Status.VIOLATED if count else Status.HELD for which, count in counts.items()
     }
     if gaps:
-        holes = "a gap" if gaps == 1 else f"{gaps} gaps"
-        reasons.append(f"{holes} in what the processes recorded")
+        reasons.append(
+            f"the histories of the processes have {gaps} gap{'s' if gaps > 1 else ''}"
+        )
         for which, status in statuses.items():
             if status is Status.HELD:
                 statuses[which] = Status.UNKNOWN
-        if not info.complete and counts[Property.GENUINE]:
-            statuses[Property.GENUINE] = Status.UNKNOWN  # Its send may be in a gap.
-    if info.holes:
-        reasons += info.holes
+        if not info.complete and counts[Property.NO_CREATION]:
+            statuses[Property.NO_CREATION] = Status.UNKNOWN  # A gap may hide the send.
+    if info.missing:
+        reasons += info.missing
         for which, status in statuses.items():
-            # What is missing may be the very send, or delivery, that was not found.
-            if status is Status.HELD or which in (Property.GENUINE, Property.LIVE):
+            # The missing part may contain the send or the delivery that was not found.
+            if status is Status.HELD or which in (
+                Property.NO_CREATION,
+                Property.LIVENESS,
+            ):
                 statuses[which] = Status.UNKNOWN
-    if counts[Property.LIVE] and not info.complete:
-        statuses[Property.LIVE] = Status.UNKNOWN
-        reasons.append("the run did not come to rest, so what is undelivered may be late")
+    if counts[Property.LIVENESS] and not info.complete:
+        statuses[Property.LIVENESS] = Status.UNKNOWN
+        reasons.append(
+            "the run is not marked complete, so undelivered messages may be in flight"
+        )
     members = info.processes if info.processes is not None else members
-    if reach_min is not None and reach_min < members - 1:
-        if statuses[Property.LIVE] is Status.HELD:
-            statuses[Property.LIVE] = Status.UNKNOWN
-        reasons.append("a broadcast did not reach every process, and may not have had to")
+    if broadcast_reach_min is not None and broadcast_reach_min < members - 1:
+        if statuses[Property.LIVENESS] is Status.HELD:
+            statuses[Property.LIVENESS] = Status.UNKNOWN
+        reasons.append(
+            "some process did not deliver a broadcast, and may not have been a member"
+        )
     return statuses, tuple(reasons)
 
 
 class _CopiesFile:
-    """What the pass backward tells the pass forward, on disk: last in, first out."""
+    """Passes copies from the backward to the forward pass, as a stack on disk."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        self._places: list[int] = []
+        self._offsets: list[int] = []
 
     def push(self, copies: Copies) -> None:
         try:
-            self._places.append(self._file.seek(0, 2))
+            self._offsets.append(self._file.seek(0, 2))
             for column in copies:
                 np.save(self._file, column)
         except OSError as error:
-            where = tempfile.gettempdir()
-            raise ConfigError(f"cannot write to {where}: {error.strerror}") from error
+            directory = tempfile.gettempdir()
+            raise StorageError(f"cannot write to {directory}: {error.strerror}") from error
 
     def pop(self) -> Copies:
-        self._file.seek(self._places.pop())
+        self._file.seek(self._offsets.pop())
         return Copies(*(np.load(self._file) for _ in Copies._fields))

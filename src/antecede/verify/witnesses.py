@@ -1,9 +1,9 @@
-"""Find the chain of messages that makes a violation one.
+"""Find the chain of messages that proves a violation of causal order.
 
-A copy of b was delivered at a process before a, though a happened before b. The chain
-leads from a to b, each message sent or delivered at the process that then sent the next. It
-lies between the sends of a and of b. So the run is read again: to learn which message a is,
-to find its send, and, between the two sends only, to build the chain.
+A process delivered b before a, though a happened before b. The chain leads from a to b;
+each of its messages was sent or delivered at the process that then sent the next one. It
+lies between the sends of a and b. So the run is read again: to identify a, to find its
+send, and to build the chain from the rows between the two sends.
 """
 
 from collections.abc import Sequence
@@ -14,52 +14,57 @@ import numpy as np
 from antecede.verify.kernels.stream import Rows, Stream
 from antecede.verify.oracle import MessageId
 
-__all__ = ["Suspect", "find_chains"]
+__all__ = ["EarlyDelivery", "find_chains"]
 
 Message = tuple[int, int]
-"""A message, as the dense number of its source, and its own number."""
-Line = tuple[bool, int, Message]
-"""A row: whether it is a send, the process, the message."""
+"""The index of the source of a message, and the number of the message."""
+MessageRow = tuple[bool, int, Message]
+"""Whether a row is a send, the index of its process, and its message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
-    """A copy that was delivered too early, and the row that shows it."""
+class EarlyDelivery:
+    """A copy that was delivered too early."""
 
     process: int
-    """Where, as a dense number."""
+    """The index of the process that delivered it."""
     source: int
-    """Whose message it is, as a dense number."""
+    """The index of the source of the message."""
     number: int
-    """Which of the source's messages."""
+    """The number of the message."""
     send: int
-    """The row of its send."""
+    """The row of the send of the message."""
     limit: int
-    """The row at which the process delivered a message that happened before it."""
+    """The row at which the process delivered a message that happened before."""
 
 
-def find_chains(stream: Stream, suspects: Sequence[Suspect]) -> list[tuple[MessageId, ...]]:
-    """Return a shortest chain for each suspect, from what should have come first."""
-    if not suspects:
+def find_chains(
+    stream: Stream, early_deliveries: Sequence[EarlyDelivery]
+) -> list[tuple[MessageId, ...]]:
+    """Return a shortest chain for each early delivery.
+
+    A chain starts with the message that should have been delivered first.
+    """
+    if not early_deliveries:
         return []
-    starts = _messages_at(stream, {suspect.limit for suspect in suspects})
+    starts = _messages_at(stream, {early.limit for early in early_deliveries})
     sends = _sends_of(stream, set(starts.values()))
     searches = [
         _Search(
-            start=starts[suspect.limit],
-            end=(suspect.source, suspect.number),
-            first=sends[starts[suspect.limit]],
-            last=suspect.send,
+            start=starts[early.limit],
+            end=(early.source, early.number),
+            first=sends[starts[early.limit]],
+            last=early.send,
         )
-        for suspect in suspects
+        for early in early_deliveries
     ]
     first = min(search.first for search in searches)
     last = max(search.last for search in searches)
     for rows in stream.forward(first, last):
-        lines = _lines(rows)
+        message_rows = _to_message_rows(rows)
         for search in searches:
             start, stop = np.searchsorted(rows.row, [search.first, search.last + 1])
-            search.pass_lines(lines[start:stop])
+            search.advance(message_rows[start:stop])
     ids = stream.processes.first
     return [
         tuple(MessageId(int(ids[source]), number) for source, number in search.chain())
@@ -67,9 +72,9 @@ def find_chains(stream: Stream, suspects: Sequence[Suspect]) -> list[tuple[Messa
     ]
 
 
-def _messages_at(stream: Stream, places: set[int]) -> dict[int, Message]:
-    """Return the messages that are delivered at these rows."""
-    wanted = np.array(sorted(places))
+def _messages_at(stream: Stream, row_numbers: set[int]) -> dict[int, Message]:
+    """Return the message that is delivered at each row."""
+    wanted = np.array(sorted(row_numbers))
     found: dict[int, Message] = {}
     for rows in stream.forward(int(wanted[0]), int(wanted[-1])):
         for i in np.flatnonzero(np.isin(rows.row, wanted)).tolist():
@@ -78,13 +83,13 @@ def _messages_at(stream: Stream, places: set[int]) -> dict[int, Message]:
 
 
 def _sends_of(stream: Stream, messages: set[Message]) -> dict[Message, int]:
-    """Return the rows at which these messages are sent."""
+    """Return the row at which each message is sent."""
     sources = np.array(sorted({source for source, _ in messages}))
     numbers = np.array(sorted({number for _, number in messages}))
     found: dict[Message, int] = {}
     for rows in stream.forward():
-        near = rows.is_send & np.isin(rows.number, numbers) & np.isin(rows.source, sources)
-        for i in np.flatnonzero(near).tolist():
+        matches = np.isin(rows.number, numbers) & np.isin(rows.source, sources)
+        for i in np.flatnonzero(rows.is_send & matches).tolist():
             message = (int(rows.source[i]), int(rows.number[i]))
             if message in messages:
                 found[message] = int(rows.row[i])
@@ -93,7 +98,7 @@ def _sends_of(stream: Stream, messages: set[Message]) -> dict[Message, int]:
     return found
 
 
-def _lines(rows: Rows) -> list[Line]:
+def _to_message_rows(rows: Rows) -> list[MessageRow]:
     messages = zip(rows.source.tolist(), rows.number.tolist(), strict=True)
     columns = (rows.is_send.tolist(), rows.process.tolist(), messages)
     return list(zip(*columns, strict=True))
@@ -101,20 +106,20 @@ def _lines(rows: Rows) -> list[Line]:
 
 @dataclass(slots=True, kw_only=True)
 class _Search:
-    """Follows everything that the first message happened before, until the last one."""
+    """Searches a shortest chain from one message to another."""
 
     start: Message
     end: Message
     first: int
     last: int
     links: dict[Message, tuple[int, Message]] = field(default_factory=dict)
-    """For each message reached: how many links from the start, and the one before it."""
+    """For each message reached: its distance from the start, and its predecessor."""
     nearest: dict[int, tuple[int, Message]] = field(default_factory=dict)
-    """For each process reached: the message it knows with the fewest links, and them."""
+    """For each process reached: the least distance of its messages, and that message."""
 
-    def pass_lines(self, lines: list[Line]) -> None:
-        """Take in the next rows between the sends of the start and of the end."""
-        for is_send, process, message in lines:
+    def advance(self, rows: list[MessageRow]) -> None:
+        """Process the next rows between the sends of the start and the end."""
+        for is_send, process, message in rows:
             known = self.nearest.get(process)
             if not is_send:
                 link = self.links.get(message)

@@ -1,1 +1,1 @@
-"""Compiled kernels that walk a run as flat arrays (numba)."""
+"""Numba kernels that process a run as flat arrays."""

@@ -1,14 +1,15 @@
-"""The first pass: find the delivery of every copy, walking the run backward.
+"""Backward pass: find the deliveries of every copy.
 
-A message is met at its deliveries first and at its send last. What is kept meanwhile is a
-list of its deliveries, given up at the send: memory is that of the messages in flight, as
-for the walk forward. At the send everything about the message alone is known: which
-deliveries are genuine, which are repeated, which copies were never delivered. And the walk
-forward is told what it must know in advance: how often the message will be delivered, when
-for the first time, and for each copy at which row.
+Going backward, the pass meets the deliveries of a message first and its send last. It keeps
+a list of the deliveries, and drops the list at the send: memory is proportional to the
+messages in flight, as in the forward pass. At the send, everything about the message alone
+is known: its surplus deliveries, its deliveries at processes that are not targets, and the
+copies that were never delivered. The forward pass gets the facts that it needs in advance:
+the number of deliveries of the message, the row of the first, and the row of each copy's
+delivery.
 
-What has deliveries left when the start of the run is reached was never sent, or was sent
-only after a delivery; the walk forward meets the send in the second case.
+A message that has deliveries left at the start of the run was never sent, or is sent after
+a delivery; in the second case the forward pass meets the send.
 """
 
 from typing import NamedTuple
@@ -16,53 +17,53 @@ from typing import NamedTuple
 import numpy as np
 
 from antecede.verify.kernels.compiled import compiled
-from antecede.verify.kernels.slots import Ints, Longs, Slots
-from antecede.verify.kernels.stream import Disordered, Rows, grown
+from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
+from antecede.verify.kernels.stream import NotLinearExtensionError, Rows, grow
 
-__all__ = ["Copies", "Faults", "Matching"]
+__all__ = ["Copies", "DeliveryErrors", "DeliveryMatcher"]
 
 NONE = -1
 CLOSED = -2
-"""In place of a list of deliveries: the send has been met."""
-ONCE, GENUINE, LIVE = 0, 1, 2
-"""What a fault breaks."""
+"""The head of the list of a message whose send has been met."""
+NO_DUPLICATION, NO_CREATION, LIVENESS = 0, 1, 2
+"""Kinds of delivery errors: the property that is violated."""
 NUMBER_NONE = np.iinfo(np.int64).max
-COPIES, FAULTS, CLOSINGS = 0, 1, 2
-"""In ``ends``: how many copies, faults and closed lists have been noted."""
+COPIES, ERRORS, CLOSINGS = 0, 1, 2
+"""Indexes of ``ends``: the numbers of copies, errors and closed lists so far."""
 NODES, FREE = 0, 1
-"""In ``counts``: list nodes ever used, and the first of the list of free ones."""
+"""Indexes of ``counts``: the number of list nodes ever used, and the first free node."""
 
 
 class Copies(NamedTuple):
-    """What the sends of a batch lead to, for the walk forward."""
+    """The delivered copies of the messages sent in a batch, for the forward pass."""
 
     deliveries: Longs
-    """For each send, how often its message is delivered, rightly or wrongly."""
+    """For each send, the number of deliveries of its message, errors included."""
     earliest: Longs
     """For each send, the row of the first of these deliveries."""
     start: Longs
-    """For each send, where its delivered copies begin in ``target`` and ``limit``."""
+    """For each send, the index of its first delivered copy in ``target`` and ``limit``."""
     stop: Longs
-    """For each send, where they end."""
+    """For each send, the index after its last delivered copy."""
     target: Ints
     """The target of a copy."""
     limit: Longs
     """The row at which its target delivered it."""
 
 
-class Faults(NamedTuple):
-    """Deliveries that should not have been, and copies that were never delivered."""
+class DeliveryErrors(NamedTuple):
+    """Surplus or unfounded deliveries, and copies that were never delivered."""
 
     kind: Longs
-    """ONCE, GENUINE or LIVE."""
+    """The kind: NO_DUPLICATION, NO_CREATION or LIVENESS."""
     process: Longs
-    """Where it shows, as a dense number."""
+    """The index of the process that delivered, or should have delivered."""
     source: Longs
-    """The source of the message, as a dense number."""
+    """The index of the source of the message."""
     number: Longs
     """The number of the message."""
     row: Longs
-    """The delivery, or the send of what was not delivered."""
+    """The row of the delivery, or of the send of a copy that was not delivered."""
 
 
 class _Lists(NamedTuple):
@@ -71,7 +72,7 @@ class _Lists(NamedTuple):
     head: Longs
     """By message, the first node, or NONE or CLOSED."""
     process: Longs
-    """By node, where it was delivered."""
+    """By node, the process that delivered the message."""
     row: Longs
     """By node, the row of the delivery."""
     following: Longs
@@ -80,38 +81,40 @@ class _Lists(NamedTuple):
 
 
 class _Marks(NamedTuple):
-    """Scratch, by process: which row last had it as a target, and in a delivery."""
+    """Scratch space, by process."""
 
-    wanted: Longs
-    got: Longs
+    target: Longs
+    """The row of the last send that had the process as a target."""
+    delivered: Longs
+    """The row of the last send whose message the process delivered."""
     lowest: Longs
-    """The lowest number that it has sent so far."""
+    """The lowest number that the process has sent so far."""
 
 
-class Matching:
-    """Matches deliveries to sends; call :meth:`match` on every batch, the last first.
+class DeliveryMatcher:
+    """Matches deliveries to sends; call :meth:`match` with every batch, the last first.
 
-    Then :meth:`invented` tells what is left, and :attr:`open` names those messages.
+    Afterwards :attr:`unmatched` holds the messages that were delivered but not sent, and
+    :meth:`unmatched_deliveries` returns their deliveries.
     """
 
-    open: Slots
-    """The messages whose deliveries have been met but not yet their sends."""
+    unmatched: SlotMap
+    """The messages whose deliveries have been met, but not their sends."""
     messages: int
-    """How many sends there were."""
+    """The number of sends so far."""
     deliveries: int
-    """How many deliveries there were."""
-    numbers_rise: bool
-    """The numbers of each source rise from send to send, so that none is sent twice."""
-    reach_min: int | None
-    """The fewest processes, its source aside, that some broadcast was delivered at."""
+    """The number of deliveries so far."""
+    numbers_increase: bool
+    """The numbers of each source increase from send to send, so none is sent twice."""
+    broadcast_reach_min: int | None
+    """The smallest number of processes, the source aside, that delivered a broadcast."""
 
     def __init__(self) -> None:
-        """Start at the end of a run."""
-        self.open = Slots()
+        self.unmatched = SlotMap()
         self.messages = 0
         self.deliveries = 0
-        self.numbers_rise = True
-        self.reach_min = None
+        self.numbers_increase = True
+        self.broadcast_reach_min = None
         self._lists = _Lists(
             head=np.empty(0, np.int64),
             process=np.empty(0, np.int64),
@@ -121,73 +124,74 @@ class Matching:
         )
         self._marks = _Marks(*(np.empty(0, np.int64) for _ in range(3)))
 
-    def match(self, rows: Rows, processes: int) -> tuple[Copies, Faults]:
-        """Go through a batch, its last row first.
+    def match(self, rows: Rows, processes: int) -> tuple[Copies, DeliveryErrors]:
+        """Match the deliveries of a batch.
 
         Args:
             rows: The batch, with targets.
-            processes: All its processes are below this number.
+            processes: The number of processes; all indexes are below it.
 
         Raises:
-            Disordered: A delivery stands before its send.
+            NotLinearExtensionError: A delivery precedes its send.
         """
-        got, sent = np.flatnonzero(~rows.is_send), np.flatnonzero(rows.is_send)
+        delivered, sent = np.flatnonzero(~rows.is_send), np.flatnonzero(rows.is_send)
         source = rows.source.astype(np.int64)
         slot = np.empty(len(source), np.int32)
-        slot[got] = self.open.add(source[got], rows.number[got])
-        slot[sent] = self.open.find(source[sent], rows.number[sent])
-        self._make_room(processes, len(got))
+        slot[delivered] = self.unmatched.add(source[delivered], rows.number[delivered])
+        slot[sent] = self.unmatched.find(source[sent], rows.number[sent])
+        self._reserve(processes, len(delivered))
         sums = np.array([1, NUMBER_NONE])
-        copies, faults, closed = _match(rows, slot, self._lists, self._marks, sums)
+        copies, errors, closed = _match(rows, slot, self._lists, self._marks, sums)
         if sums[0] < 0:
-            raise Disordered
+            raise NotLinearExtensionError
         self._lists.head[closed] = NONE
-        self.open.remove(closed)
-        self.numbers_rise &= bool(sums[0])
+        self.unmatched.remove(closed)
+        self.numbers_increase &= bool(sums[0])
         if sums[1] != NUMBER_NONE:
-            known = sums[1] if self.reach_min is None else min(sums[1], self.reach_min)
-            self.reach_min = int(known)
+            reach = int(sums[1])
+            if self.broadcast_reach_min is None or reach < self.broadcast_reach_min:
+                self.broadcast_reach_min = reach
         self.messages += len(sent)
-        self.deliveries += len(got)
-        return copies, faults
+        self.deliveries += len(delivered)
+        return copies, errors
 
-    def invented(self) -> Faults:
-        """Return the deliveries of messages that were not met, once all rows were."""
-        process, row, slot = _leftover(self._lists)
+    def unmatched_deliveries(self) -> DeliveryErrors:
+        """Return the deliveries without a send, after all batches."""
+        process, row, slot = _unmatched(self._lists)
         order = np.argsort(row)
-        return Faults(
-            kind=np.full(len(row), GENUINE, np.int64),
+        return DeliveryErrors(
+            kind=np.full(len(row), NO_CREATION, np.int64),
             process=process[order],
-            source=self.open.first[slot[order]],
-            number=self.open.second[slot[order]],
+            source=self.unmatched.first[slot[order]],
+            number=self.unmatched.second[slot[order]],
             row=row[order],
         )
 
-    def _make_room(self, processes: int, deliveries: int) -> None:
+    def _reserve(self, processes: int, deliveries: int) -> None:
         head, process, row, following, counts = self._lists
         nodes = int(counts[NODES]) + deliveries
         self._lists = _Lists(
-            head=grown(head, len(self.open), NONE),
-            process=grown(process, nodes, NONE),
-            row=grown(row, nodes, NONE),
-            following=grown(following, nodes, NONE),
+            head=grow(head, len(self.unmatched), NONE),
+            process=grow(process, nodes, NONE),
+            row=grow(row, nodes, NONE),
+            following=grow(following, nodes, NONE),
             counts=counts,
         )
         self._marks = _Marks(
-            wanted=grown(self._marks.wanted, processes, NONE),
-            got=grown(self._marks.got, processes, NONE),
-            lowest=grown(self._marks.lowest, processes, NUMBER_NONE),
+            target=grow(self._marks.target, processes, NONE),
+            delivered=grow(self._marks.delivered, processes, NONE),
+            lowest=grow(self._marks.lowest, processes, NUMBER_NONE),
         )
 
 
 @compiled
 def _match(
     rows: Rows, slot: Ints, lists: _Lists, marks: _Marks, sums: Longs
-) -> tuple[Copies, Faults, Ints]:
-    """Go through a batch backward, and return also the slots whose sends were met.
+) -> tuple[Copies, DeliveryErrors, Ints]:
+    """Process a batch backward; return also the slots of messages whose sends were met.
 
-    Set sums[0] to -1 on disorder, to 0 on numbers that do not rise, and sums[1] to the
-    least reach of a broadcast.
+    Set sums[0] to -1 if a delivery precedes its send, to 0 if numbers do not increase, and
+    sums[1] to the smallest reach of a broadcast.
     """
     send = rows.is_broadcast.size
     nodes_max = lists.row.size
@@ -196,7 +200,7 @@ def _match(
         counted[0], counted[1], counted[2], counted[3],
         np.empty(nodes_max, np.int32), np.empty(nodes_max, np.int64),
     )  # fmt: skip
-    faults = np.empty((5, nodes_max + rows.target.size), np.int64)
+    errors = np.empty((5, nodes_max + rows.target.size), np.int64)
     closed = np.empty(send, np.int32)
     ends = np.zeros(3, np.int64)
     for i in range(rows.row.size - 1, -1, -1):
@@ -216,19 +220,19 @@ def _match(
             closed[ends[CLOSINGS]] = message
             ends[CLOSINGS] += 1
         copies.start[send] = ends[COPIES]
-        before = ends[FAULTS]
-        reach = _close(rows, i, send, message, lists, marks, copies, faults, ends)
+        before = ends[ERRORS]
+        reach = _close(rows, i, send, message, lists, marks, copies, errors, ends)
         copies.stop[send] = ends[COPIES]
-        faults[2, before : ends[FAULTS]] = source
-        faults[3, before : ends[FAULTS]] = rows.number[i]
+        errors[2, before : ends[ERRORS]] = source
+        errors[3, before : ends[ERRORS]] = rows.number[i]
         if rows.is_broadcast[send]:
             sums[1] = min(sums[1], reach)
     target = copies.target[: ends[COPIES]].copy()
     limit = copies.limit[: ends[COPIES]].copy()
-    found = faults[:, : ends[FAULTS]].copy()
+    found = errors[:, : ends[ERRORS]].copy()
     return (
         Copies(counted[0], counted[1], counted[2], counted[3], target, limit),
-        Faults(found[0], found[1], found[2], found[3], found[4]),
+        DeliveryErrors(found[0], found[1], found[2], found[3], found[4]),
         closed[: ends[CLOSINGS]].copy(),
     )
 
@@ -256,15 +260,15 @@ def _close(
     lists: _Lists,
     marks: _Marks,
     copies: Copies,
-    faults: Longs,
+    errors: Longs,
     ends: Longs,
 ) -> int:
-    """Judge the deliveries of one message, and return how many others it reached."""
-    now = rows.row[i]  # Marks what belongs to this send, since no other has this row.
+    """Check the deliveries of one message; return the number of other processes reached."""
+    now = rows.row[i]  # Marks the entries of this send; no other send has this row.
     is_broadcast = rows.is_broadcast[send]
     targets = rows.target[rows.target_start[send] : rows.target_start[send + 1]]
     for target in targets:
-        marks.wanted[target] = now
+        marks.target[target] = now
     reach = 0
     node = NONE
     if message != NONE and lists.head[message] != CLOSED:
@@ -275,42 +279,42 @@ def _close(
     while node != NONE:
         copies.deliveries[send] += 1
         process = lists.process[node]
-        fault = NONE
-        if not is_broadcast and marks.wanted[process] != now:
-            fault = GENUINE
-        elif marks.got[process] == now:
-            fault = ONCE
+        error = NONE
+        if not is_broadcast and marks.target[process] != now:
+            error = NO_CREATION
+        elif marks.delivered[process] == now:
+            error = NO_DUPLICATION
         else:
-            marks.got[process] = now
+            marks.delivered[process] = now
             reach += process != rows.process[i]
             copies.target[ends[COPIES]] = process
             copies.limit[ends[COPIES]] = lists.row[node]
             ends[COPIES] += 1
-        if fault != NONE:
-            _report(faults, ends, fault, process, lists.row[node])
+        if error != NONE:
+            _report(errors, ends, error, process, lists.row[node])
         following = lists.following[node]
         lists.following[node] = lists.counts[FREE]
         lists.counts[FREE] = node
         node = following
     for target in targets:
-        if marks.got[target] != now:
-            marks.got[target] = now  # A target that is named twice has one copy.
-            _report(faults, ends, LIVE, target, now)
+        if marks.delivered[target] != now:
+            marks.delivered[target] = now  # A target that is listed twice has one copy.
+            _report(errors, ends, LIVENESS, target, now)
     return reach
 
 
 @compiled
-def _report(faults: Longs, ends: Longs, kind: int, process: int, row: int) -> None:
-    at = ends[FAULTS]
-    faults[0, at] = kind
-    faults[1, at] = process
-    faults[4, at] = row
-    ends[FAULTS] += 1
+def _report(errors: Longs, ends: Longs, kind: int, process: int, row: int) -> None:
+    at = ends[ERRORS]
+    errors[0, at] = kind
+    errors[1, at] = process
+    errors[4, at] = row
+    ends[ERRORS] += 1
 
 
 @compiled
-def _leftover(lists: _Lists) -> tuple[Longs, Longs, Longs]:
-    """Return the deliveries still in lists: process, row, and slot of the message."""
+def _unmatched(lists: _Lists) -> tuple[Longs, Longs, Longs]:
+    """Return the deliveries left in lists: process, row, and slot of the message."""
     left = np.empty((3, lists.row.size), np.int64)
     count = 0
     for message in range(lists.head.size):

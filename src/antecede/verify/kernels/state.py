@@ -1,11 +1,11 @@
-"""What the walk knows at one row of a run, in flat arrays.
+"""The state of the delivery order check at one row of a run, in flat arrays.
 
-The limits of :mod:`antecede.verify.kernels.walk` stand in two pools, one for what processes know
-and one for what messages carry, each process and each message in a stretch of its own. A
-new stretch is taken from the end of the pool. When the pool is full, the limits that are
-still in flight are moved to a new one, with as much room again. So memory is that of the
-processes and of what is in flight, and the cost of moving is shared among the limits that
-were added since.
+The limits of :mod:`antecede.verify.kernels.delivery_order` are in two pools, one for the
+limits that processes know and one for those that messages carry. Each process and each
+message has a segment of its pool. A new segment is allocated at the end of the pool. When
+the pool is full, the limits that are still in flight are moved to a new pool with as much
+free space again. So memory is proportional to the processes and to the copies in flight,
+and the cost of a move is amortised over the limits added since the last one.
 """
 
 from typing import NamedTuple
@@ -13,85 +13,125 @@ from typing import NamedTuple
 import numpy as np
 
 from antecede.verify.kernels.compiled import compiled
-from antecede.verify.kernels.slots import Longs
-from antecede.verify.kernels.stream import grown
+from antecede.verify.kernels.slot_map import Longs
+from antecede.verify.kernels.stream import grow
 
-__all__ = ["State", "move_carried", "move_past", "new_state", "widen"]
+__all__ = [
+    "EarlyDeliveries",
+    "InitialLimits",
+    "OrderState",
+    "move_carried",
+    "move_past",
+    "new_state",
+    "no_initial_limits",
+    "resize",
+]
 
-START, LENGTH, ROOM, REMAINING = 0, 1, 2, 2
+START, LENGTH, CAPACITY, REMAINING = 0, 1, 2, 2
 """Columns of ``processes`` and ``messages``."""
 TARGET, LIMIT, OWN = 0, 1, 2
 """Columns of ``past`` and ``carried``."""
 UNSENT = -1
-"""In place of a message's start: its send has not been walked."""
+"""The start of a message whose send has not been processed."""
 OWN_NONE = -1
-"""No own copy is in flight."""
-ROOM_FIRST = 1 << 12
-"""Limits that a pool has room for at least; fewer would be moved too often."""
-PAST_USED, CARRIED_USED, KEPT, KEPT_MAX = 0, 1, 2, 3
-"""In ``counters``: how much of each pool is taken; limits kept now, and at most so far."""
+"""No copy of an own message is in flight."""
+POOL_ROWS_MIN = 1 << 12
+"""The minimum capacity of a pool; smaller pools would be moved too often."""
+PAST_USED, CARRIED_USED, LIMITS, LIMITS_MAX = 0, 1, 2, 3
+"""Indexes of ``counters``: used rows of each pool; limits held now, and the maximum."""
 
 
-class State(NamedTuple):
-    """What is known; the walk brings it up to date in place, and returns the next one."""
+class OrderState(NamedTuple):
+    """The limits of processes and of messages; the kernels change it in place."""
 
     processes: Longs
-    """By process: where its limits start in ``past``, how many there are, and how many
-    fit there."""
+    """By process: the start, length and capacity of its segment in ``past``."""
     past: Longs
-    """The first pool: a target, its limit, and the same among the process's own messages
-    alone."""
-    place: Longs
-    """By process, as a target: its place in the stretch that was last gone through."""
+    """The limits of processes: a target, its limit, and the limit by own messages only."""
+    position: Longs
+    """By target: its position in the segment that was pruned last."""
     messages: Longs
-    """By message: where the limits that it carries start in ``carried``, or UNSENT; how
-    many there are; and how many of its deliveries are still to come."""
+    """By message: the start of its segment in ``carried``, or UNSENT; its length; and the
+    number of deliveries that follow."""
     carried: Longs
-    """The second pool: a target and its limit."""
+    """The limits that messages carry: a target and its limit."""
     counters: Longs
-    """See PAST_USED and what follows it."""
+    """Indexed by PAST_USED, CARRIED_USED, LIMITS and LIMITS_MAX."""
 
     @property
-    def kept_max(self) -> int:
-        """The most limits that were kept at any time."""
-        return int(self.counters[KEPT_MAX])
+    def limits_max(self) -> int:
+        """The maximum number of limits held at any time."""
+        return int(self.counters[LIMITS_MAX])
 
 
-def new_state() -> State:
-    """Return the state at the start of a run, or of a part of it; walk from there."""
-    return State(
+class EarlyDeliveries(NamedTuple):
+    """Copies that were delivered too early, in the order of their sends."""
+
+    send: Longs
+    """The index of the send among the rows of the batch."""
+    target: Longs
+    """The process that delivered the copy too early."""
+    limit: Longs
+    """The row at which that process delivered a message that happened before."""
+    own: Longs
+    """The same for messages of the same source, or -1 if FIFO order holds."""
+
+
+class InitialLimits(NamedTuple):
+    """Limits of copies that were sent before the pass started, in the order of rows."""
+
+    row: Longs
+    """The row from which on the process knows the limit."""
+    process: Longs
+    """The process that knows the limit."""
+    target: Longs
+    """The target of the copy."""
+    limit: Longs
+    """The row at which the target delivered the copy."""
+    own: Longs
+    """The same row if the process itself sent the copy, or -1."""
+
+
+def no_initial_limits() -> InitialLimits:
+    """Return the initial limits of a pass from the first row of a run."""
+    return InitialLimits(*(np.empty(0, np.int64) for _ in InitialLimits._fields))
+
+
+def new_state() -> OrderState:
+    """Return the state before the first row of a run, or of a part of it."""
+    return OrderState(
         processes=np.empty((0, 3), np.int64),
-        past=np.empty((ROOM_FIRST, 3), np.int64),
-        place=np.empty(0, np.int64),
+        past=np.empty((POOL_ROWS_MIN, 3), np.int64),
+        position=np.empty(0, np.int64),
         messages=np.empty((0, 3), np.int64),
-        carried=np.empty((ROOM_FIRST, 2), np.int64),
+        carried=np.empty((POOL_ROWS_MIN, 2), np.int64),
         counters=np.zeros(4, np.int64),
     )
 
 
-def widen(state: State, *, processes: int, messages: int) -> State:
-    """Return the state with arrays for so many processes and messages."""
+def resize(state: OrderState, *, processes: int, messages: int) -> OrderState:
+    """Return the state with arrays for at least these numbers of processes and messages."""
     return state._replace(
-        processes=grown(state.processes, processes, 0),
-        place=grown(state.place, processes, 0),
-        messages=grown(state.messages, messages, UNSENT),
+        processes=grow(state.processes, processes, 0),
+        position=grow(state.position, processes, 0),
+        messages=grow(state.messages, messages, UNSENT),
     )
 
 
-def move_past(state: State, *, now: int, need: int) -> State:
-    """Move what processes know to a pool that has room for ``need`` limits more."""
+def move_past(state: OrderState, *, now: int, need: int) -> OrderState:
+    """Move the limits of processes to a pool with space for ``need`` more."""
     live = _count(state.processes, state.past, now)
-    # Half as much again is slack behind the stretches; the rest is for new ones.
-    size = 3 * live + need + max(ROOM_FIRST, len(state.processes))
+    # Half of the limits again is spare capacity of segments; the rest is for new segments.
+    size = 3 * live + need + max(POOL_ROWS_MIN, len(state.processes))
     past = np.empty((size, 3), np.int64)
     _move_past(state.processes, state.past, past, state.counters, now)
     return state._replace(past=past)
 
 
-def move_carried(state: State, *, now: int, need: int) -> State:
-    """Move what messages carry to a pool that has room for ``need`` limits more."""
+def move_carried(state: OrderState, *, now: int, need: int) -> OrderState:
+    """Move the limits of messages to a pool with space for ``need`` more."""
     live = _count(state.messages, state.carried, now)
-    size = 2 * live + need + max(ROOM_FIRST, len(state.messages))
+    size = 2 * live + need + max(POOL_ROWS_MIN, len(state.messages))
     carried = np.empty((size, 2), np.int64)
     _move_carried(state.messages, state.carried, carried, state.counters, now)
     return state._replace(carried=carried)
@@ -123,8 +163,8 @@ def _move_past(
                 used += 1
         kept = used - processes[process, START]
         processes[process, LENGTH] = kept
-        processes[process, ROOM] = kept + kept // 2
-        counters[KEPT] -= length - kept
+        processes[process, CAPACITY] = kept + kept // 2
+        counters[LIMITS] -= length - kept
         used += kept // 2
     counters[PAST_USED] = used
 
@@ -147,5 +187,5 @@ def _move_carried(
                 used += 1
         kept = used - messages[message, START]
         messages[message, LENGTH] = kept
-        counters[KEPT] -= length - kept
+        counters[LIMITS] -= length - kept
     counters[CARRIED_USED] = used

@@ -1,14 +1,14 @@
-"""The sends and deliveries of a trace, as arrays that the kernels walk.
+"""The sends and deliveries of a trace, as arrays for the kernels.
 
-A *stream* yields the rows of a run in one linear extension of happened-before, a batch at
-a time, in either direction, with dense numbers for its processes. :class:`RowStream` takes
-the rows of a trace as they stand; :func:`antecede.verify.linear_extension.ordered_stream` puts them
-in order first.
+A *stream* yields the rows of a run in one linear extension of happened-before, a batch at a
+time, in either direction, and numbers its processes with indexes from 0. :class:`RowStream`
+reads the rows of a trace in their order on disk;
+:func:`antecede.verify.linear_extension.ordered_stream` sorts them first.
 
-Nothing is taken on trust, ``step`` included. Rows stand in a linear extension just if the
-rows of every process stand in the order of its history, and every delivery stands after its
-send. The stream checks the first and whoever walks it the second; what breaks either raises
-:class:`Disordered`.
+Nothing is taken on trust, not even ``step``. Rows are in a linear extension if and only if
+the rows of every process are in the order of its history, and every delivery follows its
+send. The stream checks the first condition, the passes over it check the second; a
+violation of either raises :class:`NotLinearExtensionError`.
 """
 
 from collections.abc import Iterator
@@ -20,147 +20,147 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from antecede.errors import ConfigError
+from antecede.errors import TraceError
 from antecede.trace.event import Kind
 from antecede.trace.reader import NumberedBatch, Trace
 from antecede.verify.kernels.compiled import compiled
-from antecede.verify.kernels.slots import Ints, Longs, Slots
+from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.oracle import MessageId
 
 __all__ = [
     "Bools",
-    "Disordered",
-    "Histories",
+    "NotLinearExtensionError",
+    "HistoryChecker",
     "RowStream",
     "Rows",
     "Stream",
-    "dense",
-    "grown",
+    "process_indexes",
+    "grow",
     "message_rows",
-    "writable",
+    "writable_copy",
 ]
 
 Bools = NDArray[np.bool_]
 
 MESSAGE_KINDS = (Kind.SEND.value, Kind.DELIVER.value)
-WALKED = ("process", "kind", "source", "number")
-"""The columns that a walk in one direction needs, once the other has been made."""
-MATCHED = (*WALKED, "run", "seq", "targets")
-"""The columns that the first walk needs."""
+MESSAGE_COLUMNS = ("process", "kind", "source", "number")
+"""The columns that the forward pass needs."""
+MATCHING_COLUMNS = (*MESSAGE_COLUMNS, "run", "seq", "targets")
+"""The columns that the backward pass needs."""
 SEQ_NONE = np.iinfo(np.int64).max
 
 
-class Disordered(Exception):
-    """The rows do not stand in a linear extension of happened-before."""
+class NotLinearExtensionError(Exception):
+    """The rows are not in a linear extension of happened-before."""
 
 
 class Rows(NamedTuple):
-    """Sends and deliveries that follow each other in a stream."""
+    """Consecutive sends and deliveries of a stream."""
 
     row: Longs
-    """Where each stands in the run, counting events of every kind."""
+    """The row number in the run, counting events of every kind."""
     is_send: Bools
-    """Whether it is a send, or else a delivery."""
+    """Whether the row is a send; otherwise it is a delivery."""
     process: Ints
-    """Where it happened, as a dense number."""
+    """The index of the process."""
     source: Ints
-    """Whose message it is, as a dense number."""
+    """The index of the source of the message."""
     number: Longs
-    """Which of the source's messages."""
+    """The number of the message."""
     target_start: Longs
-    """For each send and one more, where its targets begin in ``target``; may be empty."""
+    """For each send and one more, the start of its targets in ``target``; may be empty."""
     target: Ints
-    """The targets of all sends, as dense numbers."""
+    """The indexes of the targets of all sends."""
     is_broadcast: Bools
-    """For each send, whether its targets are not known; may be empty."""
+    """For each send, whether it is a broadcast; may be empty."""
 
 
 class Stream(Protocol):
-    """A run in a linear extension; walk it backward first, then forward."""
+    """A run in a linear extension; read it backward first, then forward."""
 
-    processes: Slots
-    """Every process that has appeared so far; its name is (id, 0)."""
+    processes: SlotMap
+    """Every process so far; its key is (id, 0), and its slot is its index."""
     gaps: int
-    """How many holes the histories have; known after the first walk."""
+    """The number of gaps in the histories; valid after the backward pass."""
     members: int
-    """How many processes have events; known after the first walk."""
+    """The number of processes that have events; valid after the backward pass."""
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
-        """Yield the rows from the start, without targets; skip what lies outside."""
+        """Yield the batches that overlap rows ``first`` to ``last``, without targets."""
 
     def backward(self) -> Iterator[Rows]:
-        """Yield the same batches from the end, with targets; their rows are in order."""
+        """Yield the same batches from the end, with targets; rows in a batch ascend."""
 
 
 class RowStream:
-    """The rows of a trace on disk, in the order in which they stand."""
+    """The rows of a trace in their order on disk."""
 
-    processes: Slots
+    processes: SlotMap
     gaps: int
     members: int
 
     def __init__(self, trace: Trace) -> None:
-        """Read nothing yet."""
         self._trace = trace
-        self.processes = Slots()
+        self.processes = SlotMap()
         self.gaps = 0
         self.members = 0
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
-        """Yield the rows from the start, without targets; skip what lies outside."""
-        for numbered in self._trace.numbered_batches(WALKED, first=first, last=last):
+        """Yield the batches that overlap rows ``first`` to ``last``, without targets."""
+        for numbered in self._trace.numbered_batches(
+            MESSAGE_COLUMNS, first=first, last=last
+        ):
             yield message_rows(numbered, self.processes, self._trace.path)
 
     def backward(self) -> Iterator[Rows]:
-        """Yield the rows from the end, with targets, and check every history."""
-        histories = Histories(self.processes)
-        for numbered in self._trace.numbered_batches(MATCHED, backward=True):
-            histories.take(numbered.batch)
+        """Yield batches from the end, with targets, and check every history."""
+        histories = HistoryChecker(self.processes)
+        for numbered in self._trace.numbered_batches(MATCHING_COLUMNS, backward=True):
+            histories.check(numbered.batch)
             yield message_rows(numbered, self.processes, self._trace.path)
-        process, first, _ = histories.spans()
+        process, first, _ = histories.seq_ranges()
         self.gaps = histories.gaps + int(np.count_nonzero(first > 0))
         self.members = len(process)
 
 
-class Histories:
-    """Checks that the rows of every process stand in the order of its history."""
+class HistoryChecker:
+    """Checks that the rows of every process are in the order of its history."""
 
     gaps: int
-    """How many holes there are between the events that were seen."""
+    """The number of gaps between the events so far."""
 
-    def __init__(self, processes: Slots) -> None:
-        """Start at the end of a run; processes that appear are added."""
+    def __init__(self, processes: SlotMap) -> None:
+        """Start at the end of a run; new processes are added to ``processes``."""
         self.gaps = 0
         self._processes = processes
         self._lowest: Longs = np.empty(0, np.int64)
         self._highest: Longs = np.empty(0, np.int64)
 
-    def take(self, batch: pa.RecordBatch) -> None:
-        """Take in process and seq of a batch, the last batch first.
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Check the columns process and seq of a batch, the last batch first.
 
         Raises:
-            Disordered: An event of a process stands after a later one.
+            NotLinearExtensionError: An event follows a later one of the same process.
         """
-        at = dense(batch.column("process"), self._processes)
-        self._lowest = grown(self._lowest, len(self._processes), SEQ_NONE)
-        self._highest = grown(self._highest, len(self._processes), SEQ_NONE)
-        seq = writable(batch.column("seq"))
-        gaps = _check_histories(at, seq, self._lowest, self._highest)
+        process = process_indexes(batch.column("process"), self._processes)
+        self._lowest = grow(self._lowest, len(self._processes), SEQ_NONE)
+        self._highest = grow(self._highest, len(self._processes), SEQ_NONE)
+        seq = writable_copy(batch.column("seq"))
+        gaps = _check_histories(process, seq, self._lowest, self._highest)
         if gaps < 0:
-            raise Disordered
+            raise NotLinearExtensionError
         self.gaps += gaps
 
-    def spans(self) -> tuple[Longs, Longs, Longs]:
+    def seq_ranges(self) -> tuple[Longs, Longs, Longs]:
         """Return the processes that have events, and the first and last seq of each."""
         (process,) = np.nonzero(self._lowest < SEQ_NONE)
         return process, self._lowest[process], self._highest[process]
 
 
-def message_rows(numbered: NumberedBatch, processes: Slots, path: Path) -> Rows:
-    """Take the sends and deliveries out of a batch, with targets if it has that column.
+def message_rows(numbered: NumberedBatch, processes: SlotMap, path: Path) -> Rows:
+    """Return the sends and deliveries of a batch, with targets if it has that column.
 
-    Raise ConfigError, which names the path, if one of them names no message, or another's
-    message is sent.
+    Raise TraceError if a row has no message, or a process sends a message of another.
     """
     kind = numbered.batch.column("kind")
     code = kind.indices.to_numpy()
@@ -172,15 +172,18 @@ def message_rows(numbered: NumberedBatch, processes: Slots, path: Path) -> Rows:
         if batch.column(name).null_count:
             missing = batch.column(name).is_null().to_numpy(False)
             row = numbered.first + int(where[missing][0])
-            raise ConfigError(f"{path}: row {row} is a send or deliver without its {name}")
-    process = dense(batch.column("process"), processes)
-    source = dense(batch.column("source"), processes)
-    number = writable(batch.column("number"))
+            raise TraceError(f"{path}: row {row} is a send or deliver without a {name}")
+    process = process_indexes(batch.column("process"), processes)
+    source = process_indexes(batch.column("source"), processes)
+    number = writable_copy(batch.column("number"))
     foreign = np.flatnonzero(is_send & (process != source))
     if len(foreign):
         i = int(foreign[0])
         message = MessageId(int(processes.first[source[i]]), int(number[i]))
-        raise ConfigError(f"{path}: message {message} is sent by another process")
+        sender = processes.first[process[i]]
+        raise TraceError(
+            f"{path}: process {sender} sends {message}, which is not its own message"
+        )
     start, target, is_broadcast = _targets(numbered, where[is_send], processes, path)
     return Rows(
         row=where + numbered.first,
@@ -194,32 +197,32 @@ def message_rows(numbered: NumberedBatch, processes: Slots, path: Path) -> Rows:
     )
 
 
-def dense(ids: pa.Array, processes: Slots) -> Ints:
-    """Number the processes of a column densely."""
+def process_indexes(ids: pa.Array, processes: SlotMap) -> Ints:
+    """Return the index of each process of a column; new processes are added."""
     wide = ids.to_numpy().astype(np.int64)
     return processes.add(wide, np.zeros(len(wide), np.int64))
 
 
-def writable(column: pa.Array) -> Longs:
-    """Copy a column: kernels are compiled once more for arrays that are read-only."""
+def writable_copy(column: pa.Array) -> Longs:
+    """Copy a column; for a read-only array, Numba would compile the kernels again."""
     return np.array(column.to_numpy())
 
 
 def _targets(
-    numbered: NumberedBatch, sends: Longs, processes: Slots, path: Path
+    numbered: NumberedBatch, sends: Longs, processes: SlotMap, path: Path
 ) -> tuple[Longs, Ints, Bools]:
     if "targets" not in numbered.batch.schema.names:
         return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_)
     lists = numbered.batch.column("targets").take(pa.array(sends))
     if lists.values.null_count:
-        raise ConfigError(f"{path}: a send has a null among its targets")
+        raise TraceError(f"{path}: a send has a null among its targets")
     start = lists.offsets.to_numpy().astype(np.int64)
-    target = dense(lists.values, processes)
+    target = process_indexes(lists.values, processes)
     return start, target, lists.is_null().to_numpy(False)
 
 
-def grown(array: Longs, size: int, value: int) -> Longs:
-    """Return the array if it is long enough, else a longer one filled up with a value."""
+def grow(array: Longs, size: int, value: int) -> Longs:
+    """Return the array extended to at least ``size`` entries, filled with ``value``."""
     if len(array) >= size:
         return array
     longer = np.full((max(size, 2 * len(array)), *array.shape[1:]), value, np.int64)
@@ -229,13 +232,13 @@ def grown(array: Longs, size: int, value: int) -> Longs:
 
 @compiled
 def _check_histories(process: Ints, seq: Longs, lowest: Longs, highest: Longs) -> int:
-    """Go through rows from the last to the first; count gaps, or return -1 on disorder."""
+    """Check rows from the last to the first; return the number of gaps, or -1."""
     gaps = 0
     for i in range(process.size - 1, -1, -1):
         after = lowest[process[i]]
         if seq[i] > after:
             return -1
-        # Rows of one seq count as one event, seen twice.
+        # Rows with the same seq are the same event, recorded twice.
         if after != SEQ_NONE and seq[i] < after - 1:
             gaps += 1
         if after == SEQ_NONE:

@@ -1,13 +1,13 @@
-"""Small numbers for large names: what lets the kernels work on plain arrays.
+"""Map keys to small integers, with which the kernels index arrays.
 
-A process is known by any 32-bit id, a message by its source and its number there. The
-kernels index arrays, so each name gets a *slot*, the smallest number that is free, and
-gives it back when it is no longer needed: arrays by slot are as long as the most names that
-were ever held at once, however many there are over time.
+A process has any 32-bit id, and a message is identified by its source and number. Each key
+gets a *slot*, a small integer, and returns it when the key is removed. So arrays indexed by
+slot are as long as the largest number of keys held at once, not as the number of keys over
+time.
 
-The names stand in an open-addressing hash table with linear probing, in flat arrays. A cell
-holds a slot, and the slot's name is looked up by it. Removal shifts later cells of the same
-cluster back, so that there are no tombstones and a table that is mostly empty stays fast.
+The keys are in an open-addressing hash table with linear probing, in flat arrays. A cell
+holds a slot, and the slot leads to the key. A removal moves later cells of the same cluster
+back, so there are no tombstones, and a table that is mostly empty stays fast.
 """
 
 import numpy as np
@@ -15,64 +15,63 @@ from numpy.typing import NDArray
 
 from antecede.verify.kernels.compiled import compiled
 
-__all__ = ["Ints", "Longs", "Slots"]
+__all__ = ["Ints", "Longs", "SlotMap"]
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
 NONE = -1
-"""No slot: an empty cell, or a name that is not held."""
-SLOTS_FIRST = 256
-"""How many names there is room for at first; a power of two."""
+"""No slot: an empty cell, or a key that is not held."""
+INITIAL_SLOTS = 256
+"""The number of keys that a new map has room for; a power of two."""
 CELLS_PER_SLOT = 2
-"""At most half of the cells are taken, so that a probe looks at about one and a half."""
+"""At most half of the cells are in use, so a lookup probes about 1.5 cells."""
 USED, FREE = 0, 1
-"""In ``counts``: how many slots were ever given out, and how many of them are free."""
+"""Indexes of ``counts``: the number of slots ever assigned, and of those now free."""
 
 
-class Slots:
-    """Names, each a pair of integers, and the slot that each of them holds."""
+class SlotMap:
+    """Maps keys, which are pairs of integers, to slots."""
 
     first: Longs
-    """By slot, the first half of its name."""
+    """By slot, the first component of its key."""
     second: Longs
-    """By slot, the second half of its name."""
+    """By slot, the second component of its key."""
 
     def __init__(self) -> None:
-        """Start with no names."""
-        self.first = np.zeros(SLOTS_FIRST, np.int64)
-        self.second = np.zeros(SLOTS_FIRST, np.int64)
-        self._free = np.zeros(SLOTS_FIRST, np.int32)
-        self._cells = np.full(SLOTS_FIRST * CELLS_PER_SLOT, NONE, np.int32)
+        self.first = np.zeros(INITIAL_SLOTS, np.int64)
+        self.second = np.zeros(INITIAL_SLOTS, np.int64)
+        self._free = np.zeros(INITIAL_SLOTS, np.int32)
+        self._cells = np.full(INITIAL_SLOTS * CELLS_PER_SLOT, NONE, np.int32)
         self._counts = np.zeros(2, np.int64)
 
     def __len__(self) -> int:
-        """Count the slots that were ever given out: the length of an array by slot."""
+        """Return the number of slots ever assigned: the length of an array by slot."""
         return int(self._counts[USED])
 
     @property
     def held(self) -> int:
-        """How many names hold a slot now."""
+        """The number of keys held now."""
         return int(self._counts[USED] - self._counts[FREE])
 
     def add(self, first: Longs, second: Longs) -> Ints:
-        """Return the slot of each name, giving one to each that has none."""
-        self._make_room(len(first))
+        """Return the slot of each key, and assign one to each new key."""
+        self._reserve(len(first))
         return _add(
             self._cells, self.first, self.second, self._free, self._counts, first, second
         )
 
     def find(self, first: Longs, second: Longs) -> Ints:
-        """Return the slot of each name, or -1 where it has none."""
+        """Return the slot of each key, or -1 for a key that is not held."""
         return _find(self._cells, self.first, self.second, first, second)
 
     def remove(self, slots: Ints) -> None:
-        """Take these slots back, each of which must be held and named once."""
+        """Remove the keys of these slots; each slot must be held, and occur once."""
         _remove(self._cells, self.first, self.second, self._free, self._counts, slots)
 
-    def _make_room(self, names: int) -> None:
+    def _reserve(self, keys: int) -> None:
         size = len(self.first)
-        while size < self._counts[USED] + names:
+        while size < self._counts[USED] + keys:
             size *= 2
         if size == len(self.first):
             return
@@ -86,7 +85,7 @@ class Slots:
 
 @compiled
 def _home(first: int, second: int, mask: int) -> int:
-    """Return the cell where the search for a name begins."""
+    """Return the cell where the search for a key begins."""
     mixed = np.uint64(first) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= np.uint64(second) * np.uint64(0xC2B2AE3D27D4EB4F)
     mixed ^= mixed >> np.uint64(29)
@@ -97,7 +96,7 @@ def _home(first: int, second: int, mask: int) -> int:
 
 @compiled
 def _cell_of(cells: Ints, firsts: Longs, seconds: Longs, first: int, second: int) -> int:
-    """Return the cell that holds the name, or else the empty one where it belongs."""
+    """Return the cell of the key, or the empty cell where it would be inserted."""
     mask = cells.size - 1
     cell = _home(first, second, mask)
     while True:
@@ -148,18 +147,18 @@ def _remove(
 ) -> None:
     mask = cells.size - 1
     for slot in slots:
-        hole = _cell_of(cells, firsts, seconds, firsts[slot], seconds[slot])
-        cell = hole
+        gap = _cell_of(cells, firsts, seconds, firsts[slot], seconds[slot])
+        cell = gap
         while True:
             cell = (cell + 1) & mask
             if cells[cell] == NONE:
                 break
             home = _home(firsts[cells[cell]], seconds[cells[cell]], mask)
-            # It may fill the hole unless its search begins only after the hole.
-            if ((cell - home) & mask) >= ((cell - hole) & mask):
-                cells[hole] = cells[cell]
-                hole = cell
-        cells[hole] = NONE
+            # The cell may move to the gap unless its search begins after the gap.
+            if ((cell - home) & mask) >= ((cell - gap) & mask):
+                cells[gap] = cells[cell]
+                gap = cell
+        cells[gap] = NONE
         free[counts[FREE]] = slot
         counts[FREE] += 1
 
