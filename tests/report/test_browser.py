@@ -1,4 +1,4 @@
-"""The page in a real browser: Debian's Chromium, headless, driven by Playwright."""
+"""The page in headless Chromium, driven by Playwright."""
 
 import shutil
 import struct
@@ -40,10 +40,10 @@ def browser() -> Iterator["Browser"]:
 
 
 class Visit:
-    """A page that is open, and what went on while it was opened."""
+    """An open page, with its console messages and its requests."""
 
     def __init__(self, browser: "Browser", path: Path, width: int, scheme: str) -> None:
-        self.complaints: list[str] = []
+        self.messages: list[str] = []
         self.requests: list[str] = []
         dark = scheme == "dark"
         self.context = browser.new_context(
@@ -51,8 +51,8 @@ class Visit:
             color_scheme="dark" if dark else "light",
         )
         self.page: Page = self.context.new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
         self.page.wait_for_selector("html[data-ready]", timeout=WAIT_MS)
@@ -69,14 +69,14 @@ def chart(visit: Visit) -> "Locator":
     return visit.page.locator(".chart[data-drawn]").first
 
 
-def marks(place: "Locator", protocol: str) -> int:
-    return place.locator(
+def marks(chart: "Locator", protocol: str) -> int:
+    return chart.locator(
         f"[aria-roledescription=point][aria-label*='protocol: {protocol};']"
     ).count()
 
 
 def samples(png: bytes) -> list[int]:
-    """Return a sample of the bytes of a screenshot: enough to see whether it is blank."""
+    """Return some bytes of a screenshot; those of a blank page are 0."""
     width, height, _, kind = struct.unpack(">IIBB", png[16:26])
     channels = {2: 3, 6: 4}[kind]
     data, at = b"", 8
@@ -88,21 +88,21 @@ def samples(png: bytes) -> list[int]:
     raw = zlib.decompress(data)
     stride = width * channels + 1
     assert len(raw) == stride * height
-    # Filtered lines differ where pixels do, which is all that is asked.
+    # The bytes are filtered: a byte is 0 if the pixel equals its neighbour.
     return [b for y in range(height) for b in raw[y * stride + 2 : (y + 1) * stride : 16]]
 
 
-def test_it_opens_without_a_word_on_the_console_or_the_network(
+def test_the_page_logs_nothing_and_requests_nothing(
     wide: Visit, report: ReportFiles
 ) -> None:
-    assert wide.complaints == []
+    assert wide.messages == []
     assert wide.requests == [report.page.as_uri()]
 
 
 @pytest.mark.parametrize(
     ("width", "scheme"), [(390, "light"), (390, "dark"), (1440, "light"), (1440, "dark")]
 )
-def test_it_is_neither_blank_nor_wider_than_the_screen(
+def test_the_page_is_neither_blank_nor_wider_than_the_screen(
     browser: "Browser", report: ReportFiles, width: int, scheme: str
 ) -> None:
     visit = Visit(browser, report.page, width, scheme)
@@ -112,11 +112,11 @@ def test_it_is_neither_blank_nor_wider_than_the_screen(
     assert sum(value != 0 for value in seen) > 0.01 * len(seen)
     ground = visit.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(20, 23, 28)" if scheme == "dark" else "rgb(253, 253, 252)")
-    assert visit.complaints == []
+    assert visit.messages == []
     visit.context.close()
 
 
-def test_a_blank_page_would_be_noticed(browser: "Browser") -> None:
+def test_a_blank_page_is_detected(browser: "Browser") -> None:
     page = browser.new_page(viewport={"width": 390, "height": 900})
     page.set_content("<p></p>")
     seen = samples(page.screenshot())
@@ -124,7 +124,7 @@ def test_a_blank_page_would_be_noticed(browser: "Browser") -> None:
     page.close()
 
 
-def test_hovering_over_a_mark_shows_its_exact_values(wide: Visit) -> None:
+def test_a_tooltip_shows_the_values_of_a_mark(wide: Visit) -> None:
     mark = chart(wide).locator("[aria-roledescription=point]").first
     mark.scroll_into_view_if_needed()
     mark.hover(force=True)
@@ -136,7 +136,7 @@ def test_hovering_over_a_mark_shows_its_exact_values(wide: Visit) -> None:
     wide.page.mouse.move(0, 0)
 
 
-def test_picking_protocols_changes_the_marks_of_every_chart(wide: Visit) -> None:
+def test_the_picker_filters_the_marks_of_every_chart(wide: Visit) -> None:
     places = wide.page.locator(".chart[data-drawn]").all()
     assert len(places) >= 6
     before = [(marks(place, "hybrid"), marks(place, "buffer")) for place in places]
@@ -164,7 +164,7 @@ def test_the_picker_works_from_the_keyboard(wide: Visit) -> None:
     assert box.is_checked()
 
 
-def test_axes_can_be_made_linear_and_logarithmic(wide: Visit) -> None:
+def test_axes_can_be_switched_between_linear_and_logarithmic(wide: Visit) -> None:
     figure = wide.page.locator("figure.chart-figure").first
     place = figure.locator(".chart").first
     box = figure.locator(".log-y")
@@ -177,10 +177,10 @@ def test_axes_can_be_made_linear_and_logarithmic(wide: Visit) -> None:
         arg=[place.element_handle(), ",".join(ticks)],
     )
     assert place.locator("[aria-roledescription=point]").count() > 0
-    assert wide.complaints == []
+    assert wide.messages == []
 
 
-def test_a_heading_sorts_its_table_both_ways(wide: Visit) -> None:
+def test_a_heading_sorts_its_table_in_both_directions(wide: Visit) -> None:
     wide.page.locator("details.table summary").first.click()
     table = wide.page.locator("table.data").first
     head = table.locator("thead th").nth(5)
@@ -199,9 +199,21 @@ def test_a_heading_sorts_its_table_both_ways(wide: Visit) -> None:
     assert unsorted not in (sorted(unsorted), sorted(unsorted, reverse=True))
 
 
-def test_more_measures_are_drawn_when_they_are_asked_for(wide: Visit) -> None:
+def test_hidden_charts_are_drawn_when_they_are_opened(wide: Visit) -> None:
     more = wide.page.locator("details.more").first
     assert more.locator(".chart[data-drawn]").count() == 0
     more.locator("summary").first.click()
     more.locator(".chart[data-drawn]").last.wait_for(timeout=WAIT_MS)
     assert more.locator("[aria-roledescription=point]").count() > 0
+
+
+def test_the_first_screen_shows_the_cost_charts(wide: Visit) -> None:
+    charts = wide.page.locator(".cost-chart[data-drawn]")
+    assert charts.count() == 2
+    bars = charts.first.locator("[aria-roledescription=bar]")
+    assert bars.count() == 3 * 6  # Three parts of the latency of six protocols.
+    points = charts.last.locator("[aria-roledescription=point]")
+    assert points.count() >= 6
+    box = charts.first.bounding_box()
+    assert box is not None
+    assert box["y"] < 900

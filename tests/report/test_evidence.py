@@ -11,12 +11,12 @@ from antecede.report.claims.evidence import (
 )
 from antecede.report.tables import Tables, read_tables
 from antecede.sim import Scenario
-from tests.report.made import invent_study
+from tests.report.study_builder import write_synthetic_study
 
 INVENTED = {
     "name": "invented",
     "protocols": ["hybrid", "buffer"],
-    "sizes": [4, 8, 16, 32],
+    "processes": [4, 8, 16, 32],
     "seeds": 3,
     "messages": 5,
     "workloads": {"steady": {"gap": "0.01"}},
@@ -37,24 +37,24 @@ def formula(scenario: Scenario) -> dict[str, float]:
 @pytest.fixture(scope="module")
 def invented(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     directory = tmp_path_factory.mktemp("invented")
-    return read_tables([invent_study(directory, INVENTED, formula)])
+    return read_tables([write_synthetic_study(directory, INVENTED, formula)])
 
 
 @pytest.mark.parametrize("exponent", [-1.0, 0.0, 0.5, 1.0, 2.0])
-def test_the_exponent_of_a_power_law_is_found(exponent: float) -> None:
+def test_the_exponent_of_a_power_law_is_fitted(exponent: float) -> None:
     fit = fit_exponent([(n, 3.5 * n**exponent) for n in (2, 10, 50, 400)])
     assert isclose(fit.exponent, exponent, abs_tol=1e-9)
     assert fit.error is not None
     assert fit.error < 1e-9
 
 
-def test_an_exponent_that_is_not_exact_has_an_error() -> None:
+def test_an_inexact_fit_has_a_standard_error() -> None:
     fit = fit_exponent([(1, 1), (10, 20), (100, 100)])
     assert fit.error is not None
     assert fit.error > 0.1
 
 
-def test_what_has_no_logarithm_is_left_out_of_a_fit() -> None:
+def test_points_that_are_not_positive_are_excluded_from_a_fit() -> None:
     assert fit_exponent([(1, 1), (10, 100), (20, 0)]).exponent == pytest.approx(2)
     assert fit_exponent([(5, 1), (5, 2)]).exponent == 0
     assert fit_exponent([]).points == 0
@@ -69,11 +69,11 @@ def test_curves_follow_one_parameter_and_keep_the_others_apart(invented: Tables)
     assert all(isclose(curve.fit.exponent, -1) for curve in by_delay)
 
 
-def test_a_curve_that_spans_too_little_is_none(invented: Tables) -> None:
+def test_a_curve_with_a_short_span_is_excluded(invented: Tables) -> None:
     assert curves(invented, "throughput", "hybrid", span=9) == []
 
 
-def test_ratios_are_taken_seed_by_seed(invented: Tables) -> None:
+def test_ratios_are_computed_per_seed(invented: Tables) -> None:
     found = ratios(invented, "execution_time", "buffer", "hybrid")
     assert len(found) == 12
     for row in found:
@@ -86,7 +86,7 @@ def test_the_interval_of_one_value_is_none() -> None:
     assert mean_interval([2.0])["low"] is None
 
 
-def test_verdicts_are_counted_by_what_was_said(tables: Tables) -> None:
+def test_verdicts_are_counted_by_status(tables: Tables) -> None:
     counts = verdict_counts(tables, "unordered", "causal")
     assert counts["held"] + counts["violated"] == 12
     assert counts["violated"] > 0

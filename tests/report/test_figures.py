@@ -1,4 +1,4 @@
-"""What is drawn is what is in the tables, all of it and nothing else."""
+"""The figures show every row of the summary, and nothing else."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from antecede.report import ReportFiles
 from antecede.report.charts.figures import Figure, make_figures
-from antecede.report.charts.styles import LOOKS, looks
+from antecede.report.charts.styles import STYLES, styles_of
 from antecede.report.tables import SummaryRow, Tables
 
 Mark = tuple[str, float, float | None, float | None, int, str]
@@ -59,9 +59,7 @@ def test_the_marks_of_a_figure_are_the_rows_of_the_summary(
         assert same(figure, tables), figure.id
 
 
-def test_a_figure_that_loses_or_changes_a_mark_is_noticed(
-    figures: list[Figure], tables: Tables
-) -> None:
+def test_a_lost_or_changed_mark_is_detected(figures: list[Figure], tables: Tables) -> None:
     figure = figures[0]
     panel = figure.panels[0]
     fewer = replace(figure, panels=(replace(panel, points=panel.points[1:]),))
@@ -88,7 +86,7 @@ def test_the_charts_in_the_page_have_the_same_marks(
         assert drawn == marks_of(figure), figure.id
 
 
-def test_the_files_have_the_same_marks(figures: list[Figure]) -> None:
+def test_the_sheets_have_the_same_marks(figures: list[Figure]) -> None:
     for figure in figures:
         drawn = [m for p in figure.sheet["concat"] for m in marks_in(p["data"]["values"])]
         assert drawn == marks_of(figure), figure.id
@@ -103,21 +101,23 @@ def test_every_mark_is_drawn_in_the_svg(figures: list[Figure], report: ReportFil
         assert shapes == len(shown), figure.id
 
 
-def test_charts_stand_apart_by_what_the_axis_leaves(figures: list[Figure]) -> None:
+def test_charts_are_labelled_by_the_parameters_beside_the_axis(
+    figures: list[Figure],
+) -> None:
     latency = next(figure for figure in figures if figure.measure == "latency_mean")
     assert latency.axis.name == "processes"
     assert [panel.label for panel in latency.panels] == ["even", "rough"]
 
 
-def test_no_two_protocols_look_the_same_even_without_colour() -> None:
-    styles = list(looks(list(LOOKS)).values())
+def test_every_protocol_has_a_unique_shape_dash_and_colour() -> None:
+    styles = list(styles_of(list(STYLES)).values())
     assert len({style.shape for style in styles}) == len(styles)
     assert len({style.dash for style in styles}) == len(styles)
     assert len({style.colour for style in styles}) == len(styles)
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the ratio of two colours' luminances, as guidelines define it."""
+    """Return the contrast ratio of two colours as defined by the WCAG."""
 
     def luminance(colour: str) -> float:
         parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -131,17 +131,17 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("ground", ["#fdfdfc", "#14171c"])
-def test_every_protocol_can_be_seen_on_light_and_on_dark(ground: str) -> None:
+def test_every_colour_has_contrast_to_light_and_dark(ground: str) -> None:
     assert contrast("#ffffff", "#000000") == pytest.approx(21)
     faint = {
-        name: round(contrast(look.colour, ground), 2)
-        for name, look in looks(list(LOOKS)).items()
-        if contrast(look.colour, ground) < 3
+        name: round(contrast(style.colour, ground), 2)
+        for name, style in styles_of(list(STYLES)).items()
+        if contrast(style.colour, ground) < 3
     }
     assert faint == {}
 
 
-def test_every_protocol_has_a_look_of_its_own() -> None:
+def test_every_registered_protocol_has_a_style() -> None:
     from antecede.core.registry import protocols
 
-    assert [info.name for info in protocols()] == list(LOOKS)
+    assert [info.name for info in protocols()] == list(STYLES)

@@ -1,4 +1,4 @@
-"""The page needs nothing but itself, and says nothing that it should not."""
+"""The page works offline, is valid HTML, and shows the values of the tables."""
 
 import csv
 import json
@@ -9,27 +9,31 @@ from pathlib import Path
 
 import pytest
 
-from antecede.errors import ConfigError
+from antecede.errors import StorageError
 from antecede.report import ReportFiles, write_report
-from antecede.report.overview import (
-    CONTESTS,
-    count_verdicts,
+from antecede.report.comparison import (
+    RANKED_MEASURES,
+    count_wins,
     decimals,
-    standings,
-    tell,
+    main_configuration,
     winners,
+)
+from antecede.report.overview import (
+    count_verdicts,
+    describe_verdicts,
+    describe_winners,
 )
 from antecede.report.schedule import draw_schedule
 from antecede.report.tables import Tables, read_tables
-from tests.report.studies import STUDY
-from tests.report.made import make_study
+from tests.report.study_builder import make_study
+from tests.report.study_fixtures import STUDY
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 ADDRESSES = ("src", "href", "srcset", "action", "data", "poster", "xlink:href")
 
 
 class Reader(HTMLParser):
-    """Collects what a page refers to, and how it is built."""
+    """Collects the addresses, ids and tags of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,8 +70,8 @@ def read(text: str) -> Reader:
     return reader
 
 
-def strangers(text: str) -> list[str]:
-    """Name what a page would have to fetch from elsewhere."""
+def external_references(text: str) -> list[str]:
+    """Return the addresses that a page would fetch."""
     reader = read(text)
     found = [a for a in reader.addresses if re.match(r"(?i)\s*([a-z]+:)?//", a)]
     found += [a for a in reader.addresses if re.match(r"(?i)(http|ftp|ws)", a)]
@@ -80,12 +84,12 @@ def page(report: ReportFiles) -> str:
     return report.page.read_text(encoding="utf-8")
 
 
-def test_the_page_refers_to_nothing_outside(page: str) -> None:
-    assert strangers(page) == []
+def test_the_page_has_no_external_references(page: str) -> None:
+    assert external_references(page) == []
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    "reference",
     [
         '<script src="https://example.org/vega.js"></script>',
         '<img src="//example.org/a.png">',
@@ -94,20 +98,18 @@ def test_the_page_refers_to_nothing_outside(page: str) -> None:
         '<p style="background: url(a.png)"></p>',
     ],
 )
-def test_a_reference_to_the_outside_is_noticed(page: str, stranger: str) -> None:
-    assert strangers(page.replace("</main>", f"{stranger}</main>"))
+def test_an_external_reference_is_detected(page: str, reference: str) -> None:
+    assert external_references(page.replace("</main>", f"{reference}</main>"))
 
 
-def test_the_page_forbids_itself_to_fetch_anything(page: str) -> None:
+def test_the_content_security_policy_forbids_all_requests(page: str) -> None:
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
     assert policy[1].startswith("default-src 'none';")
     assert "http" not in policy[1]
 
 
-def test_links_lead_to_places_and_files_that_are_there(
-    page: str, report: ReportFiles
-) -> None:
+def test_the_targets_of_all_links_exist(page: str, report: ReportFiles) -> None:
     reader = read(page)
     for address in reader.addresses:
         if address.startswith("#"):
@@ -116,13 +118,13 @@ def test_links_lead_to_places_and_files_that_are_there(
             assert (report.page.parent / address).is_file(), address
 
 
-def test_ids_are_there_once_and_every_label_is_one(page: str) -> None:
+def test_ids_are_unique_and_every_label_refers_to_one(page: str) -> None:
     reader = read(page)
     assert len(reader.ids) == len(set(reader.ids))
     assert set(reader.labels) <= set(reader.ids)
 
 
-def test_the_page_is_built_for_readers_of_all_kinds(page: str) -> None:
+def test_the_page_has_the_elements_that_assistive_technology_needs(page: str) -> None:
     reader = read(page)
     assert reader.attributes["html"]["lang"] == "en"
     assert reader.tags.count("h1") == 1
@@ -131,13 +133,11 @@ def test_the_page_is_built_for_readers_of_all_kinds(page: str) -> None:
     assert reader.open == []
 
 
-def test_words_of_a_study_are_text_and_never_markup(
-    tiny: Path, page: str, tmp_path: Path
-) -> None:
+def test_text_of_a_study_is_escaped(tiny: Path, page: str, tmp_path: Path) -> None:
     assert "A &lt;small&gt; study &amp; nothing more" in page
     shutil.copytree(tiny, tmp_path / "evil")
     note = {"name": "evil", "title": "<script>alert(1)</script>"}
-    note["left_out"] = ["</script><img src=x>"]  # type: ignore[assignment]
+    note["skipped"] = ["</script><img src=x>"]  # type: ignore[assignment]
     (tmp_path / "evil" / "study.json").write_text(json.dumps(note))
     error = {"error": "Oops: <img src=x>", "seed": "1", "command": "antecede simulate"}
     (tmp_path / "evil" / "errors").mkdir()
@@ -149,7 +149,7 @@ def test_words_of_a_study_are_text_and_never_markup(
     assert "hybrid-1: Oops: &lt;img src=x&gt;" in text
 
 
-def test_several_studies_share_a_page(tiny: Path, tmp_path: Path) -> None:
+def test_a_page_can_have_several_studies(tiny: Path, tmp_path: Path) -> None:
     shutil.copytree(tiny, tmp_path / "other")
     (tmp_path / "other" / "study.json").write_text(json.dumps({"name": "other"}))
     files = write_report([tiny, tmp_path / "other"], tmp_path / "report.html")
@@ -179,11 +179,11 @@ def test_tables_are_written_as_csv_with_every_row(
         assert row["group"] == wanted.group
         assert row["mean"] == ("" if wanted.mean is None else repr(wanted.mean))
     with by_name["claims.csv"].open(encoding="utf-8", newline="") as file:
-        verdicts = [row["verdict"] for row in csv.DictReader(file)]
-    assert verdicts == [finding.outcome.value for _, finding in report.findings]
+        statuses = [row["status"] for row in csv.DictReader(file)]
+    assert statuses == [result.status.value for _, result in report.claim_results]
 
 
-def test_files_of_an_earlier_report_do_not_stay(tiny: Path, tmp_path: Path) -> None:
+def test_files_of_an_earlier_report_are_removed(tiny: Path, tmp_path: Path) -> None:
     stale = tmp_path / "report_files" / "figures" / "stale.svg"
     other = tmp_path / "report_files" / "notes.txt"
     stale.parent.mkdir(parents=True)
@@ -194,13 +194,13 @@ def test_files_of_an_earlier_report_do_not_stay(tiny: Path, tmp_path: Path) -> N
     assert other.read_text() == "mine"
 
 
-def test_a_page_that_cannot_be_written_is_refused(tiny: Path, tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_written_is_an_error(tiny: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         write_report([tiny], tmp_path / "file" / "report.html")
 
 
-def test_the_schedule_is_broken_by_one_protocol_and_kept_by_the_other() -> None:
+def test_one_protocol_violates_causal_order_on_the_schedule() -> None:
     broken, kept = draw_schedule()
     assert (broken.protocol, broken.held) == ("unordered", False)
     assert (kept.protocol, kept.held) == ("hybrid", True)
@@ -209,21 +209,22 @@ def test_the_schedule_is_broken_by_one_protocol_and_kept_by_the_other() -> None:
     assert broken.command.replace("--protocol unordered ", "") == kept.command
 
 
-def test_the_summary_says_that_promises_were_kept(tables: Tables) -> None:
-    told = " ".join(tell(tables, {}))
-    assert "of protocols that promise causal order none broke it" in told
+def test_the_sentences_say_that_all_promises_held(tables: Tables) -> None:
+    text = " ".join(describe_verdicts(tables))
+    assert "protocols that promise causal order, all properties held." in text
     assert re.search(
-        r"without that promise unordered broke it in [1-9]\d* of 12 runs", told
+        r"Without a promise of causal order, unordered violated it in [1-9]\d* of 12 runs",
+        text,
     )
 
 
-def test_the_summary_expects_no_order_of_flooding_where_links_change(
+def test_flooding_on_changing_links_is_counted_as_without_a_promise(
     tmp_path: Path,
 ) -> None:
     study = {
         **STUDY,
-        "protocols": ["flood", "preventive"],
-        "sizes": [6],
+        "protocols": ["flood", "pc-broadcast"],
+        "processes": [6],
         "workloads": {"all": {"workload": "broadcast:senders=2"}},
         "networks": {
             "ring": {"overlay": "ring", "reliable": True},
@@ -231,18 +232,28 @@ def test_the_summary_expects_no_order_of_flooding_where_links_change(
         },
     }
     tables = read_tables([make_study(tmp_path, study)])
-    counts = {(c.protocol, c.causal): c.runs for c in count_verdicts(tables)}
-    assert counts == {("flood", True): 2, ("flood", False): 2, ("preventive", True): 4}
-    assert "flood on links that change broke it in" in " ".join(tell(tables, {}))
-    latency = next(each for each in CONTESTS if each.measure == "latency_mean")
-    assert {each.entered for each in standings(tables, latency)} == {1}
+    counts = {(c.protocol, c.promises_order): c.runs for c in count_verdicts(tables)}
+    assert counts == {("flood", True): 2, ("flood", False): 2, ("pc-broadcast", True): 4}
+    assert "flood on changing links violated it in" in " ".join(describe_verdicts(tables))
+    latency = next(each for each in RANKED_MEASURES if each.measure == "latency_mean")
+    assert {each.comparisons for each in count_wins(tables, latency)} == {1}
 
 
-def test_the_summary_names_a_protocol_that_broke_its_promise(tmp_path: Path) -> None:
-    study = {**STUDY, "protocols": ["hybrid", "matrix"], "sizes": [8]}
-    made = make_study(tmp_path, study, impostors={"hybrid": "unordered"})
-    told = " ".join(tell(read_tables([made]), {}))
-    assert re.search(r"broke a property: hybrid \(causal in [1-4] of 4 runs\)", told)
+def test_the_sentences_name_a_protocol_that_violated_its_promise(tmp_path: Path) -> None:
+    study = {**STUDY, "protocols": ["hybrid", "matrix"], "processes": [8]}
+    made = make_study(tmp_path, study, substitutes={"hybrid": "unordered"})
+    text = " ".join(describe_verdicts(read_tables([made])))
+    assert re.search(r"violated a property: hybrid \(causal in [1-4] of 4 runs\)", text)
+
+
+def test_the_sentences_name_the_frequent_winners(
+    tables: Tables,
+) -> None:
+    sentences = describe_winners(tables)
+    assert len(sentences) == sum(
+        bool(count_wins(tables, ranked)) for ranked in RANKED_MEASURES
+    )
+    assert sentences[0].startswith("Protocols with the lowest mean latency: ")
 
 
 @pytest.mark.parametrize(
@@ -261,12 +272,69 @@ def test_a_column_has_as_many_decimals_as_its_small_values_need(
     assert decimals(values) == digits
 
 
-def test_who_is_best_is_counted_in_every_setting(tables: Tables) -> None:
-    latency, *_, metadata = CONTESTS
+def test_wins_are_counted_in_every_configuration(tables: Tables) -> None:
+    latency = RANKED_MEASURES[0]
+    metadata = next(r for r in RANKED_MEASURES if r.measure == "metadata_bytes_mean")
     assert {
-        each.protocol: each.entered for each in standings(tables, latency)
+        each.protocol: each.comparisons for each in count_wins(tables, latency)
     } == dict.fromkeys(("hybrid", "buffer", "cykas", "matrix", "optimal"), 6)
-    assert sum(each.won for each in standings(tables, latency)) >= 6
-    by_name = {each.protocol: each.won for each in standings(tables, metadata)}
+    assert sum(each.wins for each in count_wins(tables, latency)) >= 6
+    by_name = {each.protocol: each.wins for each in count_wins(tables, metadata)}
     assert by_name["matrix"] == 0
     assert len(winners(tables)) == 6
+
+
+def test_the_main_configuration_compares_all_protocols_of_the_largest_group(
+    tables: Tables,
+) -> None:
+    configuration = main_configuration(tables)
+    assert configuration is not None
+    assert configuration.row.processes == 16
+    assert set(configuration.rows) == set(tables.protocols())
+    for protocol, rows in configuration.rows.items():
+        for measure, row in rows.items():
+            assert (row.protocol, row.measure) == (protocol, measure)
+            assert row.configuration == configuration.row.configuration
+
+
+def test_without_two_ordered_protocols_there_is_no_main_configuration(tiny: Path) -> None:
+    assert main_configuration(read_tables([tiny])) is None
+    assert main_configuration(Tables(studies=())) is None
+
+
+def test_the_page_opens_with_the_costs_and_ends_with_the_claims(page: str) -> None:
+    sections = re.findall(r'<section id="([^"]+)"', page)
+    assert sections == [
+        "costs",
+        "verdicts",
+        "schedule",
+        "study-small",
+        "claims",
+        "complexities",
+        "reproduce",
+    ]
+    claims = page.index('<section id="claims"')
+    assert page.rindex("<figure") < claims
+    assert page.index('class="cost-chart"') < page.index("<table")
+
+
+def test_the_cost_charts_have_the_values_of_the_tables(page: str, tables: Tables) -> None:
+    found = re.search(r'id="charts-data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    costs = json.loads(found[1])["costs"]
+    configuration = main_configuration(tables)
+    assert configuration is not None
+    latency: dict[str, float] = {}
+    for value in costs["cost-latency"]["data"]["values"]:
+        latency[value["protocol"]] = latency.get(value["protocol"], 0.0) + value["ms"]
+    metadata = {
+        value["protocol"]: value["bytes"]
+        for value in costs["cost-metadata"]["data"]["values"]
+        if value["kind"] == "on the message"
+    }
+    for name, rows in configuration.rows.items():
+        mean = rows["latency_mean"].mean
+        assert mean is not None
+        assert latency[name] == pytest.approx(mean * 1000)
+        assert metadata[name] == rows["metadata_bytes_mean"].mean
+    assert "unordered (no order)" in json.dumps(costs["cost-latency"])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from antecede.errors import ConfigError
+from antecede.errors import ConfigError, StorageError
 from antecede.report.tables import Tables, read_tables
 
 
@@ -23,14 +23,14 @@ def test_every_row_of_every_table_is_read(study: Path, tables: Tables) -> None:
     assert found == measures
 
 
-def test_a_row_knows_what_it_was_run_with(tables: Tables) -> None:
+def test_a_row_has_the_parameters_of_its_runs(tables: Tables) -> None:
     rows = tables.rows("latency_mean", protocol="hybrid")
     assert len(rows) == 6
-    losses = {row.network: tables.setting(row)["loss"] for row in rows}
+    losses = {row.network: tables.parameters(row)["loss"] for row in rows}
     assert losses == {"even": 0.0, "rough": 0.05}
 
 
-def test_a_directory_of_studies_is_read_as_all_of_them(study: Path, tmp_path: Path) -> None:
+def test_a_directory_of_several_studies_is_read(study: Path, tmp_path: Path) -> None:
     shutil.copytree(study, tmp_path / "one")
     shutil.copytree(study, tmp_path / "two")
     note = {"name": "other", "title": ""}
@@ -38,27 +38,25 @@ def test_a_directory_of_studies_is_read_as_all_of_them(study: Path, tmp_path: Pa
     assert [each.name for each in read_tables([tmp_path]).studies] == ["small", "other"]
 
 
-def test_a_study_that_is_there_twice_is_refused(study: Path, tmp_path: Path) -> None:
+def test_a_study_that_is_given_twice_is_an_error(study: Path, tmp_path: Path) -> None:
     shutil.copytree(study, tmp_path / "again")
-    with pytest.raises(ConfigError, match="'small' is there twice"):
+    with pytest.raises(ConfigError, match="'small' is given twice"):
         read_tables([study, tmp_path / "again"])
 
 
-def test_a_directory_without_tables_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_directory_without_tables_is_an_error_with_the_command_to_run(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(ConfigError, match="antecede study run NAME"):
         read_tables([tmp_path])
 
 
-def test_the_second_directory_is_not_forgiven_for_the_first(
-    study: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=f"no tables of a study in {tmp_path}"):
+def test_every_directory_must_have_a_study(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"no study tables in {tmp_path}"):
         read_tables([study, tmp_path])
 
 
-def test_an_unfinished_study_is_refused_with_what_to_do(
-    study: Path, tmp_path: Path
-) -> None:
+def test_an_unfinished_study_is_an_error(study: Path, tmp_path: Path) -> None:
     shutil.copytree(study, tmp_path / "half")
     shutil.rmtree(tmp_path / "half" / "summary")
     with pytest.raises(ConfigError, match=r"no table summary .* not finished"):
@@ -66,10 +64,10 @@ def test_an_unfinished_study_is_refused_with_what_to_do(
 
 
 @pytest.mark.parametrize("name", ["study.json", "cells.parquet"])
-def test_a_damaged_file_is_refused_by_its_name(
+def test_a_damaged_file_is_named_in_the_error(
     study: Path, tmp_path: Path, name: str
 ) -> None:
     shutil.copytree(study, tmp_path / "bad")
     (tmp_path / "bad" / name).write_text("{")
-    with pytest.raises(ConfigError, match=name):
+    with pytest.raises(StorageError, match=name):
         read_tables([tmp_path / "bad"])

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,28 +14,28 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "run"]
 
 PACKAGES = ("jinja2", "numpy", "pyarrow", "vl_convert")
-"""What the extras bring."""
+"""The packages of the extras ``report`` and ``trace``."""
 
 
 def add_parser(commands: "Commands") -> None:
-    """Add the command to those of ``antecede``."""
-    parser = commands.add_parser("report", help="the page of a study, from its tables")
+    """Add the command ``report`` to the parser of ``antecede``."""
+    parser = commands.add_parser("report", help="write the report of finished studies")
     parser.add_argument(
         "directory",
         type=Path,
         nargs="+",
         metavar="DIR",
-        help="the directory of a study, or of several",
+        help="directory of a study, or of several studies",
     )
     parser.add_argument(
-        "--out", type=Path, help="the page to write; default: report.html in the first DIR"
+        "--out", type=Path, help="HTML file to write; default: report.html in the first DIR"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the report, and print where it is and what became of the claims."""
+    """Write the report, and print the number of claims by status and the page's path."""
     out = options.out if options.out is not None else options.directory[0] / "report.html"
     try:
         from antecede.report.write import write_report
@@ -44,31 +45,28 @@ def run(options: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] not in PACKAGES:
             raise
         raise ConfigError(
-            "the report needs more packages: pip install 'antecede[report,trace]'"
-            f" (no {error.name})"
+            f"the report needs the package {error.name}: pip install"
+            " 'antecede[report,trace]'"
         ) from error
-    totals: dict[str, int] = {}
-    for _, result in files.claim_results:
-        totals[result.status.value] = totals.get(result.status.value, 0) + 1
     if options.json:
-        result = {
+        fields = {
             "page": str(files.page),
             "figures": [str(path) for path in files.figures],
             "tables": [str(path) for path in files.tables],
             "claims": [
                 {
                     "id": claim.id,
-                    "verdict": result.status.value,
-                    "figure": result.observed,
-                    "why": result.explanation,
+                    "status": result.status.value,
+                    "observed": result.observed,
+                    "explanation": result.explanation,
                 }
                 for claim, result in files.claim_results
             ],
         }
-        print(json.dumps(result, indent=2))
+        print(json.dumps(fields, indent=2))
         return 0
-    words = ", ".join(f"{count} {word}" for word, count in totals.items())
-    print(f"claims: {words}" if words else "no claims were judged")
-    print(f"{len(files.figures)} figures, {len(files.tables)} tables beside the page")
+    totals = Counter(result.status.value for _, result in files.claim_results)
+    print(f"claims: {', '.join(f'{count} {status}' for status, count in totals.items())}")
+    print(f"{len(files.figures)} figures and {len(files.tables)} tables beside the page")
     print(files.page)
     return 0

@@ -1,7 +1,7 @@
-"""The report: one page, its figures as SVG and its tables as CSV, from tables of studies.
+"""The report of studies: one HTML page, its figures as SVG files, its tables as CSV files.
 
-:func:`write_report` makes it. It needs the extras ``antecede[report,trace]``, no Spark, and
-runs nothing but one small schedule, which it draws. It is loaded when first used.
+:func:`write_report` writes a report from the tables of finished studies. It needs the
+extras ``antecede[report,trace]``, but not Spark. The package is loaded on first use.
 """
 
 import importlib
@@ -14,7 +14,6 @@ __all__ = ["ReportFiles", "write_report"]
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for."""
     if name not in __all__:
         raise AttributeError(f"module 'antecede.report' has no attribute {name!r}")
     value: object = getattr(importlib.import_module("antecede.report.write"), name)

@@ -1,4 +1,4 @@
-"""Write figures as SVG and tables as CSV, beside the page."""
+"""Write figures as SVG files and tables as CSV files."""
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,26 +6,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from antecede.report.charts.figures import Figure
-from antecede.report.claims.claim import Claim, Finding
+from antecede.report.charts.spec import Spec
+from antecede.report.claims.claim import Claim, ClaimResult
 from antecede.report.tables import StudyTables, Tables
+from antecede.verify.oracle import Property
 
-__all__ = ["figure_svg", "write_claims", "write_svg", "write_tables"]
+__all__ = ["render_svg", "write_claims", "write_svg", "write_tables"]
 
 
-def figure_svg(figure: Figure) -> str:
-    """Render a figure as SVG, without a browser."""
+def render_svg(spec: Spec) -> str:
+    """Return a Vega-Lite chart as SVG."""
     import vl_convert
 
-    svg: str = vl_convert.vegalite_to_svg(figure.sheet)
+    svg: str = vl_convert.vegalite_to_svg(spec)
     return svg
 
 
-def write_svg(figures: Mapping[str, str], directory: Path) -> list[Path]:
-    """Write drawings, by their names, each to a file of its own."""
+def write_svg(drawings: Mapping[str, str], directory: Path) -> list[Path]:
+    """Write each drawing to a file that has its name."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, svg in figures.items():
+    for name, svg in drawings.items():
         path = directory / f"{name}.svg"
         path.write_text(svg, encoding="utf-8")
         written.append(path)
@@ -33,32 +34,32 @@ def write_svg(figures: Mapping[str, str], directory: Path) -> list[Path]:
 
 
 def write_tables(tables: Tables, directory: Path) -> list[Path]:
-    """Write the tables of every study, except its events and copies."""
+    """Write the tables of every study except its events and copies."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
     for study in tables.studies:
         for name, rows in _tables_of(study).items():
             path = directory / f"{study.name}-{name}.csv"
-            _write(path, rows)
+            _write_csv(path, rows)
             written.append(path)
     return written
 
 
-def write_claims(findings: Sequence[tuple[Claim, Finding]], directory: Path) -> Path:
+def write_claims(results: Sequence[tuple[Claim, ClaimResult]], directory: Path) -> Path:
     """Write the table of claims."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / "claims.csv"
-    words = ("id", "paper", "place", "claim", "measured", "rule", "study")
-    _write(
+    fields = ("id", "paper", "section", "claim", "measurement", "rule", "study")
+    _write_csv(
         path,
         (
             {
-                **{word: getattr(claim, word) for word in words},
-                "figure": finding.figure,
-                "verdict": finding.outcome.value,
-                "why": finding.why,
+                **{field: getattr(claim, field) for field in fields},
+                "observed": result.observed,
+                "status": result.status.value,
+                "explanation": result.explanation,
             }
-            for claim, finding in findings
+            for claim, result in results
         ),
     )
     return path
@@ -67,14 +68,17 @@ def write_claims(findings: Sequence[tuple[Claim, Finding]], directory: Path) -> 
 def _tables_of(study: StudyTables) -> dict[str, Iterable[dict[str, Any]]]:
     return {
         "cells": (
-            {**{k: v for k, v in asdict(cell).items() if k != "setting"}, **cell.setting}
+            {
+                **{key: v for key, v in asdict(cell).items() if key != "parameters"},
+                **cell.parameters,
+            }
             for cell in study.cells
         ),
         "verdicts": (
             {
                 "run": verdict.run,
-                **verdict.statuses,
-                **{f"{which}_count": count for which, count in verdict.counts.items()},
+                **{_column(which): status for which, status in verdict.statuses.items()},
+                **{f"{_column(w)}_count": count for w, count in verdict.counts.items()},
                 "events": verdict.events,
                 "error": verdict.error,
             }
@@ -92,7 +96,11 @@ def _tables_of(study: StudyTables) -> dict[str, Iterable[dict[str, Any]]]:
     }
 
 
-def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def _column(which: str) -> str:
+    return Property(which).column
+
+
+def _write_csv(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer: csv.DictWriter[str] | None = None
         for row in rows:

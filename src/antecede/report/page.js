@@ -1,22 +1,30 @@
-// Draws the charts, and lets the reader pick protocols, change axes and sort tables.
-// The charts' data are in the page; nothing is ever fetched.
-const { config, charts } = JSON.parse(document.getElementById("charts-data").textContent);
+// Draws the charts, filters them by protocol, changes their axes, and sorts tables.
+// All data of the charts are in the page; the script fetches nothing.
+const { config, charts, costs } = JSON.parse(document.getElementById("charts-data").textContent);
 const views = new Map();
 const picker = document.querySelector(".picker");
 const boxes = [...document.querySelectorAll("input[name=protocol]")];
 const picked = () => boxes.filter((box) => box.checked).map((box) => box.value);
+const embedOptions = {
+  mode: "vega-lite",
+  renderer: "svg",
+  actions: false,
+  config,
+  logLevel: 1, // Errors only: Vega warns about a chart in which no protocol is picked.
+  tooltip: { disableDefaultStyle: true },
+};
 
-function adapted(spec, logX, logY) {
+function withAxes(spec, logX, logY) {
   const copy = structuredClone(spec);
   for (const param of copy.params) {
     if (param.name === "shown") param.value = picked();
     if (param.name === "log_x") param.value = logX;
     if (param.name === "log_y") param.value = logY;
   }
-  const right = copy.encoding.x.scale;
-  right.type = logX ? "log" : "linear";
-  delete right.zero;
-  if (!logX) right.zero = false;
+  const scale = copy.encoding.x.scale;
+  scale.type = logX ? "log" : "linear";
+  delete scale.zero;
+  if (!logX) scale.zero = false;
   for (const layer of copy.layer) {
     layer.encoding.y.scale = logY
       ? { type: "log", nice: false, padding: 10 }
@@ -25,29 +33,22 @@ function adapted(spec, logX, logY) {
   return copy;
 }
 
-async function draw(place) {
-  const figure = place.closest("figure");
+async function draw(element) {
+  const figure = element.closest("figure");
   const logX = figure.querySelector(".log-x").checked;
   const logY = figure.querySelector(".log-y").checked;
-  views.get(place)?.finalize();
-  const result = await window.vegaEmbed(place, adapted(charts[place.dataset.chart], logX, logY), {
-    mode: "vega-lite",
-    renderer: "svg",
-    actions: false,
-    config,
-    logLevel: 1, // Errors: that nothing is picked is no reason to warn.
-    tooltip: { disableDefaultStyle: true },
-  });
-  views.set(place, result);
-  place.dataset.drawn = "yes";
+  views.get(element)?.finalize();
+  const spec = withAxes(charts[element.dataset.chart], logX, logY);
+  views.set(element, await window.vegaEmbed(element, spec, embedOptions));
+  element.dataset.drawn = "yes";
 }
 
-// What is behind a closed word has no width yet, and is drawn when it is opened.
-const places = [...document.querySelectorAll(".chart")];
-const hidden = (place) => place.closest("details:not([open])") !== null;
+// A chart in a closed details element has no width, so it is drawn when that is opened.
+const elements = [...document.querySelectorAll(".chart")];
+const hidden = (element) => element.closest("details:not([open])") !== null;
 for (const details of document.querySelectorAll("details.more")) {
   details.addEventListener("toggle", async () => {
-    for (const place of details.querySelectorAll(".chart:not([data-drawn])")) await draw(place);
+    for (const element of details.querySelectorAll(".chart:not([data-drawn])")) await draw(element);
   });
 }
 for (const figure of document.querySelectorAll(".chart-figure")) {
@@ -70,7 +71,7 @@ for (const button of picker.querySelectorAll("[data-pick]")) {
   });
 }
 
-// Tables: a click on a heading sorts by it, another one the other way round.
+// A click on a heading sorts the table by its column; a second click reverses the order.
 const value = (cell) => {
   const text = cell.dataset.value ?? cell.textContent.trim();
   const number = Number(text.replaceAll(",", ""));
@@ -100,7 +101,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// The page may travel without the files beside it, so it can write its tables itself.
+// A button saves a table as CSV, because a copy of the page may lack the files beside it.
 for (const table of document.querySelectorAll("table.data")) {
   const button = document.createElement("button");
   button.type = "button";
@@ -120,5 +121,9 @@ for (const table of document.querySelectorAll("table.data")) {
   table.caption.append(" ", button);
 }
 
-for (const place of places) if (!hidden(place)) await draw(place);
+for (const element of document.querySelectorAll(".cost-chart")) {
+  await window.vegaEmbed(element, costs[element.dataset.chart], embedOptions);
+  element.dataset.drawn = "yes";
+}
+for (const element of elements) if (!hidden(element)) await draw(element);
 document.documentElement.dataset.ready = "yes";

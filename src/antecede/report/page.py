@@ -1,4 +1,4 @@
-"""The page: everything about some studies in one HTML file that works offline."""
+"""Render the report's page: one HTML file that works offline."""
 
 import json
 import platform
@@ -9,19 +9,26 @@ from importlib.resources import files
 from typing import Any
 
 import antecede
-from antecede.report.charts.figures import SHOWN, Figure, grid_title, unit_of
+from antecede.report.charts.costs import CostChart
+from antecede.report.charts.figures import Figure
+from antecede.report.charts.plans import MEASURE_TITLES, grid_title, unit_of
 from antecede.report.charts.spec import CONFIG
-from antecede.report.charts.styles import looks
-from antecede.report.claims.claim import NOTHING, Claim, Finding, Outcome
+from antecede.report.charts.styles import styles_of
+from antecede.report.claims.claim import NO_VALUE, Claim, ClaimResult, ClaimStatus
 from antecede.report.claims.complexity import complexity_tables
+from antecede.report.claims.evidence import WORKLOAD_PARAMETERS
+from antecede.report.comparison import (
+    RANKED_MEASURES,
+    Configuration,
+    count_wins,
+    decimals,
+    winners,
+)
 from antecede.report.overview import (
-    CONTESTS,
     causal_protocols,
     count_verdicts,
-    decimals,
-    standings,
-    tell,
-    winners,
+    describe_verdicts,
+    describe_winners,
 )
 from antecede.report.schedule import Drawing
 from antecede.report.tables import StudyTables, SummaryRow, Tables
@@ -30,8 +37,8 @@ from antecede.verify.oracle import Property
 __all__ = ["Content", "render_page"]
 
 OPEN_FIGURES = 4
-"""How many figures of a grid are open; the others wait behind a word."""
-COLUMNS = (
+"""The number of figures of a grid that are visible at first."""
+TABLE_MEASURES = (
     "latency_mean",
     "latency_p99",
     "sender_wait_mean",
@@ -41,29 +48,41 @@ COLUMNS = (
     "throughput",
     "execution_time",
 )
-"""What the page's tables show of each group; the files have everything."""
+"""The measures in the tables of the page; the CSV files have all measures."""
+NETWORK_PARAMETERS = (
+    "delay",
+    "bandwidth",
+    "loss",
+    "duplicate",
+    "reorder",
+    "reliable",
+    "overlay",
+)
 SIGNS = {
-    Outcome.HOLDS: "✓",
-    Outcome.PART: "◐",
-    Outcome.FAILS: "✗",
-    Outcome.UNMEASURED: NOTHING,
+    ClaimStatus.HOLDS: "✓",
+    ClaimStatus.PARTLY: "◐",
+    ClaimStatus.FAILS: "✗",
+    ClaimStatus.NOT_MEASURED: NO_VALUE,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a page is made from."""
+    """The content of a page."""
 
     tables: Tables
+    configuration: Configuration | None
+    """The configuration of the cost charts."""
+    costs: Sequence[CostChart]
     figures: Sequence[Figure]
     drawings: Sequence[Drawing]
-    findings: Sequence[tuple[Claim, Finding]]
-    beside: str
-    """The folder beside the page."""
+    claim_results: Sequence[tuple[Claim, ClaimResult]]
+    files_directory: str
+    """The name of the directory beside the page with the figures and tables."""
 
 
 def render_page(content: Content) -> str:
-    """Write the page."""
+    """Return the page as HTML."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -79,53 +98,55 @@ def render_page(content: Content) -> str:
 
 def _context(content: Content) -> dict[str, Any]:
     tables = content.tables
-    totals = {outcome.value: 0 for outcome in Outcome}
-    for _, finding in content.findings:
-        totals[finding.outcome.value] += 1
+    totals = {status.value: 0 for status in ClaimStatus}
+    for _, result in content.claim_results:
+        totals[result.status.value] += 1
     return {
-        "title": "Causal message delivery, measured",
+        "title": "Which protocol for causal message delivery, and at what cost?",
         "version": antecede.__version__,
-        "summary": tell(tables, totals),
-        "looks": looks(tables.protocols()),
+        "configuration": content.configuration,
+        "costs": content.costs,
+        "styles": styles_of(tables.protocols()),
         "baselines": set(tables.protocols()) - causal_protocols(),
+        "ranked_measures": RANKED_MEASURES,
         "wins": _wins(tables),
         "winners": winners(tables),
-        "contests": CONTESTS,
+        "winner_sentences": describe_winners(tables),
         "verdicts": count_verdicts(tables),
+        "verdict_sentences": describe_verdicts(tables),
         "properties": [which.value for which in Property],
-        "papers": _papers(content.findings),
-        "totals": totals,
-        "complexities": complexity_tables(tables),
         "drawings": content.drawings,
         "studies": [_study(study, content.figures) for study in tables.studies],
-        "charts": _charts(content.figures),
-        "beside": content.beside,
+        "papers": _papers(content.claim_results),
+        "totals": totals,
+        "complexities": complexity_tables(tables),
+        "charts": _charts(content),
+        "files_directory": content.files_directory,
         "versions": _versions(),
         "style": _text("style.css"),
         "script": _text("page.js"),
         "bundle": _bundle(),
-        "unit_of": unit_of,
     }
 
 
 def _wins(tables: Tables) -> list[dict[str, Any]]:
-    """Return, for each protocol, how it did in each contest."""
+    """Return by protocol its wins in each ranked measure."""
     found: dict[str, dict[str, Any]] = {}
-    for contest in CONTESTS:
-        for each in standings(tables, contest):
-            found.setdefault(each.protocol, {})[contest.measure] = each
-    return [{"protocol": name, "in": found[name]} for name in looks(list(found))]
+    for ranked in RANKED_MEASURES:
+        for each in count_wins(tables, ranked):
+            found.setdefault(each.protocol, {})[ranked.measure] = each
+    return [{"protocol": name, "measures": found[name]} for name in styles_of(list(found))]
 
 
-def _papers(findings: Sequence[tuple[Claim, Finding]]) -> list[dict[str, Any]]:
+def _papers(results: Sequence[tuple[Claim, ClaimResult]]) -> list[dict[str, Any]]:
     papers: dict[str, list[dict[str, Any]]] = {}
-    for claim, finding in findings:
+    for claim, result in results:
         papers.setdefault(claim.paper, []).append(
             {
                 "claim": claim,
-                "finding": finding,
-                "sign": SIGNS[finding.outcome],
-                "class": finding.outcome.name.lower(),
+                "result": result,
+                "sign": SIGNS[result.status],
+                "class": result.status.name.lower().replace("_", "-"),
             }
         )
     return [{"name": name, "rows": rows} for name, rows in papers.items()]
@@ -134,15 +155,15 @@ def _papers(findings: Sequence[tuple[Claim, Finding]]) -> list[dict[str, Any]]:
 def _study(study: StudyTables, figures: Sequence[Figure]) -> dict[str, Any]:
     grids = []
     for grid in dict.fromkeys(cell.grid for cell in study.cells):
-        here = [f for f in figures if f.study == study.name and f.grid == grid]
+        own = [f for f in figures if f.study == study.name and f.grid == grid]
         grids.append(
             {
                 "name": grid,
                 "title": grid_title(study.name, grid),
-                "open": here[:OPEN_FIGURES],
-                "more": here[OPEN_FIGURES:],
+                "open": own[:OPEN_FIGURES],
+                "more": own[OPEN_FIGURES:],
                 **_table(study, grid),
-                **_settings(study, grid),
+                **_parameters(study, grid),
             }
         )
     return {
@@ -151,24 +172,23 @@ def _study(study: StudyTables, figures: Sequence[Figure]) -> dict[str, Any]:
         "command": study.command,
         "grids": grids,
         "failed": study.failed,
-        "left_out": study.left_out,
-        "cells": len(study.cells),
+        "skipped": study.skipped,
     }
 
 
 def _table(study: StudyTables, grid: str) -> dict[str, Any]:
-    """Return the groups of a grid as rows, one column per measure that any of them has."""
+    """Return the groups of a grid as rows, with a column for each measure with values."""
     groups: dict[str, dict[str, SummaryRow]] = {}
     for row in study.summary:
         if row.grid == grid:
             groups.setdefault(row.group, {})[row.measure] = row
-    known = {
+    measured = {
         measure
         for found in groups.values()
         for measure, row in found.items()
         if row.mean is not None
     }
-    columns = [measure for measure in COLUMNS if measure in known]
+    columns = [measure for measure in TABLE_MEASURES if measure in measured]
     digits = {
         measure: decimals([f[measure].mean for f in groups.values() if measure in f])
         for measure in columns
@@ -178,59 +198,48 @@ def _table(study: StudyTables, grid: str) -> dict[str, Any]:
         first = next(iter(found.values()))
         cells = [_table_cell(found.get(measure), digits[measure]) for measure in columns]
         rows.append({"row": first, "cells": cells})
-    titles = [f"{SHOWN[measure]} ({unit_of(measure)})" for measure in columns]
+    titles = [f"{MEASURE_TITLES[measure]} ({unit_of(measure)})" for measure in columns]
     return {"columns": titles, "rows": rows}
 
 
 def _table_cell(row: SummaryRow | None, digits: int) -> dict[str, str]:
-    """Write a figure as its column does, with half of its interval."""
+    """Return the exact value, and the mean and half of its interval as texts."""
     if row is None or row.mean is None:
-        return {"value": "", "mean": NOTHING, "half": ""}
+        return {"value": "", "mean": NO_VALUE, "half": ""}
     half = "" if row.high is None else f"± {row.high - row.mean:,.{digits}f}"
     return {"value": repr(row.mean), "mean": f"{row.mean:,.{digits}f}", "half": half}
 
 
-def _settings(study: StudyTables, grid: str) -> dict[str, Any]:
-    """Return what was run: workloads, networks, sizes, seeds, and how to replay it."""
+def _parameters(study: StudyTables, grid: str) -> dict[str, Any]:
+    """Return the workloads, networks, sizes and seeds of a grid, and a command."""
     cells = [cell for cell in study.cells if cell.grid == grid]
     workloads, networks = {}, {}
     for cell in cells:
-        setting = cell.setting
-        workloads[cell.workload] = _words(
-            setting, ("traffic", "gap", "size", "job", "job_share")
-        )
-        networks[cell.network] = _words(
-            setting,
-            ("delay", "bandwidth", "loss", "duplicate", "reorder", "reliable", "overlay"),
-        )
+        workloads[cell.workload] = _describe(cell.parameters, WORKLOAD_PARAMETERS)
+        networks[cell.network] = _describe(cell.parameters, NETWORK_PARAMETERS)
     ran = [cell for cell in cells if not cell.too_large]
+    too_large = [
+        f"{cell.protocol} on {cell.workload}, {cell.network}, {cell.processes} processes:"
+        f" {cell.too_large}"
+        for cell in cells
+        if cell.too_large
+    ]
     return {
         "workloads": workloads,
         "networks": networks,
-        "sizes": sorted({cell.processes for cell in cells}),
+        "processes": sorted({cell.processes for cell in cells}),
         "messages": sorted({cell.messages for cell in cells}),
         "seeds": sorted({cell.seed for cell in cells}),
         "runs": len(ran),
         "example": ran[0].command if ran else "",
-        "too_large": _too_large(study, grid),
+        "too_large": list(dict.fromkeys(too_large)),
     }
 
 
-def _too_large(study: StudyTables, grid: str) -> list[str]:
-    """Name what would not have fitted, once for all seeds."""
-    notes = [
-        f"{cell.protocol} on {cell.workload}, {cell.network}, {cell.processes} processes:"
-        f" {cell.too_large}"
-        for cell in study.cells
-        if cell.grid == grid and cell.too_large
-    ]
-    return list(dict.fromkeys(notes))
-
-
-def _words(setting: Mapping[str, Any], keys: Sequence[str]) -> str:
+def _describe(parameters: Mapping[str, Any], keys: Sequence[str]) -> str:
     words = []
     for key in keys:
-        value = setting.get(key)
+        value = parameters.get(key)
         if value in (None, "", "0", 0, 0.0, False):
             continue
         name = key.replace("_", " ")
@@ -238,14 +247,15 @@ def _words(setting: Mapping[str, Any], keys: Sequence[str]) -> str:
     return ", ".join(words)
 
 
-def _charts(figures: Sequence[Figure]) -> dict[str, Any]:
-    """Return what the script draws: the charts' specifications by their place."""
+def _charts(content: Content) -> dict[str, Any]:
+    """Return the chart specifications for the script, by the id of their element."""
     charts = {
         f"{figure.id}-{i}": panel.spec
-        for figure in figures
+        for figure in content.figures
         for i, panel in enumerate(figure.panels)
     }
-    return {"config": CONFIG, "charts": charts}
+    costs = {cost.id: cost.spec for cost in content.costs}
+    return {"config": CONFIG, "charts": charts, "costs": costs}
 
 
 def _versions() -> dict[str, str]:
@@ -261,7 +271,7 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _bundle() -> str:
-    """Return the charting library, which a script element can hold as it is."""
+    """Return the charting library, escaped for a script element."""
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
@@ -269,7 +279,7 @@ def _bundle() -> str:
 
 
 def _json(value: object) -> str:
-    """Write JSON that a script element can hold: it has no angle brackets."""
+    """Return JSON that is escaped for a script element."""
     from markupsafe import Markup
 
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One schedule, two protocols: a space-time diagram of what causal order prevents."""
+"""Space-time diagrams of one schedule under two protocols."""
 
 from dataclasses import dataclass, replace
 
@@ -8,13 +8,13 @@ from antecede.sim.simulate import Scenario, simulate
 __all__ = ["Drawing", "draw_schedule"]
 
 SCENARIO = Scenario(processes=3, messages=2, seed=36)
-"""Small enough to be read; under ``unordered`` a chain of messages overtakes another."""
+"""A small run; under ``unordered`` a chain of messages overtakes another message."""
 NAMES = {0: "process 0", 1: "process 1", 2: "process 2"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """A run, drawn."""
+    """The diagram of a run, and its verdict."""
 
     protocol: str
     svg: str
@@ -24,9 +24,9 @@ class Drawing:
 
 
 def draw_schedule() -> tuple[Drawing, ...]:
-    """Simulate the schedule under ``unordered``, which breaks causal order, and ``hybrid``.
+    """Draw the schedule under ``unordered``, which violates causal order, and ``hybrid``.
 
-    The sends, and the delay of each message, are the same in both.
+    Both runs have the same sends and the same network delay of each message.
     """
     return tuple(_draw(name) for name in ("unordered", "hybrid"))
 

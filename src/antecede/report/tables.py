@@ -1,8 +1,8 @@
-"""Read the tables of studies back, for the report.
+"""Read the tables of finished studies.
 
-:func:`read_tables` reads one or several directories that ``antecede study run`` has
-written (:mod:`antecede.pipeline.study.directory` says what is in them). Nothing is run, and Spark is
-not needed. Everything that the report shows comes from here.
+:func:`read_tables` reads the directories that ``antecede study run`` writes;
+:mod:`antecede.pipeline.study.directory` describes their layout. It runs nothing and does
+not need Spark. All numbers of the report come from these tables.
 """
 
 import json
@@ -12,12 +12,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from antecede.errors import ConfigError
+from antecede.errors import ConfigError, StorageError
 from antecede.verify.oracle import Property
 
 __all__ = [
     "CellRow",
-    "Setting",
+    "Parameters",
     "StudyTables",
     "SummaryRow",
     "Tables",
@@ -25,8 +25,9 @@ __all__ = [
     "read_tables",
 ]
 
-Setting = Mapping[str, Any]
-"""What a group of cells was run with: the columns of ``cells`` that are no names."""
+Parameters = Mapping[str, Any]
+"""The parameters of a group of cells: the columns of ``cells`` without a field of their
+own in :class:`CellRow`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,30 +45,31 @@ class CellRow:
     group: str
     comparable: str
     command: str
-    setting: Setting
-    """Everything else."""
+    parameters: Parameters
+    """All other columns."""
 
     @property
     def too_large(self) -> str:
-        """Why it was not run, if so."""
-        return self.setting.get("too_large") or ""
+        """The reason why the cell was not run; empty if it was run."""
+        return self.parameters.get("too_large") or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictRow:
-    """A row of ``verdicts``: what the oracle said of one run."""
+    """A row of ``verdicts``: the oracle's verdict on one run."""
 
     run: str
     statuses: Mapping[str, str | None]
-    """Of each property held, violated or unknown; None if there is no verdict."""
+    """By property: held, violated or unknown; None if there is no verdict."""
     counts: Mapping[str, int | None]
+    """By property, the number of violations."""
     events: int | None
     error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRow:
-    """A row of ``summary``: one measure of the runs that differ in their seed only."""
+    """A row of ``summary``: one measure of the runs that differ only in their seed."""
 
     study: str
     group: str
@@ -85,10 +87,10 @@ class SummaryRow:
     high: float | None
 
     @property
-    def place(self) -> tuple[str, str, str, str, int, int]:
-        """Everything but protocol and measure: the same work on the same network."""
-        where = (self.study, self.grid, self.workload, self.network)
-        return (*where, self.processes, self.messages)
+    def configuration(self) -> tuple[str, str, str, str, int, int]:
+        """The grid, workload, network and size: all but the protocol and the measure."""
+        names = (self.study, self.grid, self.workload, self.network)
+        return (*names, self.processes, self.messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,45 +102,45 @@ class StudyTables:
     cells: tuple[CellRow, ...]
     verdicts: tuple[VerdictRow, ...]
     values: Mapping[str, Mapping[str, float | None]]
-    """Of each cell, its measures."""
+    """By cell, the value of each measure."""
     summary: tuple[SummaryRow, ...]
     failed: Mapping[str, Mapping[str, str]]
-    """Cells that failed, each with its note."""
-    notes: Mapping[str, Any]
-    """What else ``study.json`` says."""
-    settings: Mapping[str, Setting] = field(default_factory=dict)
-    """Of each group."""
+    """The failed cells, each with its error, seed and command."""
+    header: Mapping[str, Any]
+    """The content of ``study.json``."""
+    parameters: Mapping[str, Parameters] = field(default_factory=dict)
+    """By group."""
     index: Mapping[tuple[str, str], SummaryRow] = field(default_factory=dict)
     """The rows of the summary by group and measure."""
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        """What was not run, each with the reason."""
-        found = self.notes.get("left_out", ())
-        return tuple(str(each) for each in found) if isinstance(found, list) else ()
+    def skipped(self) -> tuple[str, ...]:
+        """The combinations that were not run, each with the reason."""
+        skipped = self.header.get("skipped", ())
+        return tuple(str(each) for each in skipped) if isinstance(skipped, list) else ()
 
     @property
     def title(self) -> str:
-        """Return its line for people, or its name."""
-        return str(self.notes.get("title") or self.name)
+        """The title, or the name if the study has no title."""
+        return str(self.header.get("title") or self.name)
 
     @property
     def command(self) -> str:
-        """Return the command that makes the tables anew."""
-        profile = self.notes.get("profile")
+        """The command that runs the study again."""
+        profile = self.header.get("profile")
         return f"antecede study run {self.name}" + (
             f" --profile {profile}" if profile else ""
         )
 
     @property
     def run_cells(self) -> list[CellRow]:
-        """Return the cells that were to be run: all that were not too large."""
+        """The cells that were not too large to run."""
         return [cell for cell in self.cells if not cell.too_large]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """The tables of all studies that a report is made from."""
+    """The tables of all studies of a report."""
 
     studies: tuple[StudyTables, ...]
 
@@ -147,9 +149,9 @@ class Tables:
         measure: str,
         *,
         protocol: str | None = None,
-        where: Callable[[SummaryRow, Setting], bool] | None = None,
+        where: Callable[[SummaryRow, Parameters], bool] | None = None,
     ) -> list[SummaryRow]:
-        """Return the rows of ``summary`` for a measure that have a value."""
+        """Return the rows of ``summary`` that have a value for a measure."""
         return [
             row
             for study in self.studies
@@ -157,7 +159,7 @@ class Tables:
             if row.measure == measure
             and row.mean is not None
             and (protocol is None or row.protocol == protocol)
-            and (where is None or where(row, study.settings[row.group]))
+            and (where is None or where(row, study.parameters[row.group]))
         ]
 
     def study(self, name: str) -> StudyTables:
@@ -167,55 +169,62 @@ class Tables:
                 return study
         raise KeyError(name)
 
-    def setting(self, row: SummaryRow) -> Setting:
-        """Return what the runs behind a row were run with."""
-        return self.study(row.study).settings[row.group]
+    def parameters(self, row: SummaryRow) -> Parameters:
+        """Return the parameters of the runs that a row summarizes."""
+        return self.study(row.study).parameters[row.group]
 
-    def other(self, row: SummaryRow, measure: str) -> float | None:
-        """Return the mean of another measure of the same runs; None if it has none."""
-        found = self.study(row.study).index.get((row.group, measure))
-        return found.mean if found is not None else None
+    def mean_of(self, row: SummaryRow, measure: str) -> float | None:
+        """Return the mean of another measure of the same runs, or None."""
+        other = self.study(row.study).index.get((row.group, measure))
+        return other.mean if other is not None else None
 
     def protocols(self) -> list[str]:
-        """Return the protocols that any study has, each once, in their first order."""
+        """Return the protocols of all studies in the order of their first cell."""
         return list(
             dict.fromkeys(cell.protocol for study in self.studies for cell in study.cells)
         )
 
 
 def read_tables(directories: Sequence[Path]) -> Tables:
-    """Read the tables of studies, or raise ConfigError, which says what is missing.
+    """Read the tables of studies.
 
-    A directory is a study's, or has the directories of several studies in it.
+    Args:
+        directories: Each is the directory of a study, or contains directories of studies.
+
+    Raises:
+        ConfigError: A directory has no finished study, or a study is given twice.
+        StorageError: A file cannot be read.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for directory in directories:
+        if (directory / "cells.parquet").exists():
+            paths.append(directory)
+            continue
         inside = sorted(path.parent for path in directory.glob("*/cells.parquet"))
-        here = [directory] if (directory / "cells.parquet").exists() else inside
-        found += here
-        if not here:
+        if not inside:
             raise ConfigError(
-                f"no tables of a study in {directory}; make some: antecede study run NAME"
+                f"no study tables in {directory}; create them with: antecede study run NAME"
                 f" --out {directory}"
             )
-    studies = tuple(_read_study(path) for path in found)
+        paths += inside
+    studies = tuple(_read_study(path) for path in paths)
     names = [study.name for study in studies]
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(
-                f"the study {name!r} is there twice; give one directory of it"
+                f"the study {name!r} is given twice; give one directory of it"
             )
     return Tables(studies=studies)
 
 
 def _read_study(directory: Path) -> StudyTables:
     try:
-        note = json.loads((directory / "study.json").read_text(encoding="utf-8"))
+        header = json.loads((directory / "study.json").read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from error
+        raise StorageError(f"cannot read {error.filename}: {error.strerror}") from error
     except ValueError as error:
-        raise ConfigError(f"{directory / 'study.json'} is damaged: {error}") from error
-    name = str(note.get("name", directory.name))
+        raise StorageError(f"{directory / 'study.json'} is damaged: {error}") from error
+    name = str(header.get("name", directory.name))
     cells = tuple(_cell(row) for row in _rows(directory, "cells.parquet"))
     values: dict[str, dict[str, float | None]] = {}
     for row in _rows(directory, "measures"):
@@ -223,7 +232,7 @@ def _read_study(directory: Path) -> StudyTables:
     summary = tuple(
         SummaryRow(
             study=name,
-            **{key: row[key] for key in SummaryRow.__slots__ if key in KEYS},
+            **{key: row[key] for key in SUMMARY_KEYS},
             mean=_number(row["mean"]),
             deviation=_number(row["deviation"]),
             low=_number(row["low"]),
@@ -239,17 +248,14 @@ def _read_study(directory: Path) -> StudyTables:
         values=values,
         summary=tuple(sorted(summary, key=_order)),
         failed=_failed(directory),
-        notes=note,
-        settings={cell.group: cell.setting for cell in cells},
+        header=header,
+        parameters={cell.group: cell.parameters for cell in cells},
         index={(row.group, row.measure): row for row in summary},
     )
 
 
-AMOUNTS = ("mean", "deviation", "low", "high")
-KEYS = {*SummaryRow.__slots__} - {"study", *AMOUNTS}
-
-
-CELL_KEYS = {*CellRow.__slots__} - {"setting"}
+SUMMARY_KEYS = {*SummaryRow.__slots__} - {"study", "mean", "deviation", "low", "high"}
+CELL_KEYS = {*CellRow.__slots__} - {"parameters"}
 
 
 def _order(row: SummaryRow) -> tuple[str, str, str, str, int, int, str]:
@@ -260,12 +266,12 @@ def _order(row: SummaryRow) -> tuple[str, str, str, str, int, int, str]:
 def _cell(row: Mapping[str, Any]) -> CellRow:
     return CellRow(
         **{key: row[key] for key in CELL_KEYS},
-        setting={key: value for key, value in row.items() if key not in CELL_KEYS},
+        parameters={key: value for key, value in row.items() if key not in CELL_KEYS},
     )
 
 
 def _rows(directory: Path, name: str) -> list[dict[str, Any]]:
-    """Read a table, a file or a folder of Parquet files."""
+    """Read a table: a Parquet file or a directory of Parquet files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -273,20 +279,20 @@ def _rows(directory: Path, name: str) -> list[dict[str, Any]]:
     parts = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not path.exists() or not parts:
         raise ConfigError(
-            f"no table {name.removesuffix('.parquet')} in {directory}; the study is not"
-            " finished: antecede study run goes on with it"
+            f"no table {name.removesuffix('.parquet')} in {directory}: the study is not"
+            " finished; complete it with: antecede study run"
         )
     try:
         return [row for part in parts for row in pq.read_table(part).to_pylist()]
     except (OSError, pa.ArrowException) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
+        raise StorageError(f"cannot read {path}: {error}") from error
 
 
 def _verdict(row: Mapping[str, Any]) -> VerdictRow:
     return VerdictRow(
         run=row["run"],
-        statuses={which.value: row[which.value] for which in Property},
-        counts={which.value: row[f"{which.value}_count"] for which in Property},
+        statuses={which.value: row[which.column] for which in Property},
+        counts={which.value: row[f"{which.column}_count"] for which in Property},
         events=row["events"],
         error=row["error"],
     )
@@ -298,5 +304,5 @@ def _failed(directory: Path) -> dict[str, dict[str, str]]:
 
 
 def _number(value: float | None) -> float | None:
-    """Return a number that a chart can show, or None."""
+    """Return the value if it is finite, otherwise None."""
     return value if value is not None and isfinite(value) else None

@@ -1,14 +1,16 @@
-"""Make the report from the directories of studies."""
+"""Write the report of finished studies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from antecede.errors import ConfigError
+from antecede.errors import StorageError
+from antecede.report.charts.costs import cost_charts
 from antecede.report.charts.figures import make_figures
-from antecede.report.claims.claim import Claim, Finding
-from antecede.report.claims.papers import examine_claims
-from antecede.report.export import figure_svg, write_claims, write_svg, write_tables
+from antecede.report.claims.claim import Claim, ClaimResult
+from antecede.report.claims.papers import evaluate_claims
+from antecede.report.comparison import main_configuration, unordered_protocols
+from antecede.report.export import render_svg, write_claims, write_svg, write_tables
 from antecede.report.page import Content, render_page
 from antecede.report.schedule import draw_schedule
 from antecede.report.tables import read_tables
@@ -18,59 +20,69 @@ __all__ = ["ReportFiles", "write_report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """What was written."""
+    """The files of a report, and the results of the claims."""
 
     page: Path
     figures: tuple[Path, ...]
     tables: tuple[Path, ...]
-    findings: tuple[tuple[Claim, Finding], ...]
-    """Every claim, and what became of it."""
+    claim_results: tuple[tuple[Claim, ClaimResult], ...]
 
 
 def write_report(directories: Sequence[Path], out: Path) -> ReportFiles:
-    """Write the page to ``out``, and its figures and tables into a folder beside it.
+    """Write the page to ``out``, and its figures and tables to a directory beside it.
 
-    The folder is called after the page: ``report_files`` for ``report.html``.
+    The directory is named after the page: ``report_files`` for ``report.html``. Figures and
+    tables of an earlier report in it are removed.
 
     Args:
-        directories: Of studies that ``antecede study run`` has finished.
-        out: The file of the page; open it in any browser.
+        directories: Directories of finished studies, or directories that contain some.
+        out: The file of the page; any browser can open it.
 
     Raises:
-        ConfigError: There are no tables, or the files cannot be written.
+        ConfigError: A directory has no finished study.
+        StorageError: A file cannot be read or written.
     """
     tables = read_tables(directories)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"cannot write {out}: {error.strerror}") from error
+        raise StorageError(f"cannot write {out}: {error.strerror}") from error
+    beside = out.parent / f"{out.stem}_files"
+    configuration = main_configuration(tables)
+    costs = []
+    if configuration is not None:
+        costs = cost_charts(configuration, unordered_protocols(tables, configuration))
     figures = make_figures(tables)
     drawings = draw_schedule()
-    findings = examine_claims(tables)
-    svgs = {figure.id: figure_svg(figure) for figure in figures}
-    content = Content(
-        tables=tables,
-        figures=figures,
-        drawings=drawings,
-        findings=findings,
-        beside=f"{out.stem}_files",
+    results = evaluate_claims(tables)
+    page = render_page(
+        Content(
+            tables=tables,
+            configuration=configuration,
+            costs=costs,
+            figures=figures,
+            drawings=drawings,
+            claim_results=results,
+            files_directory=beside.name,
+        )
     )
-    page = render_page(content)
-    drawn = {f"schedule-{drawing.protocol}": drawing.svg for drawing in drawings}
-    beside = out.parent / f"{out.stem}_files"
+    svgs = {
+        **{cost.id: render_svg(cost.sheet) for cost in costs},
+        **{figure.id: render_svg(figure.sheet) for figure in figures},
+        **{f"schedule-{drawing.protocol}": drawing.svg for drawing in drawings},
+    }
     try:
-        # Of an earlier report nothing must stay that this one has no more.
         for old in (*beside.glob("figures/*.svg"), *beside.glob("tables/*.csv")):
             old.unlink()
-        written = write_svg({**svgs, **drawn}, beside / "figures")
-        listed = write_tables(tables, beside / "tables")
-        listed.append(write_claims(findings, beside / "tables"))
+        figure_paths = write_svg(svgs, beside / "figures")
+        table_paths = write_tables(tables, beside / "tables")
+        table_paths.append(write_claims(results, beside / "tables"))
         out.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from error
+        raise StorageError(f"cannot write {error.filename}: {error.strerror}") from error
     return ReportFiles(
         page=out,
-        figures=tuple(written),
-        tables=tuple(listed),
-        findings=tuple(findings),
+        figures=tuple(figure_paths),
+        tables=tuple(table_paths),
+        claim_results=tuple(results),
     )

@@ -1,8 +1,8 @@
-"""Charts as data: Vega-Lite specifications as plain dictionaries.
+"""Line charts as Vega-Lite specifications.
 
-A chart's points carry the values of the tables as they are; what a logarithmic axis cannot
-show, and which protocols are picked, is left to the specification's parameters, so that
-the page can change them. Text is drawn in the colour of the page around it.
+A point has the unchanged values of the tables. Parameters of the specification select the
+protocols and the kind of the axes, so that the page can change both. Text has the colour of
+the page.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from antecede.report.charts.styles import looks
+from antecede.report.charts.styles import styles_of
 
 __all__ = ["CONFIG", "Axis", "Point", "chart", "sheet"]
 
@@ -43,14 +43,16 @@ CONFIG: Spec = {
     },
     "legend": {"labelColor": "currentColor", "titleColor": "currentColor"},
 }
-"""What all charts have in common."""
-BETWEEN = "log_y && abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) > 0.001"
-"""Whether a line of a logarithmic grid is not at a power of ten."""
+"""The configuration of all charts."""
+NOT_POWER_OF_TEN = (
+    "log_y && abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) > 0.001"
+)
+"""Whether a grid line of a logarithmic axis is not at a power of ten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """What goes to the right."""
+    """The horizontal axis: a parameter of the runs."""
 
     name: str
     title: str
@@ -59,7 +61,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """A mark of a chart: a row of the summary, and where it stands."""
+    """A point of a chart: a row of the summary and its horizontal position."""
 
     protocol: str
     x: float
@@ -68,12 +70,12 @@ class Point:
     high: float | None
     seeds: int
     group: str
-    """The group of cells that it is from."""
+    """The group of cells."""
     series: str = ""
-    """What sets its line apart from others of the same protocol."""
+    """Distinguishes several lines of one protocol."""
 
     def values(self) -> dict[str, Any]:
-        """Return the point as a chart has it."""
+        """Return the point as a data object of Vega-Lite."""
         interval = "one seed, no interval"
         if self.low is not None and self.high is not None:
             interval = f"{self.low:.6g} to {self.high:.6g}"
@@ -103,26 +105,26 @@ def chart(
     """Return the specification of one chart.
 
     Args:
-        points: Its marks.
-        axis: What goes to the right.
-        unit: What goes up.
-        measure: What a reader calls that.
-        title: What the chart is about, also for a reader who cannot see it.
-        log: Whether what goes up does so logarithmically.
-        on_page: Whether it takes the width of its place on the page, which has a legend of
-            its own; else it is 300 pixels wide and has one.
+        points: The points.
+        axis: The horizontal axis.
+        unit: The unit of the vertical axis.
+        measure: The title of the measure.
+        title: The description of the chart for screen readers.
+        log: Whether the vertical axis is logarithmic.
+        on_page: Whether the chart has the width of its element on the page, and no legend;
+            otherwise it is 300 pixels wide and has a legend.
     """
-    names = list(looks([point.protocol for point in points]))
-    alone = {(point.protocol, point.series, point.x) for point in points}
+    names = list(styles_of([point.protocol for point in points]))
+    positions = {(point.protocol, point.series, point.x) for point in points}
     layers = []
     if any(point.low is not None for point in points):
         layers.append(_bars())
-    if len(alone) == len(points) and len({x for _, _, x in alone}) > 1:
+    if len(positions) == len(points) and len({x for _, _, x in positions}) > 1:
         layers.append(_lines(names, on_page))
     words = f"{measure.lower()} ({unit})" if unit else measure.lower()
     layers.append(_marks(axis, words, names, on_page))
     for layer in layers:
-        layer["encoding"].update(_up(layer, unit, log))
+        layer["encoding"].update(_vertical(layer, unit, log))
     return {
         "description": f"{title}. Protocols: {', '.join(names)}.",
         "width": "container" if on_page else 300,
@@ -137,30 +139,30 @@ def chart(
         "transform": [
             {"filter": "indexof(shown, datum.protocol) >= 0"},
             {"filter": "(!log_y || datum.mean > 0) && (!log_x || datum.x > 0)"},
-            # A bar that reaches 0 has no lower end on a logarithmic axis.
+            # A logarithmic axis cannot show the lower end of a bar that reaches 0.
             {
                 "calculate": "log_y && !(datum.low > 0) ? datum.mean : datum.low",
                 "as": "bar_low",
             },
         ],
         "encoding": {
-            "x": _right(axis, [point.x for point in points]),
-            "color": _coded(names, "colour", on_page),
+            "x": _horizontal(axis, [point.x for point in points]),
+            "color": _by_protocol(names, "colour", on_page),
         },
         "layer": layers,
     }
 
 
 def sheet(title: str, charts: Sequence[tuple[str, Spec]]) -> Spec:
-    """Put charts side by side with one legend, for a file of their own.
+    """Return one specification with several charts and one legend.
 
     Args:
-        title: The title of all.
-        charts: Each with its own title, and not made for the page.
+        title: The title of the sheet.
+        charts: The title and the specification of each chart, with ``on_page=False``.
     """
     shared = {"color": "shared", "shape": "shared", "strokeDash": "shared"}
-    # Every chart brings parameters of the same names, and these must be told apart.
-    parts = [{**_fixed(spec), "title": label} for label, spec in charts]
+    # The names of parameters must be unique in a sheet, so their values are substituted.
+    parts = [{**_without_parameters(spec), "title": label} for label, spec in charts]
     return {
         "title": {"text": title, "fontSize": 14},
         "config": {**CONFIG, "background": "white"},
@@ -170,21 +172,21 @@ def sheet(title: str, charts: Sequence[tuple[str, Spec]]) -> Spec:
     }
 
 
-def _fixed(spec: Spec) -> Spec:
-    """Put the values of the parameters into a chart."""
-    given = {each["name"]: each["value"] for each in spec["params"]}
+def _without_parameters(spec: Spec) -> Spec:
+    """Replace the parameters of a chart by their values."""
+    values = {each["name"]: each["value"] for each in spec["params"]}
     text = json.dumps([spec["transform"], spec["layer"]])
     for name in ("log_x", "log_y"):
-        text = text.replace(name, "true" if given[name] else "false")
+        text = text.replace(name, "true" if values[name] else "false")
     transform, layer = json.loads(text)
     rest = {k: v for k, v in spec.items() if k not in ("params", "autosize")}
     return {**rest, "transform": transform[1:], "layer": layer}
 
 
-def _right(axis: Axis, values: Sequence[float]) -> Spec:
-    """Encode what goes to the right; few values each get a tick of their own."""
-    few = sorted(set(values))
-    ticks: Spec = {"values": few} if len(few) <= 8 else {"tickCount": 6}
+def _horizontal(axis: Axis, values: Sequence[float]) -> Spec:
+    """Encode the horizontal axis; it has a tick at each of up to eight values."""
+    distinct = sorted(set(values))
+    ticks: Spec = {"values": distinct} if len(distinct) <= 8 else {"tickCount": 6}
     scale = {"type": "log" if axis.log else "linear", "nice": False, "padding": 14}
     if not axis.log:
         scale["zero"] = False
@@ -197,8 +199,8 @@ def _right(axis: Axis, values: Sequence[float]) -> Spec:
     }
 
 
-def _up(layer: Spec, unit: str, log: bool) -> Spec:
-    """Encode what goes up, on one scale and one axis for all layers."""
+def _vertical(layer: Spec, unit: str, log: bool) -> Spec:
+    """Encode the vertical axis of a layer; all layers have the same scale and axis."""
     bar = layer["mark"]["type"] == "rule"
     scale: Spec = {"type": "log", "nice": False, "padding": 10}
     if not log:
@@ -212,7 +214,10 @@ def _up(layer: Spec, unit: str, log: bool) -> Spec:
             "format": ".6~g",
             "tickCount": 5,
             "labelOverlap": True,
-            "gridOpacity": {"condition": {"test": BETWEEN, "value": 0.1}, "value": 0.3},
+            "gridOpacity": {
+                "condition": {"test": NOT_POWER_OF_TEN, "value": 0.1},
+                "value": 0.3,
+            },
         },
     }
     return {"y": y, "y2": {"field": "high"}} if bar else {"y": y}
@@ -230,7 +235,7 @@ def _lines(names: Sequence[str], on_page: bool) -> Spec:
     return {
         "mark": {"type": "line", "strokeWidth": 1.8, "aria": False},
         "encoding": {
-            "strokeDash": _coded(names, "dash", on_page),
+            "strokeDash": _by_protocol(names, "dash", on_page),
             "detail": {"field": "series", "type": "nominal"},
         },
     }
@@ -248,7 +253,7 @@ def _marks(axis: Axis, measure: str, names: Sequence[str], on_page: bool) -> Spe
     return {
         "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
         "encoding": {
-            "shape": _coded(names, "shape", on_page),
+            "shape": _by_protocol(names, "shape", on_page),
             "tooltip": [
                 {"field": field, "title": title, **_format(field)} for field, title in tips
             ],
@@ -260,9 +265,9 @@ def _format(field: str) -> Spec:
     return {"type": "quantitative", "format": ".6~g"} if field in ("x", "mean") else {}
 
 
-def _coded(names: Sequence[str], what: str, on_page: bool) -> Spec:
-    """Encode the protocol as its colour, shape or dash."""
-    styles = looks(list(names))
+def _by_protocol(names: Sequence[str], channel: str, on_page: bool) -> Spec:
+    """Encode the protocol by colour, shape or dash."""
+    styles = styles_of(list(names))
     ranges: dict[str, list[Any]] = {
         "colour": [style.colour for style in styles.values()],
         "shape": [style.shape for style in styles.values()],
@@ -272,6 +277,6 @@ def _coded(names: Sequence[str], what: str, on_page: bool) -> Spec:
     return {
         "field": "protocol",
         "type": "nominal",
-        "scale": {"domain": list(styles), "range": ranges[what]},
+        "scale": {"domain": list(styles), "range": ranges[channel]},
         "legend": None if on_page else legend,
     }

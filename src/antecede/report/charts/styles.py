@@ -1,14 +1,14 @@
-"""How each protocol looks in every chart: a colour, a shape and a dash of its own.
+"""The style of each protocol in all charts: a unique colour, shape and dash.
 
-The three say the same, so that nobody needs colour to tell two lines apart. The colours
-have the same contrast against white and against near black.
+Shape and dash distinguish protocols for readers who cannot see colours. The colours have
+the same contrast to white and to near black.
 """
 
 from dataclasses import dataclass
 
 from antecede.core.registry import protocols
 
-__all__ = ["Look", "look", "looks"]
+__all__ = ["Style", "style_of", "styles_of"]
 
 STAR = (
     "M0,-1L0.23,-0.31L0.95,-0.31L0.36,0.12L0.59,0.81L0,0.38L-0.59,0.81L-0.36,0.12"
@@ -25,12 +25,12 @@ DROP = "M0,-1L0.7,0.3L0.4,0.8L-0.4,0.8L-0.7,0.3Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """How a protocol is drawn."""
+class Style:
+    """The style of a protocol."""
 
     colour: str
     shape: str
-    """Its path, as in SVG, between -1 and 1."""
+    """An SVG path with coordinates between -1 and 1."""
     dash: tuple[int, ...]
 
 
@@ -46,7 +46,7 @@ CROSS = (
     "L-0.9,0.3L-0.9,-0.3L-0.3,-0.3Z"
 )
 
-LOOKS = {
+STYLES = {
     "hybrid": ("#0a7fc2", CIRCLE, ()),
     "hybrid-basic": ("#3fa0a8", HEXAGON, (8, 3)),
     "buffer": ("#c8671b", SQUARE, (6, 3)),
@@ -57,7 +57,7 @@ LOOKS = {
     "vector": ("#8d7b4a", RIGHT, (10, 3, 2, 3)),
     "newtop": ("#a4639b", LEFT, (4, 4)),
     "flood": ("#5c83a8", CROSS, (1, 3)),
-    "preventive": ("#d0504a", STAR, (12, 2)),
+    "pc-broadcast": ("#d0504a", STAR, (12, 2)),
     "tree": ("#6f8f2f", HOURGLASS, (5, 2, 1, 2)),
     "fifo": ("#868d96", SALTIRE, (2, 2)),
     "unordered": ("#6d7480", BOWTIE, (1, 2)),
@@ -65,15 +65,15 @@ LOOKS = {
 OTHER = ("#808080", CIRCLE, (1, 4))
 
 
-def look(protocol: str) -> Look:
-    """Return how a protocol is drawn."""
-    colour, shape, dash = LOOKS.get(protocol, OTHER)
-    return Look(colour=colour, shape=shape, dash=dash)
+def style_of(protocol: str) -> Style:
+    """Return the style of a protocol."""
+    colour, shape, dash = STYLES.get(protocol, OTHER)
+    return Style(colour=colour, shape=shape, dash=dash)
 
 
-def looks(names: list[str]) -> dict[str, Look]:
-    """Return how these protocols are drawn, in the order of the registry."""
+def styles_of(names: list[str]) -> dict[str, Style]:
+    """Return the styles of these protocols, in the order of the registry."""
     known = [info.name for info in protocols()]
     order = [name for name in known if name in names]
     order += sorted(name for name in names if name not in known)
-    return {name: look(name) for name in order}
+    return {name: style_of(name) for name in order}

@@ -1,9 +1,7 @@
-"""What the papers claim, and whether it holds in the tables.
+"""A claim of a paper, and the result of comparing it with the tables of studies.
 
-A :class:`Claim` is one sentence of ours about one place in a paper, what is measured for
-it, the rule by which code decides, and the function that does. The claims themselves are
-in one module per paper, :mod:`antecede.report.claims.almeida` and its neighbours; what
-several of them need is in :mod:`antecede.report.claims.rules`.
+The claims are in modules by paper, such as :mod:`antecede.report.claims.almeida`.
+:mod:`antecede.report.claims.rules` has the rules that several claims share.
 """
 
 from collections.abc import Callable
@@ -12,30 +10,30 @@ from enum import Enum
 
 from antecede.report.tables import Tables
 
-__all__ = ["NOTHING", "Claim", "Finding", "Outcome", "unmeasured"]
+__all__ = ["NO_VALUE", "Claim", "ClaimResult", "ClaimStatus", "not_measured"]
 
-NOTHING = "\N{EN DASH}"
-"""Stands where there is no figure."""
+NO_VALUE = "\N{EN DASH}"
+"""Printed instead of a value that was not measured."""
 
 
-class Outcome(Enum):
-    """What becomes of a claim."""
+class ClaimStatus(Enum):
+    """Whether a claim holds in the tables."""
 
     HOLDS = "holds"
-    PART = "holds in part"
+    PARTLY = "holds in part"
     FAILS = "does not hold"
-    UNMEASURED = "not measured"
+    NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What was found about a claim."""
+class ClaimResult:
+    """The status of a claim, and the values that decide it."""
 
-    figure: str
-    """What was measured, with numbers."""
-    outcome: Outcome
-    why: str = ""
-    """Why it is so, as far as we know; or what is missing."""
+    observed: str
+    """The measured values."""
+    status: ClaimStatus
+    explanation: str = ""
+    """Why the claim does not hold, if known, or what is missing to measure it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,26 +42,29 @@ class Claim:
 
     id: str
     paper: str
-    place: str
-    """Where in the paper."""
+    section: str
+    """The section, table or figure of the paper."""
     claim: str
-    """In our words."""
-    measured: str
-    """What is measured for it."""
+    """One sentence."""
+    measurement: str
+    """The quantity that is measured."""
     rule: str
-    """When it holds, with the thresholds."""
+    """The condition under which the claim holds, with its thresholds."""
     study: str
     """The built-in study that measures it."""
-    judge: Callable[[Tables], Finding]
+    decide: Callable[[Tables], ClaimResult]
+    """Applies the rule to the tables."""
 
-    def examine(self, tables: Tables) -> Finding:
-        """Judge the claim; where the tables lack what it takes, say how to get it."""
-        finding = self.judge(tables)
-        if finding.outcome is Outcome.UNMEASURED and not finding.why:
-            return unmeasured(f"run: antecede study run {self.study}")
-        return finding
+    def evaluate(self, tables: Tables) -> ClaimResult:
+        """Apply the rule; if the tables lack the runs, name the study that has them."""
+        result = self.decide(tables)
+        if result.status is ClaimStatus.NOT_MEASURED and not result.explanation:
+            return not_measured(f"run: antecede study run {self.study}")
+        return result
 
 
-def unmeasured(why: str = "") -> Finding:
-    """Return that the tables do not have what a claim takes."""
-    return Finding(figure=NOTHING, outcome=Outcome.UNMEASURED, why=why)
+def not_measured(explanation: str = "") -> ClaimResult:
+    """Return the result of a claim that the tables cannot decide."""
+    return ClaimResult(
+        observed=NO_VALUE, status=ClaimStatus.NOT_MEASURED, explanation=explanation
+    )

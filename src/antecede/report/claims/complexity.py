@@ -1,20 +1,20 @@
-"""The tables of complexities in two papers, each entry beside what was measured.
+"""The complexity tables of two papers, with a measured value beside each entry.
 
 Table 1 of Almeida compares protocols that need no topology, Table 1 of Nédelec et al.
-broadcasts. What they state as an order of growth is measured as an exponent.
+compares broadcasts. An order of growth is measured as a fitted exponent.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from antecede.report.claims.claim import NOTHING
-from antecede.report.claims.conditions import pressed
+from antecede.report.claims.claim import NO_VALUE
+from antecede.report.claims.conditions import saturated
 from antecede.report.claims.evidence import (
     control_per_copy,
     curves,
+    format_range,
     in_round_trips,
-    spread,
     verdict_counts,
 )
 from antecede.report.tables import Tables
@@ -22,14 +22,14 @@ from antecede.report.tables import Tables
 __all__ = ["ComplexityTable", "Entry", "complexity_tables"]
 
 SPAN = 4.0
-"""An exponent needs sizes that differ by at least this factor."""
+"""The least ratio of the largest to the smallest n of a fitted curve."""
 
 Measured = Callable[[str, Tables], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry of a table."""
+    """An entry of a table: the claim and the measured value."""
 
     claimed: str
     measured: str
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComplexityTable:
-    """A table of a paper, with what was measured."""
+    """A complexity table of a paper, with the measured values."""
 
     title: str
     protocols: tuple[str, ...]
@@ -46,7 +46,7 @@ class ComplexityTable:
 
 
 def complexity_tables(tables: Tables) -> list[ComplexityTable]:
-    """Return both tables, measured; those of which nothing was measured are left out."""
+    """Return the tables that have at least one measured value."""
     made = [
         _table(tables, "Almeida, Table 1", ALMEIDA_PROTOCOLS, ALMEIDA),
         _table(tables, "Nédelec et al., Table 1", NEDELEC_PROTOCOLS, NEDELEC),
@@ -54,7 +54,7 @@ def complexity_tables(tables: Tables) -> list[ComplexityTable]:
     return [
         table
         for table in made
-        if any(entry.measured != NOTHING for _, row in table.rows for entry in row)
+        if any(entry.measured != NO_VALUE for _, row in table.rows for entry in row)
     ]
 
 
@@ -77,51 +77,51 @@ def _table(
 def _exponent(measure: str, protocol: str, tables: Tables) -> str:
     found = curves(tables, measure, protocol, span=SPAN)
     if not found:
-        return NOTHING
+        return NO_VALUE
     if len(found) == 1:
         return str(found[0].fit)
-    return f"n^{spread([curve.fit.exponent for curve in found])}"
+    return f"n^{format_range([curve.fit.exponent for curve in found])}"
 
 
 def _by_delay(protocol: str, tables: Tables) -> str:
-    found = curves(tables, "throughput", protocol, along="delay", where=pressed)
+    found = curves(tables, "throughput", protocol, along="delay", where=saturated)
     if not found:
-        return NOTHING
-    return f"delay^{spread([curve.fit.exponent for curve in found])}"
+        return NO_VALUE
+    return f"delay^{format_range([curve.fit.exponent for curve in found])}"
 
 
 def _non_causal(protocol: str, tables: Tables) -> str:
     found = in_round_trips(tables, "non_causal_latency_mean", protocol)
-    return f"{spread(found)} round trips" if found else NOTHING
+    return f"{format_range(found)} round trips" if found else NO_VALUE
 
 
 def _in_transit(protocol: str, tables: Tables) -> str:
     most = []
     for measure, whose in (
         ("in_transit_source_max", "per sender"),
-        ("in_transit_pair_max", "per receiver of it"),
+        ("in_transit_pair_max", "per sender and receiver"),
     ):
         found = [row.mean or 0.0 for row in tables.rows(measure, protocol=protocol)]
         if found:
             most.append(f"{max(found):.4g} {whose}")
-    return f"up to {', '.join(most)}" if most else NOTHING
+    return f"up to {', '.join(most)}" if most else NO_VALUE
 
 
 def _live(protocol: str, tables: Tables) -> str:
-    counts = verdict_counts(tables, protocol, "live")
+    counts = verdict_counts(tables, protocol, "liveness")
     judged = counts["held"] + counts["violated"]
-    return f"{counts['held']} of {judged} runs" if judged else NOTHING
+    return f"{counts['held']} of {judged} runs" if judged else NO_VALUE
 
 
 def _control(protocol: str, tables: Tables) -> str:
     found = control_per_copy(tables, protocol)
-    return f"{spread(found)} per copy" if found else NOTHING
+    return f"{format_range(found)} per copy" if found else NO_VALUE
 
 
 ALMEIDA_PROTOCOLS = ("matrix", "optimal", "newtop", "buffer", "cykas", "hybrid")
 ALMEIDA: tuple[tuple[str, Measured, tuple[str, ...]], ...] = (
     (
-        "metadata of a message",
+        "metadata per message",
         partial(_exponent, "metadata_bytes_mean"),
         ("n²", "n²", "1", "1", "1", "1"),
     ),
@@ -133,7 +133,7 @@ ALMEIDA: tuple[tuple[str, Measured, tuple[str, ...]], ...] = (
     (
         "computation at the sender",
         partial(_exponent, "sender_work_us"),
-        ("1, and n² to write it", "n²", "1", "1", "n o", "1"),
+        ("1, and n² to encode", "n²", "1", "1", "n o", "1"),
     ),
     (
         "computation at the receiver",
@@ -158,11 +158,11 @@ ALMEIDA: tuple[tuple[str, Measured, tuple[str, ...]], ...] = (
         ("none", "none", "none, or nulls", "ack", "ack, YCT", "ack, permit"),
     ),
 )
-"""Each criterion, how it is measured, and the claim for each protocol. Here b messages are
-buffered, p permits are missing, u messages are unacked; i and o are the senders to a
-process and its receivers, and r is a round trip."""
+"""Each criterion with its measurement and the claim for each protocol. b is the number of
+buffered messages, p of missing permits, u of unacked messages, i of senders to a process, o
+of its receivers; r is a round trip."""
 
-NEDELEC_PROTOCOLS = ("vector", "flood", "preventive")
+NEDELEC_PROTOCOLS = ("vector", "flood", "pc-broadcast")
 NEDELEC: tuple[tuple[str, Measured, tuple[str, ...]], ...] = (
     ("message overhead", partial(_exponent, "metadata_bytes_mean"), ("n", "1", "1")),
     (
@@ -176,4 +176,5 @@ NEDELEC: tuple[tuple[str, Measured, tuple[str, ...]], ...] = (
         ("w n", "1", "1"),
     ),
 )
-"""The same; w messages await delivery, p delivered ones are kept for a while."""
+"""As above; w is the number of held messages, p of delivered messages that are kept for a
+limited time."""

@@ -1,26 +1,28 @@
-"""On which runs a figure or a claim looks: conditions on what they were run with."""
+"""Conditions on the runs that a figure or a claim uses."""
 
-from antecede.report.tables import Setting, SummaryRow
+from antecede.report.tables import Parameters, SummaryRow
 
-__all__ = ["calm", "pressed", "reliable", "unhurried"]
-
-
-def reliable(row: SummaryRow, setting: Setting) -> bool:
-    """Tell whether the network was declared reliable, and has no link layer."""
-    return bool(setting["reliable"])
+__all__ = ["bandwidth_unlimited", "lossless", "reliable", "saturated"]
 
 
-def calm(row: SummaryRow, setting: Setting) -> bool:
-    """Tell whether nothing is lost, so that repeats do not blur what is measured."""
-    return not (setting["loss"] or setting["duplicate"] or setting["reorder"])
+def reliable(row: SummaryRow, parameters: Parameters) -> bool:
+    """Return whether the network is declared reliable, so that there is no link layer."""
+    return bool(parameters["reliable"])
 
 
-def unhurried(row: SummaryRow, setting: Setting) -> bool:
-    """Tell whether bandwidth plays no part either, which large messages would use up."""
-    return calm(row, setting) and setting["bandwidth"] is None
+def lossless(row: SummaryRow, parameters: Parameters) -> bool:
+    """Return whether the network loses, duplicates and reorders nothing."""
+    return not (parameters["loss"] or parameters["duplicate"] or parameters["reorder"])
 
 
-def pressed(row: SummaryRow, setting: Setting) -> bool:
-    """Tell whether messages are sent faster than acks come back."""
-    delay, gap = setting["delay_s"], setting["gap_s"]
-    return unhurried(row, setting) and bool(delay and gap) and 2 * delay >= gap
+def bandwidth_unlimited(row: SummaryRow, parameters: Parameters) -> bool:
+    """Return whether the network is lossless and its bandwidth is unlimited."""
+    return lossless(row, parameters) and parameters["bandwidth"] is None
+
+
+def saturated(row: SummaryRow, parameters: Parameters) -> bool:
+    """Return whether processes send faster than acks return, on an unlimited network."""
+    delay, gap = parameters["delay_s"], parameters["gap_s"]
+    if not delay or not gap:
+        return False
+    return bandwidth_unlimited(row, parameters) and bool(2 * delay >= gap)

@@ -1,9 +1,9 @@
-"""What figures and claims are computed from: curves, fitted exponents, paired ratios.
+"""Curves, fitted exponents and paired ratios, computed from the tables.
 
-Everything here is a function of the tables. An exponent is the slope of the least-squares
-line through the logarithms of both coordinates: 0 is constant, 1 linear, 2 quadratic. A
-ratio is taken seed by seed between two runs that do the same work on the same network, and
-summed up as the summary table does it (Student's t, 95 %).
+An exponent is the slope of the least-squares line through the logarithms of both
+coordinates: 0 is constant, 1 linear, 2 quadratic. A ratio is computed per seed, between two
+runs with the same workload and network; its mean over the seeds has a 95 % interval by
+Student's t, as in the summary table.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,10 +14,10 @@ from typing import Any
 
 from antecede.pipeline.study.intervals import student_t
 from antecede.pipeline.study.study_file import NETWORK_KEYS
-from antecede.report.claims.conditions import reliable, unhurried
+from antecede.report.claims.conditions import bandwidth_unlimited, reliable
 from antecede.report.tables import (
     CellRow,
-    Setting,
+    Parameters,
     StudyTables,
     SummaryRow,
     Tables,
@@ -25,8 +25,8 @@ from antecede.report.tables import (
 from antecede.sim.workloads.synthetic import HOT
 
 __all__ = [
-    "NETWORK",
-    "WORKLOAD",
+    "NETWORK_PARAMETERS",
+    "WORKLOAD_PARAMETERS",
     "Curve",
     "Fit",
     "axis_value",
@@ -37,55 +37,49 @@ __all__ = [
     "mean_interval",
     "ratios",
     "round_trip",
-    "spread",
+    "format_range",
     "verdict_counts",
 ]
 
-COLUMNS = {"delay": "delay_s", "gap": "gap_s", "job": "job_s"}
-"""Where the mean of a distribution is."""
-NETWORK = tuple(NETWORK_KEYS)
-WORKLOAD = ("traffic", "gap", "size", "job", "job_share")
+COLUMNS = {"delay": "delay_s", "gap": "gap_s", "service_time": "service_time_s"}
+"""By parameter, the column that has the mean of its distribution."""
+NETWORK_PARAMETERS = tuple(NETWORK_KEYS)
+WORKLOAD_PARAMETERS = ("traffic", "gap", "payload_bytes", "service_time", "service_share")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """A power law through some points."""
+    """A power law fitted to points."""
 
     exponent: float
     error: float | None
-    """The exponent's standard error; None with two points only, which any law fits."""
+    """The exponent's standard error; None if there are fewer than three points."""
     points: int
 
     def __str__(self) -> str:
-        """Write the exponent as a reader wants it."""
-        about = f" ± {self.error:.2f}" if self.error is not None else ""
-        return f"n^{self.exponent:.2f}{about}"
+        error = f" ± {self.error:.2f}" if self.error is not None else ""
+        return f"n^{self.exponent:.2f}{error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """A measure of one protocol along one parameter, all else being equal."""
+    """A measure of one protocol over one parameter; all other parameters are equal."""
 
     protocol: str
     study: str
     workload: str
     network: str
     points: tuple[tuple[float, SummaryRow], ...]
-    """The parameter and the row, by growing parameter."""
+    """The value of the parameter and the row, in the order of the parameter."""
 
     @property
     def fit(self) -> Fit:
-        """Return the power law through the means."""
+        """The power law through the means."""
         return fit_exponent([(x, row.mean or 0.0) for x, row in self.points])
-
-    @property
-    def label(self) -> str:
-        """Return where the curve is from, for a reader."""
-        return f"{self.workload}, {self.network}"
 
 
 def fit_exponent(points: Sequence[tuple[float, float]]) -> Fit:
-    """Fit a power law; points that are not positive have no logarithm and are left out."""
+    """Fit a power law to the points whose coordinates are both positive."""
     logs = [(log(x), log(y)) for x, y in points if x > 0 and y > 0]
     if len(logs) < 2:
         return Fit(exponent=0.0, error=None, points=len(logs))
@@ -102,21 +96,21 @@ def fit_exponent(points: Sequence[tuple[float, float]]) -> Fit:
     return Fit(exponent=slope, error=error, points=len(logs))
 
 
-def axis_value(name: str, row: SummaryRow, setting: Setting) -> float:
-    """Return the number that a parameter has in the runs behind a row."""
+def axis_value(name: str, row: SummaryRow, parameters: Parameters) -> float:
+    """Return the numeric value of a parameter in the runs that a row summarizes."""
     if name == "processes":
         return float(row.processes)
-    bandwidth = setting["bandwidth"] or inf
+    bandwidth = parameters["bandwidth"] or inf
     if name == "ratio":
         return row.processes / (bandwidth / 1000)
     if name == "bandwidth":
         return bandwidth
     if name == "hot":
-        hot = setting.get("traffic_hot")
-        if not str(setting["traffic"]).startswith("hotspot"):
+        hot = parameters.get("traffic_hot")
+        if not str(parameters["traffic"]).startswith("hotspot"):
             return 0.0
         return HOT if hot is None else float(hot)
-    value = setting.get(COLUMNS.get(name, name))
+    value = parameters.get(COLUMNS.get(name, name))
     return nan if value is None else float(value)
 
 
@@ -126,20 +120,29 @@ def curves(
     protocol: str,
     *,
     along: str = "processes",
-    where: Callable[[SummaryRow, Setting], bool] | None = None,
+    where: Callable[[SummaryRow, Parameters], bool] | None = None,
     span: float = 2.0,
 ) -> list[Curve]:
-    """Return the curves of a measure along a parameter that spans at least a factor."""
+    """Return the curves of a measure along a parameter.
+
+    Args:
+        tables: The tables.
+        measure: The measure.
+        protocol: The protocol.
+        along: The parameter on the horizontal axis.
+        where: Selects rows; None for all.
+        span: The least ratio of the last to the first value of the parameter.
+    """
     found: dict[tuple[object, ...], list[tuple[float, SummaryRow]]] = {}
     for row in tables.rows(measure, protocol=protocol, where=where):
-        setting = tables.setting(row)
-        keys = [key for key in (*NETWORK, *WORKLOAD) if key != along]
+        parameters = tables.parameters(row)
+        keys = [key for key in (*NETWORK_PARAMETERS, *WORKLOAD_PARAMETERS) if key != along]
         if along == "hot":
             keys.remove("traffic")
-        fixed = [setting.get(key) for key in keys]
+        fixed = [parameters.get(key) for key in keys]
         size = 0 if along == "processes" else row.processes
         key = (row.study, row.grid, row.messages, size, *fixed)
-        found.setdefault(key, []).append((axis_value(along, row, setting), row))
+        found.setdefault(key, []).append((axis_value(along, row, parameters), row))
     result = []
     for points in found.values():
         points.sort(key=lambda point: point[0])
@@ -163,11 +166,12 @@ def ratios(
     above: str,
     below: str,
     *,
-    where: Callable[[SummaryRow, Setting], bool] | None = None,
+    where: Callable[[SummaryRow, Parameters], bool] | None = None,
 ) -> list[SummaryRow]:
-    """Return what ``above`` has over what ``below`` has, for the same work and network.
+    """Return the measure of ``above`` divided by that of ``below``.
 
-    One row per group of ``below``, whose mean is the mean over seeds of the ratio.
+    There is one row per group of ``below``. Its mean is the mean of the seeds' ratios, each
+    of two runs with the same workload and network.
     """
     result = []
     for study in tables.studies:
@@ -182,7 +186,7 @@ def ratios(
         for row in study.summary:
             if row.measure != measure or row.group not in groups:
                 continue
-            if where is None or where(row, study.settings[row.group]):
+            if where is None or where(row, study.parameters[row.group]):
                 name = f"{measure} of {above} / {below}"
                 result.append(
                     replace(row, measure=name, **mean_interval(groups[row.group]))
@@ -191,7 +195,7 @@ def ratios(
 
 
 def mean_interval(values: Sequence[float]) -> dict[str, Any]:
-    """Sum values of several seeds up as the summary table does."""
+    """Return the columns of the summary table for the values of several seeds."""
     mean, count = fmean(values), len(values)
     if count < 2:
         return {"seeds": count, "mean": mean, "deviation": None, "low": None, "high": None}
@@ -207,18 +211,15 @@ def mean_interval(values: Sequence[float]) -> dict[str, Any]:
 
 
 def round_trip(tables: Tables, row: SummaryRow) -> float | None:
-    """Return the round trip that the network of a row allows, from what it measured.
-
-    It is twice the mean time that a frame was on the wire in the same runs.
-    """
-    wire = tables.other(row, "wire_mean")
+    """Return the mean round-trip time: twice the mean network delay in the same runs."""
+    wire = tables.mean_of(row, "wire_mean")
     return 2 * wire if wire else None
 
 
 def in_round_trips(tables: Tables, measure: str, protocol: str) -> list[float]:
-    """Return a time in round trips, where neither loss nor bandwidth has a part in it."""
+    """Return a time in round trips, on networks without loss or bandwidth limit."""
     found = []
-    for row in tables.rows(measure, protocol=protocol, where=unhurried):
+    for row in tables.rows(measure, protocol=protocol, where=bandwidth_unlimited):
         trip = round_trip(tables, row)
         if trip:
             found.append((row.mean or 0.0) / trip)
@@ -226,10 +227,10 @@ def in_round_trips(tables: Tables, measure: str, protocol: str) -> list[float]:
 
 
 def control_per_copy(tables: Tables, protocol: str) -> list[float]:
-    """Return the control frames per copy of a message, on reliable networks."""
+    """Return the number of control frames per copy, on reliable networks."""
     found = []
     for row in tables.rows("control_frames", protocol=protocol, where=reliable):
-        copies = tables.other(row, "copies")
+        copies = tables.mean_of(row, "copies")
         if copies:
             found.append((row.mean or 0.0) / copies)
     return found
@@ -240,16 +241,16 @@ def verdict_counts(
     protocol: str,
     which: str,
     *,
-    where: Callable[[CellRow, Setting], bool] | None = None,
+    where: Callable[[CellRow, Parameters], bool] | None = None,
 ) -> dict[str, int]:
-    """Count the runs of a protocol by what the oracle said of a property."""
+    """Count the runs of a protocol by the status of a property."""
     counts = {"held": 0, "violated": 0, "unknown": 0, "no verdict": 0}
     for study in tables.studies:
         verdicts = {verdict.run: verdict for verdict in study.verdicts}
         for cell in study.run_cells:
             if cell.protocol != protocol:
                 continue
-            if where is not None and not where(cell, study.settings[cell.group]):
+            if where is not None and not where(cell, study.parameters[cell.group]):
                 continue
             verdict = verdicts.get(cell.cell)
             status = verdict.statuses.get(which) if verdict is not None else None
@@ -257,10 +258,10 @@ def verdict_counts(
     return counts
 
 
-def spread(values: Iterable[float], form: str = "{:.2f}") -> str:
-    """Write the range of some numbers."""
-    sorted_values = sorted(values)
-    low, high = form.format(sorted_values[0]), form.format(sorted_values[-1])
+def format_range(values: Iterable[float], form: str = "{:.2f}") -> str:
+    """Format the smallest and the largest of some numbers."""
+    numbers = list(values)
+    low, high = form.format(min(numbers)), form.format(max(numbers))
     return low if low == high else f"{low} to {high}"
 
 

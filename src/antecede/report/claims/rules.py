@@ -1,65 +1,70 @@
-"""Rules that several claims are judged by."""
+"""Rules that decide several claims."""
 
 from collections.abc import Callable, Iterable, Sequence
 
-from antecede.report.claims.claim import Finding, Outcome, unmeasured
+from antecede.report.claims.claim import ClaimResult, ClaimStatus, not_measured
 from antecede.report.claims.conditions import reliable
-from antecede.report.claims.evidence import Curve, curves, spread, verdict_counts
-from antecede.report.tables import CellRow, Setting, Tables
+from antecede.report.claims.evidence import Curve, curves, format_range, verdict_counts
+from antecede.report.tables import CellRow, Parameters, Tables
 
 __all__ = [
     "by_share",
-    "constant",
-    "exponents",
-    "grown",
-    "immediate",
-    "judged_runs",
+    "constant_metadata",
+    "exponent_between",
+    "no_receiver_wait",
+    "property_holds",
 ]
 
 
 def by_share(
-    figure: str, good: int, total: int, *, why: str = "", part: float = 0.5
-) -> Finding:
-    """Judge by how many settings agree: all hold, at least ``part`` hold in part."""
+    observed: str,
+    good: int,
+    total: int,
+    *,
+    explanation: str = "",
+    partly_share: float = 0.5,
+) -> ClaimResult:
+    """Decide by the number of configurations in which a claim is true.
+
+    The claim holds if it is true in all ``total`` configurations, and in part if it is true
+    in the share ``partly_share`` of them or more.
+    """
     if total == 0:
-        return unmeasured()
-    outcome = Outcome.FAILS
+        return not_measured()
     if good == total:
-        outcome = Outcome.HOLDS
-    elif good >= part * total:
-        outcome = Outcome.PART
-    return Finding(figure=figure, outcome=outcome, why="" if good == total else why)
+        return ClaimResult(observed=observed, status=ClaimStatus.HOLDS)
+    partly = good >= partly_share * total
+    status = ClaimStatus.PARTLY if partly else ClaimStatus.FAILS
+    return ClaimResult(observed=observed, status=status, explanation=explanation)
 
 
-def exponents(found: Sequence[Curve]) -> str:
-    """Write the exponents of curves."""
-    values = [curve.fit.exponent for curve in found]
-    return f"exponent {spread(values)} ({len(values)} curve{'s' * (len(values) > 1)})"
-
-
-def grown(
+def exponent_between(
     found: Sequence[Curve],
     low: float,
     high: float,
     *,
     extra: str = "",
-    why: str = "",
-) -> Finding:
-    """Judge whether measures grow with an exponent between two bounds."""
-    good = sum(low <= curve.fit.exponent <= high for curve in found)
-    figure = f"{exponents(found)}{extra}" if found else ""
-    return by_share(figure, good, len(found), why=why)
+    explanation: str = "",
+) -> ClaimResult:
+    """Decide whether the fitted exponent of every curve is between two bounds."""
+    exponents = [curve.fit.exponent for curve in found]
+    good = sum(low <= exponent <= high for exponent in exponents)
+    observed = ""
+    if found:
+        plural = "s" * (len(found) > 1)
+        observed = f"exponent {format_range(exponents)} ({len(found)} curve{plural}){extra}"
+    return by_share(observed, good, len(found), explanation=explanation)
 
 
-def judged_runs(
+def property_holds(
     tables: Tables,
     protocols: Iterable[str],
     which: str,
     *,
-    where: Callable[[CellRow, Setting], bool] | None = None,
-    why: str = "",
-) -> Finding:
-    """Judge by the oracle: a property must hold in every run of some protocols."""
+    where: Callable[[CellRow, Parameters], bool] | None = None,
+    explanation: str = "",
+) -> ClaimResult:
+    """Decide whether a property held in every verified run of some protocols."""
     held = violated = unknown = 0
     for protocol in protocols:
         counts = verdict_counts(tables, protocol, which, where=where)
@@ -67,16 +72,17 @@ def judged_runs(
         violated += counts["violated"]
         unknown += counts["unknown"]
     if held + violated == 0:
-        return unmeasured()
-    figure = f"{which} held in {held:,} of {held + violated:,} runs"
+        return not_measured()
+    observed = f"{which} held in {held:,} of {held + violated:,} runs"
     if unknown:
-        figure += f", unknown in {unknown:,}"
-    outcome = Outcome.FAILS if violated else Outcome.HOLDS
-    return Finding(figure=figure, outcome=outcome, why=why if violated else "")
+        observed += f", unknown in {unknown:,}"
+    if not violated:
+        return ClaimResult(observed=observed, status=ClaimStatus.HOLDS)
+    return ClaimResult(observed=observed, status=ClaimStatus.FAILS, explanation=explanation)
 
 
-def immediate(protocols: Sequence[str], tables: Tables) -> Finding:
-    """Judge whether messages are delivered as they arrive, on reliable networks."""
+def no_receiver_wait(protocols: Sequence[str], tables: Tables) -> ClaimResult:
+    """Decide whether messages are delivered on arrival, on reliable networks."""
     for measure in ("receiver_wait_max", "receiver_wait_mean"):
         rows = [
             row
@@ -87,13 +93,17 @@ def immediate(protocols: Sequence[str], tables: Tables) -> Finding:
             break
     values = [row.mean or 0.0 for row in rows]
     good = sum(value == 0 for value in values)
-    figure = f"longest wait at the receiver {max(values) * 1000:.3g} ms" if values else ""
-    why = "The link layer puts frames in order where the protocol assumes FIFO links."
-    return by_share(figure, good, len(values), why=why)
+    observed = f"longest wait at the receiver {max(values) * 1000:.3g} ms" if values else ""
+    return by_share(
+        observed,
+        good,
+        len(values),
+        explanation="The link layer reorders frames if the protocol requires FIFO links.",
+    )
 
 
-def constant(protocols: Sequence[str], tables: Tables) -> Finding:
-    """Judge whether the metadata of a message does not depend on n."""
+def constant_metadata(protocols: Sequence[str], tables: Tables) -> ClaimResult:
+    """Decide whether the metadata of a message is independent of n."""
     found = [
         curve
         for name in protocols
@@ -102,5 +112,5 @@ def constant(protocols: Sequence[str], tables: Tables) -> Finding:
     extra = ""
     if found:
         extra = f"; at most {max(c.points[-1][1].mean or 0.0 for c in found):.1f} bytes"
-    why = "Names and numbers take more bytes as they grow."
-    return grown(found, -0.1, 0.1, extra=extra, why=why)
+    explanation = "Larger process and message numbers take more bytes."
+    return exponent_between(found, -0.1, 0.1, extra=extra, explanation=explanation)

@@ -1,4 +1,4 @@
-"""Study directories for tests: simulated and judged for real, without Spark."""
+"""Write study directories for tests, without Spark."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
-from antecede.pipeline.study.measure import MEASURES, MEASURES_SCHEMA, SUMMARY_SCHEMA
+from antecede.pipeline.study.measure_schema import MEASURES, MEASURES_SCHEMA, SUMMARY_SCHEMA
 from antecede.pipeline.study.study import parse_study
 from antecede.pipeline.verify.runs import VERDICTS
 from antecede.report.claims.evidence import mean_interval
-from antecede.sim import Scenario, Simulation, simulate
+from antecede.sim import Scenario, SimulationResult, simulate
 from antecede.trace.event import Kind
 from antecede.verify.oracle import Property
 
@@ -21,15 +21,15 @@ Values = Mapping[str, float | None]
 
 
 def make_study(
-    directory: Path, study: Mapping[str, object], *, impostors: Mapping[str, str] = {}
+    directory: Path, study: Mapping[str, object], *, substitutes: Mapping[str, str] = {}
 ) -> Path:
-    """Simulate a study and write its tables.
+    """Simulate and verify a study, and write its tables.
 
-    ``impostors`` says which protocol runs in another's name: a broken one.
+    ``substitutes`` maps the name of a protocol to the protocol that runs under that name.
     """
     rows, verdicts, values = [], [], {}
     for cell in parse_study(study).cells:
-        actual = impostors.get(cell.scenario.protocol, cell.scenario.protocol)
+        actual = substitutes.get(cell.scenario.protocol, cell.scenario.protocol)
         run = simulate(replace(cell.scenario, protocol=actual))
         rows.append(cell_row(cell))
         verdicts.append(verdict_row(cell.id, run))
@@ -37,12 +37,12 @@ def make_study(
     return write_tables(directory, study, rows, verdicts, values)
 
 
-def invent_study(
+def write_synthetic_study(
     directory: Path,
     study: Mapping[str, object],
     formula: Callable[[Scenario], Mapping[str, float]],
 ) -> Path:
-    """Write the tables of a study whose measures are given by a formula."""
+    """Write the tables of a study whose measures come from a formula, without verdicts."""
     cells = parse_study(study).cells
     values = {
         cell.id: {**dict.fromkeys(MEASURES), **formula(cell.scenario)} for cell in cells
@@ -50,19 +50,19 @@ def invent_study(
     return write_tables(directory, study, [cell_row(cell) for cell in cells], [], values)
 
 
-def verdict_row(cell: str, run: Simulation) -> dict[str, object]:
+def verdict_row(cell: str, run: SimulationResult) -> dict[str, object]:
     broken = [violation.property for violation in run.verdict.violations]
     row: dict[str, object] = dict.fromkeys(VERDICTS.names)
     row.update(run=cell, path=cell, events=len(run.history), seconds=0.0)
     for which in Property:
-        row[which.value] = "violated" if which in broken else "held"
-        row[f"{which.value}_count"] = broken.count(which)
+        row[which.column] = "violated" if which in broken else "held"
+        row[f"{which.column}_count"] = broken.count(which)
     return row
 
 
-def measure(run: Simulation) -> dict[str, float | None]:
-    """Measure what these tests look at; the pipeline does it in full."""
-    outcome = run.outcome
+def measure(run: SimulationResult) -> dict[str, float | None]:
+    """Return the measures that the tests of this package use."""
+    outcome = run.summary
     waits = (outcome.sender_wait_s, outcome.wire_s, outcome.receiver_wait_s)
     metadata = [e.metadata_bytes or 0 for e in run.history if e.kind is Kind.RELEASE]
     return {
@@ -86,7 +86,7 @@ def write_tables(
     verdicts: Sequence[Mapping[str, object]],
     values: Mapping[str, Values],
 ) -> Path:
-    """Write the tables of a study as the pipeline lays them out."""
+    """Write the tables of a study in the layout of the pipeline."""
     directory.mkdir(parents=True, exist_ok=True)
     note = {"name": study["name"], "title": study.get("title", ""), "cells": len(cells)}
     (directory / "study.json").write_text(json.dumps(note), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Studies and a report that the tests of this package share."""
+"""Fixtures: studies and a report for the tests of the report and of its command."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ import pytest
 
 from antecede.report import ReportFiles, write_report
 from antecede.report.tables import Tables, read_tables
-from tests.report.made import make_study
+from tests.report.study_builder import make_study
 
 STUDY = {
     "name": "small",
     "title": "A <small> study & nothing more",
     "protocols": ["hybrid", "buffer", "cykas", "matrix", "optimal", "unordered"],
-    "sizes": [4, 8, 16],
+    "processes": [4, 8, 16],
     "seeds": 2,
     "messages": 6,
     "workloads": {"steady": {"workload": "uniform", "gap": "exponential:0.02"}},
@@ -30,8 +30,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a study of a few runs, for tests that make a report of their own."""
-    few = {"protocols": ["hybrid", "unordered"], "sizes": [4], "seeds": 1}
+    """Return a study of two runs, for tests that write a report."""
+    few = {"protocols": ["hybrid", "unordered"], "processes": [4], "seeds": 1}
     rough = {"networks": {"rough": STUDY["networks"]["rough"]}}  # type: ignore[index]
     study = {**STUDY, "name": "tiny", **few, **rough}
     return make_study(tmp_path_factory.mktemp("studies") / "tiny", study)
