@@ -10,15 +10,15 @@ import pytest
 
 from antecede.cli import main as cli
 from antecede.trace.reader import read_trace
-from tests.ingest.story import (
+from tests.ingest.foreign_samples import (
     MESSAGES_CSV,
     SHIVIZ,
-    STORY,
+    SHOP_SPANS,
     LoggedEvent,
     as_tracechecker,
     changed,
     span_csv,
-    write,
+    write_sample,
 )
 
 HELD = as_tracechecker(
@@ -28,13 +28,13 @@ HELD = as_tracechecker(
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [(HELD, 0), (span_csv(STORY), 1), ("nothing", 2), (SHIVIZ, 4)],
+    [(HELD, 0), (span_csv(SHOP_SPANS), 1), ("nothing", 2), (SHIVIZ, 4)],
     ids=["held", "violated", "bad", "unknown"],
 )
 def test_exit_codes_tell_the_verdict(
     text: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write(tmp_path / "file", text)
+    file = write_sample(tmp_path / "file", text)
     assert cli.main(["verify", str(file)]) == code
     shown = capsys.readouterr()
     if code == 2:
@@ -49,7 +49,7 @@ def test_a_bad_file_among_others_does_not_stop_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [
-        write(tmp_path / name, text)
+        write_sample(tmp_path / name, text)
         for name, text in (("held", HELD), ("bad", "nothing"), ("unknown", SHIVIZ))
     ]
     assert cli.main(["verify", *(str(file) for file in files)]) == 2
@@ -62,7 +62,7 @@ def test_options_say_how_to_read_a_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = '<a> {"a":1} put\nnoise\n<b> {"a":1,"b":1} got\n'
-    file = write(tmp_path / "log", text)
+    file = write_sample(tmp_path / "log", text)
     told = ["--regex", r"<(?<host>\w+)> (?<clock>\{.*\}) (?<event>\w+)"]
     assert cli.main(["verify", str(file), *told, "--receives", "got"]) == 4
     assert "log:2" in capsys.readouterr().out
@@ -74,7 +74,7 @@ def test_columns_are_told_as_ours_and_theirs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = MESSAGES_CSV.replace("source,target", "wer,wem")
-    file = str(write(tmp_path / "file", text))
+    file = str(write_sample(tmp_path / "file", text))
     arguments = ["verify", file, "--format", "messages"]
     assert cli.main(arguments) == 2
     assert "--columns source=NAME" in capsys.readouterr().err
@@ -89,14 +89,14 @@ def test_columns_are_told_as_ours_and_theirs(
 def test_json_holds_the_verdict_and_what_was_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    late = changed(changed(STORY, "c", begin=5), "e", parent="x")
-    file = write(tmp_path / "file", span_csv(late))
+    late = changed(changed(SHOP_SPANS, "c", begin=5), "e", parent="x")
+    file = write_sample(tmp_path / "file", span_csv(late))
     assert cli.main(["verify", str(file), "--json"]) == 4
     found = json.loads(capsys.readouterr().out)
-    assert found["exit_code"] == 4
+    assert found["status"] == "unknown"
     read = found["read"]
     assert (read["records"], read["judged"], read["unknown"]) == (5, 4, 1)
-    assert read["holes"][0]["places"] == [
+    assert read["missing"][0]["places"] == [
         {"file": str(file), "line": 6, "process": "stöck"}
     ]
     assert read["skew"]["count"] == 1
@@ -107,7 +107,7 @@ def test_json_holds_the_verdict_and_what_was_read(
 def test_json_names_processes_as_the_file_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write(tmp_path / "file", span_csv(STORY))
+    file = write_sample(tmp_path / "file", span_csv(SHOP_SPANS))
     assert cli.main(["verify", str(file), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert not found["held"]
@@ -117,20 +117,20 @@ def test_json_names_processes_as_the_file_does(
 def test_clocks_that_are_wrong_are_a_violation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write(tmp_path / "log", HELD.replace('{"a": 1, "b": 1}', '{"b": 1}'))
+    file = write_sample(tmp_path / "log", HELD.replace('{"a": 1, "b": 1}', '{"b": 1}'))
     assert cli.main(["verify", str(file)]) == 1
     assert "clocks   violated (1)" in capsys.readouterr().out
     assert cli.main(["verify", str(file), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (found["exit_code"], found["held"]) == (1, False)
+    assert (found["status"], found["held"]) == ("violated", False)
 
 
 def test_a_trace_that_is_kept_gets_the_same_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Also where it is unknown, since what is missing is written down."""
-    for place, text in enumerate((HELD, span_csv(STORY), SHIVIZ)):
-        file, out = write(tmp_path / "file", text), tmp_path / str(place)
+    for place, text in enumerate((HELD, span_csv(SHOP_SPANS), SHIVIZ)):
+        file, out = write_sample(tmp_path / "file", text), tmp_path / str(place)
         code = cli.main(["verify", str(file), "--out", str(out)])
         assert cli.main(["verify", str(out)]) == code
     assert read_trace(tmp_path / "1").info.names == {0: "shop", 1: "stöck"}
@@ -141,7 +141,7 @@ def test_a_trace_that_is_kept_gets_the_same_verdict(
 def test_files_and_directories_are_judged_side_by_side(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write(tmp_path / "file", HELD)
+    file = write_sample(tmp_path / "file", HELD)
     assert cli.main(["verify", str(file), "--out", str(tmp_path / "run")]) == 0
     capsys.readouterr()
     assert cli.main(["verify", str(file), str(tmp_path / "run")]) == 0
@@ -152,17 +152,20 @@ def test_files_of_one_run_are_judged_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = HELD.splitlines()
-    files = [str(write(tmp_path / "a", first)), str(write(tmp_path / "b", second))]
+    files = [
+        str(write_sample(tmp_path / "a", first)),
+        str(write_sample(tmp_path / "b", second)),
+    ]
     assert cli.main(["verify", *files]) == 4
     assert "1 receives without a send" in capsys.readouterr().out
-    assert cli.main(["verify", *files, "--together"]) == 0
+    assert cli.main(["verify", *files, "--one-run"]) == 0
     assert "read 2 events of 2 processes" in capsys.readouterr().out
 
 
 def test_runs_of_one_file_are_judged_one_by_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write(tmp_path / "log", f"--- one\n{SHIVIZ}--- two\n{SHIVIZ}")
+    file = write_sample(tmp_path / "log", f"--- one\n{SHIVIZ}--- two\n{SHIVIZ}")
     arguments = ["--delimiter", "^--- (?<run>.*)", "--receives", "^Got"]
     assert cli.main(["verify", str(file), *arguments]) == 0
     shown = capsys.readouterr().out
@@ -171,7 +174,7 @@ def test_runs_of_one_file_are_judged_one_by_one(
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    file = write(tmp_path / "file", HELD)
+    file = write_sample(tmp_path / "file", HELD)
     place = tmp_path / "tmp"
     place.mkdir()
     done = subprocess.run(

@@ -26,7 +26,7 @@ from antecede.verify.kernels.matching import Copies, DeliveryMatcher
 from antecede.verify.kernels.slot_map import SlotMap
 from antecede.verify.kernels.state import new_state
 from antecede.verify.kernels.stream import NotLinearExtensionError, Rows, RowStream
-from antecede.verify.verdict import (
+from antecede.verify.verdict import Status
     EXIT_HELD,
     EXIT_UNKNOWN,
     EXIT_VIOLATED,
@@ -469,7 +469,7 @@ def test_a_verdict_formats_its_violations() -> None:
     report = verify_trace(
         memory([*FIGURE, deliver(3, 0, 1), deliver(2, 9, 9), send(0, 3, 4)])
     )
-    assert report.exit_code == EXIT_VIOLATED
+    assert report.status is Status.VIOLATED
     assert [str(violation) for violation in report.violations] == [
         "causal: process 3 delivered 2:1 before 0:1, which happened before it:"
         " 0:1 -> 0:2 -> 1:1 -> 2:1",
@@ -488,7 +488,7 @@ def test_a_verdict_formats_its_violations() -> None:
     assert str(report).splitlines()[6:] == [str(v) for v in report.violations]
     found = json.loads(report.to_json())
     assert found["held"] is False
-    assert found["exit_code"] == 1
+    assert found["status"] == "violated"
     assert found["properties"]["causal"] == {"status": "violated", "count": 1}
     assert found["violations"][0]["chain"] == ["0:1", "0:2", "1:1", "2:1"]
 
@@ -531,7 +531,7 @@ def test_a_run_without_messages_has_all_properties(tmp_path: Path) -> None:
         report = verify_trace(memory(run))
         assert report.held
         assert (report.messages, report.deliveries) == (0, 0)
-        assert report.exit_code == EXIT_HELD
+        assert report.status is Status.HELD
 
 
 def test_liveness_is_unknown_in_an_incomplete_run() -> None:
@@ -539,11 +539,11 @@ def test_liveness_is_unknown_in_an_incomplete_run() -> None:
     assert report.statuses[LIVENESS] is Status.UNKNOWN
     assert report.counts[LIVENESS] == 1
     assert report.violations == ()
-    assert report.exit_code == EXIT_UNKNOWN
+    assert report.status is Status.UNKNOWN
     assert "unknown: the run is not marked complete" in str(report)
     assert verify_trace(memory([send(0, 1, 1), deliver(1, 0, 1)], complete=False)).held
     # A violation counts even if another property is unknown.
-    assert verify_trace(memory([*FIGURE, send(0, 3, 1)], complete=False)).exit_code == 1
+    assert verify_trace(memory([*FIGURE, send(0, 3, 1)], complete=False)).status is Status.VIOLATED
 
 
 def test_liveness_of_a_broadcast_holds_if_every_process_delivered_it() -> None:
@@ -561,7 +561,7 @@ def test_liveness_of_a_broadcast_holds_if_every_process_delivered_it() -> None:
     assert report.statuses[LIVENESS] is Status.HELD
     report = verify_trace(memory([*run, others[1]]))
     assert report.statuses[LIVENESS] is Status.UNKNOWN
-    assert report.exit_code == EXIT_UNKNOWN
+    assert report.status is Status.UNKNOWN
     assert verify_trace(memory(run, processes=3)).statuses[LIVENESS] is Status.UNKNOWN
     to_itself = verify_trace(memory([broadcast(0, 1), deliver(0, 0, 1)], processes=2))
     assert to_itself.statuses[LIVENESS] is Status.UNKNOWN
@@ -589,7 +589,7 @@ def test_a_gap_in_a_history_makes_unviolated_properties_unknown() -> None:
     assert report.statuses[LIVENESS] is Status.VIOLATED
     foreign = verify_trace(MemoryTrace(table.slice(1), RunInfo(run="r")))
     assert foreign.statuses[NO_CREATION] is Status.UNKNOWN
-    assert foreign.exit_code == EXIT_UNKNOWN
+    assert foreign.status is Status.UNKNOWN
 
 
 def test_a_repeated_row_is_a_surplus_delivery() -> None:

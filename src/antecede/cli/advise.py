@@ -7,10 +7,10 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
 from antecede.cli.options import add_foreign, add_session, check_cores
 from antecede.cli.terminal import ProgressLine
 from antecede.errors import ConfigError
-from antecede.verify.verdict import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -61,7 +61,7 @@ def add_parser(commands: "Commands") -> None:
     add_foreign(parser)
     parser.set_defaults(
         run=run,
-        interrupted="interrupted; with --out, run the same command again to continue",
+        interrupted="interrupted; with --out, run the same command again to resume",
     )
 
 

@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from antecede.cli.exit_codes import exit_code
+
 if TYPE_CHECKING:
     from antecede.demo.demo import NodeStatus
     from antecede.net.proxy import Proxy
@@ -76,7 +78,7 @@ def _run(options: argparse.Namespace) -> int:
             print(verdict)
             if options.out is not None:
                 print(f"traces: {out}; antecede show {merged.path} --svg demo.svg")
-        return verdict.exit_code
+        return exit_code(verdict.status)
 
 
 class _StatusTable:

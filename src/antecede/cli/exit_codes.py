@@ -1,6 +1,9 @@
 """Exit codes of the command ``antecede``."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from antecede.verify.verdict import Status
 
 __all__ = [
     "EXIT_HELD",
@@ -9,6 +12,7 @@ __all__ = [
     "EXIT_UNKNOWN",
     "EXIT_USAGE",
     "EXIT_VIOLATED",
+    "exit_code",
 ]
 
 EXIT_HELD: Final = 0
@@ -23,3 +27,8 @@ EXIT_UNKNOWN: Final = 4
 """Nothing was violated, but the data or the bounds do not suffice to verify everything."""
 EXIT_INTERRUPTED: Final = 130
 """The user pressed Ctrl-C: 128 plus the number of SIGINT, as shells report it."""
+
+
+def exit_code(status: "Status") -> int:
+    """Return the exit code of a command that prints a verdict with this status."""
+    return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(status.value, EXIT_UNKNOWN)

@@ -41,8 +41,7 @@ def options_of(arguments: argparse.Namespace) -> ReadOptions:
 class ForeignFiles:
     """Makes traces of foreign files, in a directory that is kept only if it was named.
 
-    Enter it, :meth:`take` the files, judge the runs, and let :meth:`told` put each report
-    in the words of its file.
+    Enter it, :meth:`take` the files, verify the runs, and call :meth:`named_verdict` for each.
     """
 
     errors: list[str]
@@ -103,10 +102,10 @@ class ForeignFiles:
                 runs.append(each.directory)
         return runs
 
-    def told(
+    def named_verdict(
         self, path: Path, report: TraceVerdict
     ) -> tuple[str, TraceVerdict | IngestedVerdict]:
-        """Return what a run is called, and the report on it in its own words."""
+        """Return the name of a run, and its verdict with the names and lines of its file."""
         ingested = self._ingested.get(path)
         if ingested is None:
             return str(path), report

@@ -6,7 +6,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from antecede.cli.exit_codes import EXIT_HELD, EXIT_VIOLATED
+from antecede.cli.exit_codes import EXIT_HELD, EXIT_VIOLATED, exit_code
 from antecede.cli.options import VIOLATIONS_SHOWN
 from antecede.cli.terminal import ProgressLine
 from antecede.sim import RunSummary, Scenario, simulate, simulate_to
@@ -88,7 +88,7 @@ def _run(options: argparse.Namespace) -> int:
 
         summary = simulate_to(options.out, scenario, show)
         report = verify_trace(options.out)
-        held, code = report.held, report.exit_code
+        held, code = report.held, exit_code(report.status)
         found = [str(violation) for violation in report.violations]
     line.clear()
     if options.json:

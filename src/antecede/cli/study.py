@@ -14,6 +14,7 @@ from antecede.cli.terminal import ProgressLine
 if TYPE_CHECKING:
     from antecede.pipeline.study.run import StudyOutcome
     from antecede.pipeline.study.study import Study
+    from antecede.report.write import ReportFiles
 
     # argparse gives this class no public name.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -35,11 +36,7 @@ def add_parser(commands: "Commands") -> None:
     running.add_argument(
         "--out", type=Path, help="directory of the study; default: the name of the study"
     )
-    running.add_argument(
-        "--no-report",
-        action="store_true",
-        help="do not write the page",
-    )
+    running.add_argument("--no-report", action="store_true", help="do not write the page")
     add_session(running)
     running.add_argument("--json", action="store_true", help="print JSON")
     running.set_defaults(
@@ -54,51 +51,65 @@ def _run_study(options: argparse.Namespace) -> int:
 
     check_cores(options)
     study = load_study(options.study, options.profile)
-    directory = options.out if options.out is not None else Path(options.study).stem
-    directory = Path(directory)
+    directory = Path(options.out if options.out is not None else Path(options.study).stem)
     with (
-        ProgressLine() as line,
+        ProgressLine(keeps_lines=not options.json) as line,
         open_session(options.master, cores=options.cores) as spark,
     ):
+        line.say(f"{study.name}: {len(study.cells)} runs on Spark, results in {directory}")
         outcome = run_study(spark, study, directory, on_progress=line.write)
-        page = None if options.no_report else _write_page(directory, line)
-    _print_study(study, outcome, page, as_json=options.json)
+        files = None if options.no_report else _write_page(directory, line)
+    if options.json:
+        print(_to_json(study, outcome, files))
+    else:
+        _print_study(study, outcome, files)
     if outcome.violated:
         return EXIT_VIOLATED
     return EXIT_UNKNOWN if outcome.failed else EXIT_HELD
 
 
-def _write_page(directory: Path, line: ProgressLine) -> Path | None:
-    """Write the report, if what it needs is installed."""
+def _write_page(directory: Path, line: ProgressLine) -> "ReportFiles | None":
+    """Write the page if the packages of the extra ``report`` are installed."""
     missing = [name for name in ("jinja2", "vl_convert") if find_spec(name) is None]
     if missing:
-        line.say("no page: pip install 'antecede[report]', then `antecede report`")
+        line.say("no page: pip install 'antecede[report]', then run `antecede report`")
         return None
     from antecede.report.write import write_report
 
-    return write_report([directory], directory / "report.html").page
+    line.write("report: draw the charts and write the page")
+    return write_report([directory], directory / "report.html")
+
+
+def _to_json(study: "Study", outcome: "StudyOutcome", files: "ReportFiles | None") -> str:
+    return json.dumps(
+        {
+            **asdict(outcome),
+            "directory": str(outcome.directory),
+            "page": None if files is None else str(files.page),
+            "skipped": study.skipped,
+        },
+        indent=2,
+    )
 
 
 def _print_study(
-    study: "Study", outcome: "StudyOutcome", page: Path | None, *, as_json: bool
+    study: "Study", outcome: "StudyOutcome", files: "ReportFiles | None"
 ) -> None:
     directory = outcome.directory
-    if as_json:
-        result = {
-            **asdict(outcome),
-            "directory": str(directory),
-            "page": None if page is None else str(page),
-            "skipped": study.skipped,
-        }
-        print(json.dumps(result, indent=2))
-        return
-    print(f"{study.name}: {outcome.cells} cells, {outcome.simulated} simulated now")
+    print(f"{study.name}: {outcome.cells} runs, {outcome.simulated} simulated now")
     for note in study.skipped:
-        print(f"  left out: {note}")
+        print(f"  skipped: {note}")
     for cell, error in outcome.failed.items():
         print(f"  {cell} failed: {error['error']}; {error['command']}")
     for cell in outcome.violated:
         print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
     print(f"tables in {directory}: cells, verdicts, copies, measures, summary")
-    if page is not None:
-        print(page)
+    if files is not None:
+        from antecede.report.tables import read_tables
+        from antecede.report.terminal_summary import summary_lines
+
+        print()
+        for line in summary_lines(
+            read_tables([directory]), files.page, files.claim_results
+        ):
+            print(line)

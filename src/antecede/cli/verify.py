@@ -7,12 +7,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_USAGE, EXIT_VIOLATED
+from antecede.cli.exit_codes import (
+    EXIT_HELD,
+    EXIT_UNKNOWN,
+    EXIT_USAGE,
+    EXIT_VIOLATED,
+    exit_code,
+)
 from antecede.cli.options import VIOLATIONS_SHOWN, add_foreign, add_session, check_cores
 from antecede.cli.terminal import ProgressLine
 from antecede.errors import ConfigError
 
 if TYPE_CHECKING:
+    from antecede.ingest.verdict import IngestedVerdict
+    from antecede.verify.verdict import TraceVerdict
+
     # argparse gives this class no public name.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -70,7 +79,7 @@ def _run(options: argparse.Namespace) -> int:
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
                 line.say(f"antecede: {error}")
-        for judged in verify_traces(
+        for verified in verify_traces(
             runs,
             master=options.master,
             cores=options.cores,
@@ -80,14 +89,16 @@ def _run(options: argparse.Namespace) -> int:
             on_progress=line.write,
         ):
             line.clear()
-            if judged.verdict is None:
+            if verified.verdict is None:
                 codes[EXIT_USAGE] += 1
-                print(f"antecede: {judged.error}", file=sys.stderr)
+                print(f"antecede: {verified.error}", file=sys.stderr)
                 continue
-            name, report = str(judged.path), judged.verdict
-            told = (name, report) if foreign is None else foreign.told(judged.path, report)
-            codes[told[1].exit_code] += 1
-            print(told[1].to_json() if options.json else f"{told[0]}\n{told[1]}")
+            name: str = str(verified.path)
+            verdict: "TraceVerdict | IngestedVerdict" = verified.verdict
+            if foreign is not None:
+                name, verdict = foreign.named_verdict(verified.path, verified.verdict)
+            codes[exit_code(verdict.status)] += 1
+            print(verdict.to_json() if options.json else f"{name}\n{verdict}")
     if codes.total() > 1 and not options.json:
         print(_summary(codes))
     if len(runs) > 1 and are_nodes_of_one_run(runs):
@@ -103,7 +114,5 @@ def _summary(codes: Counter[int]) -> str:
         EXIT_UNKNOWN: "unknown",
         EXIT_USAGE: "not verified",
     }
-    told = ", ".join(
-        f"{codes[code]:,} {word}" for code, word in words.items() if codes[code]
-    )
-    return f"{codes.total():,} runs: {told}"
+    counts = [f"{codes[code]:,} {word}" for code, word in words.items() if codes[code]]
+    return f"{codes.total():,} runs: {', '.join(counts)}"

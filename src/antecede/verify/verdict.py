@@ -7,14 +7,7 @@ from enum import Enum
 
 from antecede.verify.oracle import Property, Violation
 
-__all__ = ["EXIT_HELD", "EXIT_UNKNOWN", "EXIT_VIOLATED", "Status", "TraceVerdict"]
-
-EXIT_HELD = 0
-"""Every property held."""
-EXIT_VIOLATED = 1
-"""Some property is violated."""
-EXIT_UNKNOWN = 4
-"""No property is violated, but some are unknown."""
+__all__ = ["Status", "TraceVerdict"]
 
 
 class Status(Enum):
@@ -56,14 +49,15 @@ class TraceVerdict:
     @property
     def held(self) -> bool:
         """Whether every property held."""
-        return self.exit_code == EXIT_HELD
+        return self.status is Status.HELD
 
     @property
-    def exit_code(self) -> int:
-        """The exit code of a command that prints this verdict."""
-        if Status.VIOLATED in self.statuses.values():
-            return EXIT_VIOLATED
-        return EXIT_UNKNOWN if Status.UNKNOWN in self.statuses.values() else EXIT_HELD
+    def status(self) -> Status:
+        """Violated if any property is, otherwise unknown if any is, otherwise held."""
+        found = self.statuses.values()
+        return next(
+            (s for s in (Status.VIOLATED, Status.UNKNOWN) if s in found), Status.HELD
+        )
 
     def __str__(self) -> str:
         size = f"{self.messages} messages, {self.deliveries} deliveries"
@@ -88,7 +82,7 @@ class TraceVerdict:
         fields = {
             "run": self.run,
             "held": self.held,
-            "exit_code": self.exit_code,
+            "status": self.status.value,
             "messages": self.messages,
             "deliveries": self.deliveries,
             "properties": {
