@@ -1,4 +1,4 @@
-"""What a space-time diagram shows, worked out by hand for small runs."""
+"""Space-time diagrams of small runs, with positions worked out by hand."""
 
 import re
 from collections.abc import Iterator
@@ -11,19 +11,19 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from antecede.core import Ack, Frame, Message, Permit
+from antecede.core import Ack, Frame, MessageFrame, Permit
 from antecede.diagram.draw import ARROWS_MAX, PROCESSES_MAX, draw
-from antecede.errors import ConfigError
-from antecede.testing import Cluster, play, random_schedule
+from antecede.errors import AntecedeError, ConfigError, TraceError
+from antecede.testing import Cluster, random_schedule, run_schedule
 from antecede.trace import Event, Kind
-from antecede.verify import MessageId, Property, Violation, judge
+from antecede.verify import MessageId, Property, Violation, verify_events
 
 SVG = "{http://www.w3.org/2000/svg}"
 Point = tuple[float, float]
 
 
 class Picture:
-    """A drawing, read back."""
+    """A parsed drawing."""
 
     def __init__(self, svg: str) -> None:
         self.svg = svg
@@ -39,7 +39,7 @@ class Picture:
     def parts(
         self, name: str, message: str = "", target: int | None = None
     ) -> list[Element]:
-        """Find what has a class, of all copies or of one."""
+        """Return the elements with a class, of all copies or of one."""
         return [
             part
             for group in self.groups("message")
@@ -50,19 +50,19 @@ class Picture:
         ]
 
     def arrow(self, message: str, target: int) -> tuple[Point, Point]:
-        """Find the ends of the one arrow of a copy."""
+        """Return the ends of the only arrow of a copy."""
         (line,) = self.parts("arrow", message, target)
         return ends(line)
 
     def bars(self, where: str, message: str) -> list[tuple[float, float]]:
-        """Find from where to where a message waits at its "source" or "target"."""
+        """Return the bars of a message at its "source" or "target", as start and end."""
         return [
             (number(bar, "x"), number(bar, "x") + number(bar, "width"))
             for bar in self.parts(where, message)
         ]
 
     def dots(self, process: int) -> list[tuple[float, str]]:
-        """Find the deliveries on a line, from left to right."""
+        """Return the deliveries on a line, from left to right."""
         return sorted(
             (number(dot, "cx"), group.attrib["data-message"])
             for group in self.groups("message")
@@ -123,10 +123,10 @@ def event(
     )
 
 
-def passes(
+def message_events(
     message: str, target: int, send: float, release: float, arrive: float, deliver: float
 ) -> Iterator[Event]:
-    """Tell the life of a message, in ms; sort the lives of several by time."""
+    """Yield the events of a message at the given times in ms; see :func:`by_time`."""
     source = int(message.partition(":")[0])
     yield event(Kind.SEND, source, message, ms=send, targets=(target,))
     yield event(Kind.RELEASE, source, message, ms=release, target=target)
@@ -134,8 +134,8 @@ def passes(
     yield event(Kind.DELIVER, target, message, ms=deliver, target=target)
 
 
-def by_time(*lives: Iterator[Event]) -> list[Event]:
-    return sorted((e for life in lives for e in life), key=lambda e: e.time)
+def by_time(*messages: Iterator[Event]) -> list[Event]:
+    return sorted((e for events in messages for e in events), key=lambda e: e.time)
 
 
 def arrive(cluster: Cluster, kind: type[Frame], source: int, target: int) -> None:
@@ -150,12 +150,12 @@ def arrive(cluster: Cluster, kind: type[Frame], source: int, target: int) -> Non
 
 
 def overtaking() -> list[Event]:
-    """0:1 is overtaken at 2 by 1:1, which depends on it through 0:2; 3:1 is no matter."""
+    """1:1, which depends on 0:1 through 0:2, overtakes 0:1 at 2; 3:1 is unrelated."""
     return by_time(
-        passes("0:1", 2, 0, 0, 20, 20),
-        passes("0:2", 1, 2, 2, 6, 6),
-        passes("1:1", 2, 8, 8, 12, 12),
-        passes("3:1", 1, 3, 3, 14, 14),
+        message_events("0:1", 2, 0, 0, 20, 20),
+        message_events("0:2", 1, 2, 2, 6, 6),
+        message_events("1:1", 2, 8, 8, 12, 12),
+        message_events("3:1", 1, 3, 3, 14, 14),
     )
 
 
@@ -180,8 +180,10 @@ def test_lines_are_from_top_to_bottom_in_the_order_of_processes() -> None:
     assert picture.labels("name") == [f"process {i}" for i in range(4)]
 
 
-def test_waits_are_as_long_as_they_took() -> None:
-    events = by_time(passes("0:1", 1, 0, 2, 5, 9), passes("1:1", 0, 0, 0, 10, 10))
+def test_the_length_of_a_bar_is_the_duration_of_the_wait() -> None:
+    events = by_time(
+        message_events("0:1", 1, 0, 2, 5, 9), message_events("1:1", 0, 0, 0, 10, 10)
+    )
     picture = Picture(draw(events, axis="time"))
     (left, _), (right, _) = picture.arrow("1:1", 0)  # from 0 to 10 ms
     unit = (right - left) / 10
@@ -198,25 +200,25 @@ def test_waits_are_as_long_as_they_took() -> None:
 
 
 def test_a_message_held_at_both_ends_shows_both_waits() -> None:
-    """Columns: 1:1, 1:2, 1:2 arrives, 0:1, 0:2, 1:1 arrives, both leave, then both land."""
+    """Columns: 1:1, 1:2, 1:2 arrives, 0:1, 0:2, 1:1 arrives, both leave, both arrive."""
     cluster = Cluster("hybrid", 3)
     cluster.send(1, [2])
     cluster.send(1, [0])
-    arrive(cluster, Message, 1, 0)
+    arrive(cluster, MessageFrame, 1, 0)
     cluster.send(0, [2])
     cluster.send(0, [2])
-    arrive(cluster, Message, 1, 2)
+    arrive(cluster, MessageFrame, 1, 2)
     arrive(cluster, Ack, 2, 1)
     arrive(cluster, Permit, 1, 0)
-    arrive(cluster, Message, 0, 2)  # 0:2, before its predecessor
+    arrive(cluster, MessageFrame, 0, 2)  # 0:2, before its predecessor
     assert cluster.delivered(2) == [(1, 1)]
-    arrive(cluster, Message, 0, 2)
+    arrive(cluster, MessageFrame, 0, 2)
     picture = Picture(draw(cluster.history))
     (first, _), _ = picture.arrow("1:1", 2)
     (second, _), _ = picture.arrow("1:2", 0)
 
-    def column(place: int) -> float:
-        return pytest.approx(first + place * (second - first), abs=0.05)  # type: ignore[return-value]
+    def column(index: int) -> float:
+        return pytest.approx(first + index * (second - first), abs=0.05)  # type: ignore[return-value]
 
     assert picture.bars("source", "0:1") == [(column(3), column(6))]
     assert picture.bars("source", "0:2") == [(column(4), column(6))]
@@ -226,7 +228,9 @@ def test_a_message_held_at_both_ends_shows_both_waits() -> None:
 
 
 def test_waits_at_the_same_time_lie_side_by_side() -> None:
-    events = by_time(*(passes(f"0:{i + 1}", 1, i, 20, 30, 30 + i) for i in range(12)))
+    events = by_time(
+        *(message_events(f"0:{i + 1}", 1, i, 20, 30, 30 + i) for i in range(12))
+    )
     bars = Picture(draw(events)).parts("source")
     spans = sorted((number(b, "y"), number(b, "y") + number(b, "height")) for b in bars)
     assert len(spans) == 12
@@ -246,8 +250,8 @@ def test_copies_that_leave_together_wait_together() -> None:
     assert len(picture.bars("source", "0:1")) == 2
 
 
-def test_what_one_input_brings_about_is_no_wait() -> None:
-    """Two deliveries of one step have their own places; the second has not waited."""
+def test_events_of_one_step_do_not_wait() -> None:
+    """Two deliveries of one step have their own columns; the second did not wait."""
     events = [
         event(Kind.SEND, 0, "0:1", targets=(1,)),
         event(Kind.SEND, 0, "0:2", targets=(1,)),
@@ -260,32 +264,32 @@ def test_what_one_input_brings_about_is_no_wait() -> None:
     assert not picture.parts("target")
 
 
-def test_a_lost_frame_is_a_stub_with_a_cross_and_its_repeat_is_dashed() -> None:
+def test_a_lost_frame_is_a_stub_with_a_cross_and_its_retransmission_is_dashed() -> None:
     cluster = Cluster("hybrid", 2)
     cluster.send(0, [1])
-    cluster.lose()
+    cluster.drop()
     cluster.pass_time(10)
     cluster.arrive()
     picture = Picture(draw(cluster.history))
     (stub,) = picture.parts("lost")
-    (repeat,) = picture.parts("repeat")
+    (retransmission,) = picture.parts("retransmission")
     (tick,) = picture.parts("tick")
     (x1, y1), (x2, y2) = ends(stub)
     assert (x1, y1) == (number(tick, "x1"), picture.lines[0])
     assert picture.lines[0] < y2 < picture.lines[1]
     assert len(picture.parts("cross")) == 1
     assert f"M{x2 - 4:g} {y2 - 4:g}" in picture.parts("cross")[0].attrib["d"]
-    (start, top), (end, bottom) = ends(repeat)
+    (start, top), (end, bottom) = ends(retransmission)
     assert x1 < start
     assert (top, bottom) == (picture.lines[0], picture.lines[1])
     assert picture.dots(1) == [(end, "0:1")]
     assert picture.labels() == ["0:1", "0:1"]  # one at the stub
     assert "transmitted 2 times, 1 lost" in picture.title("0:1", 1)
-    assert picture.labels("note")[-2:] == ["repeat", "lost"]
+    assert picture.labels("note")[-2:] == ["retransmission", "lost"]
 
 
-def test_a_loss_is_that_of_the_latest_transmission() -> None:
-    """The release is slow, its repeat is lost: the release arrives after all."""
+def test_a_loss_is_matched_to_the_latest_transmission() -> None:
+    """The release is slow and its retransmission is lost: the release arrives."""
     events = [
         event(Kind.SEND, 0, "0:1", targets=(1,)),
         event(Kind.RELEASE, 0, "0:1", target=1),
@@ -295,28 +299,28 @@ def test_a_loss_is_that_of_the_latest_transmission() -> None:
     ]
     picture = Picture(draw(events))
     slow, lost = picture.parts("arrow")
-    assert not has(slow, "repeat")
+    assert not has(slow, "retransmission")
     assert not has(slow, "lost")
     assert ends(slow)[1][1] == picture.lines[1]
-    assert has(lost, "repeat")
+    assert has(lost, "retransmission")
     assert has(lost, "lost")
 
 
-def test_a_frame_that_the_network_doubles_arrives_twice_from_one_place() -> None:
+def test_a_duplicated_frame_has_two_arrows_from_one_point() -> None:
     cluster = Cluster("hybrid", 2)
     cluster.send(0, [1])
     cluster.duplicate()
     cluster.arrive()
-    arrive(cluster, Message, 0, 1)
+    arrive(cluster, MessageFrame, 0, 1)
     picture = Picture(draw(cluster.history))
     one, other = (ends(line) for line in picture.parts("arrow", "0:1", 1))
     assert one[0] == other[0]
     assert one[1] < other[1]
-    assert len(picture.parts("repeat")) == 1
+    assert len(picture.parts("retransmission")) == 1
     assert len(picture.dots(1)) == 1
 
 
-def test_what_is_still_under_way_or_waiting_does_not_end() -> None:
+def test_a_frame_in_flight_and_an_open_wait_have_no_end() -> None:
     events = [
         event(Kind.SEND, 0, "0:1", targets=(1,)),
         event(Kind.RELEASE, 0, "0:1", target=1),
@@ -328,8 +332,8 @@ def test_what_is_still_under_way_or_waiting_does_not_end() -> None:
         event(Kind.ARRIVE, 1, "2:1", target=1),
     ]
     picture = Picture(draw(events))
-    (flying,) = picture.parts("flying")
-    assert ends(flying)[1][1] < picture.lines[1]
+    (in_flight,) = picture.parts("in-flight")
+    assert ends(in_flight)[1][1] < picture.lines[1]
     assert [len(picture.parts("open", m)) for m in ("0:1", "0:2", "2:1")] == [0, 1, 1]
     assert not picture.parts("arrow", "1:1")  # to itself: a dot
     assert [message for _, message in picture.dots(1)] == ["1:1"]
@@ -362,7 +366,7 @@ def test_a_relayed_message_goes_from_the_relay() -> None:
     picture = Picture(draw(events))
     (_, top), (_, bottom) = picture.arrow("0:1", 2)
     assert (top, bottom) == (picture.lines[1], picture.lines[2])
-    assert not picture.parts("repeat")
+    assert not picture.parts("retransmission")
     assert not picture.parts("wait")
 
 
@@ -370,10 +374,10 @@ def test_control_frames_are_drawn_on_demand() -> None:
     cluster = Cluster("hybrid", 2)
     cluster.send(0, [1])
     cluster.arrive()
-    cluster.lose()  # the ack
+    cluster.drop()  # the ack
     assert not Picture(draw(cluster.history)).groups("control")
     cluster.send(1, [0])
-    arrive(cluster, Message, 1, 0)  # which is acked in turn
+    arrive(cluster, MessageFrame, 1, 0)  # which is acked in turn
     picture = Picture(draw(cluster.history, control=True))
     controls = [g for g in picture.groups("control") if g.find(f"{SVG}title") is not None]
     lost, sound = ([p for p in group if has(p, "arrow")] for group in controls[:2])
@@ -384,9 +388,9 @@ def test_control_frames_are_drawn_on_demand() -> None:
     )
 
 
-def test_a_violation_is_red_from_cause_to_effect_and_said_above() -> None:
+def test_a_violation_is_red_from_cause_to_effect_with_a_caption() -> None:
     events = overtaking()
-    violations = judge(events).violations
+    violations = verify_events(events).violations
     picture = Picture(draw(events, violations=violations))
     red = {
         (group.attrib["data-message"], group.attrib["data-target"])
@@ -416,17 +420,22 @@ def test_violations_without_a_chain_are_marked_too() -> None:
         event(Kind.DELIVER, 1, "0:1", target=1),
         event(Kind.DELIVER, 1, "5:9", target=1),
     ]
-    verdict = judge(events)
-    assert verdict.broken() == {Property.ONCE, Property.GENUINE, Property.LIVE}
+    verdict = verify_events(events)
+    assert verdict.violated() == {
+        Property.NO_DUPLICATION,
+        Property.NO_CREATION,
+        Property.LIVENESS,
+    }
     picture = Picture(draw(events, violations=verdict.violations))
     assert [message for _, message in picture.dots(1)] == ["0:1", "0:1", "5:9"]
-    assert len({place for place, _ in picture.dots(1)}) == 3
-    assert len(picture.labels("caption")) == 3
+    assert len({x for x, _ in picture.dots(1)}) == 3
+    captions = " ".join(str(violation) for violation in verdict.violations)
+    assert " ".join(picture.labels("caption")) == captions
     assert not picture.groups("dim")
 
 
-def test_a_violation_of_messages_that_are_not_there_marks_what_is() -> None:
-    """A chain may name messages that a part of a trace does not hold."""
+def test_a_violation_marks_the_messages_of_its_chain_that_are_drawn() -> None:
+    """A chain may contain messages that are not in the drawn part of a trace."""
     early, late = MessageId(1, 1), MessageId(0, 1)
     absent = (MessageId(7, 1), MessageId(7, 2))
     violation = Violation(
@@ -439,20 +448,23 @@ def test_a_violation_of_messages_that_are_not_there_marks_what_is() -> None:
     assert [has(line, "broken") for line in chain] == [True]
 
 
-def test_only_a_few_violations_are_spelled_out() -> None:
-    missing = [Violation(property=Property.LIVE, process=1, message=MessageId(0, 1))] * 9
+def test_captions_list_only_a_few_violations() -> None:
+    missing = [
+        Violation(property=Property.LIVENESS, process=1, message=MessageId(0, 1))
+    ] * 9
     events = [event(Kind.SEND, 0, "0:1", targets=(1,))]
     captions = Picture(draw(events, violations=missing)).labels("caption")
     assert len(captions) == 7
     assert captions[-1] == "and 3 more violations"
 
 
-def test_around_draws_what_is_near_one_message() -> None:
-    """0:1 to 0:9 go from 0 to 1, each done before the next; 2:1 goes to 3 meanwhile."""
-    lives = [
-        passes(f"0:{i}", 1, *(10 * i + ms for ms in (0, 1, 5, 6))) for i in range(1, 10)
+def test_around_draws_the_messages_near_one_message() -> None:
+    """0:1 to 0:9 go from 0 to 1, one after the other; 2:1 goes to 3 meanwhile."""
+    messages = [
+        message_events(f"0:{i}", 1, *(10 * i + ms for ms in (0, 1, 5, 6)))
+        for i in range(1, 10)
     ]
-    events = by_time(*lives, passes("2:1", 3, 50, 50, 52, 52))
+    events = by_time(*messages, message_events("2:1", 3, 50, 50, 52, 52))
     middle = MessageId(0, 5)
     picture = Picture(draw(events, around=middle, before=2, after=2))
     assert picture.messages() == {"0:4", "0:5", "0:6"}
@@ -472,7 +484,7 @@ def test_around_draws_what_is_near_one_message() -> None:
 
 def test_around_keeps_the_evidence_of_its_violations_only() -> None:
     events = overtaking()
-    violations = judge(events).violations
+    violations = verify_events(events).violations
     options = {"violations": violations, "before": 0, "after": 0}
     picture = Picture(draw(events, around=MessageId(0, 2), **options))  # type: ignore[arg-type]
     assert picture.messages() == {"0:1", "0:2", "1:1"}
@@ -487,7 +499,7 @@ def test_around_shows_control_frames_to_and_from_the_message() -> None:
     cluster.send(0, [1])
     cluster.arrive()
     cluster.send(2, [3])
-    arrive(cluster, Message, 2, 3)
+    arrive(cluster, MessageFrame, 2, 3)
     svg = draw(cluster.history, around=MessageId(0, 1), control=True)
     (control, _) = Picture(svg).groups("control")  # and the one in the legend
     assert only(control, "title").text == "control frame 1 to 0, transmitted"
@@ -501,17 +513,17 @@ def test_around_shows_control_frames_to_and_from_the_message() -> None:
         ((0, 0.1, 0.2, 100), "order"),  # crowded
     ],
 )
-def test_the_axis_is_time_where_that_spreads_events(
+def test_the_axis_is_time_unless_events_are_crowded(
     times: tuple[float, float, float, float], axis: Literal["time", "order"]
 ) -> None:
-    events = list(passes("0:1", 1, *times))
+    events = list(message_events("0:1", 1, *times))
     assert draw(events) == draw(events, axis=axis)
     other: Literal["time", "order"] = "order" if axis == "time" else "time"
     assert draw(events) != draw(events, axis=other)
 
 
-def test_ticks_of_the_time_axis_stand_at_their_time() -> None:
-    events = list(passes("0:1", 1, 3, 7, 11, 43))
+def test_ticks_of_the_time_axis_are_at_their_times() -> None:
+    events = list(message_events("0:1", 1, 3, 7, 11, 43))
     picture = Picture(draw(events, axis="time"))
     (left, _), _ = picture.arrow("0:1", 1)  # 7 ms
     ((right, _),) = picture.dots(1)  # 43 ms
@@ -521,13 +533,15 @@ def test_ticks_of_the_time_axis_stand_at_their_time() -> None:
         if has(text, "time")
     ]
     assert len(ticks) > 2
-    for moment, x in ticks:
-        assert 3 <= moment <= 43
-        assert x == pytest.approx(left + (moment - 7) / 36 * (right - left), abs=0.05)
+    for time_ms, x in ticks:
+        assert 3 <= time_ms <= 43
+        assert x == pytest.approx(left + (time_ms - 7) / 36 * (right - left), abs=0.05)
 
 
-def test_titles_say_the_times_in_ms() -> None:
-    picture = Picture(draw(list(passes("0:1", 1, 0.5, 2, 5, 9)), names={1: "database"}))
+def test_titles_show_the_times_in_ms() -> None:
+    picture = Picture(
+        draw(list(message_events("0:1", 1, 0.5, 2, 5, 9)), names={1: "database"})
+    )
     assert picture.title("0:1", 1).splitlines() == [
         "0:1 to database",
         "send 0.500 ms",
@@ -537,19 +551,19 @@ def test_titles_say_the_times_in_ms() -> None:
     ]
 
 
-def test_wall_clock_times_count_from_the_first_event_shown() -> None:
+def test_wall_clock_times_are_relative_to_the_first_event() -> None:
     epoch = 1_700_000_000_000.0
-    events = list(passes("0:1", 1, epoch, epoch, epoch + 4, epoch + 10))
+    events = list(message_events("0:1", 1, epoch, epoch, epoch + 4, epoch + 10))
     picture = Picture(draw(events))
     assert "deliver 10.000 ms" in picture.title("0:1", 1)
     assert picture.labels("time")[0] == "0"
     assert "0 ms: the first event shown" in picture.labels("note")
 
 
-def test_names_are_escaped_and_cut() -> None:
+def test_names_are_escaped_and_shortened() -> None:
     evil = 'a<b>&"c"\x00\ud800'
     long = "a name that is much too long for the margin"
-    events = list(passes("0:1", 1, 0, 0, 1, 1))
+    events = list(message_events("0:1", 1, 0, 0, 1, 1))
     picture = Picture(draw(events, names={0: evil, 1: long}))
     assert picture.labels("name") == ['a<b>&"c"\ufffd\ufffd', "a name that is much too…"]
     titles = [only(group, "title").text for group in picture.groups("process")]
@@ -557,7 +571,7 @@ def test_names_are_escaped_and_cut() -> None:
     picture.svg.encode()
 
 
-def test_it_is_an_image_that_stands_alone() -> None:
+def test_the_svg_is_self_contained() -> None:
     svg = draw(overtaking())
     root = Picture(svg).root
     assert root.attrib["role"] == "img"
@@ -575,7 +589,7 @@ def test_it_is_an_image_that_stands_alone() -> None:
 
 @pytest.mark.parametrize("axis", ["time", "order"])
 @pytest.mark.parametrize("seed", range(8))
-def test_everything_of_a_hostile_run_is_drawn_in_its_place(
+def test_all_events_of_a_lossy_run_are_drawn_at_their_positions(
     seed: int, axis: Literal["time", "order"]
 ) -> None:
     random = Random(seed)
@@ -589,7 +603,7 @@ def test_everything_of_a_hostile_run_is_drawn_in_its_place(
         duplicate=0.1,
         seconds=(0.01, 0.3),
     )
-    play(cluster, schedule)
+    run_schedule(cluster, schedule)
     events = cluster.history
     svg = draw(events, axis=axis, control=True)
     assert svg == draw(list(events), axis=axis, control=True), f"seed {seed}"
@@ -598,14 +612,14 @@ def test_everything_of_a_hostile_run_is_drawn_in_its_place(
         order = [message for _, message in picture.dots(process)]
         assert order == [f"{s}:{n}" for s, n in cluster.delivered(process)], f"at {y}"
     arrows = picture.parts("arrow")
-    landed = [a for a in arrows if not has(a, "lost") and not has(a, "flying")]
+    arrived = [a for a in arrows if not has(a, "lost") and not has(a, "in-flight")]
     arrivals = [e for e in events if e.kind is Kind.ARRIVE]
-    assert len(landed) == len(arrivals)
+    assert len(arrived) == len(arrivals)
     on_lines = set(picture.lines.values())
-    assert all({y for _, y in ends(arrow)} <= on_lines for arrow in landed)
+    assert all({y for _, y in ends(arrow)} <= on_lines for arrow in arrived)
     assert all(ends(a)[0][0] <= ends(a)[1][0] for a in arrows)
     drops = [e for e in events if e.kind is Kind.DROP and e.number is not None]
-    assert len(picture.parts("lost")) <= len(drops)  # a doubled frame may be lost twice
+    assert len(picture.parts("lost")) <= len(drops)  # a duplicated frame may be lost twice
     width, height = (number(picture.root, name) for name in ("width", "height"))
     legend = {part for group in picture.groups("legend") for part in group.iter()}
     for element in picture.root.iter():
@@ -615,45 +629,47 @@ def test_everything_of_a_hostile_run_is_drawn_in_its_place(
                     assert 0 <= number(element, name) <= most, element.attrib
 
 
-def test_figure_2_has_no_labels_on_each_other() -> None:
+def test_labels_of_figure_2_do_not_overlap() -> None:
     i, j, k, x, y, z = range(6)
     cluster = Cluster("hybrid", 6)
     cluster.send(k, [y])
     cluster.send(k, [i])
     cluster.send(j, [x])
     cluster.send(j, [i])
-    arrive(cluster, Message, k, i)
-    arrive(cluster, Message, j, i)
+    arrive(cluster, MessageFrame, k, i)
+    arrive(cluster, MessageFrame, j, i)
     cluster.send(i, [z])
-    arrive(cluster, Message, k, y)
+    arrive(cluster, MessageFrame, k, y)
     arrive(cluster, Ack, y, k)
     arrive(cluster, Permit, k, i)
     cluster.send(k, [z])
     cluster.send(k, [i])
-    cluster.settle()
+    cluster.run_until_idle()
     picture = Picture(draw(cluster.history, names=dict(enumerate("ijkxyz"))))
     ((start, end),) = picture.bars("source", "0:1")
-    assert [m for place, m in picture.dots(i) if place < start] == ["2:2", "1:2"]
-    assert [m for place, m in picture.dots(z)] == ["2:3", "0:1"]
-    places = [
+    assert [m for x, m in picture.dots(i) if x < start] == ["2:2", "1:2"]
+    assert [m for _, m in picture.dots(z)] == ["2:3", "0:1"]
+    positions = [
         (number(text, "x"), number(text, "y"))
         for text in picture.root.iter(f"{SVG}text")
         if has(text, "label")
     ]
-    assert len(places) == 7
-    for place, (left, top) in enumerate(places):
-        for x2, y2 in places[place + 1 :]:
+    assert len(positions) == 7
+    for index, (left, top) in enumerate(positions):
+        for x2, y2 in positions[index + 1 :]:
             assert abs(left - x2) >= 18 or abs(top - y2) >= 10
     assert end > start
 
 
-def test_too_much_to_read_is_refused_with_advice() -> None:
-    lives = [passes(f"0:{i}", 1, i, i, i + 1, i + 1) for i in range(1, ARROWS_MAX + 20)]
-    events = by_time(*lives)
-    with pytest.raises(ConfigError, match=r"use around=MessageId"):
+def test_a_run_that_is_too_large_is_refused_with_a_fix() -> None:
+    messages = [
+        message_events(f"0:{i}", 1, i, i, i + 1, i + 1) for i in range(1, ARROWS_MAX + 20)
+    ]
+    events = by_time(*messages)
+    with pytest.raises(ConfigError, match=r"pass around=MessageId"):
         draw(events)
     assert draw(events, around=MessageId(0, 9))
-    with pytest.raises(ConfigError, match="smaller before and after"):
+    with pytest.raises(ConfigError, match="smaller values of before and after"):
         draw(events, around=MessageId(0, 9), after=10_000)
     many = tuple(range(1, PROCESSES_MAX + 1))
     with pytest.raises(ConfigError, match=f"{PROCESSES_MAX + 1} processes"):
@@ -661,20 +677,23 @@ def test_too_much_to_read_is_refused_with_advice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "options", "match"),
+    ("events", "options", "error", "match"),
     [
-        ([], {}, "no message"),
-        ([event(Kind.CONTROL, 0, target=1)], {}, "no message"),
-        ([event(Kind.DELIVER, 0)], {}, "without its message"),
-        ([event(Kind.RELEASE, 0, "0:1")], {}, "without its target"),
-        (overtaking(), {"around": MessageId(9, 9)}, "9:9 is not in this run"),
-        (overtaking(), {"before": -1}, "negative"),
-        (overtaking(), {"after": timedelta(seconds=-1)}, "negative"),
-        (overtaking(), {"axis": "space"}, "axis must be"),
+        ([], {}, ConfigError, "no message"),
+        ([event(Kind.CONTROL, 0, target=1)], {}, ConfigError, "no message"),
+        ([event(Kind.DELIVER, 0)], {}, TraceError, "needs a source and a number"),
+        ([event(Kind.RELEASE, 0, "0:1")], {}, TraceError, "needs a target"),
+        (overtaking(), {"around": MessageId(9, 9)}, ConfigError, "9:9 is not in this run"),
+        (overtaking(), {"before": -1}, ConfigError, "must be at least 0"),
+        (overtaking(), {"after": timedelta(seconds=-1)}, ConfigError, "must be at least 0"),
+        (overtaking(), {"axis": "space"}, ConfigError, "axis must be"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(
-    events: list[Event], options: dict[str, object], match: str
+def test_invalid_arguments_are_refused(
+    events: list[Event],
+    options: dict[str, object],
+    error: type[AntecedeError],
+    match: str,
 ) -> None:
-    with pytest.raises(ConfigError, match=match):
+    with pytest.raises(error, match=match):
         draw(events, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Traces as live nodes leave them, made of a run that has been simulated."""
+"""Traces of nodes, made from a simulated run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from random import Random
 
 from antecede.sim import Scenario, simulate
 from antecede.trace import Event, Kind
-from antecede.trace.live.writer import LiveTrace
+from antecede.trace.live.writer import NodeTraceWriter
 from antecede.trace.reader import Trace
 from antecede.trace.recorders import KINDS
 
@@ -16,7 +16,7 @@ STARTED = 1_700_000_000.0
 
 
 def name_of(process: int) -> str:
-    """Name a process so that the order of names is not that of numbers."""
+    """Return a name such that the order of names is not the order of ids."""
     return f"n{process * 7 % 100}-{process}"
 
 
@@ -29,32 +29,32 @@ def history(**parameters: str | float) -> list[Event]:
 
 
 class Node:
-    """Records events of a run as one node sees them, with ids of its own."""
+    """Records the events of one node of a run, with ids of its own."""
 
     def __init__(self, directory: Path, process: int, **options: object) -> None:
         fields = {"protocol": "hybrid", "run": "test", "started": STARTED, **options}
-        self.trace = LiveTrace(directory, name_of(process), **fields)  # type: ignore[arg-type]
+        self.trace = NodeTraceWriter(directory, name_of(process), **fields)  # type: ignore[arg-type]
         self._ids = {process: 0}
 
-    def meet(self, process: int) -> int:
+    def id_of(self, process: int) -> int:
         if process not in self._ids:
             self._ids[process] = len(self._ids)
-            self.trace.name_of(self._ids[process], name_of(process))
+            self.trace.set_name(self._ids[process], name_of(process))
         return self._ids[process]
 
     def record(self, events: Iterable[Event], clock: float = 0.0) -> None:
         for event in events:
             targets = event.targets
-            self.trace.recorder.row(
+            self.trace.recorder.record(
                 0,
                 event.time + clock,
                 KINDS.index(event.kind),
-                -1 if event.source is None else self.meet(event.source),
+                -1 if event.source is None else self.id_of(event.source),
                 -1 if event.number is None else event.number,
-                -1 if event.target is None else self.meet(event.target),
+                -1 if event.target is None else self.id_of(event.target),
                 -1 if event.payload_bytes is None else event.payload_bytes,
                 -1 if event.metadata_bytes is None else event.metadata_bytes,
-                None if targets is None else [self.meet(target) for target in targets],
+                None if targets is None else [self.id_of(target) for target in targets],
             )
 
 
@@ -62,19 +62,19 @@ def record_nodes(
     events: Sequence[Event],
     directory: Path,
     *,
-    leave_out: Iterable[int] = (),
+    skip: Iterable[int] = (),
     skew: float = 0.0,
     complete: bool = True,
     **options: object,
 ) -> list[Path]:
-    """Let every process record its own events; return the directories in any order."""
+    """Record the events of every process; return the directories in random order."""
     random = Random(7)
-    processes = sorted({event.process for event in events} - set(leave_out))
+    processes = sorted({event.process for event in events} - set(skip))
     paths = []
     for process in processes:
         node = Node(directory / name_of(process), process, **options)
         for other in random.sample(processes, 2):
-            node.meet(other)
+            node.id_of(other)
         own = [event for event in events if event.process == process]
         node.record(own, clock=random.uniform(-skew, skew))
         node.trace.close(complete=complete)
@@ -84,7 +84,7 @@ def record_nodes(
 
 
 def events_by_process(trace: Trace) -> dict[int, list[Event]]:
-    """Return the histories of a merged trace under the numbers of the simulated run."""
+    """Return the histories of a merged trace with the ids of the simulated run."""
     numbers = {new: process_of(name) for new, name in trace.info.names.items()}
 
     def renamed(event: Event) -> Event:
@@ -103,7 +103,7 @@ def events_by_process(trace: Trace) -> dict[int, list[Event]]:
 
 
 def by_process(events: Iterable[Event]) -> dict[int, list[Event]]:
-    """Return the histories of a run, without the time that clocks make different."""
+    """Return the histories of a run, without times, which depend on clocks."""
     histories: dict[int, list[Event]] = {}
     for event in events:
         histories.setdefault(event.process, []).append(replace(event, time=0.0))
@@ -111,18 +111,18 @@ def by_process(events: Iterable[Event]) -> dict[int, list[Event]]:
 
 
 def swap_deliveries(events: list[Event], process: int) -> None:
-    """Swap two deliveries of one source at a process, the later one sent long before."""
+    """Swap two deliveries of one source at a process, both sent before the first."""
     sent = {
-        (event.source, event.number): place
-        for place, event in enumerate(events)
+        (event.source, event.number): index
+        for index, event in enumerate(events)
         if event.kind is Kind.SEND
     }
-    places = [
-        place
-        for place, event in enumerate(events)
+    deliveries = [
+        index
+        for index, event in enumerate(events)
         if event.kind is Kind.DELIVER and event.process == process
     ]
-    for first, second in pairwise(places):
+    for first, second in pairwise(deliveries):
         early, late = events[first], events[second]
         if early.source == late.source and sent[late.source, late.number] < first:
             events[first], events[second] = late, early

@@ -1,7 +1,4 @@
-"""A trace is plain Parquet: pandas, Polars, DuckDB and Spark read the same rows from it.
-
-And what they write is a trace again.
-"""
+"""A trace is plain Parquet: pandas, Polars, DuckDB and Spark read and write it."""
 
 import json
 import re
@@ -23,23 +20,23 @@ from pyspark.sql import SparkSession
 from antecede.sim import Scenario, simulate, simulate_to
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
-from antecede.verify.verifier import verify
+from antecede.verify.verifier import verify_trace
 
 SCENARIOS = {
     "conversation": Scenario(
         processes=5,
         messages=6,
         workload="conversation",
-        size="uniform:0,300",
-        job="0.01",
-        job_share=0.3,
+        payload_bytes="uniform:0,300",
+        service_time="0.01",
+        service_share=0.3,
         loss=0.1,
         seed=1,
     ),
     "multicast": Scenario(processes=6, messages=4, workload="uniform:fan_out=3", seed=2),
     "broadcast": Scenario(protocol="vector", processes=4, messages=4, workload="broadcast"),
 }
-"""Together they have every kind of null, and lists that are there, long and not there."""
+"""Together they have nulls in every nullable column, and lists of different lengths."""
 
 TYPES = {
     "run": "string",
@@ -59,7 +56,7 @@ Row = dict[str, object]
 
 
 def rows_of(run: str, events: tuple[Event, ...]) -> list[Row]:
-    """Say what the rows must be, by the schema's comments."""
+    """Return the expected rows, by the comments of the schema."""
     seen: Counter[int] = Counter()
     rows: list[Row] = []
     for step, event in enumerate(events):
@@ -99,19 +96,19 @@ def trace(request: pytest.FixtureRequest, directory: Path) -> Path:
     return directory / name
 
 
-def wanted(trace: Path) -> list[Row]:
+def expected_rows(trace: Path) -> list[Row]:
     scenario = SCENARIOS[trace.name]
     return rows_of(f"{scenario.protocol}-{scenario.seed}", simulate(scenario).history)
 
 
-def types(words: dict[str, Any]) -> dict[str, Any]:
-    """Return the type of each column in the words of a tool."""
-    return {name: words[kind] for name, kind in TYPES.items()}
+def types(names: dict[str, Any]) -> dict[str, Any]:
+    """Return the type of each column by the names that a tool has for types."""
+    return {name: names[kind] for name, kind in TYPES.items()}
 
 
 def is_same(rows: list[Row], trace: Path) -> bool:
-    """Whether rows are those of the trace, and of the same Python types."""
-    expected = wanted(trace)
+    """Return whether rows are those of the trace, with the same Python types."""
+    expected = expected_rows(trace)
     for row, other in zip(rows, expected, strict=True):
         for name, value in other.items():
             if type(row[name]) is not type(value):
@@ -120,8 +117,7 @@ def is_same(rows: list[Row], trace: Path) -> bool:
 
 
 def test_the_traces_have_every_kind_of_null_and_list() -> None:
-    """Else to read them would show little."""
-    rows = [row for name in SCENARIOS for row in wanted(Path(name))]
+    rows = [row for name in SCENARIOS for row in expected_rows(Path(name))]
     for name in ("source", "number", "target", "targets", "payload_bytes"):
         assert {row[name] is None for row in rows} == {True, False}
     sends = [row["targets"] for row in rows if row["kind"] == "send"]
@@ -155,8 +151,8 @@ def test_pandas_reads_the_rows(trace: Path) -> None:
     assert is_same(rows, trace)
 
 
-def test_pandas_reads_what_is_never_null_as_it_is(trace: Path) -> None:
-    """By default pandas makes floats of columns with nulls, but of no others."""
+def test_pandas_keeps_the_types_of_columns_without_nulls(trace: Path) -> None:
+    """By default pandas converts integer columns to floats only if they have nulls."""
     frame = pd.read_parquet(trace / "events.parquet")
     assert str(frame["process"].dtype) == "int32"
     assert str(frame["seq"].dtype) == str(frame["step"].dtype) == "int64"
@@ -180,7 +176,7 @@ def test_polars_reads_the_rows(trace: Path) -> None:
     assert is_same(frame.to_dicts(), trace)
 
 
-def test_what_polars_writes_is_a_trace(trace: Path, tmp_path: Path) -> None:
+def test_a_trace_written_by_polars_is_read(trace: Path, tmp_path: Path) -> None:
     frame = pl.read_parquet(trace / "events.parquet")
     frame.write_parquet(tmp_path / "events.parquet")
     check_copy(tmp_path, trace)
@@ -211,10 +207,8 @@ json.dump([types, rows], sys.stdout)
 """
 
 
-def test_duckdb_reads_the_rows_and_what_it_writes_is_a_trace(
-    trace: Path, tmp_path: Path
-) -> None:
-    """In a process of its own: after Hypothesis, DuckDB complains of leaks at exit."""
+def test_duckdb_reads_the_rows_and_writes_a_trace(trace: Path, tmp_path: Path) -> None:
+    """DuckDB runs in a process of its own: after Hypothesis it reports leaks at exit."""
     files = [str(directory / "events.parquet") for directory in (trace, tmp_path)]
     done = subprocess.run(
         [sys.executable, "-c", DUCKDB_SCRIPT, *files], capture_output=True, text=True
@@ -230,7 +224,7 @@ def check_copy(directory: Path, trace: Path) -> None:
     """Check that the directory holds the same trace, and gets the same verdict."""
     copy = read_trace(directory)
     assert tuple(copy.events()) == simulate(SCENARIOS[trace.name]).history
-    assert verify(copy).messages == verify(read_trace(trace)).messages > 0
+    assert verify_trace(copy).messages == verify_trace(read_trace(trace)).messages > 0
 
 
 # Spark.
@@ -253,14 +247,14 @@ exec "{java}" "$@"
 
 
 def java_home(directory: Path) -> Path:
-    """Return where Spark is to look for Java: the machine's if it will do, else ours.
+    """Return a Java for Spark: the installed one if it is suitable, else the wheel's.
 
-    Spark needs 17 or later; of 25 the first releases damage what zstd has compressed.
+    Spark needs 17 or later; the first releases of 25 corrupt data compressed with zstd.
     """
     java = shutil.which("java")
     if java is not None:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-        version = re.search(r'version "(\d+)', said)
+        output = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
+        version = re.search(r'version "(\d+)', output)
         if version is not None and 17 <= int(version[1]) < 25:
             return Path(java).resolve().parent.parent
     launcher = directory / "bin" / "java"
@@ -272,7 +266,7 @@ def java_home(directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start Spark in a Java of its own, and end both."""
+    """Start Spark in a Java process of its own, and stop both."""
     scratch: Path = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_HOME", str(java_home(tmp_path_factory.mktemp("java"))))
@@ -293,7 +287,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         assert gateway is not None
         session.stop()
         gateway.shutdown()
-        gateway.proc.stdin.close()  # Java ends when it cannot hear from us any more.
+        gateway.proc.stdin.close()  # Java exits when its standard input is closed.
         gateway.proc.wait()
         SparkContext._gateway = SparkContext._jvm = None
 
@@ -304,10 +298,10 @@ def test_spark_reads_the_rows(trace: Path, spark: SparkSession) -> None:
     assert is_same([row.asDict() for row in frame.orderBy("step").collect()], trace)
 
 
-def test_what_spark_writes_is_a_trace(
+def test_a_trace_written_by_spark_is_read(
     trace: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """In several parts, beside files that are none."""
+    """Spark writes several parts, and other files beside them."""
     frame = spark.read.parquet(str(trace / "events.parquet"))
     parts = frame.repartitionByRange(3, "step").sortWithinPartitions("step")
     parts.write.parquet(str(tmp_path / "events.parquet"))

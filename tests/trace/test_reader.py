@@ -1,4 +1,4 @@
-"""A trace is read from its directory, or refused in one line that says why."""
+"""A trace is read from its directory, or refused with one line."""
 
 import json
 import os
@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antecede.errors import ConfigError
+from antecede.errors import TraceError
 from antecede.trace import Event, Kind
-from antecede.trace.reader import RunInfo, Trace, read_trace
-from antecede.trace.table import table_of
+from antecede.trace.reader import Trace, read_trace
+from antecede.trace.run_info import RunInfo
+from antecede.trace.table import events_to_table
 
 EVENTS = [
     event
@@ -29,7 +30,7 @@ def write(
 ) -> Path:
     directory.mkdir(exist_ok=True)
     if table is None:
-        table = table_of(EVENTS, "mine")
+        table = events_to_table(EVENTS, "mine")
     pq.write_table(table, directory / "events.parquet", row_group_size=17)
     if info is not None:
         (directory / "run.json").write_text(info.to_json(), encoding="utf-8")
@@ -37,14 +38,14 @@ def write(
 
 
 def refusal(path: Path) -> str:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(TraceError) as caught:
         list(read_trace(path).events())
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def with_column(name: str, values: pa.Array) -> pa.Table:
-    table = table_of(EVENTS, "mine")
+    table = events_to_table(EVENTS, "mine")
     return table.set_column(table.schema.get_field_index(name), name, values)
 
 
@@ -58,7 +59,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_parts_follow_each_other_by_name(tmp_path: Path) -> None:
     parts = tmp_path / "events.parquet"
     parts.mkdir()
-    table = table_of(EVENTS, "mine")
+    table = events_to_table(EVENTS, "mine")
     for name in ["b", "c", "a"]:
         start = {"a": 0, "b": 40, "c": 70}[name]
         end = {"a": 40, "b": 70, "c": 100}[name]
@@ -90,39 +91,41 @@ def test_batches_are_bounded_and_the_same_in_both_directions(
 
 
 def test_without_run_json_the_directory_names_the_run(tmp_path: Path) -> None:
-    trace = read_trace(write(tmp_path / "stranger", info=None))
-    assert trace.info == RunInfo(run="stranger")
+    trace = read_trace(write(tmp_path / "foreign", info=None))
+    assert trace.info == RunInfo(run="foreign")
     assert not trace.info.complete
 
 
-def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert "no such directory" in refusal(tmp_path / "nowhere")
-    assert "no events.parquet" in refusal(tmp_path)
+    assert "has no events.parquet" in refusal(tmp_path)
     (tmp_path / "events.parquet").mkdir()
-    assert "is empty" in refusal(tmp_path)
+    assert "has no parts" in refusal(tmp_path)
     write(tmp_path / "run")
-    assert "give the directory" in refusal(tmp_path / "run" / "events.parquet")
+    assert "pass the directory" in refusal(tmp_path / "run" / "events.parquet")
 
 
-def test_what_is_half_written_is_not_taken_for_whole(tmp_path: Path) -> None:
-    for beside in ("events.parquet.partial", "run.json.partial"):
-        directory = write(tmp_path / f"beside {beside}")
-        (directory / beside).touch()
-        assert "half-written" in refusal(directory)
+def test_an_unfinished_trace_is_refused(tmp_path: Path) -> None:
+    for partial in ("events.parquet.partial", "run.json.partial"):
+        directory = write(tmp_path / f"with {partial}")
+        (directory / partial).touch()
+        assert "has an unfinished" in refusal(directory)
     directory = tmp_path / "part"
     (directory / "events.parquet").mkdir(parents=True)
-    pq.write_table(table_of(EVENTS, "mine"), directory / "events.parquet" / "a.parquet")
+    pq.write_table(
+        events_to_table(EVENTS, "mine"), directory / "events.parquet" / "a.parquet"
+    )
     (directory / "events.parquet" / "b.parquet.partial").touch()
-    assert "half-written" in refusal(directory)
+    assert "has an unfinished" in refusal(directory)
 
 
 def test_a_truncated_file_is_refused_wherever_it_was_cut(tmp_path: Path) -> None:
     whole = (write(tmp_path) / "events.parquet").read_bytes()
     for length in (0, 4, 100, len(whole) // 2, len(whole) - 1):
         (tmp_path / "events.parquet").write_bytes(whole[:length])
-        assert "truncated or not a Parquet file" in refusal(tmp_path)
+        assert "is truncated, or is not a Parquet file" in refusal(tmp_path)
     (tmp_path / "events.parquet").write_text("run,process,seq\n" * 10)
-    assert "truncated or not a Parquet file" in refusal(tmp_path)
+    assert "is truncated, or is not a Parquet file" in refusal(tmp_path)
 
 
 def test_damage_inside_a_file_is_refused(tmp_path: Path) -> None:
@@ -132,23 +135,23 @@ def test_damage_inside_a_file_is_refused(tmp_path: Path) -> None:
     assert "damaged" in refusal(tmp_path)
 
 
-def test_a_wrong_schema_is_named_by_column(tmp_path: Path) -> None:
-    write(tmp_path, table_of(EVENTS, "mine").drop_columns(["number"]))
-    assert "no column 'number'" in refusal(tmp_path)
+def test_a_column_that_differs_from_the_schema_is_named(tmp_path: Path) -> None:
+    write(tmp_path, events_to_table(EVENTS, "mine").drop_columns(["number"]))
+    assert "must have one column 'number'" in refusal(tmp_path)
     write(tmp_path, with_column("number", pa.array(["x"] * 100)))
-    assert "column 'number' is string, not int64" in refusal(tmp_path)
+    assert "column 'number' has type string, expected int64" in refusal(tmp_path)
     write(tmp_path, with_column("targets", pa.array([[1.5]] * 100)))
-    assert "column 'targets' is list<element: double>" in refusal(tmp_path)
+    assert "column 'targets' has type list<element: double>" in refusal(tmp_path)
     write(tmp_path, with_column("kind", pa.array(["send", "teleport"] * 50)))
     assert "unknown kind of event: 'teleport'" in refusal(tmp_path)
     write(tmp_path, with_column("process", pa.array([None] * 100, pa.int32())))
-    assert "column 'process' has nulls" in refusal(tmp_path)
+    assert "column 'process' must not contain nulls" in refusal(tmp_path)
     write(tmp_path, with_column("run", pa.array(["one", "two"] * 50)))
     assert "'one' and 'two'" in refusal(tmp_path)
 
 
 def test_other_encodings_of_the_same_columns_are_read(tmp_path: Path) -> None:
-    table = table_of(EVENTS, "mine")
+    table = events_to_table(EVENTS, "mine")
     for name, form in {
         "run": pa.large_string(),
         "kind": pa.dictionary(pa.int32(), pa.string()),
@@ -166,12 +169,12 @@ def test_events_of_a_history_out_of_order_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_empty_trace_is_a_trace(tmp_path: Path) -> None:
-    trace = read_trace(write(tmp_path, table_of([], "mine")))
+    trace = read_trace(write(tmp_path, events_to_table([], "mine")))
     assert trace.rows == 0
     assert list(trace.events()) == []
 
 
-def test_run_info_survives_the_way_there_and_back() -> None:
+def test_run_info_survives_a_round_trip() -> None:
     full = RunInfo(
         run="r",
         protocol="cykas",
@@ -189,35 +192,33 @@ def test_run_info_survives_the_way_there_and_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"),
+    ("text", "reason"),
     [
         ("", "not JSON"),
         ("[]", "key 'run'"),
         ("{}", "key 'run'"),
-        ('{"run": 5}', "'run' cannot be 5"),
-        ('{"run": "r", "seed": "x"}', "'seed' cannot be 'x'"),
-        ('{"run": "r", "seed": true}', "'seed' cannot be True"),
-        ('{"run": "r", "complete": 1}', "'complete' cannot be 1"),
+        ('{"run": 5}', "the value of 'run' has the wrong type: 5"),
+        ('{"run": "r", "seed": "x"}', "the value of 'seed' has the wrong type: 'x'"),
+        ('{"run": "r", "seed": true}', "the value of 'seed' has the wrong type: True"),
+        ('{"run": "r", "complete": 1}', "the value of 'complete' has the wrong type: 1"),
         ('{"run": "r", "names": {"x": "y"}}', "'names'"),
     ],
 )
-def test_a_run_json_that_makes_no_sense_is_refused(
-    text: str, what: str, tmp_path: Path
-) -> None:
+def test_an_invalid_run_json_is_refused(text: str, reason: str, tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "run.json").write_text(text)
-    assert what in refusal(tmp_path)
+    assert reason in refusal(tmp_path)
     assert "run.json" in refusal(tmp_path)
 
 
-def test_a_trace_can_be_opened_twice(tmp_path: Path) -> None:
+def test_a_trace_can_be_read_twice(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path))
     assert isinstance(trace, Trace)
     assert list(trace.events()) == list(trace.events())
 
 
 def test_a_file_is_opened_once_and_closed_afterwards(tmp_path: Path) -> None:
-    """Its footer grows with its row groups, and is read whenever it is opened."""
+    """Opening it reads its footer, which grows with the number of row groups."""
     trace = read_trace(write(tmp_path / "run"))
     path = tmp_path / "run" / "events.parquet"
 
@@ -229,7 +230,7 @@ def test_a_file_is_opened_once_and_closed_afterwards(tmp_path: Path) -> None:
     batches = trace.batches()
     next(batches)
     assert is_open()
-    moved = path.rename(tmp_path / "moved")  # Whoever opens it again finds nothing.
+    moved = path.rename(tmp_path / "moved")  # Opening it again would fail.
     assert sum(batch.num_rows for batch in batches) == 100 - 17
     moved.rename(path)
     assert not is_open()
@@ -240,10 +241,10 @@ def test_a_file_is_opened_once_and_closed_afterwards(tmp_path: Path) -> None:
     assert not is_open()
 
 
-def test_a_watched_trace_tells_what_is_read(tmp_path: Path) -> None:
+def test_a_read_callback_gets_the_rows_of_each_batch(tmp_path: Path) -> None:
     trace = read_trace(write(tmp_path / "run"))
     read: list[int] = []
-    assert len(list(trace.watched(read.append).batches())) == 6
+    assert len(list(trace.with_read_callback(read.append).batches())) == 6
     assert read == [17, 17, 17, 17, 17, 15]
     list(trace.batches())
     assert len(read) == 6

@@ -1,1 +1,1 @@
-"""Space-time diagrams: draw a run as SVG."""
+"""Space-time diagrams of runs, as SVG."""

@@ -1,4 +1,4 @@
-"""Put labels beside arrows so that they hide nothing and each other least of all."""
+"""Place labels beside arrows, with as little overlap as possible."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import hypot
 
 from antecede.diagram.timeline import CopyId
 
-__all__ = ["Box", "Label", "Line", "put_labels"]
+__all__ = ["Box", "Label", "Line", "place_labels"]
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
@@ -15,14 +15,14 @@ Line = tuple[float, float, float, float]
 
 LABEL_HEIGHT = 11.0
 ALONG = (0.5, 0.38, 0.62, 0.28, 0.72, 0.2, 0.8, 0.13, 0.87)
-"""Where along its arrow a label may stand, the best place first."""
+"""The candidate positions of a label along its arrow, the best first."""
 COST_LABEL, COST_SOLID, COST_SOFT, COST_LINE = 100, 40, 8, 3
-"""What it costs to lie on another label, on a dot, on a bar, or on a line."""
+"""The costs of covering another label, a dot, a bar, or a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Label:
-    """A text, centred."""
+    """A text and its centre."""
 
     text: str
     copy_id: CopyId
@@ -30,28 +30,28 @@ class Label:
     y: float
 
 
-def put_labels(
+def place_labels(
     wanted: Iterable[tuple[str, CopyId, Line]],
     solid: Sequence[Box],
     soft: Sequence[Box],
     lines: Sequence[Line],
     text_width: Callable[[str], float],
 ) -> list[Label]:
-    """Put each label where it costs least, the most important first.
+    """Place each label where its cost is least, in the given order.
 
     Args:
-        wanted: The text, whose it is, and the line that it belongs to.
-        solid: What must not be hidden.
-        soft: What may be hidden if need be.
-        lines: What labels had better not cross.
-        text_width: Guesses how wide a text is.
+        wanted: The text, copy and line of each label.
+        solid: Boxes that labels should not cover.
+        soft: Boxes that labels may cover at a lower cost.
+        lines: Lines that labels should not cross.
+        text_width: Estimates the width of a text.
     """
     taken: list[Box] = []
     labels: list[Label] = []
     for text, copy_id, line in wanted:
         width = text_width(text)
         best: tuple[float, Box] | None = None
-        for rank, box in enumerate(_places(line, width)):
+        for rank, box in enumerate(_candidates(line, width)):
             cost = float(rank) / 4
             cost += COST_LABEL * _count(box, taken) + COST_SOLID * _count(box, solid)
             cost += COST_SOFT * _count(box, soft)
@@ -60,7 +60,7 @@ def put_labels(
             cost += COST_LINE * sum(_crosses(box, other) for other in lines)
             if best is None or cost < best[0]:
                 best = (cost, box)
-        assert best is not None, "there is always a place"
+        assert best is not None, "there is always a candidate"
         left, top, right, bottom = best[1]
         taken.append(best[1])
         labels.append(
@@ -69,11 +69,11 @@ def put_labels(
     return labels
 
 
-def _places(line: Line, width: float) -> Iterator[Box]:
+def _candidates(line: Line, width: float) -> Iterator[Box]:
     x1, y1, x2, y2 = line
     length = hypot(x2 - x1, y2 - y1) or 1.0
     across, down = (y2 - y1) / length, -(x2 - x1) / length
-    # Far enough from the line for the box to clear it, whatever the slope.
+    # Far enough for the box to clear the line at any slope.
     reach = abs(across) * width / 2 + abs(down) * LABEL_HEIGHT / 2 + 2.5
     for share in ALONG:
         for side in (1, -1):
@@ -96,7 +96,7 @@ def _count(box: Box, others: Iterable[Box]) -> int:
 
 
 def _crosses(box: Box, line: Line) -> bool:
-    """Whether a line goes through a box: clip it against each side in turn."""
+    """Return whether a line crosses a box, by clipping it against each side."""
     x1, y1, x2, y2 = line
     left, top, right, bottom = box
     if max(x1, x2) < left or min(x1, x2) > right:

@@ -1,14 +1,14 @@
-"""Where everything in a space-time diagram goes, in pixels."""
+"""The layout of a space-time diagram, in pixels."""
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import hypot
 from unicodedata import east_asian_width
 
-from antecede.diagram.labels import Box, Label, Line, put_labels
-from antecede.diagram.timeline import Copy, CopyId, Passage, Story
-from antecede.trace.event import Kind
+from antecede.diagram.labels import Box, Label, Line, place_labels
+from antecede.diagram.timeline import Copy, CopyId, Timeline, Transmission
+from antecede.diagram.waits import Wait, assign_lanes, find_waits
 from antecede.verify.oracle import MessageId
 
 __all__ = ["Arrow", "Bar", "Layout", "Scene", "Segment", "lay_out", "text_width"]
@@ -16,56 +16,56 @@ __all__ = ["Arrow", "Bar", "Layout", "Scene", "Segment", "lay_out", "text_width"
 MARGIN = 16.0
 CAPTION_HEIGHT = 17.0
 ROW_HEIGHT = 64.0
-"""From one line to the next, where few messages wait."""
+"""The distance of two lines with few waits between them."""
 BAR_HEIGHT = 5.0
 BAR_GAP = 2.0
-"""From the line to the first bar; bars take up as much again for each other."""
+"""The gap between a line and its first bar, and between bars."""
 BARS_DEPTH = 42.0
-"""How far from the line bars may reach before they are made thinner."""
+"""The maximum extent of bars from their line; more bars are thinner."""
 DOT_RADIUS = 4.0
 DOT_GAP = 9.0
-"""The least distance of two dots on a line."""
+"""The minimum distance of two dots on a line."""
 STUB_LENGTH = 30.0
-"""How far an arrow goes that does not arrive."""
+"""The length of an arrow that does not arrive."""
 CONTROL_SHIFT = 10.0
-"""How far to the right the end of a control frame is drawn."""
+"""The horizontal extent of the arrow of a control frame."""
 NAME_LENGTH_MAX = 24
 COLUMN_WIDTHS = (20.0, 46.0)
-"""The least and the most from one step to the next, in the order of events."""
+"""The minimum and maximum width of a column in a diagram by order."""
 WIDTH_MIN = 440.0
-"""The least width of a diagram, for its captions."""
+"""The minimum width of a diagram, for its captions."""
 WIDTH_AIM = 1000.0
-"""The width that the events take up, if that suits them."""
+"""The preferred width of the events."""
 WALL_CLOCK_MS = 1e11
-"""Times above this are of a wall clock: a run in virtual time would last for years."""
+"""Times above this are wall-clock times: virtual times would be years."""
 CROWDED = 0.5
-"""Events stand in their order if a tenth of the time holds more than this share."""
+"""Draw events in their order if a tenth of the time has more than this share of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a process's line between two events, which is part of a violation."""
+    """A segment of a process's line between two events of a violation."""
 
     process: int
     start: int
     end: int
     broken: bool = False
-    """It joins the two deliveries that came in the wrong order."""
+    """It connects the two deliveries in the wrong order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What to draw."""
+    """The content of a diagram."""
 
-    story: Story
+    timeline: Timeline
     copies: tuple[Copy, ...]
-    controls: tuple[Passage, ...]
+    controls: tuple[Transmission, ...]
     processes: tuple[int, ...]
     names: Mapping[int, str]
     around: MessageId | None
     """The message to highlight."""
     evidence: frozenset[CopyId]
-    """The copies that are part of a violation."""
+    """The copies that prove a violation."""
     segments: tuple[Segment, ...]
     captions: tuple[str, ...]
     axis: str | None
@@ -73,7 +73,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A wait, along a line."""
+    """A wait, drawn along a line."""
 
     at_source: bool
     start: float
@@ -81,37 +81,37 @@ class Bar:
     top: float
     height: float
     open: bool
-    """It did not end before the run did."""
+    """The wait had not ended at the end of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """A frame on its way."""
+    """The arrow of a transmission."""
 
-    passage: Passage
+    transmission: Transmission
     line: Line
 
 
 @dataclass(slots=True)
 class Layout:
-    """Where everything goes."""
+    """The positions of all parts of a diagram."""
 
     axis: str
     left: float
     right: float
     start_ms: float
-    """The time of the first event that is drawn."""
+    """The time of the first event drawn."""
     end_ms: float
-    """The time of the last one."""
+    """The time of the last event drawn."""
     captions: list[str] = field(default_factory=list)
-    """The captions, in lines that fit."""
+    """The captions, wrapped to lines."""
     width: float = 0.0
     floor: float = 0.0
-    """Below the last line and its bars."""
+    """The bottom of the last line and its bars."""
     x: dict[int, float] = field(default_factory=dict)
-    """For each event that is drawn; dots keep a distance from each other."""
+    """For each event drawn, its x; dots keep a minimum distance."""
     y: dict[int, float] = field(default_factory=dict)
-    """For each process, its line."""
+    """For each process, the y of its line."""
     bars: dict[CopyId, list[Bar]] = field(default_factory=dict)
     arrows: dict[CopyId, list[Arrow]] = field(default_factory=dict)
     controls: list[Arrow] = field(default_factory=list)
@@ -119,41 +119,50 @@ class Layout:
 
     @property
     def zero_ms(self) -> float:
-        """What counts as 0 ms: the first event, if the clock says nothing by itself."""
+        """The time shown as 0 ms: that of the first event, for wall-clock times."""
         return self.start_ms if abs(self.start_ms) > WALL_CLOCK_MS else 0.0
 
 
 def lay_out(scene: Scene) -> Layout:
-    """Find a place for everything."""
+    """Return the layout of a scene."""
     indexes = sorted(
         {index for copy in scene.copies for index in copy.indexes()}
-        | {passage.start for passage in scene.controls}
+        | {transmission.start for transmission in scene.controls}
     )
     layout = _lay_out_columns(scene, indexes)
-    _lay_out_rows(scene, layout, _lanes(_waits(scene, layout)))
+    waits = find_waits(
+        scene.timeline,
+        scene.copies,
+        scene.evidence,
+        layout.x,
+        layout.right + STUB_LENGTH / 2,
+    )
+    _lay_out_rows(scene, layout, assign_lanes(waits, BAR_GAP))
     for copy in scene.copies:
         layout.arrows[copy.message, copy.target] = [
-            _arrow(layout, passage)
-            for passage in copy.passages
-            if passage.process != passage.target
+            _arrow(layout, transmission)
+            for transmission in copy.transmissions
+            if transmission.process != transmission.target
         ]
-    layout.controls = [_arrow(layout, passage, shift=True) for passage in scene.controls]
+    layout.controls = [
+        _arrow(layout, transmission, shift=True) for transmission in scene.controls
+    ]
     _keep_dots_apart(scene, layout)
     _lay_out_labels(scene, layout)
     return layout
 
 
 def text_width(text: str, size: float = 11.0) -> float:
-    """Guess the width of a text, rather too wide than too narrow."""
+    """Estimate the width of a text, rather too wide than too narrow."""
     cells = sum(2 if east_asian_width(letter) in "WF" else 1 for letter in text)
     return cells * size * 0.58
 
 
 def _lay_out_columns(scene: Scene, indexes: Sequence[int]) -> Layout:
-    story = scene.story
-    columns = sorted({story.columns[index] for index in indexes})
-    times = [story.events[index].time for index in indexes]
-    axis = scene.axis or ("order" if _crowded(times) else "time")
+    timeline = scene.timeline
+    columns = sorted({timeline.columns[index] for index in indexes})
+    times = [timeline.events[index].time for index in indexes]
+    axis = scene.axis or ("order" if _is_crowded(times) else "time")
     names = [scene.names.get(p, f"process {p}")[:NAME_LENGTH_MAX] for p in scene.processes]
     left = MARGIN + max(text_width(name, 14.5) for name in names) + 2 * MARGIN
     narrow, wide = COLUMN_WIDTHS
@@ -168,9 +177,9 @@ def _lay_out_columns(scene: Scene, indexes: Sequence[int]) -> Layout:
     layout = Layout(axis, left, left + span, start * 1e3, end * 1e3)
     for index in indexes:
         if axis == "order":
-            share = ranks[story.columns[index]] / max(len(columns) - 1, 1)
+            share = ranks[timeline.columns[index]] / max(len(columns) - 1, 1)
         else:
-            share = (story.events[index].time - start) / (end - start)
+            share = (timeline.events[index].time - start) / (end - start)
         layout.x[index] = left + span * share
     layout.width = max(layout.right + STUB_LENGTH + MARGIN, WIDTH_MIN)
     characters = int((layout.width - 2 * MARGIN) / text_width("x", 12.0))
@@ -179,7 +188,7 @@ def _lay_out_columns(scene: Scene, indexes: Sequence[int]) -> Layout:
     return layout
 
 
-def _crowded(times: Sequence[float]) -> bool:
+def _is_crowded(times: Sequence[float]) -> bool:
     ordered = sorted(times)
     reach = (ordered[-1] - ordered[0]) / 10
     if not reach:
@@ -193,66 +202,7 @@ def _crowded(times: Sequence[float]) -> bool:
     return most > CROWDED * len(ordered)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
-    copy_id: CopyId
-    process: int
-    at_source: bool
-    start: float
-    end: float
-    open: bool
-
-
-def _waits(scene: Scene, layout: Layout) -> list[_Wait]:
-    """Find every wait; copies that leave together wait together, once."""
-    story = scene.story
-    waits: list[_Wait] = []
-    seen: set[tuple[MessageId, int | None]] = set()  # The step of the release.
-    marked = sorted(
-        scene.copies, key=lambda copy: (copy.message, copy.target) not in scene.evidence
-    )
-
-    def wait(copy: Copy, at_source: bool, start: int, end: int | None) -> None:
-        if end is not None and story.steps[start] == story.steps[end]:
-            return
-        right = layout.right + STUB_LENGTH / 2 if end is None else layout.x[end]
-        if right - layout.x[start] > 0.5:
-            process = copy.message.source if at_source else copy.target
-            copy_id = (copy.message, copy.target)
-            left = layout.x[start]
-            waits.append(_Wait(copy_id, process, at_source, left, right, end is None))
-
-    for copy in marked:
-        if copy.message.source == copy.target:
-            continue
-        here = copy.release is not None or (
-            not copy.passages and not copy.delivers and Kind.RELEASE in story.kinds
-        )
-        step = None if copy.release is None else story.steps[copy.release]
-        if copy.send is not None and here and (copy.message, step) not in seen:
-            seen.add((copy.message, step))
-            wait(copy, True, copy.send, copy.release)
-        if copy.arrive is not None and (copy.delivers or Kind.DELIVER in story.kinds):
-            wait(copy, False, copy.arrive, copy.delivers[0] if copy.delivers else None)
-    return waits
-
-
-def _lanes(waits: Iterable[_Wait]) -> dict[_Wait, int]:
-    """Put waits that overlap side by side, the first to start next to the line."""
-    ends: dict[tuple[int, bool], list[float]] = {}
-    lanes: dict[_Wait, int] = {}
-    for wait in sorted(waits, key=lambda wait: (wait.start, wait.end, wait.copy_id)):
-        taken = ends.setdefault((wait.process, wait.at_source), [])
-        free = [lane for lane, end in enumerate(taken) if end + BAR_GAP <= wait.start]
-        if free:
-            taken[free[0]] = wait.end
-        else:
-            taken.append(wait.end)
-        lanes[wait] = free[0] if free else len(taken) - 1
-    return lanes
-
-
-def _lay_out_rows(scene: Scene, layout: Layout, lanes: Mapping[_Wait, int]) -> None:
+def _lay_out_rows(scene: Scene, layout: Layout, lanes: Mapping[Wait, int]) -> None:
     counts = {(p, at_source): 0 for p in scene.processes for at_source in (True, False)}
     for wait, lane in lanes.items():
         side = (wait.process, wait.at_source)
@@ -285,21 +235,25 @@ def _lay_out_rows(scene: Scene, layout: Layout, lanes: Mapping[_Wait, int]) -> N
         layout.bars.setdefault(wait.copy_id, []).append(bar)
 
 
-def _arrow(layout: Layout, passage: Passage, *, shift: bool = False) -> Arrow:
-    x, y = layout.x[passage.start], layout.y[passage.process]
-    goal = layout.y[passage.target]
-    if passage.end is not None:
-        return Arrow(passage=passage, line=(x, y, layout.x[passage.end], goal))
-    if shift and not passage.lost:
-        return Arrow(passage=passage, line=(x, y, x + CONTROL_SHIFT, goal))
-    # The farther the target, the steeper the stub: two from one point stay apart.
-    across, down = 36.0, goal - y
+def _arrow(layout: Layout, transmission: Transmission, *, shift: bool = False) -> Arrow:
+    x, y = layout.x[transmission.start], layout.y[transmission.process]
+    target_y = layout.y[transmission.target]
+    if transmission.end is not None:
+        return Arrow(
+            transmission=transmission, line=(x, y, layout.x[transmission.end], target_y)
+        )
+    if shift and not transmission.lost:
+        return Arrow(transmission=transmission, line=(x, y, x + CONTROL_SHIFT, target_y))
+    # A stub is steeper for a farther target, so two stubs from one point stay apart.
+    across, down = 36.0, target_y - y
     scale = STUB_LENGTH / hypot(across, down)
-    return Arrow(passage=passage, line=(x, y, x + across * scale, y + down * scale))
+    return Arrow(
+        transmission=transmission, line=(x, y, x + across * scale, y + down * scale)
+    )
 
 
 def _keep_dots_apart(scene: Scene, layout: Layout) -> None:
-    dots = sorted((i, copy.target) for copy in scene.copies for i in copy.delivers)
+    dots = sorted((i, copy.target) for copy in scene.copies for i in copy.deliveries)
     last: dict[int, float] = {}
     for index, process in dots:
         layout.x[index] = max(layout.x[index], last.get(process, 0.0) + DOT_GAP)
@@ -311,7 +265,7 @@ def _lay_out_labels(scene: Scene, layout: Layout) -> None:
     solid: list[Box] = []
     for copy in scene.copies:
         y = layout.y[copy.target]
-        for index in copy.delivers:
+        for index in copy.deliveries:
             x = layout.x[index]
             solid.append((x - radius, y - radius, x + radius, y + radius))
     soft: list[Box] = [
@@ -320,7 +274,7 @@ def _lay_out_labels(scene: Scene, layout: Layout) -> None:
         for bar in bars
     ]
     for arrow in (arrow for arrows in layout.arrows.values() for arrow in arrows):
-        if arrow.passage.lost:
+        if arrow.transmission.lost:
             _, _, x, y = arrow.line
             solid.append((x - radius, y - radius, x + radius, y + radius))
     lines = [arrow.line for arrows in layout.arrows.values() for arrow in arrows]
@@ -329,17 +283,17 @@ def _lay_out_labels(scene: Scene, layout: Layout) -> None:
     for copy in scene.copies:
         copy_id = (copy.message, copy.target)
         arrows = layout.arrows[copy_id]
-        # The passage that arrived first speaks for the copy.
-        done = [a for a in arrows if a.passage.end == copy.arrive is not None]
-        shown = [*done, *(a for a in arrows if a.passage.end is not None), *arrows]
+        # Label the transmission that arrived first.
+        done = [a for a in arrows if a.transmission.end == copy.arrive is not None]
+        shown = [*done, *(a for a in arrows if a.transmission.end is not None), *arrows]
         if shown:
             wanted.append((str(copy.message), copy_id, shown[0].line))
-            # A release that was lost may be far from the repeat that was not.
-            if arrows[0].passage.lost and arrows[0] is not shown[0]:
+            # Label a lost release, too: the retransmission may be far away.
+            if arrows[0].transmission.lost and arrows[0] is not shown[0]:
                 wanted.append((str(copy.message), copy_id, arrows[0].line))
             continue
-        if copy.delivers:
-            x, y = layout.x[copy.delivers[0]], layout.y[copy.target] - 4
+        if copy.deliveries:
+            x, y = layout.x[copy.deliveries[0]], layout.y[copy.target] - 4
         elif copy.send is not None:
             x, y = layout.x[copy.send], layout.y[copy.message.source] + 2
         else:
@@ -349,4 +303,4 @@ def _lay_out_labels(scene: Scene, layout: Layout) -> None:
         wanted,
         key=lambda want: want[1] not in scene.evidence and want[1][0] != scene.around,
     )
-    layout.labels = put_labels(marked, solid, soft, lines, text_width)
+    layout.labels = place_labels(marked, solid, soft, lines, text_width)

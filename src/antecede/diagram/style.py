@@ -1,4 +1,4 @@
-"""What a space-time diagram looks like, on light and on dark backgrounds."""
+"""The style sheet of space-time diagrams, for light and dark backgrounds."""
 
 __all__ = ["css"]
 
@@ -14,8 +14,8 @@ text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-se
 .arrow,.cross,.tick{fill:none;stroke-width:1.4}
 .head{stroke:none}
 .hit{stroke:transparent;stroke-width:9;fill:none}
-.repeat{stroke-width:1;stroke-dasharray:5 3}
-.flying{stroke-dasharray:2 2}
+.retransmission{stroke-width:1;stroke-dasharray:5 3}
+.in-flight{stroke-dasharray:2 2}
 .control .arrow{stroke-width:1;stroke-dasharray:1 3}
 .wait.open{stroke-width:1;stroke-dasharray:3 2;fill-opacity:.45}
 .dot{stroke-width:1.5}
@@ -57,13 +57,17 @@ COLOURS = (
         "#ff6b6b",
     ),
 )
-"""What is coloured, which property, on a light and on a dark background."""
+"""Selectors, property, colour on a light background, colour on a dark one."""
 
 
 def css() -> str:
-    """Write the style sheet, for diagrams only and for both backgrounds."""
-    light = "".join(f"{what}{{{how}:{colour}}}\n" for what, how, colour, _ in COLOURS)
-    dark = "".join(f"{what}{{{how}:{colour}}}\n" for what, how, _, colour in COLOURS)
+    """Return the style sheet; its rules apply to diagrams only."""
+    light = "".join(
+        f"{selectors}{{{name}:{colour}}}\n" for selectors, name, colour, _ in COLOURS
+    )
+    dark = "".join(
+        f"{selectors}{{{name}:{colour}}}\n" for selectors, name, _, colour in COLOURS
+    )
     return (
         f"\n{_scope(SHAPES + light)}"
         f"@media (prefers-color-scheme:dark){{\n{_scope(dark)}}}\n"
@@ -71,7 +75,7 @@ def css() -> str:
 
 
 def _scope(css: str) -> str:
-    """Let rules apply to diagrams only, since a page takes them in with the drawing."""
+    """Restrict rules to diagrams: a page that embeds a drawing applies its style sheet."""
     rules = []
     for rule in css.strip().splitlines():
         selectors, _, rest = rule.partition("{")

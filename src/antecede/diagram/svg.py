@@ -23,14 +23,14 @@ from antecede.diagram.timeline import Copy, CopyId
 __all__ = ["render"]
 
 TICK_GAP = 90.0
-"""About how many pixels lie between two ticks of the time axis."""
+"""The approximate distance of two ticks of the time axis, in pixels."""
 
-NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold, even escaped."""
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not allow, even escaped."""
 
 
 def render(scene: Scene) -> str:
-    """Lay a scene out, and write it."""
+    """Lay out a scene and return it as SVG."""
     layout = lay_out(scene)
     body = [
         *_axis(layout),
@@ -114,13 +114,14 @@ def _lifelines(scene: Scene, layout: Layout) -> Iterator[str]:
 
 def _controls(layout: Layout) -> Iterator[str]:
     for arrow in layout.controls:
-        what = "lost" if arrow.passage.lost else "transmitted"
-        title = f"control frame {arrow.passage.process} to {arrow.passage.target}, {what}"
+        fate = "lost" if arrow.transmission.lost else "transmitted"
+        pair = f"{arrow.transmission.process} to {arrow.transmission.target}"
+        title = f"control frame {pair}, {fate}"
         yield f'<g class="control"><title>{title}</title>{_arrow(arrow)}</g>'
 
 
 def _messages(scene: Scene, layout: Layout) -> Iterator[str]:
-    """Write every copy: waits below arrows below dots, what is highlighted on top."""
+    """Yield every copy: waits below arrows below dots, highlighted copies on top."""
     copies = sorted(scene.copies, key=lambda copy: bool(_marks(scene, _id(copy))))
     ticked: set[int] = set()
     for parts_of in (_bars, _arrows, _dots):
@@ -160,7 +161,7 @@ def _dots(layout: Layout, copy: Copy) -> list[str]:
     return [
         f'<circle class="dot" cx="{_number(layout.x[index])}" cy="{y}"'
         f' r="{_number(DOT_RADIUS)}"/>'
-        for index in copy.delivers
+        for index in copy.deliveries
     ]
 
 
@@ -174,20 +175,20 @@ def _marks(scene: Scene, copy_id: CopyId) -> list[str]:
 
 
 def _marks_or_dim(scene: Scene, copy_id: CopyId) -> list[str]:
-    """Where something is highlighted, all else stands back."""
+    """Dim a copy without marks in a diagram that highlights others."""
     highlights = scene.around is not None or bool(scene.evidence)
     return _marks(scene, copy_id) or (["dim"] if highlights else [])
 
 
 def _title(scene: Scene, layout: Layout, copy: Copy) -> str:
-    events, zero = scene.story.events, layout.zero_ms
+    events, zero = scene.timeline.events, layout.zero_ms
     lines = [f"{copy.message} to {scene.names.get(copy.target, copy.target)}"]
     last: float | None = None
     for word, index, where in (
         ("send", copy.send, ""),
         ("release", copy.release, "at the sender"),
         ("arrive", copy.arrive, "on the way"),
-        ("deliver", copy.delivers[0] if copy.delivers else None, "at the receiver"),
+        ("deliver", copy.deliveries[0] if copy.deliveries else None, "at the receiver"),
     ):
         if index is None:
             continue
@@ -197,30 +198,30 @@ def _title(scene: Scene, layout: Layout, copy: Copy) -> str:
             line += f" (after {moment - last:.3f} ms {where})"
         lines.append(line)
         last = moment
-    lost = sum(passage.lost for passage in copy.passages)
-    if len(copy.passages) > 1 or lost:
+    lost = sum(transmission.lost for transmission in copy.transmissions)
+    if len(copy.transmissions) > 1 or lost:
         lines.append(
-            f"transmitted {len({p.start for p in copy.passages})} times, {lost} lost"
+            f"transmitted {len({p.start for p in copy.transmissions})} times, {lost} lost"
         )
-    if len(copy.delivers) > 1:
-        lines.append(f"delivered {len(copy.delivers)} times")
+    if len(copy.deliveries) > 1:
+        lines.append(f"delivered {len(copy.deliveries)} times")
     return "\n".join(lines)
 
 
 def _arrow(arrow: Arrow) -> str:
-    passage = arrow.passage
+    transmission = arrow.transmission
     classes = "arrow"
-    if passage.repeat:
-        classes += " repeat"
-    if passage.lost:
+    if transmission.is_retransmission:
+        classes += " retransmission"
+    if transmission.lost:
         return _line(f"{classes} lost", arrow.line) + _cross(arrow.line)
-    if passage.end is None:
-        classes += " flying"
+    if transmission.end is None:
+        classes += " in-flight"
     return _line("hit", arrow.line) + _line(classes, arrow.line) + _head(arrow.line)
 
 
 def _head(line: Line) -> str:
-    """Draw the head a dot's radius before the end, where it may meet a dot."""
+    """Draw the arrow head before the end of the line, where a dot may be."""
     x1, y1, x2, y2 = line
     length = hypot(x2 - x1, y2 - y1) or 1.0
     across, down = (x2 - x1) / length, (y2 - y1) / length
@@ -259,7 +260,7 @@ def _captions(layout: Layout) -> Iterator[str]:
 
 
 def _legend(layout: Layout, y: float) -> tuple[list[str], float]:
-    """Explain what the drawing holds, and say where the explanation ends."""
+    """Return the legend of the symbols in the drawing, and its bottom."""
     written = []
     x = MARGIN
     for mark, text in _legend_entries(layout):
@@ -285,13 +286,15 @@ def _legend_entries(layout: Layout) -> Iterator[tuple[str, str]]:
         yield bar.format("source"), "waits at the sender"
     if any(not bar.at_source for bar in bars):
         yield bar.format("target"), "waits at the receiver"
-    if any(arrow.passage.repeat for arrow in arrows):
-        yield _line("arrow repeat", line), "repeat"
-    if any(arrow.passage.lost for arrow in arrows + layout.controls):
+    if any(arrow.transmission.is_retransmission for arrow in arrows):
+        yield _line("arrow retransmission", line), "retransmission"
+    if any(arrow.transmission.lost for arrow in arrows + layout.controls):
         lost = (1.0, -4.0, 16.0, -4.0)
         yield _line("arrow", lost) + _cross(lost), "lost"
-    if any(arrow.passage.end is None and not arrow.passage.lost for arrow in arrows):
-        yield _line("arrow flying", line), "still on its way"
+    if any(
+        arrow.transmission.end is None and not arrow.transmission.lost for arrow in arrows
+    ):
+        yield _line("arrow in-flight", line), "in flight"
     if layout.controls:
         mark = f'<g class="control">{_line("arrow", line)}</g>'
         yield mark, "control frame (arrival not recorded)"
@@ -307,10 +310,10 @@ def _line(
 
 
 def _number(value: float) -> str:
-    """Write a number of pixels, to a hundredth."""
+    """Format a number of pixels with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def _text(text: str) -> str:
-    """Escape a text, and replace what XML has no place for."""
-    return escape(NO_XML.sub("\ufffd", text), {'"': "&quot;"})
+    """Escape a text, and replace characters that XML does not allow."""
+    return escape(NOT_XML.sub("\ufffd", text), {'"': "&quot;"})

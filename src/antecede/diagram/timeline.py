@@ -1,121 +1,120 @@
-"""Read a run as a diagram shows it: copies of messages, and frames on their way.
+"""Reconstruct the copies and transmissions of a run from its events.
 
-A trace says that a frame of a message was transmitted, arrived or was lost, but not which
-transmission it was that arrived. So an arrival is taken for the earliest transmission of
-the copy that is still open, and a loss for the latest one from the same process (the
-simulator records a loss right after its transmission, so there it is exact). A trace
-without releases or arrivals, as foreign ones are, is read with the nearest event instead:
-a message then goes from its send to its delivery.
+A trace records that a frame of a message was transmitted, arrived or was lost, but not
+which transmission arrived. So an arrival is matched to the earliest open transmission of
+the copy, and a loss to the latest one from the same process; the simulator records a loss
+right after its transmission, so there the match is exact. In a trace without releases or
+arrivals, such as a foreign one, the nearest event takes their place: a message then travels
+from its send to its delivery.
 
-Events that one input of a process brings about at once (a message arrives, is delivered,
-and lets others go) are one *step*: nothing waited in between. Steps are what the diagram
-puts side by side where it shows the order of events instead of their time.
+Events that one input of a process causes at the same time (a message arrives, is delivered,
+and releases others) are one *step*: nothing waited in between. A diagram that shows the
+order of events instead of their time draws a step in adjacent columns.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from antecede.errors import ConfigError
+from antecede.errors import TraceError
 from antecede.trace.event import Event, Kind
 from antecede.verify.oracle import MessageId
 
-__all__ = ["Copy", "CopyId", "Passage", "Story", "read"]
+__all__ = ["Copy", "CopyId", "Transmission", "Timeline", "read_timeline"]
 
 CopyId = tuple[MessageId, int]
-"""Which copy: the message, and the target."""
+"""A copy: the message and its target."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Passage:
-    """One frame on its way; events are named by their index."""
+class Transmission:
+    """The transmission of one frame; events are given by their index."""
 
     process: int
-    """Who transmitted it; not always the message's source, as there are relays."""
+    """The process that transmitted the frame: the source of the message, or a relay."""
     target: int
     start: int
-    """Its transmission."""
+    """The event of the transmission."""
     end: int | None = None
-    """Its arrival, if there was one."""
+    """The event of the arrival; None if the frame did not arrive."""
     lost: bool = False
-    repeat: bool = False
-    """The same process had transmitted this copy before."""
+    is_retransmission: bool = False
+    """The same process had transmitted the copy before."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Copy:
-    """A message on its way to one of its targets; events are named by their index."""
+    """A message to one of its targets; events are given by their index."""
 
     message: MessageId
     target: int
     send: int | None = None
     release: int | None = None
     arrive: int | None = None
-    """The first arrival; further ones are the ends of passages."""
-    delivers: list[int] = field(default_factory=list)
-    """Its deliveries: one, if all is well."""
-    passages: list[Passage] = field(default_factory=list)
+    """The first arrival; later ones are ends of transmissions."""
+    deliveries: list[int] = field(default_factory=list)
+    """The deliveries; more than one violates no-duplication."""
+    transmissions: list[Transmission] = field(default_factory=list)
 
     def indexes(self) -> Iterator[int]:
-        """Name every event that a diagram shows of this copy."""
+        """Yield the index of every event of the copy that a diagram shows."""
         for index in (self.send, self.release, self.arrive):
             if index is not None:
                 yield index
-        yield from self.delivers
-        for passage in self.passages:
-            yield passage.start
-            if passage.end is not None:
-                yield passage.end
+        yield from self.deliveries
+        for transmission in self.transmissions:
+            yield transmission.start
+            if transmission.end is not None:
+                yield transmission.end
 
 
 @dataclass(slots=True, kw_only=True)
-class Story:
-    """A run, read."""
+class Timeline:
+    """The copies, transmissions and steps of a run."""
 
     events: Sequence[Event]
     copies: dict[CopyId, Copy]
-    """Every copy, in the order in which they appear."""
+    """All copies, in the order of their first events."""
     sends: dict[MessageId, int]
-    controls: list[Passage]
-    """The frames that carry no message; when they arrive is not known."""
+    controls: list[Transmission]
+    """The frames that carry no message; their arrival is not recorded."""
     steps: list[int]
-    """For each event, the step it belongs to."""
+    """For each event, its step."""
     columns: list[int]
-    """For each event, its place in the order; two deliveries never share one."""
+    """For each event, its column in a diagram by order; two deliveries never share one."""
     kinds: set[Kind]
-    """The kinds of events that this trace records."""
+    """The kinds of events in the trace."""
 
 
-def read(events: Sequence[Event]) -> Story:
-    """Read a run, given in a linear extension of happened-before.
+def read_timeline(events: Sequence[Event]) -> Timeline:
+    """Return the timeline of a run, given in a linear extension of happened-before.
 
     Raises:
-        ConfigError: An event lacks the message or the target that its kind needs.
+        TraceError: An event lacks the message or the target that its kind needs.
     """
-    reader = _Reader(events)
+    builder = _TimelineBuilder()
     for index, event in enumerate(events):
-        reader.take(index, event)
+        builder.add(index, event)
     steps, columns = _number_steps(events)
-    return Story(
+    return Timeline(
         events=events,
-        copies=reader.copies,
-        sends=reader.sends,
-        controls=reader.controls,
+        copies=builder.copies,
+        sends=builder.sends,
+        controls=builder.controls,
         steps=steps,
         columns=columns,
         kinds={event.kind for event in events},
     )
 
 
-class _Reader:
-    """Takes the events one by one, and puts each to the copy that it belongs to."""
+class _TimelineBuilder:
+    """Assigns each event to its copy."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
-        self.events = events
+    def __init__(self) -> None:
         self.copies: dict[CopyId, Copy] = {}
         self.sends: dict[MessageId, int] = {}
-        self.controls: list[Passage] = []
+        self.controls: list[Transmission] = []
 
-    def take(self, index: int, event: Event) -> None:
+    def add(self, index: int, event: Event) -> None:
         kind = event.kind
         if kind is Kind.SEND:
             message = _message(event)
@@ -123,7 +122,7 @@ class _Reader:
             for target in event.targets or ():
                 self._copy(message, target)
         elif kind is Kind.CONTROL:
-            self.controls.append(_start(index, event))
+            self.controls.append(_transmission(index, event))
         elif kind is Kind.RELEASE or kind is Kind.TRANSMIT:
             self._transmitted(index, event)
         elif kind is Kind.DROP:
@@ -135,9 +134,9 @@ class _Reader:
                 copy.arrive = index
         elif kind is Kind.DELIVER:
             copy = self._copy(_message(event), event.process)
-            if copy.arrive is None and not copy.delivers:
+            if copy.arrive is None and not copy.deliveries:
                 self._arrived(copy, index)
-            copy.delivers.append(index)
+            copy.deliveries.append(index)
 
     def _copy(self, message: MessageId, target: int) -> Copy:
         copy = self.copies.get((message, target))
@@ -147,76 +146,81 @@ class _Reader:
         return copy
 
     def _transmitted(self, index: int, event: Event) -> None:
-        passage = _start(index, event)
-        copy = self._copy(_message(event), passage.target)
+        transmission = _transmission(index, event)
+        copy = self._copy(_message(event), transmission.target)
         if event.kind is Kind.RELEASE and copy.release is None:
             copy.release = index
-        passage.repeat = any(p.process == passage.process for p in copy.passages)
-        copy.passages.append(passage)
+        transmission.is_retransmission = any(
+            p.process == transmission.process for p in copy.transmissions
+        )
+        copy.transmissions.append(transmission)
 
     def _dropped(self, event: Event) -> None:
-        passages = self.controls
+        transmissions = self.controls
         if event.number is not None:
             copy = self.copies.get((_message(event), _target(event)))
-            passages = [] if copy is None else copy.passages
-        for passage in reversed(passages):
-            between = (passage.process, passage.target)
-            if between == (event.process, event.target) and _is_open(passage):
-                passage.lost = True
+            transmissions = [] if copy is None else copy.transmissions
+        for transmission in reversed(transmissions):
+            between = (transmission.process, transmission.target)
+            if between == (event.process, event.target) and _is_open(transmission):
+                transmission.lost = True
                 return
 
     def _arrived(self, copy: Copy, index: int) -> None:
-        for passage in copy.passages:
-            if _is_open(passage):
-                passage.end = index
+        for transmission in copy.transmissions:
+            if _is_open(transmission):
+                transmission.end = index
                 return
-        source, start, repeat = copy.message.source, copy.send, False
-        if copy.passages:  # The network made two of one.
-            last = copy.passages[-1]
-            source, start, repeat = last.process, last.start, True
+        source, start, is_retransmission = copy.message.source, copy.send, False
+        if copy.transmissions:  # The network duplicated a frame.
+            last = copy.transmissions[-1]
+            source, start, is_retransmission = last.process, last.start, True
         if start is not None and source != copy.target:
-            copy.passages.append(
-                Passage(
+            copy.transmissions.append(
+                Transmission(
                     process=source,
                     target=copy.target,
                     start=start,
                     end=index,
-                    repeat=repeat,
+                    is_retransmission=is_retransmission,
                 )
             )
 
 
 def _number_steps(events: Sequence[Event]) -> tuple[list[int], list[int]]:
-    """Number the step and the column of every event.
+    """Return the step and the column of every event.
 
-    Within a step, each delivery has a column of its own, and so has what leaves after an
-    arrival or a delivery: it may have waited for a control frame that is not recorded.
+    Within a step, each delivery has a column of its own. So has a transmission after an
+    arrival or a delivery: it may have waited for a control frame, whose arrival is not
+    recorded.
     """
     steps: list[int] = []
     columns: list[int] = []
     step = column = -1
     first = Kind.SEND
-    held: set[Kind] = set()
+    kinds: set[Kind] = set()
     for index, event in enumerate(events):
         kind = event.kind
-        leaves = kind is Kind.RELEASE or kind is Kind.TRANSMIT
-        together = index > 0 and _is_together(events[index - 1], event, first)
-        if not together:
+        is_transmission = kind is Kind.RELEASE or kind is Kind.TRANSMIT
+        same_step = index > 0 and _is_same_step(events[index - 1], event, first)
+        if not same_step:
             step += 1
             first = kind
-        crowded = kind is Kind.DELIVER and kind in held
-        crowded |= leaves and not held.isdisjoint((Kind.ARRIVE, Kind.DELIVER))
-        if not together or crowded:
+        needs_column = kind is Kind.DELIVER and kind in kinds
+        needs_column |= is_transmission and not kinds.isdisjoint(
+            (Kind.ARRIVE, Kind.DELIVER)
+        )
+        if not same_step or needs_column:
             column += 1
-            held = set()
-        held.add(kind)
+            kinds = set()
+        kinds.add(kind)
         steps.append(step)
         columns.append(column)
     return steps, columns
 
 
-def _is_together(last: Event, event: Event, first: Kind) -> bool:
-    """Whether an event may belong to the step of the last one, which began with first."""
+def _is_same_step(last: Event, event: Event, first: Kind) -> bool:
+    """Return whether an event may belong to the step of ``last``, begun by ``first``."""
     if (last.process, last.time) != (event.process, event.time):
         return False
     if event.kind is Kind.DELIVER and event.source != event.process:
@@ -226,19 +230,19 @@ def _is_together(last: Event, event: Event, first: Kind) -> bool:
 
 def _message(event: Event) -> MessageId:
     if event.source is None or event.number is None:
-        raise ConfigError(f"a {event.kind.value} without its message: {event}")
+        raise TraceError(f"a {event.kind.value} needs a source and a number, got {event}")
     return MessageId(event.source, event.number)
 
 
 def _target(event: Event) -> int:
     if event.target is None:
-        raise ConfigError(f"a {event.kind.value} without its target: {event}")
+        raise TraceError(f"a {event.kind.value} needs a target, got {event}")
     return event.target
 
 
-def _start(index: int, event: Event) -> Passage:
-    return Passage(process=event.process, target=_target(event), start=index)
+def _transmission(index: int, event: Event) -> Transmission:
+    return Transmission(process=event.process, target=_target(event), start=index)
 
 
-def _is_open(passage: Passage) -> bool:
-    return passage.end is None and not passage.lost
+def _is_open(transmission: Transmission) -> bool:
+    return transmission.end is None and not transmission.lost

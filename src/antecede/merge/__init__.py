@@ -1,1 +1,1 @@
-"""Merging: join the traces of the nodes of one run into one trace."""
+"""Merge the traces of the nodes of one run into one trace."""

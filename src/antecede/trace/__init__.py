@@ -1,6 +1,6 @@
-"""Traces: the events of a run, their schema, and how they are recorded, written and read."""
+"""Traces: the events of a run, how they are recorded, written and read."""
 
 from antecede.trace.event import Event, Kind
-from antecede.trace.recorders import Recorder
+from antecede.trace.recorders import EventCounter, MemoryRecorder
 
-__all__ = ["Event", "Kind", "Recorder"]
+__all__ = ["Event", "EventCounter", "Kind", "MemoryRecorder"]

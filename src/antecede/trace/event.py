@@ -7,58 +7,57 @@ __all__ = ["Event", "Kind"]
 
 
 class Kind(Enum):
-    """What happened; the first four are the life of a message (docs/glossary.md)."""
+    """The kind of an event; a message passes through the first four."""
 
     SEND = "send"
-    """The application handed the message over."""
+    """The application sent a message."""
     RELEASE = "release"
-    """The protocol let a copy of it onto the network, for the first time."""
+    """The source transmitted a copy of a message for the first time."""
     ARRIVE = "arrive"
-    """A copy's frame reached its target's process."""
+    """A frame with a message arrived at its target."""
     DELIVER = "deliver"
-    """The message was handed to its target's application."""
+    """A process delivered a message to its application."""
     CONTROL = "control"
-    """A frame that carries no message was transmitted."""
+    """A process transmitted a frame that carries no message."""
     TRANSMIT = "transmit"
-    """A copy that had been released before was transmitted again."""
+    """A process retransmitted a copy, or forwarded a message of another process."""
     DROP = "drop"
     """The network lost a frame."""
     FAULT = "fault"
-    """Something was done to the process: it was paused, or a partition that names it began
-    or ended."""
+    """The process was paused, or a partition that includes it began or ended."""
     JOB_START = "job_start"
-    """The application began the job that a delivered message asked for."""
+    """The application began to process a delivered message."""
     JOB_END = "job_end"
-    """The application ended that job and goes on."""
+    """The application finished processing a delivered message."""
     JOIN = "join"
     """The process became a member."""
     LEAVE = "leave"
-    """The process ceased to be a member."""
+    """The process left the group."""
     CRASH = "crash"
-    """The process stopped for good."""
+    """The process stopped permanently."""
     LOCAL = "local"
-    """Something else, of the application's own."""
+    """An event of the application itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened at one process, in the order of that process's history."""
+    """One event at one process; events of a process are in the order of its history."""
 
     process: int
-    """Where it happened."""
+    """The process at which the event happened."""
     kind: Kind
-    """What happened."""
+    """The kind of the event."""
     time: float = 0.0
-    """When, in seconds; never evidence of order across processes."""
+    """The time in seconds; it does not order events of different processes."""
     source: int | None = None
-    """Whose message it concerns, if any."""
+    """The source of the message, if the event has one."""
     number: int | None = None
-    """Which of the source's messages, from 1."""
+    """The number of the message among those of its source, from 1."""
     target: int | None = None
-    """The one target of a release, arrive, deliver, transmit, control or drop."""
+    """The target of a release, arrive, deliver, transmit, control or drop."""
     targets: tuple[int, ...] | None = None
-    """On a send: all its targets."""
+    """The targets of a send; None for a broadcast."""
     payload_bytes: int | None = None
-    """On a release, transmit or control: the payload on the wire."""
+    """The payload of a transmitted frame."""
     metadata_bytes: int | None = None
-    """On a release, transmit or control: everything else of the frame on the wire."""
+    """All other bytes of a transmitted frame."""

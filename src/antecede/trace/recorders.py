@@ -1,21 +1,34 @@
-"""Turn what a driver sees of its processes into events."""
+"""Turn the observations of a driver into trace rows, and count them.
+
+An :class:`EventCounter` is the observer that drivers call. It passes each row to its
+:class:`Recorder`, if it has one: a :class:`MemoryRecorder` keeps events in memory, a
+:class:`BufferedRecorder` packs rows into bytes and passes them on in batches.
+"""
 
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from antecede.core.codec import Frame
 from antecede.core.observer import Observer
 from antecede.core.process import Delivery, Transmit
 from antecede.trace.event import Event, Kind
 
-__all__ = ["KINDS", "ROW", "PackedRecorder", "Recorder", "Tally"]
+__all__ = [
+    "KINDS",
+    "ROW",
+    "ROW_FIELDS",
+    "BufferedRecorder",
+    "EventCounter",
+    "MemoryRecorder",
+    "Recorder",
+]
 
-NONE: Final = -1
-"""Stands in a packed row for what is null in the schema."""
+NULL: Final = -1
+"""A null of the schema, in the arguments of :meth:`Recorder.record` and in packed rows."""
 
 KINDS: Final = tuple(Kind)
-"""A packed row holds a kind as an index into this."""
+"""A row holds a kind as an index into this tuple."""
 SEND: Final = KINDS.index(Kind.SEND)
 RELEASE: Final = KINDS.index(Kind.RELEASE)
 ARRIVE: Final = KINDS.index(Kind.ARRIVE)
@@ -24,17 +37,58 @@ CONTROL: Final = KINDS.index(Kind.CONTROL)
 TRANSMIT: Final = KINDS.index(Kind.TRANSMIT)
 DROP: Final = KINDS.index(Kind.DROP)
 
-ROW: Final = Struct("<idBiqiii")
-"""A packed row: process, time, kind, source, number, target, payload, metadata."""
+ROW_FIELDS: Final = (
+    ("process", "i"),
+    ("time", "d"),
+    ("kind", "B"),
+    ("source", "i"),
+    ("number", "q"),
+    ("target", "i"),
+    ("payload_bytes", "i"),
+    ("metadata_bytes", "i"),
+)
+"""The fields of a packed row: the name of the column, and its type code.
+
+The codes mean the same to :mod:`struct` and to NumPy. This is the one declaration of the
+layout; :data:`ROW` and :data:`antecede.trace.packed_rows.PACKED` are made from it.
+"""
+ROW: Final = Struct("<" + "".join([code for _, code in ROW_FIELDS]))
+"""Packs one row, little-endian and without padding."""
 
 
-class Tally(Observer):
-    """Counts what happens in a run; call it in the order in which things happen.
+class Recorder:
+    """Interface of everything that keeps rows."""
 
-    This one keeps no events; subclasses do, by overriding :meth:`row`.
+    __slots__ = ()
+
+    def record(
+        self,
+        process: int,
+        now: float,
+        kind: int,
+        source: int,
+        number: int,
+        target: int,
+        payload_bytes: int,
+        metadata_bytes: int,
+        targets: Sequence[int] | None,
+    ) -> None:
+        """Keep one row; -1 stands for null, and ``kind`` is an index into :data:`KINDS`.
+
+        ``targets`` belongs to a send; it is None for a broadcast and for other events.
+        """
+        raise NotImplementedError
+
+
+@final
+class EventCounter(Observer):
+    """Counts frames and bytes of a run, and passes every event to a recorder.
+
+    Call its methods in the order in which the events happen.
     """
 
     __slots__ = (
+        "_recorder",
         "control_bytes",
         "control_frames",
         "dropped_frames",
@@ -46,25 +100,26 @@ class Tally(Observer):
     )
 
     control_frames: int
-    """How many frames without a message were transmitted."""
+    """Transmitted frames that carry no message."""
     control_bytes: int
     """The bytes of those frames."""
     releases: int
-    """How many frames with a message its own source transmitted for the first time."""
+    """Frames with a message that its source transmitted for the first time."""
     retransmissions: int
-    """How many copies of messages were transmitted again."""
+    """Frames with a message that the same process had transmitted before."""
     relays: int
-    """How many times a process passed on a message of another."""
+    """Frames with a message that a process forwarded for its source."""
     dropped_frames: int
-    """How many frames the network lost."""
+    """Frames that the network lost."""
     payload_bytes: int
     """The payload in all frames."""
     metadata_bytes: int
-    """Everything else in all frames, those without a message included."""
+    """All other bytes in all frames, control frames included."""
 
-    def __init__(self) -> None:
-        """Start with nothing."""
+    def __init__(self, recorder: Recorder | None = None) -> None:
+        """Start all counts at 0; without a recorder, events are only counted."""
         super().__init__()
+        self._recorder = recorder
         self.control_frames = 0
         self.control_bytes = 0
         self.releases = 0
@@ -77,40 +132,33 @@ class Tally(Observer):
     def sent(
         self, process: int, number: int, targets: Sequence[int] | None, now: float
     ) -> None:
-        """Record that the application at ``process`` sent its message ``number``.
-
-        Without targets it is a broadcast to the members of the moment.
-        """
-        self.row(process, now, SEND, process, number, NONE, NONE, NONE, targets)
+        self._record(process, now, SEND, process, number, NULL, NULL, NULL, targets)
 
     def arrived(self, process: int, source: int, frame: Frame, now: float) -> None:
-        """Record that a frame from ``source`` reached ``process``, if it is a message."""
+        """Record that a frame from ``source`` arrived, if it carries a message."""
         number = frame.message_number()
         if number > 0:
             origin = frame.message_source()
             if origin < 0:
                 origin = source
-            self.row(process, now, ARRIVE, origin, number, process, NONE, NONE, None)
+            self._record(process, now, ARRIVE, origin, number, process, NULL, NULL, None)
 
     def dropped(self, process: int, target: int, frame: Frame, now: float) -> None:
-        """Record that the network lost a frame of ``process`` to ``target``."""
         self.dropped_frames += 1
         number = frame.message_number()
         if number > 0:
             origin = frame.message_source()
             if origin < 0:
                 origin = process
-            self.row(process, now, DROP, origin, number, target, NONE, NONE, None)
+            self._record(process, now, DROP, origin, number, target, NULL, NULL, None)
         else:
-            self.row(process, now, DROP, NONE, NONE, target, NONE, NONE, None)
+            self._record(process, now, DROP, NULL, NULL, target, NULL, NULL, None)
 
     def delivered(self, process: int, delivery: Delivery, now: float) -> None:
-        """Record that a message was handed to the application at ``process``."""
-        source = delivery.source
-        self.row(process, now, DELIVER, source, delivery.number, process, NONE, NONE, None)
+        source, number = delivery.source, delivery.number
+        self._record(process, now, DELIVER, source, number, process, NULL, NULL, None)
 
     def transmitted(self, process: int, transmit: Transmit, now: float) -> None:
-        """Record that ``process`` put a frame on the network."""
         frame = transmit.frame
         target = transmit.target
         metadata = frame.metadata_size()
@@ -121,7 +169,7 @@ class Tally(Observer):
             kind = RELEASE
             if origin < 0:
                 origin = process
-            if transmit.repeat:
+            if transmit.is_retransmission:
                 kind = TRANSMIT
                 self.retransmissions += 1
             elif origin != process:
@@ -129,21 +177,24 @@ class Tally(Observer):
                 self.relays += 1
             else:
                 self.releases += 1
-            size = frame.payload_size()
-            self.payload_bytes += size
-            self.row(process, now, kind, origin, number, target, size, metadata, None)
+            payload = frame.payload_size()
+            self.payload_bytes += payload
+            self._record(
+                process, now, kind, origin, number, target, payload, metadata, None
+            )
         else:
             self.control_frames += 1
             self.control_bytes += metadata
-            self.row(process, now, CONTROL, NONE, NONE, target, 0, metadata, None)
+            self._record(process, now, CONTROL, NULL, NULL, target, 0, metadata, None)
 
     def happened(
-        self, process: int, kind: Kind, now: float, source: int = NONE, number: int = NONE
+        self, process: int, kind: Kind, now: float, source: int = NULL, number: int = NULL
     ) -> None:
-        """Record something else, perhaps about a message."""
-        self.row(process, now, KINDS.index(kind), source, number, NONE, NONE, NONE, None)
+        """Record an event of another kind, perhaps about a message."""
+        index = KINDS.index(kind)
+        self._record(process, now, index, source, number, NULL, NULL, NULL, None)
 
-    def row(
+    def _record(
         self,
         process: int,
         now: float,
@@ -151,27 +202,38 @@ class Tally(Observer):
         source: int,
         number: int,
         target: int,
-        payload: int,
-        metadata: int,
+        payload_bytes: int,
+        metadata_bytes: int,
         targets: Sequence[int] | None,
     ) -> None:
-        """Keep one row, or not; -1 stands for null."""
+        recorder = self._recorder
+        if recorder is not None:
+            recorder.record(
+                process,
+                now,
+                kind,
+                source,
+                number,
+                target,
+                payload_bytes,
+                metadata_bytes,
+                targets,
+            )
 
 
-class Recorder(Tally):
+class MemoryRecorder(Recorder):
     """Keeps every event in memory."""
 
     __slots__ = ("events",)
 
     events: list[Event]
-    """What happened so far."""
+    """The events so far, in the order in which they were recorded."""
 
     def __init__(self) -> None:
-        """Start with no events."""
         super().__init__()
         self.events = []
 
-    def row(
+    def record(
         self,
         process: int,
         now: float,
@@ -179,11 +241,10 @@ class Recorder(Tally):
         source: int,
         number: int,
         target: int,
-        payload: int,
-        metadata: int,
+        payload_bytes: int,
+        metadata_bytes: int,
         targets: Sequence[int] | None,
     ) -> None:
-        """Keep one row as an event."""
         self.events.append(
             Event(
                 process=process,
@@ -193,17 +254,17 @@ class Recorder(Tally):
                 number=None if number < 0 else number,
                 target=None if target < 0 else target,
                 targets=None if targets is None else tuple(targets),
-                payload_bytes=None if payload < 0 else payload,
-                metadata_bytes=None if metadata < 0 else metadata,
+                payload_bytes=None if payload_bytes < 0 else payload_bytes,
+                metadata_bytes=None if metadata_bytes < 0 else metadata_bytes,
             )
         )
 
 
-class PackedRecorder(Tally):
-    """Keeps rows as bytes, and hands them over by the batch: memory stays bounded.
+class BufferedRecorder(Recorder):
+    """Packs rows into a buffer of fixed size and passes each full buffer on.
 
-    ``write`` gets the packed rows of a batch, how many there are, and the targets of each
-    send among them, in order, None for a broadcast. Call :meth:`flush` at the end.
+    ``write`` is called with the packed rows, their number, and the targets of each send
+    among them, in order, None for a broadcast. Call :meth:`flush` at the end.
     """
 
     __slots__ = ("_buffer", "_count", "_rows_max", "_targets", "_write")
@@ -213,7 +274,7 @@ class PackedRecorder(Tally):
         write: Callable[[bytearray, int, list[Sequence[int] | None]], None],
         rows_max: int = 1 << 17,
     ) -> None:
-        """Hand over to ``write`` whenever there are ``rows_max`` rows."""
+        """Create a buffer of ``rows_max`` rows; call ``write`` whenever it is full."""
         super().__init__()
         self._write = write
         self._rows_max = rows_max
@@ -221,7 +282,7 @@ class PackedRecorder(Tally):
         self._count = 0
         self._targets: list[Sequence[int] | None] = []
 
-    def row(
+    def record(
         self,
         process: int,
         now: float,
@@ -229,11 +290,10 @@ class PackedRecorder(Tally):
         source: int,
         number: int,
         target: int,
-        payload: int,
-        metadata: int,
+        payload_bytes: int,
+        metadata_bytes: int,
         targets: Sequence[int] | None,
     ) -> None:
-        """Pack one row; -1 stands for null."""
         ROW.pack_into(
             self._buffer,
             self._count * ROW.size,
@@ -243,8 +303,8 @@ class PackedRecorder(Tally):
             source,
             number,
             target,
-            payload,
-            metadata,
+            payload_bytes,
+            metadata_bytes,
         )
         if kind == SEND:
             self._targets.append(targets)
@@ -253,7 +313,7 @@ class PackedRecorder(Tally):
             self.flush()
 
     def flush(self) -> None:
-        """Hand over what there is."""
+        """Pass the buffered rows to ``write``, if there are any."""
         if self._count:
             self._write(self._buffer, self._count, self._targets)
             self._count = 0

@@ -178,7 +178,7 @@ def _read_run(events: Iterable[Event], processes: int) -> _Run:
             continue
         if event.source is None or event.number is None:
             raise TraceError(
-                f"{event} has no source or number; a {event.kind.value} needs both"
+                f"a {event.kind.value} needs a source and a number, got {event}"
             )
         message = MessageId(event.source, event.number)
         run.histories.setdefault(event.process, []).append((event.kind, message))

@@ -54,10 +54,10 @@ class TraceVerdict:
     @property
     def status(self) -> Status:
         """Violated if any property is, otherwise unknown if any is, otherwise held."""
-        found = self.statuses.values()
-        return next(
-            (s for s in (Status.VIOLATED, Status.UNKNOWN) if s in found), Status.HELD
-        )
+        for status in (Status.VIOLATED, Status.UNKNOWN):
+            if status in self.statuses.values():
+                return status
+        return Status.HELD
 
     def __str__(self) -> str:
         size = f"{self.messages} messages, {self.deliveries} deliveries"

@@ -1,1 +1,1 @@
-"""Traces of nodes: recording while the node runs, and reading what a node recorded."""
+"""Traces of nodes: written while a node runs, read after it was closed or killed."""

@@ -1,39 +1,40 @@
-"""What processes are called in the traces of nodes.
+"""The names of processes in the traces of nodes.
 
-A node that comes back without its history numbers its messages from 1 again: it is another
-process under the same name. So a node's name is recorded with its life, and where a name
-has had one life only, a merged trace leaves the life out.
+A node that restarts without its history numbers its messages from 1 again: it is another
+process under the same name. So a node's trace qualifies each name with its history. A
+merged trace omits the history of a name that has only one.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["called_simply", "name_in_life"]
+__all__ = ["display_names", "qualified_name"]
 
-MARK: Final = "~"
-"""Stands between a name and a life."""
-
-
-def name_in_life(name: str, life: int) -> str:
-    """Return what a process is called in a node's trace."""
-    return f"{name}{MARK}{life:x}"
+SEPARATOR: Final = "~"
+"""Separates a name from its history."""
 
 
-def called_simply(names: Iterable[str]) -> dict[str, str]:
-    """Return what to call each recorded name: without its life if that is the only one.
+def qualified_name(name: str, history: int) -> str:
+    """Return the name of a process in a node's trace."""
+    return f"{name}{SEPARATOR}{history:x}"
 
-    A name without a life is of a process that was spoken to and never met; it is the one
-    of that name, if there is one only.
+
+def display_names(names: Iterable[str]) -> dict[str, str]:
+    """Return a name for display for each recorded name.
+
+    The history is omitted if it is the only one of that name. A name that was recorded
+    without a history belongs to a process that was addressed but never met; it stands for
+    the process of that name if there is only one.
     """
-    lives: dict[str, set[str]] = {}
+    histories: dict[str, set[str]] = {}
     for name in names:
-        simple, mark, _ = name.rpartition(MARK)
-        lives.setdefault(simple if mark else name, set())
-        if mark:
-            lives[simple].add(name)
-    called: dict[str, str] = {}
+        base, separator, _ = name.rpartition(SEPARATOR)
+        histories.setdefault(base if separator else name, set())
+        if separator:
+            histories[base].add(name)
+    displayed: dict[str, str] = {}
     for name in names:
-        simple, mark, _ = name.rpartition(MARK)
-        base = simple if mark else name
-        called[name] = base if len(lives[base]) <= 1 else name
-    return called
+        base, separator, _ = name.rpartition(SEPARATOR)
+        base = base if separator else name
+        displayed[name] = base if len(histories[base]) <= 1 else name
+    return displayed

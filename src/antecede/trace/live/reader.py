@@ -1,4 +1,6 @@
-"""Read the trace of one node, closed or not: what :mod:`antecede.trace.live.writer` writes.
+"""Read the trace of one node, whether it was closed or not.
+
+:mod:`antecede.trace.live.writer` writes these traces.
 
 This module needs the extra ``antecede[trace]``.
 """
@@ -6,66 +8,64 @@ This module needs the extra ``antecede[trace]``.
 from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from struct import Struct
 
 import numpy as np
 import pyarrow as pa
 
-from antecede.errors import ConfigError
-from antecede.trace.reader import PARTIAL_SUFFIX, RunInfo, Trace, read_trace
-from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
-from antecede.trace.writer import PACKED, PackedRows, batch_of
+from antecede.errors import TraceError
+from antecede.trace.live.layout import (
+    EVENTS_PARTIAL,
+    FLUSH_ROWS,
+    INFO_PARTIAL,
+    NODE,
+    decode_chunks,
+    part_path,
+)
+from antecede.trace.packed_rows import packed_to_batch
+from antecede.trace.reader import Trace, read_trace
+from antecede.trace.run_info import RunInfo
+from antecede.trace.schema import INFO_NAME, SCHEMA
 
-__all__ = ["NodeTrace", "are_nodes_of_one_run", "part_path", "read_node", "tail_path"]
-
-NODE = "node"
-"""What ``kind`` is in the ``run.json`` of a node's trace."""
-FLUSH_ROWS = 4096
-"""How many events are in memory only, at most, unless the caller flushes sooner."""
-EVENTS_PARTIAL = EVENTS_NAME + PARTIAL_SUFFIX
-INFO_PARTIAL = INFO_NAME + PARTIAL_SUFFIX
-
-CHUNK = Struct("<4sIII")
-"""Begins what one flush appends: a mark, and how many rows, sends and targets follow."""
-CHUNK_MARK = b"rows"
+__all__ = ["NodeTrace", "are_nodes_of_one_run", "read_node_trace"]
 
 
 class NodeTrace:
-    """What a node recorded; get one from :func:`read_node`."""
+    """The trace of one node, from one start to its end; see :func:`read_node_trace`."""
 
     path: Path
-    """Its directory."""
+    """The directory of the trace."""
     info: RunInfo
-    """What is known of the run, with the node's own ids for its ``names``."""
+    """The contents of ``run.json``; its ``names`` have the node's own process ids."""
     name: str
-    """What the node is called."""
+    """The name of the node."""
     id: int
-    """Which process of its own numbering it is."""
+    """The node's id in its own numbering of processes."""
     started: float
-    """When it was started, by its own clock."""
-    whole: bool
-    """The node closed it; else it was killed, and what it had not flushed is lost."""
+    """The start of the node by its own clock."""
+    closed: bool
+    """The node closed the trace. Otherwise it was killed, and events that it had not
+    flushed are lost."""
     rows: int
-    """How many events there are."""
+    """The number of events."""
 
     def __init__(
-        self, path: Path, info: RunInfo, parts: Trace, rest: pa.Table, *, whole: bool
+        self, path: Path, info: RunInfo, parts: Trace, tail: pa.Table, *, closed: bool
     ) -> None:
-        """Join the parts, and what comes after them."""
-        self.path, self.info, self.whole = path, info, whole
+        """Join the finished parts and the rows flushed after them."""
+        self.path, self.info, self.closed = path, info, closed
         name, started = info.more.get("name"), info.more.get("started")
         if not isinstance(name, str) or not isinstance(started, int | float):
-            raise ConfigError(f"{path}: {INFO_NAME} lacks 'name' or 'started' of a node")
+            raise TraceError(f"{path}: {INFO_NAME} lacks 'name' or 'started' of a node")
         self.name, self.started = name, started
         own = info.more.get("id", 0)
         self.id = own if isinstance(own, int) else 0
-        self.rows = parts.rows + rest.num_rows
-        self._parts, self._rest = parts, rest
+        self.rows = parts.rows + tail.num_rows
+        self._parts, self._tail = parts, tail
 
     @property
-    def lost_max(self) -> int:
-        """How many events that others may have seen the effects of a kill took, at most."""
-        if self.whole or self.info.more.get("write_ahead") is True:
+    def lost_events_max(self) -> int:
+        """The maximum number of lost events whose effects another node may have seen."""
+        if self.closed or self.info.more.get("write_ahead") is True:
             return 0
         rows = self.info.more.get("flush_rows")
         return rows if isinstance(rows, int) else FLUSH_ROWS
@@ -73,55 +73,56 @@ class NodeTrace:
     def batches(
         self, columns: Sequence[str] | None = None, *, first: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows from the row ``first`` on; ``kind`` is dictionary-encoded."""
+        """Yield the rows from row ``first`` on; ``kind`` is dictionary-encoded."""
         for start, batch in self._parts.numbered_batches(columns, first=first):
             yield batch.slice(max(first - start, 0))
-        rest = self._rest.slice(max(first - self._parts.rows, 0))
-        yield from (rest if columns is None else rest.select(columns)).to_batches()
+        tail = self._tail.slice(max(first - self._parts.rows, 0))
+        yield from (tail if columns is None else tail.select(columns)).to_batches()
 
-    def in_order(self) -> "NodeTrace":
-        """Return the same with its rows in the order of ``seq``, all in memory."""
+    def sorted_by_seq(self) -> "NodeTrace":
+        """Return the same trace with its rows sorted by ``seq``, all in memory."""
         node = copy(self)
-        table = pa.Table.from_batches([_encoded(batch) for batch in self.batches()])
+        table = pa.Table.from_batches([_encode_kind(batch) for batch in self.batches()])
         node._parts = Trace(self.path, self.info, [])
-        node._rest = table.unify_dictionaries().combine_chunks().sort_by("seq")
+        node._tail = table.unify_dictionaries().combine_chunks().sort_by("seq")
         return node
 
 
-def read_node(path: str | Path) -> NodeTrace:
+def read_node_trace(path: str | Path) -> NodeTrace:
     """Open the trace of a node, closed or not.
 
-    Raise ConfigError if there is none, it is damaged, or it is no node's.
+    Raise TraceError if there is no trace, it is damaged, or it is not the trace of a node.
     """
     directory = Path(path)
-    nothing = SCHEMA.empty_table()
+    empty = SCHEMA.empty_table()
     folder = directory / EVENTS_PARTIAL
     if not folder.is_dir():
         trace = read_trace(directory)
         _check_node(directory, trace.info)
-        return NodeTrace(directory, trace.info, trace, nothing, whole=True)
+        return NodeTrace(directory, trace.info, trace, empty, closed=True)
     info = _read_info(directory)
     _check_node(directory, info)
     parts = Trace(directory, info, sorted(folder.glob("part-*.parquet")))
     batches = []
-    seq = parts.rows
-    for tail in sorted(folder.glob("tail-*.packed")):
-        if not part_path(folder, int(tail.stem.partition("-")[2])).exists():
-            for packed in _chunks(tail.read_bytes()):
-                places = np.arange(seq, seq + len(packed.rows))
-                batches.append(_encoded(batch_of(packed, info.run, seq=places, step=None)))
-                seq += len(packed.rows)
-    rest = pa.Table.from_batches(batches).combine_chunks() if batches else nothing
-    return NodeTrace(directory, info, parts, rest, whole=False)
+    first = parts.rows
+    for path in sorted(folder.glob("tail-*.packed")):
+        if not part_path(folder, int(path.stem.partition("-")[2])).exists():
+            for packed in decode_chunks(path.read_bytes()):
+                seq = np.arange(first, first + len(packed.rows))
+                batch = packed_to_batch(packed, info.run, seq=seq, step=None)
+                batches.append(_encode_kind(batch))
+                first += len(packed.rows)
+    tail = pa.Table.from_batches(batches).combine_chunks() if batches else empty
+    return NodeTrace(directory, info, parts, tail, closed=False)
 
 
 def are_nodes_of_one_run(paths: Sequence[Path]) -> bool:
-    """Whether all of these are traces of nodes, and say that they are of the same run."""
+    """Return whether all paths hold traces of nodes, with the same name of the run."""
     runs = set()
     for path in paths:
         try:
             info = _read_info(path)
-        except ConfigError:
+        except TraceError:
             return False
         if info.more.get("kind") != NODE:
             return False
@@ -130,57 +131,31 @@ def are_nodes_of_one_run(paths: Sequence[Path]) -> bool:
 
 
 def _read_info(directory: Path) -> RunInfo:
-    # The last thing that closing does is a rename, after that of the run's description.
+    # A node that closes its trace renames run.json before the folder of the events.
     path = directory / INFO_PARTIAL
     path = path if path.exists() else directory / INFO_NAME
     try:
         return RunInfo.from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ConfigError(
-            f"{directory}: the node was killed before it recorded anything; leave it out"
+        raise TraceError(
+            f"{directory} has no {INFO_NAME}: the node was killed before its first event;"
+            " leave this directory out"
         ) from error
-    except (ConfigError, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from error
+    except (TraceError, OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"{path}: {error}") from error
 
 
 def _check_node(directory: Path, info: RunInfo) -> None:
     if info.more.get("kind") != NODE:
-        raise ConfigError(
-            f"{directory} is not the trace of a node; verify it as it is, unmerged"
+        raise TraceError(
+            f"{directory} is not the trace of a node; verify it directly, without a merge"
         )
 
 
-def part_path(folder: Path, place: int) -> Path:
-    """Return the path of a part, by its place among the parts."""
-    return folder / f"part-{place:06}.parquet"
-
-
-def tail_path(folder: Path, place: int) -> Path:
-    """Return the path of what becomes the part of that place."""
-    return folder / f"tail-{place:06}.packed"
-
-
-def _chunks(text: bytes) -> Iterator[PackedRows]:
-    """Yield what the flushes appended; the last may have been cut short."""
-    place = 0
-    while place + CHUNK.size <= len(text):
-        mark, *counts = CHUNK.unpack_from(text, place)
-        place += CHUNK.size
-        kinds = (PACKED, np.dtype("<i4"), np.dtype("<i4"))
-        sizes = [count * kind.itemsize for count, kind in zip(counts, kinds, strict=True)]
-        if mark != CHUNK_MARK or place + sum(sizes) > len(text):
-            return
-        columns = []
-        for kind, count, size in zip(kinds, counts, sizes, strict=True):
-            columns.append(np.frombuffer(text, kind, count, place))
-            place += size
-        yield PackedRows(*columns)
-
-
-def _encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Encode the kinds as those of a part are, if they are not."""
-    place = batch.schema.get_field_index("kind")
-    kind = batch.column(place)
+def _encode_kind(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Dictionary-encode the column ``kind`` if it is not."""
+    index = batch.schema.get_field_index("kind")
+    kind = batch.column(index)
     if not pa.types.is_dictionary(kind.type):
-        batch = batch.set_column(place, "kind", kind.dictionary_encode())
+        batch = batch.set_column(index, "kind", kind.dictionary_encode())
     return batch

@@ -1,21 +1,15 @@
-"""Record what a node does while it runs, so that even a kill leaves most of it.
+"""Write the trace of a node while it runs, so that a killed node loses few events.
 
-A node's trace has the layout of :mod:`antecede.trace.schema`, and knows only its own part
-of the run: every row is of process 0, which is the node itself, and the others go by
-numbers of the node's own. ``run.json`` says what they are called, by which
-:mod:`antecede.merge.merge` joins the traces of several nodes.
+A node's trace has the layout of :mod:`antecede.trace.schema`, but contains only the node's
+own part of the run: every row belongs to the node itself, and the ids of the other
+processes are the node's own. ``run.json`` maps the ids to names;
+:mod:`antecede.merge.merge` joins the traces of several nodes by these names.
 
-Until :meth:`LiveTrace.close` a directory looks like this::
-
-    run.json.partial                        who it is, since when, and the names so far
-    events.parquet.partial/
-        part-000000.parquet ...             rows that are written for good
-        tail-000001.packed ...              rows that have been flushed since
-
-Rows are packed into memory as they happen. A flush appends them to the tail as they are,
-which takes microseconds; a kill leaves what was flushed. When a tail is long enough, a
-thread makes a part of it, so that the node does not wait for the compression. Nothing is
-forced to the disk itself: what a loss of power leaves is up to the file system.
+Events are packed into memory. A flush appends the packed rows to a file, the tail, which
+takes microseconds; a kill loses only the rows after the last flush. When a tail is long
+enough, a thread compresses it into a part, so the node does not wait for the compression.
+Nothing is synced to the disk: after a loss of power, the file system decides what is left.
+:mod:`antecede.trace.live.layout` describes the files.
 
 This module needs the extra ``antecede[trace]``.
 """
@@ -32,47 +26,52 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.errors import ConfigError, LocalError
-from antecede.trace.live.reader import (
-    CHUNK,
-    CHUNK_MARK,
+from antecede.errors import ConfigError, LocalError, StorageError
+from antecede.trace.live.layout import (
     EVENTS_PARTIAL,
     FLUSH_ROWS,
     INFO_PARTIAL,
     NODE,
+    encode_chunk,
     part_path,
     tail_path,
 )
-from antecede.trace.reader import PARTIAL_SUFFIX, RunInfo
-from antecede.trace.recorders import PackedRecorder
+from antecede.trace.packed_rows import (
+    PackedRows,
+    join_packed_rows,
+    packed_to_batch,
+    view_packed_rows,
+)
+from antecede.trace.reader import PARTIAL_SUFFIX
+from antecede.trace.recorders import BufferedRecorder, EventCounter
+from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME
-from antecede.trace.writer import PACKED, PackedRows, batch_of, packed_rows
 
-__all__ = ["LiveTrace"]
+__all__ = ["NodeTraceWriter"]
 
 PART_ROWS = 1 << 17
-"""How many rows make a part; it is a row group, too."""
+"""The default number of rows of a part, which is one row group."""
 
 _log = logging.getLogger("antecede.trace")
 
 
-class LiveTrace:
-    """The trace of one node while it runs; record into it, then close it.
+class NodeTraceWriter:
+    """Writes the trace of one node: report events to :attr:`observer`, then close it.
 
-    It has the methods of :class:`antecede.trace.recorders.Tally` with which a driver
-    records; :attr:`recorder` is the same as a Tally. The node is process 0 there, and every
-    other process needs a name (:meth:`name_of`) before the first event that speaks of it.
+    Give every process a name (:meth:`set_name`) before the first event that mentions it.
 
-    A disk that is full does not stop a node: :attr:`failure` says so from then on, nothing
-    more is kept, and :meth:`close` raises.
+    If the trace cannot be written any more, for example because the disk is full, the node
+    continues: :attr:`failure` says why, later events are dropped, and :meth:`close` raises.
     """
 
-    recorder: PackedRecorder
-    """Where the driver records what happens."""
+    observer: EventCounter
+    """The observer for the driver of the node."""
+    recorder: BufferedRecorder
+    """The recorder of :attr:`observer`, for rows that no driver reports."""
     names: dict[int, str]
-    """What the processes are called so far, by the node's own ids; it is 0 itself."""
+    """The names of the processes so far, by the node's own ids."""
     failure: str | None
-    """Why nothing is recorded any more, in one line; None if all is well."""
+    """Why events are no longer recorded, in one line; None without a failure."""
 
     def __init__(
         self,
@@ -88,30 +87,33 @@ class LiveTrace:
         flush_rows: int = FLUSH_ROWS,
         part_rows: int = PART_ROWS,
     ) -> None:
-        """Make the directory, which must hold no trace yet.
+        """Create the directory, which must not hold a trace.
 
         Args:
-            directory: Its own for every start of a node.
-            name: What the others call this node. A node that is restarted keeps its name if
-                its messages' numbers go on; one that has forgotten them is a new process,
-                and needs a new name.
-            id: Which process of its own numbering the node is.
-            protocol: By its name in the registry.
-            run: Which run; all nodes of a run must be told the same.
-            started: When the node was started, by its wall clock; None for now.
-            parameters: How it was set up, for ``run.json``.
-            write_ahead: The caller promises to flush before anything leaves the node. Then
-                whatever a kill takes with it was never seen by another.
-            flush_rows: Flush after so many events, if the caller does not.
-            part_rows: Make a part of so many.
+            directory: A new directory for every start of a node.
+            name: The node's name. A restarted node keeps its name if it continues the
+                numbers of its messages; otherwise it is a new process and needs a new name.
+            id: The node's id in its own numbering of processes.
+            protocol: The name of the protocol in the registry.
+            run: The name of the run, the same at all its nodes.
+            started: The start of the node by its wall clock; None for now.
+            parameters: The configuration of the node, for ``run.json``.
+            write_ahead: The caller promises to flush before a frame leaves the node. Then
+                no other node has seen an effect of an event that a kill loses.
+            flush_rows: Flush after this number of events, if the caller does not.
+            part_rows: Make a part after this number of rows.
 
         Raises:
-            ConfigError: It holds a trace, or cannot be written to.
+            ConfigError: The directory already holds a trace.
+            StorageError: The directory cannot be written to.
         """
         self._directory = Path(directory)
         self._folder = self._directory / EVENTS_PARTIAL
         if not name or flush_rows < 1 or part_rows < 1:
-            raise LocalError("a trace needs a name, and to flush at least 1 row")
+            raise LocalError(
+                "name must not be empty, flush_rows and part_rows must be at least 1; got"
+                f" {name!r}, {flush_rows}, {part_rows}"
+            )
         self._run, self._protocol = run, protocol
         self._parameters = parameters if parameters is not None else {}
         self._more = {
@@ -124,7 +126,7 @@ class LiveTrace:
         }
         self._id = id
         self.names = {id: name}
-        self._make_directory()
+        self._create_directory()
         self.failure = None
         self._part_rows = part_rows
         self._parts = 0
@@ -135,42 +137,38 @@ class LiveTrace:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="antecede-trace")
         self._writing: Future[None] | None = None
         self._closed = False
-        # Arrow loads what it needs at its first batch: now, rather than amid traffic.
-        batch_of(_joined([]), run, seq=np.empty(0, np.int64), step=None)
-        self.recorder = PackedRecorder(self._take, flush_rows)
-        self.sent = self.recorder.sent
-        self.arrived = self.recorder.arrived
-        self.dropped = self.recorder.dropped
-        self.delivered = self.recorder.delivered
-        self.transmitted = self.recorder.transmitted
-        self.happened = self.recorder.happened
+        # Arrow loads its libraries at the first batch: do that now, not during traffic.
+        packed_to_batch(join_packed_rows([]), run, seq=np.empty(0, np.int64), step=None)
+        self.recorder = BufferedRecorder(self._write, flush_rows)
+        self.observer = EventCounter(self.recorder)
 
-    def name_of(self, id: int, name: str) -> None:
-        """Say what a process is called, when it is met.
+    def set_name(self, id: int, name: str) -> None:
+        """Set the name of a process.
 
-        Two ids may have one name, as of a peer before and after its restart; they are one
-        process to the merged trace. Raise LocalError if the id has another name already.
+        Two ids may have the same name, such as those of a peer before and after a restart;
+        the merged trace has one process for them. Raise LocalError if the id already has
+        another name.
         """
         known = self.names.get(id)
         if id < 0 or not name or (known is not None and known != name):
-            raise LocalError(f"process {id} cannot be called {name!r}, it is {known!r}")
+            raise LocalError(f"cannot name process {id} {name!r}: its name is {known!r}")
         if known is None:
             self.names[id] = name
             self._names_saved = False
 
     def flush(self) -> None:
-        """Put what was recorded where a kill of the node does not reach it."""
+        """Write the recorded events to the tail; a kill of the node does not lose them."""
         self.recorder.flush()
 
     def close(self, *, complete: bool = False) -> None:
-        """Write what is left; the trace is whole from now on. Record nothing afterwards.
+        """Finish the trace. Record nothing afterwards.
 
         Args:
-            complete: Nothing was left to do at the node: of what is undelivered nothing
-                will be delivered any more.
+            complete: The node had nothing left to do: a message that it has not delivered
+                will never be delivered.
 
         Raises:
-            ConfigError: It could not be written; what was flushed before can be merged.
+            StorageError: The trace could not be written; flushed events can be merged.
         """
         if self._closed:
             return
@@ -185,10 +183,9 @@ class LiveTrace:
         if self._tail is not None:
             self._tail.close()
         if self.failure is not None:
-            raise ConfigError(self.failure)
+            raise StorageError(self.failure)
 
-    def __enter__(self) -> "LiveTrace":
-        """Return it; leaving the block closes it."""
+    def __enter__(self) -> "NodeTraceWriter":
         return self
 
     def __exit__(
@@ -197,38 +194,38 @@ class LiveTrace:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close it, also if the block raised: what happened before did happen."""
+        """Close the trace, also if the block raised: the recorded events did happen."""
         self.close()
 
-    def _make_directory(self) -> None:
+    def _create_directory(self) -> None:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             taken = (EVENTS_NAME, INFO_NAME, INFO_PARTIAL)
             if any((self._directory / name).exists() for name in taken):
                 raise FileExistsError
-            self._folder.mkdir()  # Of two nodes that want the same directory, one fails.
+            self._folder.mkdir()  # Fails for the second of two nodes with one directory.
             self._save_info(complete=False)
         except FileExistsError as error:
             raise ConfigError(
-                f"{self._directory} holds a trace already; give each start of a node a"
+                f"{self._directory} already holds a trace; give each start of a node a"
                 " directory of its own"
             ) from error
         except OSError as error:
-            where = self._directory
-            raise ConfigError(f"cannot write to {where}: {error.strerror}") from error
+            directory = self._directory
+            raise StorageError(f"cannot write to {directory}: {error.strerror}") from error
 
     def _save_info(self, *, complete: bool) -> None:
-        """Write down everything that is no event; it appears by a rename."""
+        """Replace ``run.json.partial`` atomically."""
         alone = len(set(self.names.values())) == 1
         name = self.names[self._id]
-        one = f"one node's view, that of {name}; `antecede merge` joins it with the others'"
+        missing = f"this is the trace of one node, {name}; `antecede merge` joins all nodes"
         info = RunInfo(
             run=self._run,
             protocol=self._protocol,
             complete=complete,
             parameters=self._parameters,
             names=dict(self.names),
-            holes=[] if alone else [one],
+            missing=[] if alone else [missing],
             more={**self._more},
         )
         written = self._directory / f".{INFO_NAME}"
@@ -236,33 +233,33 @@ class LiveTrace:
         written.rename(self._directory / INFO_PARTIAL)
         self._names_saved = True
 
-    def _take(
+    def _write(
         self, buffer: bytearray, count: int, targets: list[Sequence[int] | None]
     ) -> None:
-        """Append rows to the tail, and end the part if it is long enough."""
+        """Append rows to the tail, and make a part of it if it is long enough."""
         if self.failure is not None:
             return
-        packed = packed_rows(buffer, count, targets)
+        packed = view_packed_rows(buffer, count, targets)
         packed = packed._replace(rows=packed.rows.copy())
         try:
             if not self._names_saved:
                 self._save_info(complete=False)
             if self._tail is None:
                 self._tail = tail_path(self._folder, self._parts).open("xb", buffering=0)
-            _append(self._tail, packed)
+            _append(self._tail, encode_chunk(packed))
             self._pending.append(packed)
             self._pending_rows += count
             if self._pending_rows >= self._part_rows:
-                self._end_part()
+                self._start_part()
         except (OSError, pa.ArrowException) as error:
             self._fail(error)
 
-    def _end_part(self) -> None:
-        """Have a part made of the rows of the tail, which is kept until then."""
+    def _start_part(self) -> None:
+        """Make a part of the tail in the background; the tail is kept until then."""
         if self._tail is not None:
             self._tail.close()
             self._tail = None
-        self._wait()
+        self._wait_for_part()
         pending, self._pending = self._pending, []
         self._writing = self._executor.submit(
             _write_part, self._folder, self._parts, self._run, self._rows, pending
@@ -271,53 +268,41 @@ class LiveTrace:
         self._rows += self._pending_rows
         self._pending_rows = 0
 
-    def _wait(self) -> None:
-        """Wait for the part before, so that no more than one is in memory twice."""
+    def _wait_for_part(self) -> None:
+        """Wait for the part in the background, so that at most one is in memory twice."""
         if self._writing is not None:
             self._writing.result()
 
     def _finish(self, complete: bool) -> None:
         if self._pending or not self._parts:
-            self._end_part()
-        self._wait()
+            self._start_part()
+        self._wait_for_part()
         self._more["ended"] = time()
         self._save_info(complete=complete)
         (self._directory / INFO_PARTIAL).rename(self._directory / INFO_NAME)
         self._folder.rename(self._directory / EVENTS_NAME)
 
     def _fail(self, error: Exception) -> None:
-        words = error.strerror if isinstance(error, OSError) else str(error)
-        self.failure = f"cannot write to {self._directory}: {words}"
-        _log.warning("the trace of %s ends here: %s", self.names[self._id], self.failure)
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        self.failure = f"cannot write to {self._directory}: {reason}"
+        _log.warning("stopped the trace of %s: %s", self.names[self._id], self.failure)
 
 
 def _write_part(
-    folder: Path, place: int, run: str, first: int, pending: list[PackedRows]
+    folder: Path, index: int, run: str, first: int, pending: list[PackedRows]
 ) -> None:
-    """Write a part, and then remove the tail that it stands for."""
-    packed = _joined(pending)
+    """Write a part, then remove the tail with the same rows."""
+    packed = join_packed_rows(pending)
     seq = np.arange(first, first + len(packed.rows))
-    batch = batch_of(packed, run, seq=seq, step=None)
-    part = part_path(folder, place)
+    batch = packed_to_batch(packed, run, seq=seq, step=None)
+    part = part_path(folder, index)
     partial = part.with_name(part.name + PARTIAL_SUFFIX)
     pq.write_table(pa.Table.from_batches([batch]), partial, compression="zstd")
     partial.rename(part)
-    tail_path(folder, place).unlink(missing_ok=True)
+    tail_path(folder, index).unlink(missing_ok=True)
 
 
-def _joined(pending: list[PackedRows]) -> PackedRows:
-    nothing = np.empty(0, np.int32)
-    return PackedRows(
-        rows=np.concatenate([np.empty(0, PACKED), *(each.rows for each in pending)]),
-        lengths=np.concatenate([nothing, *(each.lengths for each in pending)]),
-        targets=np.concatenate([nothing, *(each.targets for each in pending)]),
-    )
-
-
-def _append(tail: FileIO, packed: PackedRows) -> None:
-    """Append a chunk; a file without a buffer leaves nothing for later."""
-    counts = [len(column) for column in packed]
-    columns = [column.tobytes() for column in packed]
-    text = b"".join([CHUNK.pack(CHUNK_MARK, *counts), *columns])
-    while text:
-        text = text[tail.write(text) :]
+def _append(tail: FileIO, data: bytes) -> None:
+    """Write all bytes; an unbuffered file may write fewer at a time."""
+    while data:
+        data = data[tail.write(data) :]
