@@ -1,25 +1,28 @@
-"""``antecede advise`` from end to end, on Spark: one run for all tests here."""
+"""``antecede advise`` on Spark, with one run for all tests."""
 
 import contextlib
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from pyspark.sql import SparkSession
 
-from antecede.advise.advise import Advice, Wishes, prepare
+from antecede.advise.advise import Advice, AdviceOptions, Plan, prepare
 from antecede.advise.network import Delays
 from antecede.advise.table import lines, to_json
-from antecede.advise.traffic import take_traffic
+from antecede.advise.traffic import extract_traffic
 from antecede.cli import main as cli
 from antecede.core.registry import protocol
+from antecede.pipeline.study.study import Study
 from antecede.report.tables import StudyTables, read_tables
 from antecede.sim.simulate import Scenario, simulate_to
 from antecede.trace.reader import read_trace
 from tests.advise.recorded import deliver, send, trace_of
 from tests.advise.test_recommend import HERE
-from tests.ingest.story import STORY, span_csv, write
+from tests.ingest.foreign_samples import SHOP_SPANS, span_csv, write_sample
 
 HOPS = (
     ("ann", "bob", 0, 3),
@@ -28,7 +31,7 @@ HOPS = (
     ("carol", "dave", 6, 7),
     ("ann", "dave", 2, 8),
 )
-"""Ann tells all others, of whom bob tells carol, who tells dave; in milliseconds."""
+"""Source, target, send and receive times in ms; the last message is late for dave."""
 MESSAGES_CSV = "source,target,sent,received\n" + "".join(
     f"{source},{target},{(10 * turn + sent) / 1000},{(10 * turn + received) / 1000}\n"
     for turn in range(60)
@@ -44,16 +47,25 @@ class Advised(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def advised(tmp_path_factory: pytest.TempPathFactory) -> Advised:
-    place = tmp_path_factory.mktemp("advise")
-    file = write(place / "messages.csv", MESSAGES_CSV)
-    said = io.StringIO()
-    words = ["advise", str(file), "--out", str(place / "out"), "--cores", "2"]
-    words += ["--protocols", "hybrid,optimal", "--delay", "exponential:0.004"]
-    with contextlib.redirect_stdout(said):
-        code = cli.main(words)
-    (tables,) = read_tables([place / "out" / "study"]).studies
-    return Advised(code, said.getvalue(), tables, place / "out")
+def advised(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Advised:
+    """The result of the command, which gets the session of all tests."""
+    scratch = tmp_path_factory.mktemp("advise")
+    file = write_sample(scratch / "messages.csv", MESSAGES_CSV)
+    printed = io.StringIO()
+    arguments = ["advise", str(file), "--out", str(scratch / "out"), "--cores", "2"]
+    arguments += ["--protocols", "hybrid,optimal", "--delay", "exponential:0.004"]
+
+    def open_session(
+        master: str | None, *, cores: int | None, fast_start: bool
+    ) -> contextlib.AbstractContextManager[SparkSession]:
+        assert (master, cores, fast_start) == (None, 2, True)
+        return contextlib.nullcontext(spark)
+
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr("antecede.pipeline.spark.session.open_session", open_session)
+        code = cli.main(arguments)
+    (tables,) = read_tables([scratch / "out" / "study"]).studies
+    return Advised(code, printed.getvalue(), tables, scratch / "out")
 
 
 def rows(text: str) -> dict[str, list[float]]:
@@ -66,7 +78,7 @@ def rows(text: str) -> dict[str, list[float]]:
     return found
 
 
-def test_it_prints_what_the_tables_of_the_study_say(advised: Advised) -> None:
+def test_the_printed_table_equals_the_tables_of_the_study(advised: Advised) -> None:
     assert advised.code == 0
     found = rows(advised.text)
     assert found.keys() == {"unordered", "fifo", "hybrid", "optimal"}
@@ -97,13 +109,15 @@ def test_it_prints_what_the_tables_of_the_study_say(advised: Advised) -> None:
         ):
             assert value == pytest.approx(mean(name, measure), abs=0.51)
         own = {cell.cell for cell in here if cell.protocol == name}
-        judged = [verdict for verdict in tables.verdicts if verdict.run in own]
-        assert len(judged) == len(seeds) == 5
-        assert values[7] == sum(each.counts["causal"] or 0 for each in judged)
-        assert values[8] == sum(each.counts["fifo"] or 0 for each in judged)
+        verdicts = [verdict for verdict in tables.verdicts if verdict.run in own]
+        assert len(verdicts) == len(seeds) == 5
+        assert values[7] == sum(each.counts["causal"] or 0 for each in verdicts)
+        assert values[8] == sum(each.counts["fifo"] or 0 for each in verdicts)
 
 
-def test_baselines_break_order_and_the_others_keep_it(advised: Advised) -> None:
+def test_baselines_violate_causal_order_and_the_others_preserve_it(
+    advised: Advised,
+) -> None:
     found = rows(advised.text)
     assert found["unordered"][7] > found["fifo"][7] > 0
     assert found["fifo"][8] == 0
@@ -112,17 +126,17 @@ def test_baselines_break_order_and_the_others_keep_it(advised: Advised) -> None:
         assert found[name][7] == 0
 
 
-def test_it_says_what_it_rests_on_and_what_would_change_it(advised: Advised) -> None:
+def test_the_text_contains_evidence_and_sensitivity(advised: Advised) -> None:
     text = advised.text
     assert "messages.csv: 300 messages to 300 targets, 4 processes" in text
-    assert "delay exponential:0.004 (as given)" in text
-    assert "Take " in text
+    assert "delay exponential:0.004 (from --delay)" in text
+    assert "Use " in text
     assert "of 1,500 copies in 5 runs unordered delivers" in text
-    for words in ("It rests on this", "with 1% loss", "with 10 times the delay"):
-        assert words in text
+    for part in ("Evidence:", "with 1% loss", "with 10 times the delay"):
+        assert part in text
 
 
-def test_what_is_kept_is_the_workload_and_a_study(advised: Advised) -> None:
+def test_the_directory_contains_the_workload_and_a_study(advised: Advised) -> None:
     traffic = read_trace(advised.directory / "workload")
     assert sorted(traffic.info.names.values()) == ["ann", "bob", "carol", "dave"]
     assert {cell.network for cell in advised.tables.cells} == {
@@ -131,74 +145,81 @@ def test_what_is_kept_is_the_workload_and_a_study(advised: Advised) -> None:
     assert all("replay:" in cell.command for cell in advised.tables.cells)
 
 
-def advice(tmp_path: Path, **more: object) -> Advice:
+def make_advice(tmp_path: Path, *, violated: tuple[str, ...] = ()) -> Advice:
     events = [send(0, 1, 1), deliver(1, 0, 1), send(1, 1, 0)]
-    told: dict[str, object] = {
-        "traffic": take_traffic(trace_of(events, tmp_path / "t", 2), messages_max=1),
-        "delays": Delays(delay="0.05", origin="trace", samples=30),
-        "pause_s": 0.05,
-        "wishes": Wishes(loss=0.02, bandwidth=1000.0),
-        "seeds": 2,
-        "left_out": ("vector: has no unicast, which this workload needs",),
-        "broken": (),
-        "failed": 0,
-        "figures": {"on this network": HERE},
-        "recommendation": None,
-    }
-    return Advice(**{**told, **more})  # type: ignore[arg-type]
+    traffic = extract_traffic(trace_of(events, tmp_path / "t", 2), messages_max=1)
+    plan = Plan(
+        traffic=replace(traffic, copies=2000),
+        delays=Delays(delay="0.05", origin="trace", samples=30),
+        pause_s=0.05,
+        options=AdviceOptions(loss=0.02, bandwidth=1000.0),
+        skipped=("vector: has no unicast, which this workload needs",),
+        networks=("on this network",),
+        study=Study(name="advise", cells=(), skipped=()),
+        directory=tmp_path,
+    )
+    return Advice(
+        plan=plan,
+        failed=("hybrid-2-bb failed: no space left",),
+        violated=violated,
+        costs={"on this network": HERE},
+        recommendation=None,
+    )
 
 
-def test_everything_that_was_left_out_is_said(tmp_path: Path) -> None:
-    text = "\n".join(lines(advice(tmp_path, broken=("hybrid-2-aa",)), "some"))
-    for words in (
-        "cut: the first messages only",
-        "pauses: the trace tells no times; 50 ms",
-        "30 of them",
+def test_the_text_lists_everything_that_was_skipped(tmp_path: Path) -> None:
+    text = "\n".join(lines(make_advice(tmp_path, violated=("hybrid-2-aa",)), "some"))
+    for part in (
+        "cut: only the first messages",
+        "pauses: the trace has no times; 50 ms",
+        "half of the 30 round trips",
         "loss 2.00%, 1,000 bytes/s",
+        "means of 2 runs each",
         "not run: vector",
+        "not run: hybrid-2-bb failed: no space left",
         "VIOLATED: hybrid-2-aa",
         "no recommendation",
     ):
-        assert words in text
+        assert part in text
     assert rows(text)["hybrid"] == [5.45, 10.9, 4.0, 4000, 0, 0, 0, 0, 0]
 
 
-def test_json_has_all_of_it(tmp_path: Path) -> None:
-    found = json.loads(to_json(advice(tmp_path), "some"))
+def test_the_json_contains_all_fields(tmp_path: Path) -> None:
+    found = json.loads(to_json(make_advice(tmp_path), "some"))
     assert found["trace"] == "some"
     assert found["is_cut"] is True
     assert found["delay"] == {"delay": "0.05", "origin": "trace", "samples": 30}
-    names = [each["protocol"] for each in found["figures"]["on this network"]]
+    names = [each["protocol"] for each in found["costs"]["on this network"]]
     assert names == [each.protocol for each in HERE]
     assert found["recommendation"] is None
 
 
-def test_a_broadcast_trace_is_for_protocols_that_broadcast(tmp_path: Path) -> None:
+def test_a_broadcast_trace_is_replayed_by_protocols_that_broadcast(tmp_path: Path) -> None:
     scenario = Scenario(protocol="vector", processes=3, messages=2, workload="broadcast")
     simulate_to(tmp_path / "run", scenario)
-    traffic = take_traffic(read_trace(tmp_path / "run"), messages_max=9)
+    traffic = extract_traffic(read_trace(tmp_path / "run"), messages_max=9)
     plan = prepare(traffic, tmp_path / "out")
     found = {cell.scenario.protocol for cell in plan.study.cells}
-    assert {"vector", "newtop", "flood", "preventive", "tree", "unordered"} <= found
+    assert {"vector", "newtop", "flood", "pc-broadcast", "tree", "unordered"} <= found
     assert "buffer" not in found
-    assert plan.left_out == (
+    assert plan.skipped == (
         "buffer, buffer-fifo, cykas: no broadcast, which this workload needs",
     )
     assert plan.study.cells[0].scenario.make_workload().broadcast
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("arguments", "message"),
     [
         (["--loss", "1"], "--loss must be"),
         (["--cores", "0"], "--cores must be"),
-        (["--protocols", ","], "--protocols is NAME"),
+        (["--protocols", ","], "--protocols names no protocol"),
         (["--messages-max", "0"], "--messages-max"),
         (["--format", "novel"], "novel"),
         (["--protocols", "vector"], "vector has no unicast"),
         (["--protocols", "psychic"], "psychic"),
         (["--delay", "soon"], "soon"),
-        (["--master", "nowhere"], "a master is"),
+        (["--master", "nowhere"], "'nowhere' is not a valid master"),
     ],
     ids=[
         "loss",
@@ -212,9 +233,9 @@ def test_a_broadcast_trace_is_for_protocols_that_broadcast(tmp_path: Path) -> No
         "master",
     ],
 )
-def test_bad_wishes_are_refused_before_anything_is_run(
-    words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_are_refused_before_anything_is_run(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = write(tmp_path / "spans.csv", span_csv(STORY))
-    assert cli.main(["advise", str(file), *words]) == 2
-    assert told in capsys.readouterr().err
+    file = write_sample(tmp_path / "spans.csv", span_csv(SHOP_SPANS))
+    assert cli.main(["advise", str(file), *arguments]) == 2
+    assert message in capsys.readouterr().err

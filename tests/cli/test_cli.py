@@ -11,7 +11,7 @@ import pytest
 from antecede.cli import main as cli
 from antecede.core import protocols
 from antecede.errors import InternalError
-from antecede.sim import Scenario, Simulation, simulate
+from antecede.sim import Scenario, SimulationResult, simulate
 from antecede.verify import MessageId, Property, Verdict, Violation
 
 
@@ -20,7 +20,7 @@ def test_simulate_ends_in_a_verified_verdict(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
     assert lines[0].startswith("hybrid, seed 0: 20 copies in ")
-    assert lines[-1] == "verdict: held (causal, fifo, once, genuine, live)"
+    assert lines[-1] == "verdict: held (causal, fifo, no-duplication, no-creation, liveness)"
 
 
 def test_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,7 +45,7 @@ def test_a_violation_is_printed_and_exits_with_1(
     )
     verdict = Verdict(messages=2, deliveries=2, violations=(violation,))
     run = replace(simulate(Scenario(processes=2, messages=1)), verdict=verdict)
-    monkeypatch.setattr(cli, "simulate", lambda *_, **__: run)
+    monkeypatch.setattr("antecede.cli.simulate.simulate", lambda *_, **__: run)
     assert cli.main(["simulate"]) == 1
     out = capsys.readouterr().out
     assert "process 1 delivered 0:2 before 0:1" in out
@@ -62,13 +62,13 @@ def test_a_violation_is_printed_and_exits_with_1(
         ("--workload uniform:fan_out=0", "fan_out must be from 1"),
         ("--workload uniform:fan_out=10", "fan_out must be from 1 to 9"),
         ("--workload hotspot:hat=1", "has no parameter 'hat'; it has: hot, share"),
-        ("--workload hotspot:hot=much", "hot of workload hotspot cannot be 'much'"),
-        ("--workload program:nowhere.json", "nowhere.json is not a program"),
+        ("--workload hotspot:hot=much", "invalid value 'much' for hot of workload hotspot"),
+        ("--workload program:nowhere.json", "nowhere.json is not a valid program"),
         ("--delay -1", "must be finite and at least 0, got -1"),
         ("--delay nan", "must be finite and at least 0, got nan"),
-        ("--delay soon", "'soon' is none of NUMBER, constant:NUMBER"),
+        ("--delay soon", "'soon' is not a valid distribution; the forms are: NUMBER, constant:NUMBER"),
         ("--gap uniform:2,1", "the width must be finite and at least 0"),
-        ("--job-share 2", "job_share must be from 0 to 1"),
+        ("--service-share 2", "service_share must be from 0 to 1"),
         ("--bandwidth 0", "bandwidth must be above 0"),
         ("--reorder 2", "reorder must be from 0 to 1"),
         ("--loss 1", "loss must be at least 0 and below 1"),
@@ -98,7 +98,7 @@ def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path) -> None
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "antecede: this needs more packages: pip install 'antecede[trace]' (no pyarrow)\n"
+        "antecede: this command needs more packages: pip install 'antecede[trace]' (no pyarrow)\n"
     )
 
 
@@ -119,10 +119,10 @@ def test_a_bug_of_ours_exits_with_3(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(*_: object, **__: object) -> Simulation:
+    def broken(*_: object, **__: object) -> SimulationResult:
         raise error
 
-    monkeypatch.setattr(cli, "simulate", broken)
+    monkeypatch.setattr("antecede.cli.simulate.simulate", broken)
     assert cli.main(["simulate"]) == 3
     assert f"please report it: {words}" in capsys.readouterr().err
 

@@ -135,7 +135,7 @@ def test_a_trace_that_is_kept_gets_the_same_verdict(
         assert cli.main(["verify", str(out)]) == code
     assert read_trace(tmp_path / "1").info.names == {0: "shop", 1: "stöck"}
     assert cli.main(["verify", str(file), "--out", str(out)]) == 2
-    assert "holds a trace already" in capsys.readouterr().err
+    assert "already holds a trace" in capsys.readouterr().err
 
 
 def test_files_and_directories_are_judged_side_by_side(

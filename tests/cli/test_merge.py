@@ -26,7 +26,7 @@ def test_merge_then_verify_judges_a_live_run(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("test: 4 nodes, 0 restarts, ")
     assert lines[0].endswith(" events, 60 messages")
-    assert lines[1:] == [f"merged into {out}; judge it with: antecede verify {out}"]
+    assert lines[1:] == [f"merged into {out}; verify it with: antecede verify {out}"]
     assert cli.main(["verify", out]) == 0
 
 
@@ -36,7 +36,7 @@ def test_merge_takes_a_directory_that_holds_the_nodes(
     arguments = ["merge", "--json", str(tmp_path / "merged"), str(tmp_path / "nodes")]
     assert cli.main(arguments) == 0
     merged = json.loads(capsys.readouterr().out)
-    assert (merged["nodes"], merged["messages"], merged["holes"]) == (4, 60, [])
+    assert (merged["nodes"], merged["messages"], merged["missing"]) == (4, 60, [])
     assert merged["path"] == str(tmp_path / "merged")
 
 
@@ -50,7 +50,7 @@ def test_a_violation_shows_only_in_the_merged_trace(
     assert cli.main(["merge", str(tmp_path / "merged"), *nodes]) == 0
     capsys.readouterr()
     assert cli.main(["verify", str(tmp_path / "merged")]) == 1
-    assert "fifo     violated" in capsys.readouterr().out
+    assert "fifo           violated" in capsys.readouterr().out
 
 
 def test_what_is_missing_is_named_and_leaves_the_verdict_open(
@@ -67,7 +67,7 @@ def test_what_is_missing_is_named_and_leaves_the_verdict_open(
 def test_verify_of_several_nodes_points_to_merge(
     nodes: list[str], tmp_path: Path, capsys: Capture
 ) -> None:
-    hint = "these are nodes of one run; judge them together: antecede merge OUT DIR..."
+    hint = "these are nodes of one run: use antecede merge OUT DIR..."
     assert cli.main(["verify", *nodes]) == 4
     captured = capsys.readouterr()
     assert captured.err.splitlines().count(hint) == 1
@@ -83,9 +83,9 @@ def test_verify_of_several_nodes_points_to_merge(
     ("more", "words"),
     [
         (["nowhere"], "no such directory: nowhere"),
-        (["{run}"], "is not the trace of a node; verify it as it is, unmerged"),
-        (["{again}"], "hold the same start of"),
-        (["{other}"], "merge the nodes of one run only"),
+        (["{run}"], "is not the trace of a node; verify it directly, without a merge"),
+        (["{again}"], "are traces of the same incarnation of"),
+        (["{other}"], "merge only nodes of one run"),
     ],
 )
 def test_bad_input_is_one_line_and_exits_with_2(

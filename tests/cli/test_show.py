@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from antecede.cli import main as cli
-from tests.ingest.story import SHIVIZ, STORY, span_csv, write
+from tests.ingest.foreign_samples import SHIVIZ, SHOP_SPANS, span_csv, write_sample
 
 
 @pytest.fixture
 def spans(tmp_path: Path) -> Path:
     """Shop's second call overtakes its first, which breaks causal order and FIFO."""
-    return write(tmp_path / "spans.csv", span_csv(STORY))
+    return write_sample(tmp_path / "spans.csv", span_csv(SHOP_SPANS))
 
 
 def drawn(words: list[str], path: Path) -> str:
@@ -48,15 +48,15 @@ def test_a_message_is_found_by_the_name_of_its_source(spans: Path, tmp_path: Pat
 
 
 def test_options_say_how_to_read_it(tmp_path: Path) -> None:
-    log = write(tmp_path / "run.log", SHIVIZ)
+    log = write_sample(tmp_path / "run.log", SHIVIZ)
     svg = drawn([str(log), "--format", "shiviz"], tmp_path / "run.svg")
     assert ">alice</text>" in svg
 
 
 def test_files_of_one_run_are_drawn_together(tmp_path: Path) -> None:
-    one = write(tmp_path / "one.csv", span_csv(STORY[:3]))
-    other = write(tmp_path / "other.csv", span_csv([STORY[0], *STORY[3:]]))
-    whole = drawn([str(one), str(other), "--together"], tmp_path / "both.svg")
+    one = write_sample(tmp_path / "one.csv", span_csv(SHOP_SPANS[:3]))
+    other = write_sample(tmp_path / "other.csv", span_csv([SHOP_SPANS[0], *SHOP_SPANS[3:]]))
+    whole = drawn([str(one), str(other), "--one-run"], tmp_path / "both.svg")
     assert "causal: process 1 delivered 0:2 before 0:1" in whole
 
 
@@ -68,7 +68,7 @@ def test_files_of_one_run_are_drawn_together(tmp_path: Path) -> None:
         (["--around", "nobody:1"], "a message is SOURCE:NUMBER"),
         (["--around", "shop:9"], "not in this run"),
         (["--format", "zipkin"], "spans.csv"),
-        (["other.csv"], "--together"),
+        (["other.csv"], "--one-run"),
     ],
     ids=["too many", "none", "nobody", "no message", "wrong format", "two files"],
 )
@@ -88,7 +88,7 @@ def test_what_is_not_there_is_told_in_a_line(
 def test_of_several_runs_in_a_file_one_must_be_chosen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = write(tmp_path / "runs.log", f"=== one\n{SHIVIZ}=== two\n{SHIVIZ}")
+    log = write_sample(tmp_path / "runs.log", f"=== one\n{SHIVIZ}=== two\n{SHIVIZ}")
     words = ["show", str(log), "--delimiter", "^=== (?<run>.*)$", "--format", "shiviz"]
     assert cli.main([*words, "--svg", str(tmp_path / "no.svg")]) == 2
     assert "holds 2 runs" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 from antecede.cli import main as cli
 from antecede.trace import Event, Kind
 from antecede.trace.reader import read_trace
-from antecede.trace.table import table_of
+from antecede.trace.table import events_to_table
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def change(run: Path, how: Callable[[list[Event]], None]) -> None:
     """Change the events of a trace."""
     events = list(read_trace(run).events())
     how(events)
-    pq.write_table(table_of(events, "changed"), run / "events.parquet")
+    pq.write_table(events_to_table(events, "changed"), run / "events.parquet")
 
 
 def deliveries(events: list[Event], process: int) -> list[int]:
@@ -70,9 +70,9 @@ def invent(events: list[Event]) -> None:
     ("how", "broken"),
     [
         (swap, {"causal", "fifo"}),
-        (remove, {"live"}),
-        (repeat, {"once"}),
-        (invent, {"genuine"}),
+        (remove, {"liveness"}),
+        (repeat, {"no-duplication"}),
+        (invent, {"no-creation"}),
     ],
 )
 def test_verify_names_what_is_wrong_with_a_trace(
@@ -120,7 +120,7 @@ def test_verify_refuses_a_truncated_file(
     assert cli.main(["verify", str(run)]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "truncated or not a Parquet file" in error
+    assert "is truncated, or is not a Parquet file" in error
 
 
 def test_verify_refuses_what_is_no_trace(
@@ -135,7 +135,7 @@ def test_simulate_overwrites_no_trace(
 ) -> None:
     capsys.readouterr()
     assert cli.main(["simulate", "--out", str(run)]) == 2
-    assert "holds a trace already" in capsys.readouterr().err
+    assert "already holds a trace" in capsys.readouterr().err
 
 
 def test_a_recorded_run_can_be_replayed(

@@ -1,4 +1,4 @@
-"""One command for traces of any size: here or on Spark, the same reports."""
+"""``antecede verify`` returns the same verdicts in one process and on Spark."""
 
 import json
 import os
@@ -16,24 +16,25 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antecede.cli import main as cli
-from antecede.errors import ConfigError
+from antecede.errors import TraceError
 from antecede.pipeline.spark.progress import Progress
-from antecede.pipeline.verify.traces import Judged, find_runs, verify_traces
+from antecede.pipeline.verify.traces import VerifiedRun, find_runs, verify_traces
 from antecede.trace.schema import SCHEMA
+from antecede.verify.verdict import Status
 from tests.pipeline.processes import COMMAND
 from tests.pipeline.test_verify_runs import write
-from tests.verify.test_verifier import FIGURE, arbitrary_run, do_harm, send
+from tests.verify.test_verifier import FIGURE, arbitrary_run, corrupt, send
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A directory of runs: held, violated, unknown, and some that are no run."""
+    """A directory of runs: held, violated, unknown, and some that are not valid runs."""
     directory = tmp_path / "runs"
     for seed in range(12):
         random = Random(seed)
         run = arbitrary_run(random, 4, 60, 2)
         if seed % 3:
-            do_harm(random, run)
+            corrupt(random, run)
         write(directory / f"run-{seed:02}", run, complete=seed % 2 == 0)
     write(directory / "unfinished", [send(0, 1, 1)], complete=False)
     write(directory / "twice", [send(0, 1, 1), send(0, 1, 1)])
@@ -44,46 +45,48 @@ def runs(tmp_path: Path) -> Path:
     return directory
 
 
-def without_kept(judged: Judged) -> Judged:
-    """How much a walk keeps depends on how the run is cut."""
-    if judged.report is None:
-        return judged
-    return replace(judged, report=replace(judged.report, kept_max=0))
+def without_limits_max(run: VerifiedRun) -> VerifiedRun:
+    """Remove ``limits_max``, which depends on the windows."""
+    if run.verdict is None:
+        return run
+    return replace(run, verdict=replace(run.verdict, limits_max=0))
 
 
 @pytest.mark.parametrize("task_events_max", [100, 10**9])
-def test_spark_gives_the_reports_that_one_process_gives(
+def test_spark_returns_the_verdicts_of_one_process(
     spark: SparkSession, runs: Path, task_events_max: int
 ) -> None:
-    """With 100, some runs go to Spark in windows and some do not."""
+    """With 100, Spark verifies some runs in windows and some whole."""
     paths = find_runs([runs])
     here = list(verify_traces(paths, use_spark="off", violations_max=3))
     there = list(
         verify_traces(
-            paths, master=spark, events_here_max=task_events_max, violations_max=3
+            paths, master=spark, local_events_max=task_events_max, violations_max=3
         )
     )
-    assert [without_kept(each) for each in there] == [without_kept(each) for each in here]
-    assert {each.report.exit_code for each in here if each.report} == {0, 1, 4}
+    assert [without_limits_max(each) for each in there] == [
+        without_limits_max(each) for each in here
+    ]
+    assert {each.verdict.status for each in here if each.verdict} == set(Status)
     errors = {each.path.name: each.error for each in here if each.error}
     assert {"foreign", "twice"} <= errors.keys()
-    assert any(each.report.violations for each in here if each.report)
+    assert any(each.verdict.violations for each in here if each.verdict)
 
 
-def test_a_run_alone_goes_to_spark_in_windows(spark: SparkSession, runs: Path) -> None:
-    said: list[str] = []
+def test_spark_verifies_a_single_run_in_windows(spark: SparkSession, runs: Path) -> None:
+    notices: list[str] = []
     seen: list[Progress] = []
-    (judged,) = verify_traces(
-        [runs / "run-01"], master=spark, say=said.append, show=seen.append
+    (verified,) = verify_traces(
+        [runs / "run-01"], master=spark, on_notice=notices.append, on_progress=seen.append
     )
     (alone,) = verify_traces([runs / "run-01"], use_spark="off")
-    assert without_kept(judged) == without_kept(alone)
-    (line,) = said
-    assert re.fullmatch(r"judged on Spark, local: \d+ events", line)
+    assert without_limits_max(verified) == without_limits_max(alone)
+    (line,) = notices
+    assert re.fullmatch(r"verified on Spark, local: \d+ events", line)
     assert {progress.stage for progress in seen} == {"open", "verify"}
 
 
-def test_runs_are_found_alone_side_by_side_and_in_a_study(
+def test_runs_are_found_by_path_in_a_directory_and_in_a_study(
     runs: Path, tmp_path: Path
 ) -> None:
     every = find_runs([runs])
@@ -97,38 +100,38 @@ def test_runs_are_found_alone_side_by_side_and_in_a_study(
     half = tmp_path / "half" / "run"
     half.mkdir(parents=True)
     (half / "events.parquet.partial").write_bytes(b"PAR1")
-    (judged,) = verify_traces(find_runs([tmp_path / "half"]))
-    assert "half-written" in (judged.error or "")
-    with pytest.raises(ConfigError, match=r"no events\.parquet"):
+    (verified,) = verify_traces(find_runs([tmp_path / "half"]))
+    assert "has an unfinished" in (verified.error or "")
+    with pytest.raises(TraceError, match=r"no events\.parquet"):
         find_runs([half.parent.parent / "study" / "events" / "notes"])
 
 
-def test_many_runs_end_in_a_line_that_counts_them(
+def test_a_last_line_counts_the_runs(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["verify", str(runs)]) == 2
     captured = capsys.readouterr()
     refused = [line for line in captured.err.splitlines() if line.startswith("antecede: ")]
-    told = re.fullmatch(
-        r"(\d+) runs: (\d+) held, (\d+) VIOLATED, (\d+) unknown, (\d+) not judged",
+    summary = re.fullmatch(
+        r"(\d+) runs: (\d+) held, (\d+) VIOLATED, (\d+) unknown, (\d+) not verified",
         captured.out.splitlines()[-1],
     )
-    assert told is not None
-    total, *parts = map(int, told.groups())
+    assert summary is not None
+    total, *parts = map(int, summary.groups())
     assert total == sum(parts) == 15
     assert parts[-1] == len(refused)
-    # Without those that are no run, what is violated decides.
+    # Without invalid runs, a violation determines the exit code.
     good = [str(runs / f"run-{seed:02}") for seed in (0, 1, 2, 3)]
     assert cli.main(["verify", *good]) == 1
 
 
-def test_it_says_that_spark_was_not_used(
+def test_a_line_states_that_spark_was_not_used(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cli.main(["verify", str(runs / "run-00"), "--json"])
     captured = capsys.readouterr()
     assert re.fullmatch(
-        r"judged in one process, without Spark: [\d,]+ events\n", captured.err
+        r"verified in one process, without Spark: [\d,]+ events\n", captured.err
     )
     assert json.loads(captured.out)["run"] == "run-00"
 
@@ -140,41 +143,41 @@ def test_a_trace_without_events_is_refused(
     assert pq.read_table(tmp_path / "empty" / "events.parquet").schema.equals(SCHEMA)
     assert cli.main(["verify", str(tmp_path / "empty")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "empty holds no events" in line
+    assert "empty contains no events" in line
 
 
-def nobody() -> int:
-    """Return a port of this machine where nobody listens."""
+def unused_port() -> int:
+    """Return a port of this machine on which no server listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
-        (["--violations", "-1"], "--violations must be at least 0, got -1"),
+        (["--max-violations", "-1"], "--max-violations must be at least 0, got -1"),
         (["--cores", "0"], "--cores must be at least 1, got 0"),
         (["--cores", "-3", "--spark", "on"], "--cores must be at least 1, got -3"),
         (["--master", "local", "--spark", "off"], "leave out one"),
-        (["--master", "http://somewhere"], "a master is local"),
-        (["--master", "local[many]"], "a master is local"),
-        (["--master", f"spark://127.0.0.1:{nobody()}"], "Connection refused"),
-        (["--master", f"sc://127.0.0.1:{nobody()}"], "Connection refused"),
+        (["--master", "http://somewhere"], "is not a valid master"),
+        (["--master", "local[many]"], "is not a valid master"),
+        (["--master", f"spark://127.0.0.1:{unused_port()}"], "Connection refused"),
+        (["--master", f"sc://127.0.0.1:{unused_port()}"], "Connection refused"),
         (["--master", "spark://127.0.0.1:port"], "no Spark at spark://127.0.0.1:port"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
-    arguments: list[str], words: str, runs: Path, capsys: pytest.CaptureFixture[str]
+def test_an_invalid_option_is_refused_in_one_line(
+    arguments: list[str], message: str, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["verify", str(runs / "run-00"), *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     (line,) = captured.err.splitlines()
-    assert words in line
+    assert message in line
 
 
-def test_a_study_refuses_a_number_of_cores_in_one_line(
+def test_a_study_refuses_an_invalid_number_of_cores_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["study", "run", str(tmp_path / "study.toml"), "--cores", "-1"]) == 2
@@ -182,7 +185,7 @@ def test_a_study_refuses_a_number_of_cores_in_one_line(
 
 
 def without(module: str, program: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a program in a process that has not this module, nor Java."""
+    """Run a program in a process without this module and without Java."""
     environment = {k: v for k, v in os.environ.items() if k not in ("JAVA_HOME", "PATH")}
     return subprocess.run(
         [sys.executable, "-c", f"import sys; sys.modules[{module!r}] = None; {program}"],
@@ -203,22 +206,22 @@ def test_without_java_spark_is_refused_in_one_line(runs: Path) -> None:
     assert "Java 17 or newer" in line
 
 
-def test_without_spark_many_events_are_judged_in_one_process(runs: Path) -> None:
+def test_without_spark_many_events_are_verified_in_one_process(runs: Path) -> None:
     program = (
         "from pathlib import Path;"
         "from antecede.pipeline.verify.traces import verify_traces;"
-        f"judged, = verify_traces([Path({str(runs / 'run-00')!r})], events_here_max=1,"
-        " say=print); print(judged.report)"
+        f"run, = verify_traces([Path({str(runs / 'run-00')!r})], local_events_max=1,"
+        " on_notice=print); print(run.verdict)"
     )
     done = without("pyspark", program)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "Spark would be faster, but is not installed" in lines[0]
-    assert "judged in one process, without Spark" in lines[1]
+    assert "verified in one process, without Spark" in lines[1]
     assert lines[2].startswith("run-00: ")
 
 
-def test_a_terminal_shows_how_far_it_has_come(runs: Path) -> None:
+def test_a_terminal_shows_progress(runs: Path) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as terminal:
         process = subprocess.Popen(
@@ -237,13 +240,13 @@ def test_a_terminal_shows_how_far_it_has_come(runs: Path) -> None:
     shown = [line for line in lines if line.startswith("verify: 0 of ")]
     assert shown
     assert shown[0].endswith(" events")
-    # The line is gone before the report comes.
+    # The line is cleared before the verdict is printed.
     assert lines.index("") < lines.index(str(runs / "run-00"))
 
 
-def test_progress_tells_the_pace_since_it_began() -> None:
+def test_progress_estimates_the_remaining_time() -> None:
     some = Progress(
-        stage="simulate", done=60, total=100, before=50, events=2_000_000, seconds=4.0
+        stage="simulate", done=60, total=100, done_before=50, events=2_000_000, seconds=4.0
     )
     assert (some.seconds_left, some.events_per_second) == (16.0, 500_000.0)
     assert str(some) == "simulate: 60 of 100 cells, 500,000 events/s, 16 s left"
