@@ -1,14 +1,15 @@
-"""A process that keeps a journal in memory and can be restarted from it; broken ones, too.
+"""A process with a journal in memory that can be restarted from it, and broken journals.
 
-The journal sees the inputs and the deliveries of the process, and nothing of its insides.
+The journal records the inputs and the deliveries of the process, not its internal state.
 """
 
 from collections.abc import Iterable
 
 from antecede.core.codec import Frame
 from antecede.core.process import Delivery, ProcessId, Transmit
-from antecede.core.protocols.hybrid.basic import HybridBasic
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
+from antecede.core.protocols.hybrid.process import HybridProcess
+from tests.core.hybrids import MakeHybrid
 
 __all__ = ["BROKEN", "Journal", "Journaled"]
 
@@ -16,7 +17,7 @@ Copy = tuple[ProcessId, int, int, int, bytes]
 
 
 class Journal:
-    """What a process must remember to be itself again."""
+    """The records from which a process is restored."""
 
     def __init__(self) -> None:
         self.clock = 0
@@ -24,56 +25,59 @@ class Journal:
         self.delivered: dict[ProcessId, int] = {}
         self.permitted: dict[ProcessId, int] = {}
         self.missing: list[tuple[int, ProcessId, int]] = []
-        """Delivered and without a permit: which one of all those, source and number."""
-        self.missing_ever = 0
+        """Index, source and number of the delivered messages without a permit."""
+        self.missing_next = 0
+        """The index of the next entry of ``missing``."""
         self.copies: list[Copy] = []
-        """Not acked: target, number, predecessor, ``missing_ever`` then, and payload."""
+        """Target, number, predecessor, ``missing_next`` at the send, and payload."""
 
-    # What happens.
+    # Records.
 
-    def note_send(self, number: int, targets: Iterable[ProcessId], payload: bytes) -> None:
+    def record_send(
+        self, number: int, targets: Iterable[ProcessId], payload: bytes
+    ) -> None:
         self.clock = number
         for target in dict.fromkeys(targets):
             predecessor = self.sent.get(target, 0)
-            self.copies.append((target, number, predecessor, self.missing_ever, payload))
+            self.copies.append((target, number, predecessor, self.missing_next, payload))
             self.sent[target] = number
 
-    def note_ack(self, source: ProcessId, number: int) -> None:
+    def record_ack(self, source: ProcessId, number: int) -> None:
         self.copies = [
             copy for copy in self.copies if copy[0] != source or copy[1] > number
         ]
 
-    def note_permit(self, source: ProcessId, number: int) -> None:
+    def record_permit(self, source: ProcessId, number: int) -> None:
         self.permitted[source] = max(number, self.permitted.get(source, 0))
         self.missing = [
             each for each in self.missing if each[1] != source or each[2] > number
         ]
 
-    def note_delivery(self, source: ProcessId, number: int) -> None:
+    def record_delivery(self, source: ProcessId, number: int) -> None:
         self.delivered[source] = number
         if number > self.permitted.get(source, 0):
-            self.missing.append((self.missing_ever, source, number))
-            self.missing_ever += 1
+            self.missing.append((self.missing_next, source, number))
+            self.missing_next += 1
 
-    def note_abandon(self, peer: ProcessId) -> None:
+    def record_abandon(self, peer: ProcessId) -> None:
         self.copies = [copy for copy in self.copies if copy[0] != peer]
         self.sent[peer] = 0
 
-    def note_renew(self, peer: ProcessId) -> None:
+    def record_reset(self, peer: ProcessId) -> None:
         if peer in self.delivered:
             self.delivered[peer] = 0
 
-    def note_waive(self, peer: ProcessId) -> None:
+    def record_forgo(self, peer: ProcessId) -> None:
         self.missing = [each for each in self.missing if each[1] != peer]
         self.delivered.pop(peer, None)
         self.permitted.pop(peer, None)
 
-    # What is restored.
+    # Restored state.
 
     def restored_clock(self) -> int:
         return self.clock
 
-    def restored_pairs(self) -> list[tuple[ProcessId, int, int, int]]:
+    def restored_channels(self) -> list[tuple[ProcessId, int, int, int]]:
         peers = sorted(self.sent.keys() | self.delivered.keys() | self.permitted.keys())
         return [
             (
@@ -90,20 +94,20 @@ class Journal:
 
     def restored_copies(self) -> list[Copy]:
         found: list[Copy] = []
-        for target, number, predecessor, ever, payload in self.copies:
-            depends = sum(which < ever for which, _, _ in self.missing)
-            found.append((target, number, predecessor, depends, payload))
+        for target, number, predecessor, missing_next, payload in self.copies:
+            permits_before = sum(index < missing_next for index, _, _ in self.missing)
+            found.append((target, number, predecessor, permits_before, payload))
         return found
 
 
 class Journaled:
-    """A process with a journal; an input is in it before its outputs can be seen."""
+    """A process with a journal, which records each input before the outputs are drained."""
 
     def __init__(
-        self, kind: type[HybridBasic], id: ProcessId, journal: Journal | None = None
+        self, make: MakeHybrid, id: ProcessId, journal: Journal | None = None
     ) -> None:
-        self.kind = kind
-        self.inner = kind(id)
+        self.make = make
+        self.inner = make(id)
         self.journal = journal if journal is not None else Journal()
         self._deliveries: list[Delivery] = []
 
@@ -111,13 +115,13 @@ class Journaled:
     def id(self) -> ProcessId:
         return self.inner.id
 
-    def restart(self, now: float) -> HybridBasic:
-        """Go on with a process made from the journal alone, and return it."""
+    def restart(self, now: float) -> HybridProcess:
+        """Replace the process by one restored from the journal, and return it."""
         journal = self.journal
-        self.inner = self.kind(self.inner.id)
-        self.inner.restore(
+        self.inner = self.make(self.inner.id)
+        self.inner.recovery.restore(
             journal.restored_clock(),
-            journal.restored_pairs(),
+            journal.restored_channels(),
             journal.restored_missing(),
             journal.restored_copies(),
             now,
@@ -127,35 +131,37 @@ class Journaled:
     def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
         chosen = list(targets)
         number = self.inner.send(chosen, payload, now)
-        self.journal.note_send(number, [t for t in chosen if t != self.id], payload)
-        self._keep_deliveries()
+        self.journal.record_send(number, [t for t in chosen if t != self.id], payload)
+        self._record_deliveries()
         return number
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         self.inner.receive(source, frame, now)
         if isinstance(frame, Ack):
-            self.journal.note_ack(source, frame.delivered)
-        elif isinstance(frame, Permit) or (isinstance(frame, Message) and frame.permitted):
-            self.journal.note_permit(source, frame.number)
-        self._keep_deliveries()
+            self.journal.record_ack(source, frame.delivered)
+        elif isinstance(frame, Permit) or (
+            isinstance(frame, MessageFrame) and frame.permitted
+        ):
+            self.journal.record_permit(source, frame.number)
+        self._record_deliveries()
 
-    def _keep_deliveries(self) -> None:
+    def _record_deliveries(self) -> None:
         for delivery in self.inner.messages_to_deliver():
             if delivery.source != self.id:
-                self.journal.note_delivery(delivery.source, delivery.number)
+                self.journal.record_delivery(delivery.source, delivery.number)
             self._deliveries.append(delivery)
 
     def abandon(self, peer: ProcessId, now: float) -> None:
-        self.journal.note_abandon(peer)
-        self.inner.abandon(peer, now)
+        self.journal.record_abandon(peer)
+        self.inner.recovery.abandon(peer, now)
 
-    def renew(self, peer: ProcessId, now: float) -> None:
-        self.journal.note_renew(peer)
-        self.inner.renew(peer, now)
+    def reset_channel(self, peer: ProcessId, now: float) -> None:
+        self.journal.record_reset(peer)
+        self.inner.recovery.reset_channel(peer, now)
 
-    def waive(self, peer: ProcessId, now: float) -> None:
-        self.journal.note_waive(peer)
-        self.inner.waive(peer, now)
+    def forgo_permits(self, peer: ProcessId, now: float) -> None:
+        self.journal.record_forgo(peer)
+        self.inner.recovery.forgo_permits(peer, now)
 
     def handle_timer(self, now: float) -> None:
         self.inner.handle_timer(now)
@@ -180,12 +186,15 @@ class Journaled:
         raise NotImplementedError
 
 
-# Broken journals, each by one sentence.
+# Broken journals.
 
 
-class ForgetsWhatWasDelivered(Journal):
-    def restored_pairs(self) -> list[tuple[ProcessId, int, int, int]]:
-        return [(peer, sent, 0, much) for peer, sent, _, much in super().restored_pairs()]
+class ForgetsDelivered(Journal):
+    def restored_channels(self) -> list[tuple[ProcessId, int, int, int]]:
+        return [
+            (peer, sent, 0, permitted)
+            for peer, sent, _, permitted in super().restored_channels()
+        ]
 
 
 class ForgetsMissingPermits(Journal):
@@ -196,7 +205,7 @@ class ForgetsMissingPermits(Journal):
         return [(*copy[:3], 0, copy[4]) for copy in super().restored_copies()]
 
 
-class ForgetsWhatCopiesWaitFor(Journal):
+class ForgetsDependencies(Journal):
     def restored_copies(self) -> list[Copy]:
         return [(*copy[:3], 0, copy[4]) for copy in super().restored_copies()]
 
@@ -211,26 +220,26 @@ class ForgetsPredecessors(Journal):
         return [(*copy[:2], 0, *copy[3:]) for copy in super().restored_copies()]
 
 
-class ForgetsToWhomItSent(Journal):
-    def restored_pairs(self) -> list[tuple[ProcessId, int, int, int]]:
-        waiting = {copy[0] for copy in self.copies}
+class ForgetsLastSent(Journal):
+    def restored_channels(self) -> list[tuple[ProcessId, int, int, int]]:
+        unacked = {copy[0] for copy in self.copies}
         return [
-            (peer, sent if peer in waiting else 0, done, permitted)
-            for peer, sent, done, permitted in super().restored_pairs()
+            (peer, sent if peer in unacked else 0, delivered, permitted)
+            for peer, sent, delivered, permitted in super().restored_channels()
         ]
 
 
-class BelievesInPermitsThatNeverCame(Journal):
-    def restored_pairs(self) -> list[tuple[ProcessId, int, int, int]]:
-        return [(*pair[:3], pair[3] + 5) for pair in super().restored_pairs()]
+class InventsPermits(Journal):
+    def restored_channels(self) -> list[tuple[ProcessId, int, int, int]]:
+        return [(*channel[:3], channel[3] + 5) for channel in super().restored_channels()]
 
 
 BROKEN = (
-    ForgetsWhatWasDelivered,
+    ForgetsDelivered,
     ForgetsMissingPermits,
-    ForgetsWhatCopiesWaitFor,
+    ForgetsDependencies,
     ForgetsCopies,
     ForgetsPredecessors,
-    ForgetsToWhomItSent,
-    BelievesInPermitsThatNeverCame,
+    ForgetsLastSent,
+    InventsPermits,
 )

@@ -23,8 +23,8 @@ MUTANTS = (
     # Safety: SPS.
     Mutant(
         "no permit is ever needed",
-        "protocols/hybrid/basic",
-        "permitted = number <= self._frontier(peer)",
+        "protocols/hybrid/algorithm",
+        "permitted = number <= self.rule.frontier(self.state, peer)",
         "permitted = True",
     ),
     Mutant(
@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "the frontier ignores copies that are not released",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/state",
         "while first < buffer.next and buffer[first].acked:",
         "while first < buffer.next and (\n"
         "            buffer[first].acked or not buffer[first].released\n"
@@ -62,95 +62,95 @@ MUTANTS = (
     Mutant(
         "no message is ever held at the sender",
         "protocols/hybrid/hybrid",
-        "if copy.depends > permits_first:",
+        "if copy.permits_before > permits_first:",
         "if False:",
     ),
     Mutant(
         "no message is ever held at the sender (basic)",
         "protocols/hybrid/basic",
-        "while index < buffer.next and buffer[index].depends <= permits_first:",
-        "while index < buffer.next:",
+        "            and buffer[index].permits_before <= permits_first\n",
+        "",
     ),
     Mutant(
         "one missing permit is overlooked",
         "protocols/hybrid/hybrid",
-        "if copy.depends > permits_first:",
-        "if copy.depends > permits_first + 1:",
+        "if copy.permits_before > permits_first:",
+        "if copy.permits_before > permits_first + 1:",
     ),
     Mutant(
         "a copy to the source of the first missing permit ignores all others",
         "protocols/hybrid/hybrid",
-        "if copy.depends > permits_other:",
+        "if copy.permits_before > permits_other:",
         "if False:",
     ),
     Mutant(
         "what is delivered is forgotten by the next send",
-        "protocols/hybrid/basic",
-        "depends = self._permits.next",
-        "depends = self._permits.first",
+        "protocols/hybrid/algorithm",
+        "permits_before = state.permits.next",
+        "permits_before = state.permits.first",
     ),
     Mutant(
         "a permit covers a message beyond its number",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/algorithm",
         "if number > peer.permitted:\n            self",
         "if number > peer.permitted + 1:\n            self",
     ),
     Mutant(
         "an ack is sent on arrival, before delivery",
-        "protocols/hybrid/basic",
-        "self._transmits.append(Transmit(source, Ack(peer.delivered, number)))",
-        "self._transmits.append(Transmit(source, Ack(number, number)))",
+        "protocols/hybrid/algorithm",
+        "self.transmits.append(Transmit(source, Ack(peer.delivered, number)))",
+        "self.transmits.append(Transmit(source, Ack(number, number)))",
     ),
     # Safety: FIFO and exactly once.
     Mutant(
         "FIFO is off: what arrives is delivered",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/algorithm",
         "if predecessor == peer.delivered:",
         "if True:",
     ),
     Mutant(
         "duplicates are delivered again",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/algorithm",
         "        if number > peer.delivered:\n            if predecessor ==",
         "        if True:\n            if predecessor <=",
     ),
     Mutant(
         "duplicates are kept",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/algorithm",
         "        if number > peer.delivered:\n            if predecessor ==",
         "        if True:\n            if predecessor ==",
     ),
     Mutant(
         "one predecessor for all copies of a message",
-        "protocols/hybrid/basic",
-        "Copy(peer, number, peer.sent, depends, data)",
-        "Copy(peer, number, number - 1, depends, data)",
+        "protocols/hybrid/algorithm",
+        "Copy(peer, number, peer.sent, permits_before, payload)",
+        "Copy(peer, number, number - 1, permits_before, payload)",
     ),
     Mutant(
         "messages are numbered from 0",
-        "protocols/hybrid/basic",
-        "        self._clock += 1\n        number = self._clock\n",
-        "        number = self._clock\n        self._clock += 1\n",
+        "protocols/hybrid/algorithm",
+        "        state.clock += 1\n        number = state.clock\n",
+        "        number = state.clock\n        state.clock += 1\n",
     ),
     # Liveness, and the right moment.
     Mutant(
         "a permit that overtakes its message is forgotten",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/algorithm",
         "        peer.permitted = number\n        missing = peer.missing\n"
         "        if len(missing) == 0 or",
         "        missing = peer.missing\n        if len(missing) == 0 or",
     ),
     Mutant(
         "permits are never transmitted unasked",
-        "protocols/hybrid/basic",
-        "        self._advance_unacked()\n        self._grant()\n",
-        "        self._advance_unacked()\n",
+        "protocols/hybrid/algorithm",
+        "        state.advance_unacked()\n        self.grant()\n",
+        "        state.advance_unacked()\n",
     ),
     Mutant(
         "u2 does not move when a message is appended",
-        "protocols/hybrid/basic",
-        "        self._advance_unacked()\n        self._release(now)\n",
-        "        self._release(now)\n",
+        "protocols/hybrid/algorithm",
+        "        state.advance_unacked()\n        self.release(now)\n",
+        "        self.release(now)\n",
     ),
     Mutant(
         "p2 does not move",
@@ -160,32 +160,33 @@ MUTANTS = (
     ),
     Mutant(
         "a lost message is not transmitted again",
-        "protocols/hybrid/basic",
-        "                self._retransmit(peer, now)\n",
+        "protocols/hybrid/process",
+        "                algorithm.retransmit(peer, now)\n",
         "                pass\n",
     ),
     Mutant(
         "a lost permit is not requested",
-        "protocols/hybrid/basic",
-        "Request(peer.missing.peek().number)",
+        "protocols/hybrid/algorithm",
+        "PermitRequest(peer.missing.peek().number)",
         "Ack(peer.delivered, peer.delivered)",
     ),
     Mutant(
         "a request is answered only when nothing is unacked",
-        "protocols/hybrid/basic",
-        "        if number <= self._frontier(peer):\n            self._permit(peer)\n",
-        "        if self._unacked == self._buffer.next:\n            self._permit(peer)\n",
+        "protocols/hybrid/algorithm",
+        "        if number <= self.rule.frontier(self.state, peer):\n            self._permit(peer)\n",
+        "        if self.state.first_unacked == self.state.buffer.next:\n"
+        "            self._permit(peer)\n",
     ),
     Mutant(
         "what is transmitted again repeats its first flag",
-        "protocols/hybrid/basic",
-        "permitted = number <= self._frontier(peer)",
-        "permitted = not copy.repeated and number <= self._frontier(peer)",
+        "protocols/hybrid/algorithm",
+        "permitted = number <= self.rule.frontier(self.state, peer)",
+        "permitted = not copy.retransmitted and number <= self.rule.frontier(\n            self.state, peer\n        )",
     ),
     Mutant(
         "all that is unacked is transmitted again, arrived or not",
-        "protocols/hybrid/basic",
-        "not copy.held and copy.transmitted_at + timeout_s <= now",
+        "protocols/hybrid/algorithm",
+        "not copy.arrived and copy.transmitted_at + timeout_s <= now",
         "copy.transmitted_at + timeout_s <= now",
     ),
     # Purity, and refusals that change nothing.
@@ -198,15 +199,15 @@ MUTANTS = (
     ),
     Mutant(
         "an ack of a message never sent is believed",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/algorithm",
         "            or (ack.delivered > peer.acked and delivered < 0)\n",
         "",
     ),
     Mutant(
         "a nonsensical message leaves a peer behind",
-        "protocols/hybrid/basic",
+        "protocols/hybrid/algorithm",
         "        if number < 1 or not 0 <= predecessor < number:\n",
-        "        self._peer(source)\n"
+        "        self.state.peer(source)\n"
         "        if number < 1 or not 0 <= predecessor < number:\n",
     ),
 )

@@ -1,9 +1,8 @@
-"""The frames of hybrid buffering, and how many bytes each takes on the wire.
+"""The frames of hybrid buffering and their encodings.
 
-No field grows with the number of processes. The predecessor of a message is smaller than
-the message's own number, hence the metadata of a message depends on how many messages its
-sender has sent (and, for the length of the payload, on that), never on how many processes
-there are or to whom the sender has spoken before.
+No field grows with the number of processes: the predecessor of a message is smaller than
+the number of the message, so its metadata depends only on the number of messages that its
+sender has sent and on the length of the payload.
 
 ::
 
@@ -13,7 +12,7 @@ there are or to whom the sender has spoken before.
     PERMIT        number                         flag: must be 0
     REQUEST       number                         flag: must be 0
 
-The byte before each of these is described in :mod:`antecede.core.codec`.
+:mod:`antecede.core.codec` describes the byte before each of these.
 """
 
 from typing import Final
@@ -30,7 +29,7 @@ from antecede.core.codec import (
     write_varint,
 )
 
-__all__ = ["Ack", "Message", "Permit", "Request", "read_frame"]
+__all__ = ["Ack", "MessageFrame", "Permit", "PermitRequest", "read_frame"]
 
 MESSAGE: Final = 1
 ACK: Final = 2
@@ -39,54 +38,46 @@ REQUEST: Final = 4
 
 
 @mypyc_attr(acyclic=True)
-class Message(Frame):
+class MessageFrame(Frame):
     """A copy of an application message (MSG in the paper)."""
 
     __slots__ = ("number", "payload", "permitted", "predecessor")
 
     number: int
-    """Its number among all messages of its sender, from 1 (``mid``)."""
+    """The number among all messages of the sender, from 1 (``mid``)."""
     predecessor: int
-    """The number of the sender's message before it to this target, 0 if none (``pid``)."""
+    """The number of the sender's previous message to this target, 0 if none (``pid``)."""
     permitted: bool
-    """It needs no permit; it is itself one, for every number up to its own."""
+    """The message needs no permit; it is itself a permit for every number up to its own."""
     payload: bytes
     """The application's bytes."""
 
     def __init__(
         self, number: int, predecessor: int, permitted: bool, payload: bytes
     ) -> None:
-        """Make the frame; the fields are documented on the class."""
         self.number = number
         self.predecessor = predecessor
         self.permitted = permitted
         self.payload = payload
 
     def __repr__(self) -> str:
-        """Show the fields, with the payload by its length."""
         flag = " permitted" if self.permitted else ""
-        return (
-            f"Message({self.number} after {self.predecessor}{flag}, {len(self.payload)} B)"
-        )
+        numbers = f"{self.number} after {self.predecessor}"
+        return f"MessageFrame({numbers}{flag}, {len(self.payload)} B)"
 
     def kind(self) -> int:
-        """Return the number of this kind."""
         return MESSAGE
 
     def metadata_size(self) -> int:
-        """Count the bytes around the payload."""
         return 1 + 2 * width_of(self.number) + varint_width(len(self.payload))
 
     def payload_size(self) -> int:
-        """Count the application's bytes."""
         return len(self.payload)
 
     def message_number(self) -> int:
-        """Return the number of the message."""
         return self.number
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         width = width_of(self.number)
         write_head(buffer, MESSAGE, width, self.permitted)
         write_number(buffer, self.number, width)
@@ -97,36 +88,31 @@ class Message(Frame):
 
 @mypyc_attr(acyclic=True)
 class Ack(Frame):
-    """What the receiver has delivered of the sender's messages, cumulatively."""
+    """A cumulative ack: the messages of the sender that the receiver has delivered."""
 
     __slots__ = ("arrived", "delivered")
 
     delivered: int
-    """Every message of the pair up to this number is delivered; 0 if none is."""
+    """Every message of the channel up to this number is delivered; 0 if none."""
     arrived: int
-    """The message whose arrival caused this ack: it need not be transmitted again."""
+    """The message whose arrival caused this ack; it need not be retransmitted."""
 
     def __init__(self, delivered: int, arrived: int) -> None:
-        """Make the frame; the fields are documented on the class."""
         self.delivered = delivered
         self.arrived = arrived
 
     def __repr__(self) -> str:
-        """Show the fields."""
         return f"Ack({self.delivered}, arrived {self.arrived})"
 
     def kind(self) -> int:
-        """Return the number of this kind."""
         return ACK
 
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         if self.arrived == self.delivered:
             return 1 + width_of(self.delivered)
         return 1 + 2 * width_of(max(self.delivered, self.arrived))
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         differs = self.arrived != self.delivered
         width = width_of(max(self.delivered, self.arrived))
         write_head(buffer, ACK, width, differs)
@@ -137,7 +123,7 @@ class Ack(Frame):
 
 @mypyc_attr(acyclic=True)
 class Permit(Frame):
-    """The sender's word that the receiver's sends need not wait for its messages.
+    """Tells the receiver that its sends need not wait for messages of the sender.
 
     Every message of the sender numbered up to ``number`` has been delivered by all its
     targets other than the receiver of this permit.
@@ -149,53 +135,43 @@ class Permit(Frame):
     """The highest number that the permit covers."""
 
     def __init__(self, number: int) -> None:
-        """Make the frame; the field is documented on the class."""
         self.number = number
 
     def __repr__(self) -> str:
-        """Show the field."""
         return f"Permit({self.number})"
 
     def kind(self) -> int:
-        """Return the number of this kind."""
         return PERMIT
 
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         return 1 + width_of(self.number)
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         _write_single(buffer, PERMIT, self.number)
 
 
 @mypyc_attr(acyclic=True)
-class Request(Frame):
-    """The receiver's question for a permit that may have been lost."""
+class PermitRequest(Frame):
+    """Asks the sender of a message for a permit that may have been lost."""
 
     __slots__ = ("number",)
 
     number: int
-    """The lowest delivered message of the pair whose permit is missing."""
+    """The lowest number of a delivered message of the channel whose permit is missing."""
 
     def __init__(self, number: int) -> None:
-        """Make the frame; the field is documented on the class."""
         self.number = number
 
     def __repr__(self) -> str:
-        """Show the field."""
-        return f"Request({self.number})"
+        return f"PermitRequest({self.number})"
 
     def kind(self) -> int:
-        """Return the number of this kind."""
         return REQUEST
 
     def metadata_size(self) -> int:
-        """Count the bytes of this frame on the wire."""
         return 1 + width_of(self.number)
 
     def write(self, buffer: bytearray) -> None:
-        """Append the encoding of this frame to ``buffer``."""
         _write_single(buffer, REQUEST, self.number)
 
 
@@ -206,14 +182,14 @@ def read_frame(reader: Reader) -> Frame:
     if kind == MESSAGE:
         number = reader.number()
         predecessor = reader.number()
-        return Message(number, predecessor, flag, reader.payload())
+        return MessageFrame(number, predecessor, flag, reader.payload())
     if kind == ACK:
         delivered = reader.number()
         return Ack(delivered, reader.number() if flag else delivered)
     if flag or kind not in (PERMIT, REQUEST):
         raise reader.refuse()
     number = reader.number()
-    return Permit(number) if kind == PERMIT else Request(number)
+    return Permit(number) if kind == PERMIT else PermitRequest(number)
 
 
 def _write_single(buffer: bytearray, kind: int, number: int) -> None:

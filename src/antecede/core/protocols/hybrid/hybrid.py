@@ -1,104 +1,96 @@
 """``hybrid``: hybrid buffering that enforces SPS optimally (Almeida §5.6, Algorithm 2).
 
-It differs from :mod:`antecede.core.protocols.hybrid.basic` in the three points of §5.6. Points 1 and
-2, whether a message needs a permit and when the permit may go out, are one: towards a
-peer only the acks of *other* processes matter, so its frontier reaches up to the first
-message with an unacked copy to somebody else. Point 3: a copy waits only for permits of
-processes *other* than its own target.
+It differs from ``hybrid-basic`` in the three points of §5.6. Points 1 and 2 decide whether
+a message needs a permit and when the sender may transmit the permit: towards a peer only
+the acks of *other* processes count, so the frontier ends before the first message with an
+unacked copy to another process. Point 3: a copy waits only for permits of processes *other*
+than its own target.
 
-Both ask the same thing of a window: where is the first element that belongs to somebody
-other than j? It is the first element of all, unless that one is j's; then it is the first
-that belongs to another than j. Two indexes answer it for every j, and neither ever moves
-back: ``_unacked`` and ``_unacked_other`` over the copies (``u2`` in the paper), the first
-and ``_permits_other`` over the missing permits (``p2``). That makes every operation
-amortised constant time, however many processes and messages there are (on the work that
-loss makes, see docs/multicast.md).
+Both points need the first element of a window that does not belong to a process j. That is
+the first element of the window, unless it belongs to j; then it is the first element that
+belongs to another process. Two indexes, neither of which ever moves back, give the answer
+for every j: ``first_unacked`` and ``first_unacked_other`` over the copies (``u2`` in the
+paper), the first index and ``_permits_other`` over the missing permits (``p2``). Therefore
+every operation takes amortised constant time, independent of the number of processes and
+messages (docs/explanation/multicast.md discusses the work that loss causes).
 
-The rule for multicast, which the paper leaves open, is the same sentence said of copies
-instead of messages: docs/multicast.md derives it and proves that it keeps causal order.
+The paper leaves the rule for multicast open. It is the same rule, applied to copies instead
+of messages; docs/explanation/multicast.md derives it and proves that it keeps causal order.
 """
 
 from antecede.core.process import UNBOUNDED, ProcessId
-from antecede.core.protocols.hybrid.basic import HybridBasic
-from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, Peer
+from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, PeerState
+from antecede.core.protocols.hybrid.process import HybridProcess
+from antecede.core.protocols.hybrid.rule import PermitRule
+from antecede.core.protocols.hybrid.state import HybridState
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.core.support.sliding import IndexedSlidingMap
 
-__all__ = ["Hybrid"]
+__all__ = ["SpsRule", "make_hybrid"]
 
 
-class Hybrid(HybridBasic):
-    """A process of ``hybrid``; see :class:`antecede.core.process.Process`."""
+class SpsRule(PermitRule):
+    """The permit rule of ``hybrid``.
 
-    __slots__ = ("_permits_indexed", "_permits_other", "_unreleased_other")
+    A copy that depends on no missing permit may leave in order. A copy that depends on no
+    permit at ``p2`` or later may leave, out of order, for the source of the first missing
+    permit. Any other copy depends on two sources (Algorithm 2 lines 25 to 47).
+    """
 
-    def __init__(
-        self,
-        id: ProcessId,
-        policy: RetransmissionPolicy | None = None,
-        early_max: int = UNBOUNDED,
-    ) -> None:
-        """Start a process with no history and no peers."""
-        super().__init__(id, policy, early_max)
-        self._permits_indexed: IndexedSlidingMap[MissingPermit] = IndexedSlidingMap()
-        self._permits = self._permits_indexed
+    __slots__ = ("_first_queued_other", "_permits_other")
+
+    def __init__(self) -> None:
         self._permits_other = 0  # p2: the first missing permit from another source.
-        self._unreleased_other = 0  # m2: the first copy that depends on the one at p2.
+        self._first_queued_other = 0  # m2: the first copy that depends on that permit.
 
-    def _frontier(self, peer: Peer) -> int:
-        """Return the highest number that needs no permit towards ``peer``.
-
-        All messages before the first with an unacked copy to another process (§5.6,
-        points 1 and 2; Algorithm 2 lines 33, 57 and 69).
-        """
-        buffer = self._buffer
-        index = self._unacked
+    def frontier(self, state: HybridState, peer: PeerState) -> int:
+        # §5.6 points 1 and 2; Algorithm 2 lines 33, 57 and 69.
+        buffer = state.buffer
+        index = state.first_unacked
         if index < buffer.next and buffer[index].peer is peer:
-            index = self._unacked_other
+            index = state.first_unacked_other
         if index < buffer.next:
             return buffer[index].number - 1
-        return self._clock
+        return state.clock
 
-    def _waits_for(self, copy: Copy, missing: MissingPermit) -> bool:
-        """Tell whether a copy is kept back for this permit: not for its own target's."""
-        return missing.peer is not copy.peer
-
-    def _release(self, now: float) -> None:
-        """Release every copy whose missing permits are all its own target's (point 3).
-
-        A copy that depends on no missing permit may leave; one that depends on no permit
-        at ``p2`` or later may leave for the source of the first missing permit; any other
-        depends on two sources (Algorithm 2 lines 25 to 47).
-        """
-        buffer = self._buffer
-        permits = self._permits_indexed
-        permits_first = permits.first
-        permits_other = self._advance_permits_other()
-        # What was released out of turn may have been acked and removed since.
-        index = max(self._unreleased, buffer.first)
+    def next_in_order(self, state: HybridState) -> Copy | None:
+        buffer = state.buffer
+        permits_first = state.permits.first
+        # Copies released out of order may have been acked and removed since.
+        index = max(state.first_queued, buffer.first)
         while index < buffer.next:
             copy = buffer[index]
             if not copy.released:
-                if copy.depends > permits_first:
+                if copy.permits_before > permits_first:
                     break
-                self._release_copy(copy, now)
+                state.first_queued = index
+                return copy
             index += 1
-        self._unreleased = index
-        index = max(self._unreleased_other, index)
-        if permits_first < permits.next:
+        state.first_queued = index
+        return None
+
+    def next_out_of_order(self, state: HybridState) -> Copy | None:
+        buffer = state.buffer
+        permits = state.permits
+        permits_other = self._advance_permits_other(permits)
+        index = max(self._first_queued_other, state.first_queued)
+        found: Copy | None = None
+        if permits.first < permits.next:
             source = permits.peek().peer
-            while index < buffer.next:
+            while found is None and index < buffer.next:
                 copy = buffer[index]
-                if copy.depends > permits_other:
+                if copy.permits_before > permits_other:
                     break
                 if copy.peer is source and not copy.released:
-                    self._release_copy(copy, now)
+                    found = copy
                 index += 1
-        self._unreleased_other = index
+        self._first_queued_other = index
+        return found
 
-    def _advance_permits_other(self) -> int:
-        """Let ``_permits_other`` point again at what its name says, and return it."""
-        permits = self._permits_indexed
+    def waits_for(self, copy: Copy, missing: MissingPermit) -> bool:
+        return missing.peer is not copy.peer
+
+    def _advance_permits_other(self, permits: IndexedSlidingMap[MissingPermit]) -> int:
         other = max(self._permits_other, permits.first)
         while other < permits.next:
             missing = permits[other]
@@ -107,3 +99,12 @@ class Hybrid(HybridBasic):
             other += 1
         self._permits_other = other
         return other
+
+
+def make_hybrid(
+    id: ProcessId,
+    policy: RetransmissionPolicy | None = None,
+    reorder_buffer_max: int = UNBOUNDED,
+) -> HybridProcess:
+    """Create a process of ``hybrid``."""
+    return HybridProcess(id, SpsRule(), policy, reorder_buffer_max)

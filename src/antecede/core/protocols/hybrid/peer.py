@@ -1,33 +1,33 @@
-"""What a hybrid-buffering process remembers of each peer, and of each message to it.
+"""The records of hybrid buffering: peers, copies of messages, and missing permits.
 
-The maps of the paper from process ids (``ls``, ``ld``, ``rb``) are fields of one record
-per peer, made when the peer first matters; nothing is kept for processes that a process
-has no business with.
+A :class:`PeerState` holds what the paper keeps in maps from process ids (``ls``, ``ld``,
+``rb``). It is created when the process first sends to the peer or receives from it.
 """
 
 from antecede.core.process import ProcessId
-from antecede.core.protocols.hybrid.frames import Message
-from antecede.core.support.retransmission import Experience, RetransmissionTimer
+from antecede.core.protocols.hybrid.frames import MessageFrame
+from antecede.core.support.retransmission import RetransmissionTimer, SharedRttEstimate
 from antecede.core.support.sliding import SlidingArray
+from antecede.errors import PeerError
 
-__all__ = ["Copy", "MissingPermit", "Peer"]
+__all__ = ["Copy", "MissingPermit", "PeerState"]
 
 
-class Peer:
-    """Both directions of the traffic with one other process."""
+class PeerState:
+    """The state of both directions of the traffic with one peer."""
 
     __slots__ = (
         "acked",
-        "asked",
+        "backlog",
+        "backlog_bytes",
         "delivered",
         "granted",
-        "heard",
         "held",
         "id",
+        "in_flight",
+        "is_receiving",
         "missing",
-        "outstanding",
-        "pending",
-        "pending_bytes",
+        "permit_requested",
         "permitted",
         "released",
         "request_timer",
@@ -39,166 +39,187 @@ class Peer:
     id: ProcessId
 
     sent: int
-    """The last message sent to the peer (``ls``), 0 if none."""
-    pending: int
-    """How many copies for the peer wait, or are not acked."""
-    pending_bytes: int
-    """The payload of those."""
+    """The number of the last message sent to the peer (``ls``), 0 if none."""
+    backlog: int
+    """The number of copies for the peer that are queued or in flight."""
+    backlog_bytes: int
+    """The payload bytes of those copies."""
     round_trip_s: float
-    """What somebody has measured before there was any traffic, or -1."""
+    """The round trip that the driver measured before the first message, or -1."""
     released: int
-    """The last message released to the peer, 0 if none."""
+    """The number of the last message released to the peer, 0 if none."""
     acked: int
     """Every message to the peer up to this number has been acked."""
-    outstanding: "SlidingArray[Copy]"
-    """What was released to the peer and is not acked, in order."""
+    in_flight: "SlidingArray[Copy]"
+    """The copies that were released to the peer and are not acked, in order."""
     granted: int
-    """The peer has been told that messages up to this number need no (further) permit."""
+    """The highest number that the peer was told to need no further permit."""
     transmit_timer: RetransmissionTimer
-    """Runs while anything is outstanding."""
+    """Runs while a copy is in flight."""
 
     delivered: int
-    """The last message from the peer that was delivered (``ld``), 0 if none."""
-    held: dict[int, Message]
-    """What arrived too early, by predecessor (``rb``)."""
+    """The number of the last message delivered from the peer (``ld``), 0 if none."""
+    held: dict[int, MessageFrame]
+    """The messages that arrived before their predecessor, by predecessor (``rb``)."""
     permitted: int
     """The highest permit of the peer; it may have overtaken the messages it covers."""
     missing: "SlidingArray[MissingPermit]"
-    """Delivered messages of the peer whose permit is missing, in order."""
+    """The delivered messages of the peer whose permit is missing, in order."""
     request_timer: RetransmissionTimer
-    """Runs while any permit of the peer is missing."""
-    heard: bool
-    """The peer has transmitted a message or a permit."""
-    asked: bool
-    """The oldest missing permit has been requested, so its delay says nothing."""
+    """Runs while a permit of the peer is missing."""
+    is_receiving: bool
+    """The peer has transmitted a message or a permit, so the receive side is allocated."""
+    permit_requested: bool
+    """The oldest missing permit was requested, so its delay is no round-trip sample."""
 
     def __init__(self, id: ProcessId) -> None:
-        """Start with no history; most pairs speak in one direction only."""
         self.id = id
         self.sent = 0
-        self.pending = 0
-        self.pending_bytes = 0
+        self.backlog = 0
+        self.backlog_bytes = 0
         self.round_trip_s = -1.0
         self.released = 0
         self.acked = 0
         self.granted = 0
         self.delivered = 0
         self.permitted = 0
-        self.asked = False
-        self.heard = False
+        self.permit_requested = False
+        self.is_receiving = False
 
-    def begin_to_send(self, acks: Experience) -> None:
-        """Make what sending needs, before the first message to the peer."""
-        self.outstanding = SlidingArray()
-        self.transmit_timer = self._timer(acks)
+    def open_send(self, ack_rtt: SharedRttEstimate) -> None:
+        """Allocate the send-side state; most peers use one direction only."""
+        self.in_flight = SlidingArray()
+        self.transmit_timer = self._timer(ack_rtt)
 
-    def begin_to_hear(self, permits: Experience) -> None:
-        """Make what receiving needs, before the first message or permit of the peer."""
-        self.heard = True
+    def open_receive(self, permit_rtt: SharedRttEstimate) -> None:
+        """Allocate the receive-side state."""
+        self.is_receiving = True
         self.held = {}
         self.missing = SlidingArray()
-        self.request_timer = self._timer(permits)
+        self.request_timer = self._timer(permit_rtt)
 
-    def _timer(self, experience: Experience) -> RetransmissionTimer:
-        timer = RetransmissionTimer(experience, self.id)
+    def _timer(self, rtt_estimate: SharedRttEstimate) -> RetransmissionTimer:
+        timer = RetransmissionTimer(rtt_estimate, self.id)
         if self.round_trip_s >= 0:
             timer.sample(self.round_trip_s)
         return timer
 
-    def find(self, number: int) -> int:
-        """Return the index in ``outstanding`` of message ``number``, or -1.
+    def find_in_flight(self, number: int) -> int:
+        """Return the index in ``in_flight`` of message ``number``, or -1.
 
-        Gallops from the oldest, so that finding what an ack covers takes no longer than
-        removing it.
+        The search gallops from the oldest copy, so that it takes no longer than the
+        removal of the copies that an ack covers.
         """
-        outstanding = self.outstanding
-        low = outstanding.first
+        in_flight = self.in_flight
+        low = in_flight.first
         stride = 1
-        while (
-            low + stride < outstanding.next and outstanding[low + stride].number <= number
-        ):
+        while low + stride < in_flight.next and in_flight[low + stride].number <= number:
             low += stride
             stride *= 2
-        high = min(low + stride, outstanding.next)
-        while low + 1 < high:  # Whatever is at low or before is at most number.
+        high = min(low + stride, in_flight.next)
+        while low + 1 < high:  # The numbers at low and before are at most number.
             middle = (low + high) // 2
-            if outstanding[middle].number <= number:
+            if in_flight[middle].number <= number:
                 low = middle
             else:
                 high = middle
-        if low < outstanding.next and outstanding[low].number == number:
+        if low < in_flight.next and in_flight[low].number == number:
             return low
         return -1
 
+    def check_message(self, message: MessageFrame, reorder_buffer_max: int) -> None:
+        """Raise PeerError if ``message`` contradicts an earlier one, or cannot be held."""
+        if message.number <= self.delivered:
+            return
+        if message.predecessor < self.delivered:
+            raise PeerError(
+                f"invalid {message}: message {self.delivered} was delivered in between"
+            )
+        held = self.held.get(message.predecessor)
+        if held is not None and held.number != message.number:
+            raise PeerError(f"invalid {message}: {held} has the same predecessor")
+        if (
+            held is None
+            and len(self.held) >= reorder_buffer_max
+            and message.predecessor != self.delivered
+        ):
+            raise PeerError(
+                f"out-of-order {message}, and the reorder buffer is full"
+                f" (reorder_buffer_max={reorder_buffer_max})"
+            )
+
 
 class Copy:
-    """A message on its way to one of its targets (``Msg`` in the paper)."""
+    """A message for one of its targets, until it is acked (``Msg`` in the paper)."""
 
     __slots__ = (
         "acked",
-        "depends",
-        "held",
+        "arrived",
         "number",
         "payload",
         "peer",
+        "permits_before",
         "predecessor",
         "released",
-        "repeated",
+        "retransmitted",
         "transmitted_at",
     )
 
-    peer: Peer
-    """Its target (``rcv``)."""
+    peer: PeerState
+    """The target (``rcv``)."""
     number: int
-    """Its number among all messages of this process, the same for all its copies."""
+    """The number among all messages of this process, the same for all its copies."""
     predecessor: int
-    """The number of the message before it to the same target, 0 if none."""
-    depends: int
-    """It was sent after this many messages that needed a permit (``per`` of a buffered
-    message; whether a released one needs a permit is decided at each transmission)."""
+    """The number of the previous message to the same target, 0 if none."""
+    permits_before: int
+    """The number of deliveries before the send that needed a permit (``per`` of a queued
+    message; whether a released copy needs a permit is decided at each transmission)."""
     payload: bytes
     """The application's bytes, dropped when acked."""
     released: bool
-    """It has been put on the network (``sent``)."""
+    """The copy was transmitted or abandoned (``sent``)."""
     acked: bool
-    """The target has delivered it (``pl`` = bottom in the paper)."""
-    held: bool
-    """It has arrived at the target, which may still be waiting for its predecessor."""
-    repeated: bool
-    """It was transmitted more than once, so its ack is no round-trip sample."""
+    """The target has delivered the copy (``pl`` = bottom in the paper)."""
+    arrived: bool
+    """The target has received the copy; it may hold it until the predecessor arrives."""
+    retransmitted: bool
+    """The copy was transmitted more than once, so its ack is no round-trip sample."""
     transmitted_at: float
-    """When it was last transmitted."""
+    """The time of the last transmission."""
 
     def __init__(
-        self, peer: Peer, number: int, predecessor: int, depends: int, payload: bytes
+        self,
+        peer: PeerState,
+        number: int,
+        predecessor: int,
+        permits_before: int,
+        payload: bytes,
     ) -> None:
-        """Make a copy that waits at the sender."""
         self.peer = peer
         self.number = number
         self.predecessor = predecessor
-        self.depends = depends
+        self.permits_before = permits_before
         self.payload = payload
         self.released = False
         self.acked = False
-        self.held = False
-        self.repeated = False
+        self.arrived = False
+        self.retransmitted = False
         self.transmitted_at = 0.0
 
 
 class MissingPermit:
-    """A delivered message whose sender has not yet permitted what follows (``Per``)."""
+    """A delivered message whose permit has not arrived (``Per`` in the paper)."""
 
     __slots__ = ("number", "peer", "since")
 
-    peer: Peer
-    """Who sent the message."""
+    peer: PeerState
+    """The source of the message, which owes the permit."""
     number: int
-    """The message's number there."""
+    """The number of the message."""
     since: float
-    """When it was delivered."""
+    """The time of the delivery."""
 
-    def __init__(self, peer: Peer, number: int, since: float) -> None:
-        """Record that the permit is missing since ``since``."""
+    def __init__(self, peer: PeerState, number: int, since: float) -> None:
         self.peer = peer
         self.number = number
         self.since = since

@@ -1,328 +1,131 @@
-"""What a process of hybrid buffering keeps, and what its driver may do with it.
+"""The state of a process of hybrid buffering.
 
-The protocol itself is in :mod:`antecede.core.protocols.hybrid.basic` and :mod:`antecede.core.protocols.hybrid.hybrid`.
-Here is the state that both work on, and what a driver asks for beside the protocol: how
-much is under way and what it waits for, to let go of a peer (docs/removal.md), and to take
-up where a process was stopped.
+:mod:`antecede.core.protocols.hybrid.algorithm` changes it, the rules read it, and
+:mod:`antecede.core.protocols.hybrid.recovery` saves and restores it.
 """
 
-from collections.abc import Sequence
-from typing import TypeVar
-
-from antecede.core.process import (
-    UNBOUNDED,
-    ProcessBase,
-    ProcessId,
-    check_now,
-)
-from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, Peer
+from antecede.core.process import ProcessId
+from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, PeerState
 from antecede.core.support.retransmission import (
-    Experience,
     RetransmissionPolicy,
+    RetransmissionTimer,
+    SharedRttEstimate,
     TimerQueue,
 )
-from antecede.core.support.sliding import SlidingArray, SlidingMap
+from antecede.core.support.sliding import IndexedSlidingMap, SlidingArray
 
 __all__ = ["HybridState"]
 
-E = TypeVar("E")
 
-
-class HybridState(ProcessBase):
-    """The state of a process of hybrid buffering."""
+class HybridState:
+    """Peers, copies and missing permits of one process."""
 
     __slots__ = (
-        "_ack_experience",
-        "_buffer",
-        "_clock",
-        "_early_max",
-        "_granting",
-        "_peers",
-        "_permit_experience",
-        "_permits",
-        "_timers",
-        "_unacked",
-        "_unacked_other",
-        "_unreleased",
+        "ack_rtt",
+        "buffer",
+        "clock",
+        "first_queued",
+        "first_unacked",
+        "first_unacked_other",
+        "first_ungranted",
+        "peers",
+        "permit_rtt",
+        "permits",
+        "timers",
     )
 
-    def __init__(
-        self,
-        id: ProcessId,
-        policy: RetransmissionPolicy | None = None,
-        early_max: int = UNBOUNDED,
-    ) -> None:
-        """Start a process with no history and no peers.
+    clock: int
+    """The number of the last message sent (``ck``)."""
+    peers: dict[ProcessId, PeerState]
+    permits: IndexedSlidingMap[MissingPermit]
+    """The missing permits of all peers, in the order of delivery (``p``)."""
+    buffer: SlidingArray[Copy]
+    """The copies that the frontier has not passed, in the order of sending (``u``)."""
 
-        At most ``early_max`` messages of a peer wait for one before them; what arrives
-        beyond that is refused, and comes again.
-        """
-        super().__init__(id)
-        self._early_max = early_max
-        self._ack_experience = Experience(policy)
-        self._permit_experience = Experience(policy)
-        self._timers = TimerQueue()
-        self._peers: dict[ProcessId, Peer] = {}
-        self._clock = 0  # ck: the number of the last message sent.
-        self._permits: SlidingMap[MissingPermit] = SlidingMap()  # p
-        self._buffer: SlidingArray[Copy] = SlidingArray()  # u: until the frontier passes.
-        # Indexes into the buffer, none of which ever moves back.
-        self._unacked = 0  # The first unacked copy.
-        self._unacked_other = 0  # u2: the first unacked one to another process than it.
-        self._unreleased = 0  # m1: the first unreleased copy.
-        self._granting = 0  # Up to here, permits for the first one's target are out.
+    # Indexes into the buffer, none of which ever moves back.
+    first_unacked: int
+    first_unacked_other: int
+    """The first unacked copy with another target than the first unacked copy (``u2``)."""
+    first_queued: int
+    """The first copy that is not released (``m1``)."""
+    first_ungranted: int
+    """Every copy before it for the target of the first unacked copy has its permit."""
 
-    # What the protocol does, and this part of it needs.
+    def __init__(self, policy: RetransmissionPolicy | None) -> None:
+        self.ack_rtt = SharedRttEstimate(policy)
+        self.permit_rtt = SharedRttEstimate(policy)
+        self.timers = TimerQueue()
+        self.clock = 0
+        self.peers = {}
+        self.permits = IndexedSlidingMap()
+        self.buffer = SlidingArray()
+        self.first_unacked = 0
+        self.first_unacked_other = 0
+        self.first_queued = 0
+        self.first_ungranted = 0
 
-    def _release(self, now: float) -> None:
-        """Release what waits for no permit any more."""
-        raise TypeError("a bare HybridState has no protocol")
+    def peer(self, id: ProcessId) -> PeerState:
+        """Return the state of a peer; create it if there is none."""
+        peer = self.peers.get(id)
+        if peer is None:
+            peer = PeerState(id)
+            self.peers[id] = peer
+        return peer
 
-    def _advance_unacked(self) -> None:
-        """Let ``_unacked`` and ``_unacked_other`` point again at what their names say."""
-        raise TypeError("a bare HybridState has no protocol")
+    def receiving_peer(self, id: ProcessId) -> PeerState:
+        """Return the state of a peer with the receive side allocated."""
+        peer = self.peer(id)
+        if not peer.is_receiving:
+            peer.open_receive(self.permit_rtt)
+        return peer
 
-    def _grant(self) -> None:
-        """Transmit the permits that the frontiers now allow, one per peer."""
-        raise TypeError("a bare HybridState has no protocol")
+    def add_copy(self, copy: Copy) -> None:
+        """Append a copy to the buffer, queued."""
+        self.buffer.add(copy)
+        peer = copy.peer
+        peer.backlog += 1
+        peer.backlog_bytes += len(copy.payload)
 
-    # How much is under way, and what it waits for.
+    def restart(self, timer: RetransmissionTimer, now: float) -> None:
+        """Restart a timer and schedule it."""
+        timer.restart(now)
+        self.timers.schedule(timer)
 
-    def backlog(self, peer: ProcessId) -> int:
-        """Count the copies for ``peer`` that wait here or are not acked."""
-        known = self._peers.get(peer)
-        return known.pending if known is not None else 0
-
-    def backlog_bytes(self, peer: ProcessId) -> int:
-        """Count the payload of those copies."""
-        known = self._peers.get(peer)
-        return known.pending_bytes if known is not None else 0
-
-    def retained(self) -> int:
-        """Count the copies that are kept because one before them is not acked."""
-        return len(self._buffer)
-
-    def round_trip_s(self, peer: ProcessId) -> float:
-        """Return the smoothed round trip to ``peer``, or -1 where none has been seen."""
-        known = self._peers.get(peer)
-        if known is None:
-            return -1.0
-        return known.transmit_timer.round_trip_s if known.sent > 0 else known.round_trip_s
-
-    def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
-        """Learn what the driver has measured: the peer is there, and how far away.
-
-        Time-outs that had doubled while it was silent are as short again as they should be.
-        """
-        known = self._peer(peer)
-        known.round_trip_s = round_trip_s
-        if known.sent > 0:
-            known.transmit_timer.sample(round_trip_s)
-            if len(known.outstanding) > 0:
-                known.transmit_timer.restart(now)
-                self._timers.file(known.transmit_timer)
-        if known.heard and len(known.missing) > 0:
-            known.request_timer.sample(round_trip_s)
-            known.request_timer.restart(now)
-            self._timers.file(known.request_timer)
-
-    def waiting_copies(
-        self, limit: int
-    ) -> list[tuple[int, ProcessId, list[tuple[ProcessId, int]]]]:
-        """Return number, target and missing permits of copies that are not released.
-
-        A missing permit is told by who owes it and the number it is for.
-        """
-        owed = [
-            (index, missing)
-            for peer in self._peers.values()
-            if peer.heard
-            for missing in _all(peer.missing)
-            if (index := self._permits.index(missing)) is not None
-        ]
-        owed.sort(key=_first)
-        buffer = self._buffer
-        waiting: list[tuple[int, ProcessId, list[tuple[ProcessId, int]]]] = []
-        for place in range(buffer.first, buffer.next):
-            copy = buffer[place]
-            if not copy.released and len(waiting) < limit:
-                permits = [
-                    (missing.peer.id, missing.number)
-                    for index, missing in owed
-                    if index < copy.depends and self._waits_for(copy, missing)
-                ]
-                waiting.append((copy.number, copy.peer.id, permits))
-        return waiting
-
-    def _waits_for(self, copy: Copy, missing: MissingPermit) -> bool:
-        """Tell whether the protocol keeps a copy back for this permit."""
-        return True
-
-    def unacked_copies(self, limit: int) -> list[tuple[int, ProcessId]]:
-        """Return number and target of copies that are released and not acked."""
-        return [
-            (copy.number, peer.id)
-            for peer in self._peers.values()
-            if peer.sent > 0
-            for copy in _all(peer.outstanding)
-        ][:limit]
-
-    def early_messages(self, limit: int) -> list[tuple[ProcessId, int, int]]:
-        """Return source, number and predecessor of messages that have come too early."""
-        return [
-            (peer.id, message.number, message.predecessor)
-            for peer in self._peers.values()
-            if peer.heard
-            for message in peer.held.values()
-        ][:limit]
-
-    def missing_permits(self, limit: int) -> list[tuple[ProcessId, int, float]]:
-        """Return source, number and time of delivered messages without a permit."""
-        return [
-            (peer.id, missing.number, missing.since)
-            for peer in self._peers.values()
-            if peer.heard
-            for missing in _all(peer.missing)
-        ][:limit]
-
-    def forget_arrivals(self, peer: ProcessId) -> None:
-        """Learn that ``peer`` may have forgotten what arrived there and was not acked."""
-        known = self._peers.get(peer)
-        if known is not None and known.sent > 0:
-            for copy in _all(known.outstanding):
-                copy.held = False
-
-    # Letting go of a peer.
-
-    def abandon(self, peer: ProcessId, now: float) -> None:
-        """Give up every copy to ``peer`` as if it had been acked."""
-        check_now(now)
-        known = self._peers.get(peer)
-        if known is None or known.sent == 0:
-            return
-        buffer = self._buffer
-        for index in range(self._unacked, buffer.next):
-            copy = buffer[index]
-            if copy.peer is known and not copy.acked:
-                copy.released = True  # It never will be.
-                copy.acked = True
-                copy.payload = b""
-        while len(known.outstanding) > 0:
-            known.outstanding.remove()
-        known.transmit_timer.stop()
-        known.acked = known.sent  # An ack that is still on its way is an old one.
-        known.sent = 0
-        known.pending = 0
-        known.pending_bytes = 0
-        self._advance_unacked()
-        self._grant()
-        self._release(now)
-
-    def renew(self, peer: ProcessId, now: float) -> None:
-        """Learn that ``peer`` has abandoned its copies for us and begins anew."""
-        check_now(now)
-        known = self._peers.get(peer)
-        if known is not None and known.heard:
-            known.delivered = 0
-            known.held.clear()
-
-    def waive(self, peer: ProcessId, now: float) -> None:
-        """Wait for no permit of ``peer`` any more: it has stopped for good."""
-        check_now(now)
-        known = self._peers.get(peer)
-        if known is None:
-            return
-        if known.heard:
-            while len(known.missing) > 0:
-                self._permits.remove(known.missing.remove())
-            known.request_timer.stop()
-            # Should a process of that name come back without its state, it begins with 1.
-            known.heard = False
-            known.delivered = 0
-            known.permitted = 0
-        if known.sent == 0:
-            del self._peers[peer]
-        self._release(now)
-
-    # Taking up where a process was stopped.
-
-    def numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
-        """Return the last sent, acked, delivered and permitted, for a journal."""
-        known = self._peer(peer)
-        return known.sent, known.acked, known.delivered, known.permitted
-
-    def restore(
-        self,
-        clock: int,
-        pairs: Sequence[tuple[ProcessId, int, int, int]],
-        missing: Sequence[tuple[ProcessId, int]],
-        copies: Sequence[tuple[ProcessId, int, int, int, bytes]],
-        now: float,
-    ) -> None:
-        """Take up where a process that kept a journal was stopped; drain afterwards.
-
-        Args:
-            clock: the number of the last message sent.
-            pairs: peer, last number sent to it, last of its delivered, its highest permit.
-            missing: peer and number of what was delivered and has no permit, in order.
-            copies: peer, number, predecessor, how many of ``missing`` were delivered
-                before the send, and payload, of what is not acked, in order of sending.
-            now: the time, for the timers.
-        """
-        check_now(now)
-        self._clock = clock
-        for whom, sent, delivered, permitted in pairs:
-            peer = self._peer(whom)
-            if sent > 0:
-                peer.begin_to_send(self._ack_experience)
-            peer.sent = sent
-            peer.released = clock  # It may ask for permits from before an abandonment.
-            peer.acked = sent
-            if delivered > 0 or permitted > 0:
-                peer.begin_to_hear(self._permit_experience)
-            peer.delivered = delivered
-            peer.permitted = permitted
-        for whom, number in missing:
-            # A peer that began anew may have delivered nothing, and owe a permit.
-            self._await_permit(self._peer_heard(whom), number, now)
-        for whom, number, predecessor, depends, payload in copies:
-            peer = self._peers[whom]
-            self._buffer.add(Copy(peer, number, predecessor, depends, payload))
-            peer.pending += 1
-            peer.pending_bytes += len(payload)
-            if peer.pending == 1:
-                peer.acked = predecessor
-        self._advance_unacked()
-        self._release(now)
-
-    # What the protocol shares with this part.
-
-    def _await_permit(self, peer: Peer, number: int, now: float) -> None:
+    def await_permit(self, peer: PeerState, number: int, now: float) -> None:
+        """Add a missing permit, and start the request timer for the peer's first one."""
         missing = MissingPermit(peer, number, now)
-        self._permits.add(missing)
+        self.permits.add(missing)
         peer.missing.add(missing)
         if len(peer.missing) == 1:
-            peer.asked = False
-            peer.request_timer.restart(now)
-            self._timers.file(peer.request_timer)
+            peer.permit_requested = False
+            self.restart(peer.request_timer, now)
 
-    def _peer(self, id: ProcessId) -> Peer:
-        peer = self._peers.get(id)
-        if peer is None:
-            peer = Peer(id)
-            self._peers[id] = peer
-        return peer
+    def advance_unacked(self) -> None:
+        """Move ``first_unacked`` and ``first_unacked_other`` past acked copies."""
+        buffer = self.buffer
+        first = self.first_unacked
+        while first < buffer.next and buffer[first].acked:
+            first += 1
+        self.first_unacked = first
+        other = max(self.first_unacked_other, first)
+        while other < buffer.next:
+            copy = buffer[other]
+            if not copy.acked and copy.peer is not buffer[first].peer:
+                break
+            other += 1
+        self.first_unacked_other = other
 
-    def _peer_heard(self, id: ProcessId) -> Peer:
-        peer = self._peer(id)
-        if not peer.heard:
-            peer.begin_to_hear(self._permit_experience)
-        return peer
+    def learn_round_trip(self, id: ProcessId, round_trip_s: float, now: float) -> None:
+        """Sample a round trip that the driver measured, and restart the running timers.
 
-
-def _all(window: SlidingArray[E]) -> list[E]:
-    return [window[index] for index in range(window.first, window.next)]
-
-
-def _first(entry: tuple[int, MissingPermit]) -> int:
-    return entry[0]
+        The restart shortens time-outs that had doubled while the peer was silent.
+        """
+        peer = self.peer(id)
+        peer.round_trip_s = round_trip_s
+        if peer.sent > 0:
+            peer.transmit_timer.sample(round_trip_s)
+            if len(peer.in_flight) > 0:
+                self.restart(peer.transmit_timer, now)
+        if peer.is_receiving and len(peer.missing) > 0:
+            peer.request_timer.sample(round_trip_s)
+            self.restart(peer.request_timer, now)

@@ -9,30 +9,29 @@ import pytest
 
 from antecede.check.snapshot import snapshot
 from antecede.core.codec import Frame
-from antecede.core.config import Setting
-from antecede.core.link import LinkAck, Linked
+from antecede.core.config import ProcessConfig
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import LinkAck
 from antecede.core.process import Delivery, Process, ProcessId, Transmit
-from antecede.core.protocols.baseline import Plain
+from antecede.core.protocols.baseline import Baseline
 from antecede.core.protocols.buffer import Buffer
 from antecede.core.protocols.cykas import Cykas
-from antecede.core.protocols.hybrid.basic import HybridBasic
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
-from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.core.protocols.hybrid.hybrid import make_hybrid
+from antecede.core.protocols.hybrid.process import HybridProcess
 from antecede.core.registry import protocols
 from antecede.errors import LocalError, PeerError
-from antecede.testing import Act, Cluster, Packet, play, random_schedule
+from antecede.testing import Cluster, Packet, StepKind, random_schedule, run_schedule
 from antecede.trace import Kind
 from antecede.verify import Property, Violation
+from tests.core.hybrids import MakeHybrid, both_hybrids
 
 ZERO, ONE, TWO, THREE = (ProcessId(place) for place in range(4))
-HYBRIDS = (Hybrid, HybridBasic)
 NAMES = ("hybrid", "hybrid-basic")
 RUNS = 300
 
-both = pytest.mark.parametrize("kind", HYBRIDS)
 
-
-def sent(process: HybridBasic, *targets: ProcessId, payload: bytes = b"") -> int:
+def sent(process: HybridProcess, *targets: ProcessId, payload: bytes = b"") -> int:
     return process.send(targets, payload, 0.0)
 
 
@@ -42,14 +41,14 @@ def transmitted(process: Process) -> list[tuple[int, str]]:
 
 
 def shown(frame: Frame) -> str:
-    if isinstance(frame, Message):
+    if isinstance(frame, MessageFrame):
         permitted = " permitted" if frame.permitted else ""
         return f"message {frame.number} after {frame.predecessor}{permitted}"
     if isinstance(frame, Ack):
         return f"ack {frame.delivered}, arrived {frame.arrived}"
     if isinstance(frame, Permit):
         return f"permit {frame.number}"
-    assert isinstance(frame, Request)
+    assert isinstance(frame, PermitRequest)
     return f"request {frame.number}"
 
 
@@ -60,90 +59,90 @@ def delivered(process: Process) -> list[tuple[int, int]]:
 # Abandon, by what has become of the copy.
 
 
-@both
-def test_who_was_never_sent_to_can_be_abandoned(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
-    process.abandon(ONE, 0.0)
-    process.receive(ONE, Message(1, 0, True, b""), 0.0)
+@both_hybrids
+def test_who_was_never_sent_to_can_be_abandoned(make: MakeHybrid) -> None:
+    process = make(ZERO)
+    process.recovery.abandon(ONE, 0.0)
+    process.receive(ONE, MessageFrame(1, 0, True, b""), 0.0)
     before = snapshot(process)
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     assert snapshot(process) == before
 
 
-@both
-def test_abandoned_released_copy_is_not_transmitted_again(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_abandoned_released_copy_is_not_transmitted_again(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, ONE)
     sent(process, ONE)
     assert process.backlog(ONE) == 2
     process.frames_to_transmit()
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     assert process.backlog(ONE) == 0
     assert process.next_timer() is None
     process.handle_timer(1000.0)
     assert [what for _, what in transmitted(process) if "message" in what] == []
 
 
-@both
-def test_abandoned_unreleased_copy_is_never_released(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
-    process.receive(ONE, Message(1, 0, False, b""), 0.0)
+@both_hybrids
+def test_abandoned_unreleased_copy_is_never_released(make: MakeHybrid) -> None:
+    process = make(ZERO)
+    process.receive(ONE, MessageFrame(1, 0, False, b""), 0.0)
     sent(process, TWO)
     assert process.backlog(TWO) == 1
     process.frames_to_transmit()
-    process.abandon(TWO, 0.0)
+    process.recovery.abandon(TWO, 0.0)
     assert process.backlog(TWO) == 0
     process.receive(ONE, Permit(1), 0.0)
     assert [what for _, what in transmitted(process) if "message" in what] == []
 
 
-@both
+@both_hybrids
 def test_what_was_sent_to_others_around_an_abandoned_copy_is_released(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
-    process = kind(ZERO)
-    process.receive(ONE, Message(1, 0, False, b""), 0.0)
+    process = make(ZERO)
+    process.receive(ONE, MessageFrame(1, 0, False, b""), 0.0)
     for target in (THREE, TWO, THREE):
         sent(process, target)
     process.frames_to_transmit()
-    process.abandon(TWO, 0.0)
+    process.recovery.abandon(TWO, 0.0)
     process.receive(ONE, Permit(1), 0.0)
     found = [each for each in transmitted(process) if "message" in each[1]]
     assert found == [(THREE, "message 1 after 0 permitted"), (THREE, found[1][1])]
     assert found[1][1].startswith("message 3 after 1")
 
 
-@both
+@both_hybrids
 def test_abandoned_copy_that_is_held_at_the_peer_is_no_longer_waited_for(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
-    process = kind(ZERO)
+    process = make(ZERO)
     sent(process, ONE)
     sent(process, ONE)
     process.receive(ONE, Ack(0, 2), 0.0)  # 2 is there, 1 is lost.
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     assert process.next_timer() is None
     process.frames_to_transmit()
     sent(process, TWO)
     assert transmitted(process) == [(TWO, "message 3 after 0 permitted")]
 
 
-@both
-def test_acked_copies_stay_acked(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_acked_copies_stay_acked(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, ONE)
     sent(process, ONE)
     process.receive(ONE, Ack(1, 1), 0.0)
     assert process.backlog(ONE) == 1
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     assert process.backlog(ONE) == 0
     sent(process, TWO)
     assert process.backlog(TWO) == 1
 
 
-@both
-def test_abandonment_lets_the_permits_flow(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_abandonment_lets_the_permits_flow(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, ONE)
     sent(process, TWO)
     assert transmitted(process) == [
@@ -152,33 +151,33 @@ def test_abandonment_lets_the_permits_flow(kind: type[HybridBasic]) -> None:
     ]
     process.receive(TWO, Ack(2, 2), 0.0)
     assert transmitted(process) == []
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     assert transmitted(process) == [(TWO, "permit 2")]
 
 
-@both
+@both_hybrids
 def test_abandonment_of_another_lets_the_first_ones_permit_flow(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
     """The peer whose ack is missing first waits for that of the one abandoned."""
-    process = kind(ZERO)
+    process = make(ZERO)
     sent(process, ONE, TWO)
     assert transmitted(process) == [
         (ONE, "message 1 after 0"),
         (TWO, "message 1 after 0"),
     ]
-    process.abandon(TWO, 0.0)
+    process.recovery.abandon(TWO, 0.0)
     assert transmitted(process) == [(ONE, "permit 1")]
     assert process.backlog(ONE) == 1
 
 
-@both
-def test_multicast_goes_on_to_who_is_not_abandoned(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_multicast_goes_on_to_who_is_not_abandoned(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, ONE, TWO, THREE)
     process.receive(ONE, Ack(1, 1), 0.0)
     process.frames_to_transmit()
-    process.abandon(TWO, 0.0)
+    process.recovery.abandon(TWO, 0.0)
     # One of the other copies is still unacked: only its own target may be permitted.
     assert (ONE, "permit 1") not in transmitted(process)
     process.handle_timer(5.0)
@@ -190,25 +189,25 @@ def test_multicast_goes_on_to_who_is_not_abandoned(kind: type[HybridBasic]) -> N
     assert process.next_timer() is None
 
 
-@both
-def test_payload_of_an_abandoned_copy_is_not_kept(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_payload_of_an_abandoned_copy_is_not_kept(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, TWO)
     sent(process, ONE, payload=b"a large one")  # Behind one that stays unacked.
     process.frames_to_transmit()
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     assert "a large one" not in repr(snapshot(process))
 
 
 # After it.
 
 
-@both
-def test_stale_acks_are_harmless(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_stale_acks_are_harmless(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, ONE)
     sent(process, ONE)
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     process.frames_to_transmit()
     before = snapshot(process)
     for ack in (Ack(1, 1), Ack(0, 2), Ack(2, 2)):
@@ -224,33 +223,33 @@ def test_stale_acks_are_harmless(kind: type[HybridBasic]) -> None:
     assert process.backlog(ONE) == 0
 
 
-@both
-def test_ack_of_what_was_not_sent_since_is_refused(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_ack_of_what_was_not_sent_since_is_refused(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, ONE)
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     with pytest.raises(PeerError):
         process.receive(ONE, Ack(2, 2), 0.0)
 
 
-@both
-def test_permits_from_before_can_still_be_asked_for(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_permits_from_before_can_still_be_asked_for(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, TWO)
     sent(process, ONE)
     process.receive(ONE, Ack(2, 2), 0.0)
-    process.abandon(ONE, 0.0)
+    process.recovery.abandon(ONE, 0.0)
     process.receive(TWO, Ack(1, 1), 0.0)
     process.frames_to_transmit()
-    process.receive(ONE, Request(2), 0.0)
+    process.receive(ONE, PermitRequest(2), 0.0)
     assert transmitted(process) == [(ONE, "permit 2")]
 
 
-@both
+@both_hybrids
 def test_abandoned_peer_that_is_renewed_gets_what_is_sent_anew(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
-    source, target = kind(ZERO), kind(ONE)
+    source, target = make(ZERO), make(ONE)
     for _ in range(3):
         sent(source, ONE)
     first, lost, early = source.frames_to_transmit()
@@ -259,18 +258,18 @@ def test_abandoned_peer_that_is_renewed_gets_what_is_sent_anew(
     target.receive(ZERO, early.frame, 0.0)  # Held, since the one before is lost.
     assert delivered(target) == [(0, 1)]
     target.frames_to_transmit()
-    source.abandon(ONE, 0.0)
+    source.recovery.abandon(ONE, 0.0)
     source.frames_to_transmit()
     sent(source, ONE)
     sent(source, ONE)
     anew = source.frames_to_transmit()
     assert [shown(each.frame) for each in anew] == [
         "message 4 after 0 permitted",
-        "message 5 after 4 permitted" if kind is Hybrid else "message 5 after 4",
+        "message 5 after 4 permitted" if make is make_hybrid else "message 5 after 4",
     ]
     with pytest.raises(PeerError):  # It would contradict what was delivered.
         target.receive(ZERO, anew[0].frame, 0.0)
-    target.renew(ZERO, 0.0)
+    target.recovery.reset_channel(ZERO, 0.0)
     target.receive(ZERO, anew[1].frame, 0.0)
     target.receive(ZERO, anew[0].frame, 0.0)
     assert delivered(target) == [(0, 4), (0, 5)]
@@ -280,40 +279,40 @@ def test_abandoned_peer_that_is_renewed_gets_what_is_sent_anew(
     assert source.next_timer() is None
 
 
-@both
+@both_hybrids
 def test_renewal_forgets_what_was_held_and_keeps_what_is_owed(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
-    process = kind(ONE)
-    process.receive(ZERO, Message(2, 0, False, b""), 0.0)
-    process.receive(ZERO, Message(7, 5, False, b""), 0.0)
+    process = make(ONE)
+    process.receive(ZERO, MessageFrame(2, 0, False, b""), 0.0)
+    process.receive(ZERO, MessageFrame(7, 5, False, b""), 0.0)
     sent(process, TWO)
     process.frames_to_transmit()
     process.messages_to_deliver()
-    process.renew(ZERO, 0.0)
-    process.receive(ZERO, Message(9, 0, True, b""), 0.0)
+    process.recovery.reset_channel(ZERO, 0.0)
+    process.receive(ZERO, MessageFrame(9, 0, True, b""), 0.0)
     assert delivered(process) == [(0, 9)]
     # A permit for 9 covers all before it: the send that waited for that of 2 is released.
     assert (TWO, "message 1 after 0 permitted") in transmitted(process)
 
 
-@both
-def test_renewal_by_a_stranger_does_nothing(kind: type[HybridBasic]) -> None:
-    process = kind(ONE)
+@both_hybrids
+def test_renewal_by_a_stranger_does_nothing(make: MakeHybrid) -> None:
+    process = make(ONE)
     sent(process, TWO)
     before = snapshot(process)
-    process.renew(ZERO, 0.0)
-    process.renew(TWO, 0.0)
+    process.recovery.reset_channel(ZERO, 0.0)
+    process.recovery.reset_channel(TWO, 0.0)
     assert snapshot(process) == before
 
 
-@both
-def test_abandonment_can_be_repeated(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_abandonment_can_be_repeated(make: MakeHybrid) -> None:
+    process = make(ZERO)
     for number in (1, 2, 3):
         sent(process, ONE)
         assert transmitted(process) == [(ONE, f"message {number} after 0 permitted")]
-        process.abandon(ONE, 0.0)
+        process.recovery.abandon(ONE, 0.0)
         process.frames_to_transmit()
     assert process.backlog(ONE) == 0
 
@@ -321,65 +320,65 @@ def test_abandonment_can_be_repeated(kind: type[HybridBasic]) -> None:
 # Waive.
 
 
-@both
+@both_hybrids
 def test_waiving_releases_what_waited_for_the_permits_of_one(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
-    process = kind(ZERO)
-    process.receive(ONE, Message(1, 0, False, b""), 0.0)
-    process.receive(ONE, Message(2, 1, False, b""), 0.0)
+    process = make(ZERO)
+    process.receive(ONE, MessageFrame(1, 0, False, b""), 0.0)
+    process.receive(ONE, MessageFrame(2, 1, False, b""), 0.0)
     process.frames_to_transmit()
     sent(process, TWO)
     assert transmitted(process) == []
-    process.waive(ONE, 0.0)
+    process.recovery.forgo_permits(ONE, 0.0)
     assert transmitted(process) == [(TWO, "message 1 after 0 permitted")]
 
 
-@both
-def test_waiving_releases_nothing_that_waits_for_another(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
-    process.receive(ONE, Message(1, 0, False, b""), 0.0)
-    process.receive(THREE, Message(1, 0, False, b""), 0.0)
+@both_hybrids
+def test_waiving_releases_nothing_that_waits_for_another(make: MakeHybrid) -> None:
+    process = make(ZERO)
+    process.receive(ONE, MessageFrame(1, 0, False, b""), 0.0)
+    process.receive(THREE, MessageFrame(1, 0, False, b""), 0.0)
     process.frames_to_transmit()
     sent(process, TWO)
-    process.waive(ONE, 0.0)
+    process.recovery.forgo_permits(ONE, 0.0)
     assert transmitted(process) == []
     process.receive(THREE, Permit(1), 0.0)
     assert transmitted(process) == [(TWO, "message 1 after 0 permitted")]
 
 
-@both
-def test_permits_of_who_was_waived_are_not_requested(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
-    process.receive(ONE, Message(1, 0, False, b""), 0.0)
+@both_hybrids
+def test_permits_of_who_was_waived_are_not_requested(make: MakeHybrid) -> None:
+    process = make(ZERO)
+    process.receive(ONE, MessageFrame(1, 0, False, b""), 0.0)
     assert process.next_timer() is not None
-    process.waive(ONE, 0.0)
+    process.recovery.forgo_permits(ONE, 0.0)
     assert process.next_timer() is None
     process.frames_to_transmit()
     process.handle_timer(1000.0)
     assert transmitted(process) == []
 
 
-@both
+@both_hybrids
 @pytest.mark.parametrize("order", ["abandon first", "waive first", "waive only"])
 def test_namesake_that_comes_after_the_one_waived_is_heard_from_its_first_message(
-    kind: type[HybridBasic], order: str
+    make: MakeHybrid, order: str
 ) -> None:
-    process = kind(ZERO)
+    process = make(ZERO)
     sent(process, ONE)
-    process.receive(ONE, Message(1, 0, True, b""), 0.0)
-    process.receive(ONE, Message(2, 1, True, b""), 0.0)
-    process.receive(ONE, Message(9, 8, True, b""), 0.0)
+    process.receive(ONE, MessageFrame(1, 0, True, b""), 0.0)
+    process.receive(ONE, MessageFrame(2, 1, True, b""), 0.0)
+    process.receive(ONE, MessageFrame(9, 8, True, b""), 0.0)
     process.receive(ONE, Permit(20), 0.0)
     if order == "abandon first":
-        process.abandon(ONE, 0.0)
-    process.waive(ONE, 0.0)
+        process.recovery.abandon(ONE, 0.0)
+    process.recovery.forgo_permits(ONE, 0.0)
     if order == "waive first":
-        process.abandon(ONE, 0.0)
+        process.recovery.abandon(ONE, 0.0)
     process.frames_to_transmit()
     process.messages_to_deliver()
     # The new one's first message needs a permit of the new one, whatever the old one said.
-    process.receive(ONE, Message(1, 0, False, b""), 0.0)
+    process.receive(ONE, MessageFrame(1, 0, False, b""), 0.0)
     assert delivered(process) == [(1, 1)]
     process.frames_to_transmit()
     sent(process, TWO)
@@ -388,16 +387,16 @@ def test_namesake_that_comes_after_the_one_waived_is_heard_from_its_first_messag
     assert [target for target, _ in transmitted(process)] == [TWO]
 
 
-@both
-def test_nothing_is_kept_of_who_was_abandoned_and_waived(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_nothing_is_kept_of_who_was_abandoned_and_waived(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sizes: list[int] = []
     for peer in range(1, 500):
-        process.receive(ProcessId(peer), Message(1, 0, False, b""), 0.0)
-        process.receive(ProcessId(peer), Message(3, 2, False, b""), 0.0)
+        process.receive(ProcessId(peer), MessageFrame(1, 0, False, b""), 0.0)
+        process.receive(ProcessId(peer), MessageFrame(3, 2, False, b""), 0.0)
         sent(process, ProcessId(peer))
-        process.abandon(ProcessId(peer), 0.0)
-        process.waive(ProcessId(peer), 0.0)
+        process.recovery.abandon(ProcessId(peer), 0.0)
+        process.recovery.forgo_permits(ProcessId(peer), 0.0)
         process.next_timer()
         process.frames_to_transmit()
         process.messages_to_deliver()
@@ -405,32 +404,33 @@ def test_nothing_is_kept_of_who_was_abandoned_and_waived(kind: type[HybridBasic]
     assert max(sizes[100:]) < 1.2 * max(sizes[:100])
 
 
-@both
-def test_waiving_a_stranger_does_nothing(kind: type[HybridBasic]) -> None:
-    process = kind(ZERO)
+@both_hybrids
+def test_waiving_a_stranger_does_nothing(make: MakeHybrid) -> None:
+    process = make(ZERO)
     sent(process, ONE)
     before = snapshot(process)
-    process.waive(ONE, 0.0)
-    process.waive(TWO, 0.0)
+    process.recovery.forgo_permits(ONE, 0.0)
+    process.recovery.forgo_permits(TWO, 0.0)
     assert snapshot(process) == before
 
 
 # What all processes say.
 
 
-@both
+@both_hybrids
 def test_letting_go_at_no_time_is_refused_and_changes_nothing(
-    kind: type[HybridBasic],
+    make: MakeHybrid,
 ) -> None:
-    process = kind(ZERO)
+    process = make(ZERO)
     sent(process, ONE)
-    process.receive(ONE, Message(1, 0, False, b""), 0.0)
+    process.receive(ONE, MessageFrame(1, 0, False, b""), 0.0)
     before = snapshot(process)
-    for change in (process.abandon, process.renew, process.waive):
+    recovery = process.recovery
+    for change in (recovery.abandon, recovery.reset_channel, recovery.forgo_permits):
         with pytest.raises(LocalError, match="finite"):
             change(ONE, inf)
     with pytest.raises(LocalError, match="finite"):
-        process.restore(0, [], [], [], inf)
+        process.recovery.restore(0, [], [], [], inf)
     assert snapshot(process) == before
 
 
@@ -439,19 +439,18 @@ def test_letting_go_at_no_time_is_refused_and_changes_nothing(
 )
 def test_other_protocols_cannot_let_go(name: str) -> None:
     info = next(info for info in protocols() if info.name == name)
-    process = info.make(ZERO, Setting(processes=2))
-    for change in (process.abandon, process.renew, process.waive):
-        with pytest.raises(LocalError, match="cannot let go"):
-            change(ONE, 0.0)
+    process = info.make(ZERO, ProcessConfig(processes=2))
+    assert process.recovery is None
+    assert process.pending is None
 
 
 def test_backlog_of_a_stranger_is_empty() -> None:
-    assert Hybrid(ZERO).backlog(ONE) == 0
-    assert Linked(Plain(ZERO), True).backlog(ONE) == 0
+    assert make_hybrid(ZERO).backlog(ONE) == 0
+    assert ReliableLink(Baseline(ZERO), True).backlog(ONE) == 0
 
 
 def test_backlog_of_a_link_counts_what_is_not_acked_and_what_waits_above() -> None:
-    process = Linked(Buffer(ZERO), False)
+    process = ReliableLink(Buffer(ZERO), False)
     process.send([ONE], b"", 0.0)
     process.send([TWO], b"", 0.0)
     # One is on the link to the first; the protocol above counts both, for any peer.
@@ -543,13 +542,13 @@ class Run:
                 self.let_go_of_the_stopped()
             if random.random() < letting_go:
                 self.let_go(*random.sample(range(self.processes), 2))
-            if step.act is Act.SEND and step.pick % self.processes == self.stopped:
+            if step.kind is StepKind.SEND and step.pick % self.processes == self.stopped:
                 continue
             with self.refusals():
-                play(self.cluster, [step])
+                run_schedule(self.cluster, [step])
         if self.lease:
             self.let_go_of_the_stopped()  # Some may have sent to it since.
-            self.cluster.settle(random)
+            self.cluster.run_until_idle(random)
         while self.cluster.in_flight:  # Without, there may be requests without an end.
             with self.refusals():
                 self.cluster.arrive(random.randrange(len(self.cluster.in_flight)))
@@ -574,37 +573,37 @@ class Run:
             if is_copy and event.process == source and (source, number) not in done:
                 self.given_up.add((source, number, target))
         if self.lease:
-            self.lose(lambda packet: (packet.source, packet.target) == (source, target))
+            self.drop(lambda packet: (packet.source, packet.target) == (source, target))
         self.cluster.abandon(source, target)
-        self.cluster.renew(target, source)
+        self.cluster.reset_channel(target, source)
 
     def stop(self, process: int) -> None:
         self.stopped = process
         self.cluster.replace(process, Silence(ProcessId(process)))
         if self.lease:
-            self.lose(lambda packet: packet.source == process)
+            self.drop(lambda packet: packet.source == process)
 
     def let_go_of_the_stopped(self) -> None:
         for process in range(self.processes):
             if self.stopped in (process, self.processes):
                 continue
-            changes = [self.cluster.abandon, self.cluster.waive]
+            changes = [self.cluster.abandon, self.cluster.forgo_permits]
             self.random.shuffle(changes)
             for change in changes:
                 change(process, self.stopped)
 
-    def lose(self, which: Callable[[Packet], bool]) -> None:
+    def drop(self, which: Callable[[Packet], bool]) -> None:
         flying = self.cluster.in_flight
         for index in range(len(flying) - 1, -1, -1):
             if which(flying[index]):
-                self.cluster.lose(index)
+                self.cluster.drop(index)
 
     def unexcused(self) -> list[Violation]:
         """List the violations, save that what was given up is not delivered."""
         return [
             violation
             for violation in self.cluster.verdict().violations
-            if violation.property is not Property.LIVE
+            if violation.property is not Property.LIVENESS
             or (
                 (violation.message.source, violation.message.number, violation.process)
                 not in self.given_up

@@ -1,0 +1,292 @@
+"""The algorithm of hybrid buffering, shared by ``hybrid`` and ``hybrid-basic`` (Almeida).
+
+Rules, in the terms of docs/reference/glossary.md:
+
+1. A process numbers its messages from 1. Every copy carries the number of its message and
+   the number of the previous message to the same target. A target delivers the messages of
+   each sender in that order (FIFO), and holds messages that arrive early.
+2. A target acks a message when it has delivered it. The *frontier* of a process towards a
+   peer is the highest number such that all its messages up to it have been acked by all
+   their targets; a :class:`PermitRule` says which acks of the peer itself may be missing.
+3. A copy numbered above the frontier needs a permit: the sender transmits one as soon as
+   the frontier has passed the copy. A copy that needs no permit carries a flag that says
+   so, and is itself a permit.
+4. A copy is queued until the permits for the messages delivered before its send have
+   arrived; a :class:`PermitRule` says which of these permits count.
+
+Acks and permits are cumulative. FIFO makes an ack of n cover all earlier messages of the
+channel; the frontier makes a permit for n cover all earlier messages of its sender. Both
+are idempotent, so loss and duplication only cost time. A permit may overtake its message,
+therefore each process remembers the highest permit of each peer.
+
+The paper's send buffer and unacked buffer are one window of copies here, as in its
+Algorithm 2; the copies at its end are not released. A multicast is a run of copies with the
+same number. docs/explanation/errata.md lists where this module departs from the paper's
+listings, and why.
+"""
+
+from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.core.protocols.hybrid.peer import Copy, PeerState
+from antecede.core.protocols.hybrid.rule import PermitRule
+from antecede.core.protocols.hybrid.state import HybridState
+from antecede.errors import PeerError
+
+__all__ = ["HybridAlgorithm"]
+
+
+class HybridAlgorithm:
+    """The state of a process, its permit rule, and its two output queues."""
+
+    __slots__ = ("_id", "_reorder_buffer_max", "deliveries", "rule", "state", "transmits")
+
+    rule: PermitRule
+    state: HybridState
+    transmits: list[Transmit]
+    deliveries: list[Delivery]
+
+    def __init__(
+        self,
+        id: ProcessId,
+        rule: PermitRule,
+        state: HybridState,
+        reorder_buffer_max: int,
+    ) -> None:
+        self._id = id
+        self._reorder_buffer_max = reorder_buffer_max
+        self.rule = rule
+        self.state = state
+        self.transmits = []
+        self.deliveries = []
+
+    # Sending.
+
+    def send(self, targets: list[ProcessId], payload: bytes, now: float) -> int:
+        """Queue a copy for each target, release what may leave, and return the number."""
+        state = self.state
+        state.clock += 1
+        number = state.clock
+        permits_before = state.permits.next
+        to_itself = False
+        for target in targets:
+            if target == self._id:
+                to_itself = True
+                continue
+            peer = state.peer(target)
+            if peer.sent == 0:
+                peer.open_send(state.ack_rtt)
+            if peer.sent < number:  # Else the target is named twice.
+                state.add_copy(Copy(peer, number, peer.sent, permits_before, payload))
+                peer.sent = number
+        if to_itself:
+            self.deliveries.append(Delivery(self._id, number, payload))
+        state.advance_unacked()
+        self.release(now)
+        return number
+
+    def release(self, now: float) -> None:
+        """Release every copy that no longer waits for a permit (``trySend``)."""
+        rule = self.rule
+        state = self.state
+        copy = rule.next_in_order(state)
+        while copy is not None:
+            self._release_copy(copy, now)
+            copy = rule.next_in_order(state)
+        copy = rule.next_out_of_order(state)
+        while copy is not None:
+            self._release_copy(copy, now)
+            copy = rule.next_out_of_order(state)
+
+    def _release_copy(self, copy: Copy, now: float) -> None:
+        peer = copy.peer
+        copy.released = True
+        peer.released = copy.number
+        peer.in_flight.add(copy)
+        self._transmit(copy, now)
+        if len(peer.in_flight) == 1:
+            self.state.restart(peer.transmit_timer, now)
+
+    def retransmit(self, peer: PeerState, now: float) -> None:
+        """Retransmit the copies that were in flight for a time-out without any ack.
+
+        Copies that have arrived are left out, except the first: if its ack was lost, its
+        retransmission brings an ack of all messages that the peer has delivered.
+        """
+        in_flight = peer.in_flight
+        timeout_s = peer.transmit_timer.timeout_s
+        for index in range(in_flight.first, in_flight.next):
+            copy = in_flight[index]
+            if index == in_flight.first or (
+                not copy.arrived and copy.transmitted_at + timeout_s <= now
+            ):
+                copy.retransmitted = True
+                self._transmit(copy, now)
+
+    def _transmit(self, copy: Copy, now: float) -> None:
+        """Transmit a copy; its flag says whether it needs a permit at this time."""
+        peer = copy.peer
+        number = copy.number
+        permitted = number <= self.rule.frontier(self.state, peer)
+        if permitted and number > peer.granted:
+            peer.granted = number
+        copy.transmitted_at = now
+        frame = MessageFrame(number, copy.predecessor, permitted, copy.payload)
+        self.transmits.append(Transmit(peer.id, frame, copy.retransmitted))
+
+    # Acks, and permits to peers.
+
+    def receive_ack(self, source: ProcessId, ack: Ack, now: float) -> None:
+        """Remove the copies that the ack covers, and grant the permits that follow."""
+        state = self.state
+        peer = state.peers.get(source)
+        arrived = -1
+        delivered = -1
+        if peer is not None and peer.sent > 0 and ack.arrived > peer.acked:
+            arrived = peer.find_in_flight(ack.arrived)
+        if peer is not None and peer.sent > 0 and ack.delivered > peer.acked:
+            delivered = (
+                arrived
+                if ack.delivered == ack.arrived
+                else peer.find_in_flight(ack.delivered)
+            )
+        if (
+            peer is None
+            or ack.arrived < 1
+            or ack.delivered < 0
+            or (ack.arrived > peer.acked and arrived < 0)
+            or (ack.delivered > peer.acked and delivered < 0)
+        ):
+            raise PeerError(f"invalid {ack}: no such message was released to {source}")
+        in_flight = peer.in_flight
+        if arrived >= 0:
+            copy = in_flight[arrived]
+            if not copy.arrived and not copy.retransmitted:
+                peer.transmit_timer.sample(now - copy.transmitted_at)
+            copy.arrived = True
+        if delivered < 0:
+            return
+        peer.acked = ack.delivered
+        while in_flight.first <= delivered:
+            copy = in_flight.remove()
+            copy.acked = True
+            peer.backlog -= 1
+            peer.backlog_bytes -= len(copy.payload)
+            copy.payload = b""
+        if in_flight.first < in_flight.next:
+            state.restart(peer.transmit_timer, now)
+        else:
+            peer.transmit_timer.stop()
+        state.advance_unacked()
+        self.grant()
+
+    def grant(self) -> None:
+        """Transmit the permits that the frontiers now allow, one per peer.
+
+        The frontier towards every peer has passed all messages before the first unacked
+        one; towards the target of that one it may be higher. Each copy is examined once
+        for each of the two reasons.
+        """
+        state = self.state
+        buffer = state.buffer
+        first = state.first_unacked
+        number = buffer[first].number if first < buffer.next else state.clock + 1
+        while buffer.first < first and buffer.peek().number < number:
+            copy = buffer.remove()
+            if copy.number > copy.peer.granted:
+                self._permit(copy.peer)
+        if first == buffer.next:
+            return
+        peer = buffer[first].peer
+        frontier = self.rule.frontier(state, peer)
+        index = max(state.first_ungranted, buffer.first)
+        while index < buffer.next and buffer[index].number <= frontier:
+            copy = buffer[index]
+            if copy.peer is peer and copy.released and copy.number > peer.granted:
+                self._permit(peer)
+            index += 1
+        state.first_ungranted = index
+
+    def _permit(self, peer: PeerState) -> None:
+        frontier = self.rule.frontier(self.state, peer)
+        is_retransmission = frontier == peer.granted
+        peer.granted = frontier
+        self.transmits.append(Transmit(peer.id, Permit(frontier), is_retransmission))
+
+    def receive_request(self, source: ProcessId, number: int) -> None:
+        """Answer a request with the highest permit that can be granted, if it covers it.
+
+        Otherwise the permit is still to be transmitted, so the request is not recorded.
+        """
+        peer = self.state.peers.get(source)
+        if peer is None or not 1 <= number <= peer.released:
+            raise PeerError(
+                f"invalid PermitRequest({number}): no such message was released to {source}"
+            )
+        if number <= self.rule.frontier(self.state, peer):
+            self._permit(peer)
+
+    # Receiving, and permits from peers.
+
+    def receive_message(self, source: ProcessId, message: MessageFrame, now: float) -> None:
+        """Deliver or hold a message, and ack it."""
+        number = message.number
+        predecessor = message.predecessor
+        if number < 1 or not 0 <= predecessor < number:
+            raise PeerError(f"invalid {message}: needs 0 <= predecessor < number")
+        peer = self._check_message(source, message)
+        if message.permitted:
+            self.receive_permit(peer, number, now)
+        if number > peer.delivered:
+            if predecessor == peer.delivered:
+                self._deliver(peer, message, now)
+                while peer.delivered in peer.held:
+                    self._deliver(peer, peer.held.pop(peer.delivered), now)
+            else:
+                peer.held[predecessor] = message
+        self.transmits.append(Transmit(source, Ack(peer.delivered, number)))
+
+    def _check_message(self, source: ProcessId, message: MessageFrame) -> PeerState:
+        """Return the state of the source; raise PeerError if the message is invalid."""
+        peer = self.state.peers.get(source)
+        if peer is not None and peer.is_receiving:
+            peer.check_message(message, self._reorder_buffer_max)
+            return peer
+        if message.predecessor > 0 and self._reorder_buffer_max < 1:
+            raise PeerError(
+                f"out-of-order {message}, and the reorder buffer is disabled"
+                " (reorder_buffer_max=0)"
+            )
+        return self.state.receiving_peer(source)
+
+    def _deliver(self, peer: PeerState, message: MessageFrame, now: float) -> None:
+        number = message.number
+        peer.delivered = number
+        if number > peer.permitted:
+            self.state.await_permit(peer, number, now)
+        self.deliveries.append(Delivery(peer.id, number, message.payload))
+
+    def receive_permit(self, peer: PeerState, number: int, now: float) -> None:
+        """Remove the missing permits up to ``number``, and release what waited for them."""
+        if number <= peer.permitted:
+            return
+        peer.permitted = number
+        missing = peer.missing
+        if len(missing) == 0 or missing.peek().number > number:
+            return
+        state = self.state
+        if not peer.permit_requested:
+            peer.request_timer.sample(now - missing.peek().since)
+        while len(missing) > 0 and missing.peek().number <= number:
+            state.permits.remove(missing.remove())
+        if len(missing) > 0:
+            peer.permit_requested = False
+            state.restart(peer.request_timer, now)
+        else:
+            peer.request_timer.stop()
+        self.release(now)
+
+    def request_permit(self, peer: PeerState) -> None:
+        """Request the oldest missing permit of a peer."""
+        request = PermitRequest(peer.missing.peek().number)
+        self.transmits.append(Transmit(peer.id, request, peer.permit_requested))
+        peer.permit_requested = True

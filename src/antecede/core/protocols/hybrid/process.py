@@ -1,0 +1,132 @@
+"""The process of hybrid buffering: checks the inputs and passes them to the algorithm."""
+
+from collections.abc import Iterable
+
+from antecede.core.codec import Frame
+from antecede.core.process import (
+    Delivery,
+    ProcessBase,
+    ProcessId,
+    Transmit,
+    check_now,
+    checked_payload,
+    checked_targets,
+)
+from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.core.protocols.hybrid.pending import HybridPending
+from antecede.core.protocols.hybrid.recovery import HybridRecovery
+from antecede.core.protocols.hybrid.rule import PermitRule
+from antecede.core.protocols.hybrid.state import HybridState
+from antecede.core.support.retransmission import RetransmissionPolicy
+from antecede.errors import LocalError, PeerError
+
+__all__ = ["HybridProcess"]
+
+
+class HybridProcess(ProcessBase):
+    """A process of hybrid buffering with a given permit rule."""
+
+    __slots__ = ("_algorithm",)
+
+    def __init__(
+        self,
+        id: ProcessId,
+        rule: PermitRule,
+        policy: RetransmissionPolicy | None,
+        reorder_buffer_max: int,
+    ) -> None:
+        """Create a process without history and peers.
+
+        A message that arrives early is refused while ``reorder_buffer_max`` messages of
+        its source are held; its retransmission arrives later.
+        """
+        super().__init__(id)
+        self._algorithm = HybridAlgorithm(id, rule, HybridState(policy), reorder_buffer_max)
+
+    def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
+        # The payload's type is wider than bytes so that compiled code leaves the check to
+        # checked_payload, which raises LocalError instead of TypeError.
+        check_now(now)
+        members = checked_targets(targets)
+        data = checked_payload(payload)
+        return self._algorithm.send(members, data, now)
+
+    def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
+        check_now(now)
+        if source == self._id:
+            raise LocalError(f"source {source} is this process itself")
+        algorithm = self._algorithm
+        if isinstance(frame, MessageFrame):
+            algorithm.receive_message(source, frame, now)
+        elif isinstance(frame, Ack):
+            algorithm.receive_ack(source, frame, now)
+        elif isinstance(frame, Permit):
+            if frame.number < 1:
+                raise PeerError(f"invalid {frame}: number must be at least 1")
+            peer = algorithm.state.receiving_peer(source)
+            algorithm.receive_permit(peer, frame.number, now)
+        elif isinstance(frame, PermitRequest):
+            algorithm.receive_request(source, frame.number)
+        else:
+            raise PeerError(f"{type(frame).__name__} is not a frame of this protocol")
+
+    def handle_timer(self, now: float) -> None:
+        """Retransmit overdue copies, and request overdue permits."""
+        check_now(now)
+        algorithm = self._algorithm
+        state = algorithm.state
+        timer = state.timers.due(now)
+        while timer is not None:
+            peer = state.peers[ProcessId(timer.owner)]
+            if peer.sent > 0 and timer is peer.transmit_timer:
+                algorithm.retransmit(peer, now)
+            else:
+                algorithm.request_permit(peer)
+            timer.expire(now)
+            timer = state.timers.due(now)
+
+    def next_timer(self) -> float | None:
+        return self._algorithm.state.timers.next_deadline()
+
+    def frames_to_transmit(self) -> list[Transmit]:
+        algorithm = self._algorithm
+        frames = algorithm.transmits
+        if frames:
+            algorithm.transmits = []
+        return frames
+
+    def messages_to_deliver(self) -> list[Delivery]:
+        algorithm = self._algorithm
+        deliveries = algorithm.deliveries
+        if deliveries:
+            algorithm.deliveries = []
+        return deliveries
+
+    def backlog(self, peer: ProcessId) -> int:
+        known = self._algorithm.state.peers.get(peer)
+        return known.backlog if known is not None else 0
+
+    def backlog_bytes(self, peer: ProcessId) -> int:
+        known = self._algorithm.state.peers.get(peer)
+        return known.backlog_bytes if known is not None else 0
+
+    def retained(self) -> int:
+        return len(self._algorithm.state.buffer)
+
+    def round_trip_s(self, peer: ProcessId) -> float:
+        known = self._algorithm.state.peers.get(peer)
+        if known is None:
+            return -1.0
+        return known.transmit_timer.round_trip_s if known.sent > 0 else known.round_trip_s
+
+    def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
+        self._algorithm.state.learn_round_trip(peer, round_trip_s, now)
+
+    @property
+    def recovery(self) -> HybridRecovery:
+        return HybridRecovery(self._algorithm)
+
+    @property
+    def pending(self) -> HybridPending:
+        return HybridPending(self._algorithm.state, self._algorithm.rule)

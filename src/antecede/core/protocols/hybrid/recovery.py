@@ -1,0 +1,117 @@
+"""Removal of peers and restoring from a journal, for processes of hybrid buffering."""
+
+from collections.abc import Sequence
+
+from antecede.core.process import PeerRecovery, ProcessId, check_now
+from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
+from antecede.core.protocols.hybrid.peer import Copy
+
+__all__ = ["HybridRecovery"]
+
+
+class HybridRecovery(PeerRecovery):
+    """The recovery operations of one process."""
+
+    __slots__ = ("_algorithm",)
+
+    def __init__(self, algorithm: HybridAlgorithm) -> None:
+        self._algorithm = algorithm
+
+    def abandon(self, peer: ProcessId, now: float) -> None:
+        check_now(now)
+        state = self._algorithm.state
+        known = state.peers.get(peer)
+        if known is None or known.sent == 0:
+            return
+        buffer = state.buffer
+        for index in range(state.first_unacked, buffer.next):
+            copy = buffer[index]
+            if copy.peer is known and not copy.acked:
+                copy.released = True  # It must never be released.
+                copy.acked = True
+                copy.payload = b""
+        while len(known.in_flight) > 0:
+            known.in_flight.remove()
+        known.transmit_timer.stop()
+        known.acked = known.sent  # An ack that is still in flight counts as an old one.
+        known.sent = 0
+        known.backlog = 0
+        known.backlog_bytes = 0
+        state.advance_unacked()
+        self._algorithm.grant()
+        self._algorithm.release(now)
+
+    def reset_channel(self, peer: ProcessId, now: float) -> None:
+        check_now(now)
+        known = self._algorithm.state.peers.get(peer)
+        if known is not None and known.is_receiving:
+            known.delivered = 0
+            known.held.clear()
+
+    def forgo_permits(self, peer: ProcessId, now: float) -> None:
+        check_now(now)
+        state = self._algorithm.state
+        known = state.peers.get(peer)
+        if known is None:
+            return
+        if known.is_receiving:
+            while len(known.missing) > 0:
+                state.permits.remove(known.missing.remove())
+            known.request_timer.stop()
+            # A process that returns under this id without its state begins with 1.
+            known.is_receiving = False
+            known.delivered = 0
+            known.permitted = 0
+        if known.sent == 0:
+            del state.peers[peer]
+        self._algorithm.release(now)
+
+    def assume_permits(self, peer: ProcessId, now: float) -> None:
+        check_now(now)
+        known = self._algorithm.state.peers.get(peer)
+        if known is not None and known.is_receiving:
+            for missing in known.missing.to_list():
+                self._algorithm.receive_permit(known, missing.number, now)
+
+    def peer_restored(self, peer: ProcessId) -> None:
+        known = self._algorithm.state.peers.get(peer)
+        if known is not None and known.sent > 0:
+            for copy in known.in_flight.to_list():
+                copy.arrived = False
+
+    def channel_numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
+        known = self._algorithm.state.peer(peer)
+        return known.sent, known.acked, known.delivered, known.permitted
+
+    def restore(
+        self,
+        clock: int,
+        channels: Sequence[tuple[ProcessId, int, int, int]],
+        missing: Sequence[tuple[ProcessId, int]],
+        copies: Sequence[tuple[ProcessId, int, int, int, bytes]],
+        now: float,
+    ) -> None:
+        check_now(now)
+        state = self._algorithm.state
+        state.clock = clock
+        for id, sent, delivered, permitted in channels:  # noqa: A001 (the word for it)
+            peer = state.peer(id)
+            if sent > 0:
+                peer.open_send(state.ack_rtt)
+            peer.sent = sent
+            peer.released = clock  # It may request permits from before an abandonment.
+            peer.acked = sent
+            if delivered > 0 or permitted > 0:
+                peer.open_receive(state.permit_rtt)
+            peer.delivered = delivered
+            peer.permitted = permitted
+        for id, number in missing:  # noqa: A001
+            # After a reset of the channel, a peer with delivered 0 may owe a permit.
+            state.await_permit(state.receiving_peer(id), number, now)
+        for id, number, predecessor, permits_before, payload in copies:  # noqa: A001
+            peer = state.peers[id]
+            state.add_copy(Copy(peer, number, predecessor, permits_before, payload))
+            if peer.backlog == 1:
+                peer.acked = predecessor
+        state.advance_unacked()
+        self._algorithm.release(now)
