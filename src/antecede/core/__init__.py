@@ -5,11 +5,18 @@ of antecede above it. Start with :mod:`antecede.core.process`.
 """
 
 from antecede.core.codec import Frame, decode, encode
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import Delivery, Process, ProcessId, Transmit
-from antecede.core.protocols.hybrid.basic import HybridBasic
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request, read_frame
-from antecede.core.protocols.hybrid.hybrid import Hybrid
+from antecede.core.protocols.hybrid.basic import make_hybrid_basic
+from antecede.core.protocols.hybrid.frames import (
+    Ack,
+    MessageFrame,
+    Permit,
+    PermitRequest,
+    read_frame,
+)
+from antecede.core.protocols.hybrid.hybrid import make_hybrid
+from antecede.core.protocols.hybrid.process import HybridProcess
 from antecede.core.registry import Capabilities, ProtocolInfo, protocol, protocols
 from antecede.core.support.retransmission import RetransmissionPolicy
 
@@ -18,19 +25,20 @@ __all__ = [
     "Capabilities",
     "Delivery",
     "Frame",
-    "Hybrid",
-    "HybridBasic",
-    "Message",
+    "HybridProcess",
+    "MessageFrame",
     "Permit",
+    "PermitRequest",
     "Process",
+    "ProcessConfig",
     "ProcessId",
     "ProtocolInfo",
-    "Request",
     "RetransmissionPolicy",
-    "Setting",
     "Transmit",
     "decode",
     "encode",
+    "make_hybrid",
+    "make_hybrid_basic",
     "protocol",
     "protocols",
     "read_frame",
