@@ -321,9 +321,8 @@ def test_a_bare_frame_has_no_encoding() -> None:
 
 def test_a_frame_shows_its_fields_but_not_its_payload() -> None:
     shown = repr(MessageFrame(34, 12, True, b"secret!"))
-    assert all(part in shown for part in ("34", "12", "permitted", "7 B"))
-    assert "secret" not in shown
-    assert "permitted" not in repr(MessageFrame(34, 12, False, b""))
-    assert all(part in repr(Ack(8, 9)) for part in ("Ack", "8", "9"))
-    assert repr(Permit(6)) == "Permit(6)"
-    assert repr(PermitRequest(5)) == "PermitRequest(5)"
+    fields = "number=34, payload=7 B, permitted=True, predecessor=12"
+    assert shown == f"MessageFrame({fields})"
+    assert repr(Ack(8, 9)) == "Ack(arrived=9, delivered=8)"
+    assert repr(Permit(6)) == "Permit(number=6)"
+    assert repr(PermitRequest(5)) == "PermitRequest(number=5)"

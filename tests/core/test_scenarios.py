@@ -6,15 +6,15 @@ from antecede.check.snapshot import snapshot
 from antecede.core import (
     Ack,
     Frame,
-    Message,
+    MessageFrame,
     Permit,
+    PermitRequest,
     ProcessId,
-    Request,
     Transmit,
     encode,
     protocol,
 )
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessBase
 from antecede.errors import LocalError
 from antecede.testing import Cluster
@@ -46,7 +46,7 @@ def permitted(cluster: Cluster, *, source: int, target: int) -> list[bool]:
         packet.frame.permitted
         for packet in cluster.in_flight
         if (packet.source, packet.target) == (source, target)
-        and isinstance(packet.frame, Message)
+        and isinstance(packet.frame, MessageFrame)
     ]
 
 
@@ -62,19 +62,21 @@ def test_figure_1_a_delivery_after_the_send_does_not_hold_the_message_back(
     cluster.send(k, [other])
     cluster.send(k, [i], b"before b")
     cluster.send(k, [i], b"b")
-    arrive(cluster, Message, source=j, target=i)  # a: received and delivered
-    index = [p.frame.payload for p in cluster.in_flight if isinstance(p.frame, Message)]
+    arrive(cluster, MessageFrame, source=j, target=i)  # a: received and delivered
+    index = [
+        p.frame.payload for p in cluster.in_flight if isinstance(p.frame, MessageFrame)
+    ]
     cluster.arrive(index.index(b"b"))  # b: received, held back by FIFO
     cluster.send(i, [other], b"c")
-    assert in_flight(cluster, Message, source=i, target=other) == 0
-    arrive(cluster, Message, source=k, target=i)  # now b is delivered, c still waits
+    assert in_flight(cluster, MessageFrame, source=i, target=other) == 0
+    arrive(cluster, MessageFrame, source=k, target=i)  # now b is delivered, c still waits
     assert cluster.delivered(i) == [(j, 2), (k, 2), (k, 3)]
-    assert in_flight(cluster, Message, source=i, target=other) == 0
-    arrive(cluster, Message, source=j, target=other)
+    assert in_flight(cluster, MessageFrame, source=i, target=other) == 0
+    arrive(cluster, MessageFrame, source=j, target=other)
     arrive(cluster, Ack, source=other, target=j)
     arrive(cluster, Permit, source=j, target=i)  # a's permit suffices, b's is missing
-    assert in_flight(cluster, Message, source=i, target=other) == 1
-    cluster.settle()
+    assert in_flight(cluster, MessageFrame, source=i, target=other) == 1
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -87,23 +89,23 @@ def test_figure_2_a_message_leaves_with_the_last_permit_it_depends_on(name: str)
     cluster.send(k, [i], b"b")
     cluster.send(j, [x])
     cluster.send(j, [i], b"a")
-    arrive(cluster, Message, source=k, target=i)
-    arrive(cluster, Message, source=j, target=i)
+    arrive(cluster, MessageFrame, source=k, target=i)
+    arrive(cluster, MessageFrame, source=j, target=i)
     cluster.send(i, [z], b"m")
-    arrive(cluster, Message, source=k, target=y)
+    arrive(cluster, MessageFrame, source=k, target=y)
     arrive(cluster, Ack, source=y, target=k)  # S^b
     arrive(cluster, Permit, source=k, target=i)  # R^b
-    assert in_flight(cluster, Message, source=i, target=z) == 0
+    assert in_flight(cluster, MessageFrame, source=i, target=z) == 0
     cluster.send(k, [z])
     cluster.send(k, [i], b"c")
-    arrive(cluster, Message, source=j, target=x)  # O^a
+    arrive(cluster, MessageFrame, source=j, target=x)  # O^a
     arrive(cluster, Ack, source=x, target=j)  # S^a
-    arrive(cluster, Message, source=k, target=i)  # c needs a permit, which is missing
+    arrive(cluster, MessageFrame, source=k, target=i)  # c needs a permit, which is missing
     assert cluster.delivered(i) == [(k, 2), (j, 2), (k, 4)]
-    assert in_flight(cluster, Message, source=i, target=z) == 0
+    assert in_flight(cluster, MessageFrame, source=i, target=z) == 0
     arrive(cluster, Permit, source=j, target=i)  # R^a
-    assert in_flight(cluster, Message, source=i, target=z) == 1
-    cluster.settle()
+    assert in_flight(cluster, MessageFrame, source=i, target=z) == 1
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -125,13 +127,13 @@ def test_point_2_a_permit_waits_only_for_acks_of_others(name: str, permits: int)
     cluster.send(0, [k])
     cluster.send(0, [j])
     assert permitted(cluster, source=0, target=j)[1] is False
-    arrive(cluster, Message, source=0, target=k)
+    arrive(cluster, MessageFrame, source=0, target=k)
     arrive(cluster, Ack, source=k, target=0)
     assert in_flight(cluster, Permit, source=0, target=j) == permits
-    arrive(cluster, Message, source=0, target=j)
+    arrive(cluster, MessageFrame, source=0, target=j)
     arrive(cluster, Ack, source=j, target=0)
     assert in_flight(cluster, Permit, source=0, target=j) == 1  # now in any case
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -143,12 +145,12 @@ def test_point_3_a_message_to_j_does_not_wait_for_permits_of_j(
     cluster = Cluster(name, 3)
     cluster.send(j, [k])
     cluster.send(j, [i])
-    arrive(cluster, Message, source=j, target=i)
+    arrive(cluster, MessageFrame, source=j, target=i)
     cluster.send(i, [k])
     cluster.send(i, [j])
-    assert in_flight(cluster, Message, source=i, target=k) == 0
-    assert in_flight(cluster, Message, source=i, target=j) == released
-    cluster.settle()
+    assert in_flight(cluster, MessageFrame, source=i, target=k) == 0
+    assert in_flight(cluster, MessageFrame, source=i, target=j) == released
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -158,11 +160,11 @@ def test_messages_to_different_targets_may_leave_in_another_order_than_sent() ->
     cluster = Cluster("hybrid", 3)
     cluster.send(j, [k])
     cluster.send(j, [i])
-    arrive(cluster, Message, source=j, target=i)
+    arrive(cluster, MessageFrame, source=j, target=i)
     assert cluster.send(i, [k]) == 1
     assert cluster.send(i, [j]) == 2
-    frame = arrive(cluster, Message, source=i, target=j)
-    assert isinstance(frame, Message)
+    frame = arrive(cluster, MessageFrame, source=i, target=j)
+    assert isinstance(frame, MessageFrame)
     assert (frame.number, frame.permitted) == (2, False)
 
 
@@ -173,36 +175,36 @@ def test_multicast_is_not_a_series_of_unicasts(name: str) -> None:
     series = Cluster(name, 3)
     series.send(i, [j])
     series.send(i, [k])
-    arrive(series, Message, source=i, target=j)
+    arrive(series, MessageFrame, source=i, target=j)
     series.send(j, [k], b"answer")
-    arrive(series, Message, source=j, target=k)
+    arrive(series, MessageFrame, source=j, target=k)
     assert series.delivered(k) == [(j, 1)]  # before i's second message: it may
 
     multicast = Cluster(name, 3)
     multicast.send(i, [j, k])
-    arrive(multicast, Message, source=i, target=j)
+    arrive(multicast, MessageFrame, source=i, target=j)
     multicast.send(j, [k], b"answer")
-    assert in_flight(multicast, Message, source=j, target=k) == 0  # it must wait
-    multicast.settle()
+    assert in_flight(multicast, MessageFrame, source=j, target=k) == 0  # it must wait
+    multicast.run_until_idle()
     assert multicast.delivered(k) == [(i, 1), (j, 1)]
     assert multicast.verdict().held
 
 
 def test_a_multicast_leaves_for_one_target_before_another() -> None:
-    """docs/multicast.md: the copy to the source of the missing permit need not wait."""
+    """docs/explanation/multicast.md: the copy to the source of the missing permit need not wait."""
     i, j, k = range(3)
     cluster = Cluster("hybrid", 3)
     cluster.send(j, [i, k])
-    arrive(cluster, Message, source=j, target=i)
+    arrive(cluster, MessageFrame, source=j, target=i)
     cluster.send(i, [j, k])
-    assert in_flight(cluster, Message, source=i, target=j) == 1
-    assert in_flight(cluster, Message, source=i, target=k) == 0
-    frame = arrive(cluster, Message, source=i, target=j)
-    assert isinstance(frame, Message)
+    assert in_flight(cluster, MessageFrame, source=i, target=j) == 1
+    assert in_flight(cluster, MessageFrame, source=i, target=k) == 0
+    frame = arrive(cluster, MessageFrame, source=i, target=j)
+    assert isinstance(frame, MessageFrame)
     assert not frame.permitted  # the copy to k is not even released
     cluster.send(j, [k])  # depends on i's message, whose permit is missing
-    assert in_flight(cluster, Message, source=j, target=k) == 1  # only the first
-    cluster.settle()
+    assert in_flight(cluster, MessageFrame, source=j, target=k) == 1  # only the first
+    cluster.run_until_idle()
     assert cluster.delivered(k) == [(j, 1), (i, 1), (j, 2)]
     assert cluster.verdict().held
 
@@ -212,11 +214,11 @@ def test_the_last_target_to_ack_a_multicast_gets_its_permit_early(name: str) -> 
     """The optimisation that §5.7 names: nobody else's ack is missing."""
     cluster = Cluster(name, 3)
     cluster.send(0, [1, 2])
-    arrive(cluster, Message, source=0, target=1)
+    arrive(cluster, MessageFrame, source=0, target=1)
     arrive(cluster, Ack, source=1, target=0)
     assert in_flight(cluster, Permit, source=0, target=2) == 1
     assert in_flight(cluster, Permit, source=0, target=1) == 0
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -229,7 +231,7 @@ def test_a_message_to_oneself_is_delivered_inside_send(name: str) -> None:
     assert cluster.send(0, [1, 0]) == 2
     assert cluster.delivered(0) == [(0, 1), (0, 2)]
     assert permitted(cluster, source=0, target=1) == [True]
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -237,7 +239,7 @@ def test_a_message_to_oneself_is_delivered_inside_send(name: str) -> None:
 def test_a_target_named_twice_gets_the_message_once(name: str) -> None:
     cluster = Cluster(name, 3)
     cluster.send(0, [1, 2, 1])
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.delivered(1) == [(0, 1)]
     assert cluster.verdict().held
 
@@ -248,12 +250,12 @@ def test_a_permit_that_overtakes_its_message_is_remembered(name: str) -> None:
     cluster = Cluster(name, 3)
     cluster.send(j, [k])
     cluster.send(j, [i])
-    arrive(cluster, Message, source=j, target=k)
+    arrive(cluster, MessageFrame, source=j, target=k)
     arrive(cluster, Ack, source=k, target=j)
     arrive(cluster, Permit, source=j, target=i)  # from a peer never heard of
-    arrive(cluster, Message, source=j, target=i)
+    arrive(cluster, MessageFrame, source=j, target=i)
     cluster.send(i, [k])
-    assert in_flight(cluster, Message, source=i, target=k) == 1
+    assert in_flight(cluster, MessageFrame, source=i, target=k) == 1
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -263,14 +265,14 @@ def test_what_is_transmitted_again_says_truly_whether_it_needs_a_permit(name: st
     cluster.send(0, [1])
     cluster.send(0, [2])
     assert permitted(cluster, source=0, target=2) == [False]
-    arrive(cluster, Message, source=0, target=1)
+    arrive(cluster, MessageFrame, source=0, target=1)
     arrive(cluster, Ack, source=1, target=0)
     cluster.in_flight.clear()  # the message to 2 and its permit are lost
     cluster.pass_time(1.0)
     assert permitted(cluster, source=0, target=2) == [True]
-    arrive(cluster, Message, source=0, target=2)
+    arrive(cluster, MessageFrame, source=0, target=2)
     cluster.send(2, [1])
-    assert in_flight(cluster, Message, source=2, target=1) == 1
+    assert in_flight(cluster, MessageFrame, source=2, target=1) == 1
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -279,15 +281,17 @@ def test_what_has_arrived_is_not_transmitted_again(name: str) -> None:
     cluster = Cluster(name, 2)
     for _ in range(4):
         cluster.send(0, [1])
-    cluster.lose(0)
+    cluster.drop(0)
     for _ in range(3):
-        arrive(cluster, Message, source=0, target=1)
+        arrive(cluster, MessageFrame, source=0, target=1)
     for _ in range(3):
         arrive(cluster, Ack, source=1, target=0)
     cluster.pass_time(1.0)
-    numbers = [p.frame.number for p in cluster.in_flight if isinstance(p.frame, Message)]
+    numbers = [
+        p.frame.number for p in cluster.in_flight if isinstance(p.frame, MessageFrame)
+    ]
     assert numbers == [1]
-    cluster.settle()
+    cluster.run_until_idle()
     repeats = [event for event in cluster.history if event.kind is Kind.TRANSMIT]
     assert len(repeats) == 1
     assert cluster.verdict().held
@@ -313,10 +317,10 @@ def test_a_peer_may_appear_at_any_time(name: str) -> None:
     for _ in range(5):
         cluster.send(0, [1])
         cluster.send(1, [2, 0])
-    cluster.settle()
+    cluster.run_until_idle()
     cluster.send(3, [0, 2], b"here I am")
     cluster.send(0, [3])
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.delivered(2)[-1] == (3, 1)
     assert cluster.verdict().held
 
@@ -328,8 +332,9 @@ def test_outputs_show_what_they_are() -> None:
     process.receive(ProcessId(0), cluster.in_flight[0].frame, 0.0)
     assert repr(process.messages_to_deliver()) == "[Delivery(0:1, 3 B)]"
     (ack,) = process.frames_to_transmit()
-    assert repr(ack) == "Transmit(0, Ack(1, arrived 1))"
-    assert repr(Transmit(ProcessId(1), Permit(4), True)) == "Transmit(1, Permit(4), repeat)"
+    assert repr(ack) == "Transmit(0, Ack(arrived=1, delivered=1))"
+    permit = Transmit(ProcessId(1), Permit(4), True)
+    assert repr(permit) == "Transmit(1, Permit(number=4), retransmission)"
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -344,7 +349,7 @@ def test_a_lost_burst_is_transmitted_again_as_a_whole(name: str) -> None:
     assert due is not None
     cluster.processes[0].handle_timer(due)
     frames = [transmit.frame for transmit in cluster.processes[0].frames_to_transmit()]
-    assert [frame.number for frame in frames if isinstance(frame, Message)] == [
+    assert [frame.number for frame in frames if isinstance(frame, MessageFrame)] == [
         1,
         2,
         3,
@@ -356,7 +361,7 @@ def test_a_lost_burst_is_transmitted_again_as_a_whole(name: str) -> None:
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_path_slower_than_the_first_time_out_is_learned(name: str) -> None:
     """Without loss, every message is in the end transmitted just once."""
-    sender, receiver = (protocol(name).make(ProcessId(i), Setting()) for i in (0, 1))
+    sender, receiver = (protocol(name).make(ProcessId(i), ProcessConfig()) for i in (0, 1))
     repeats = []
     for turn in range(8):
         start = 10.0 * turn
@@ -378,7 +383,7 @@ def test_a_path_slower_than_the_first_time_out_is_learned(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_a_clock_of_huge_numbers_stops_nothing(name: str) -> None:
-    process = protocol(name).make(ProcessId(0), Setting())
+    process = protocol(name).make(ProcessId(0), ProcessConfig())
     process.send([ProcessId(1)], b"", 1.7e18)
     process.handle_timer(1.7e18)
     due = process.next_timer()
@@ -387,7 +392,7 @@ def test_a_clock_of_huge_numbers_stops_nothing(name: str) -> None:
 
 
 def test_the_kind_of_a_frame_is_what_its_encoding_begins_with() -> None:
-    for frame in (Message(1, 0, True, b""), Ack(1, 1), Permit(1), Request(1)):
+    for frame in (MessageFrame(1, 0, True, b""), Ack(1, 1), Permit(1), PermitRequest(1)):
         assert frame.kind() == encode([frame])[1] >> 4
     with pytest.raises(TypeError):
         Frame().kind()

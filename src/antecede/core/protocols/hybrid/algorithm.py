@@ -220,7 +220,8 @@ class HybridAlgorithm:
         peer = self.state.peers.get(source)
         if peer is None or not 1 <= number <= peer.released:
             raise PeerError(
-                f"invalid PermitRequest({number}): no such message was released to {source}"
+                f"invalid PermitRequest(number={number}): no such message was released to"
+                f" {source}"
             )
         if number <= self.rule.frontier(self.state, peer):
             self._permit(peer)

@@ -21,6 +21,7 @@ from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import (
     Frame,
+    PayloadFrame,
     Reader,
     varint_width,
     width_of,
@@ -38,44 +39,30 @@ REQUEST: Final = 4
 
 
 @mypyc_attr(acyclic=True)
-class MessageFrame(Frame):
-    """A copy of an application message (MSG in the paper)."""
+class MessageFrame(PayloadFrame):
+    """A copy of an application message (MSG in the paper; its number is ``mid``)."""
 
-    __slots__ = ("number", "payload", "permitted", "predecessor")
+    __slots__ = ("permitted", "predecessor")
 
-    number: int
-    """The number among all messages of the sender, from 1 (``mid``)."""
+    # The frames of this module override kind(), which is faster than KIND.
+
     predecessor: int
     """The number of the sender's previous message to this target, 0 if none (``pid``)."""
     permitted: bool
     """The message needs no permit; it is itself a permit for every number up to its own."""
-    payload: bytes
-    """The application's bytes."""
 
     def __init__(
         self, number: int, predecessor: int, permitted: bool, payload: bytes
     ) -> None:
-        self.number = number
+        super().__init__(number, payload)
         self.predecessor = predecessor
         self.permitted = permitted
-        self.payload = payload
-
-    def __repr__(self) -> str:
-        flag = " permitted" if self.permitted else ""
-        numbers = f"{self.number} after {self.predecessor}"
-        return f"MessageFrame({numbers}{flag}, {len(self.payload)} B)"
 
     def kind(self) -> int:
         return MESSAGE
 
     def metadata_size(self) -> int:
         return 1 + 2 * width_of(self.number) + varint_width(len(self.payload))
-
-    def payload_size(self) -> int:
-        return len(self.payload)
-
-    def message_number(self) -> int:
-        return self.number
 
     def write(self, buffer: bytearray) -> None:
         width = width_of(self.number)
@@ -100,9 +87,6 @@ class Ack(Frame):
     def __init__(self, delivered: int, arrived: int) -> None:
         self.delivered = delivered
         self.arrived = arrived
-
-    def __repr__(self) -> str:
-        return f"Ack({self.delivered}, arrived {self.arrived})"
 
     def kind(self) -> int:
         return ACK
@@ -137,9 +121,6 @@ class Permit(Frame):
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def __repr__(self) -> str:
-        return f"Permit({self.number})"
-
     def kind(self) -> int:
         return PERMIT
 
@@ -161,9 +142,6 @@ class PermitRequest(Frame):
 
     def __init__(self, number: int) -> None:
         self.number = number
-
-    def __repr__(self) -> str:
-        return f"PermitRequest({self.number})"
 
     def kind(self) -> int:
         return REQUEST
