@@ -1,26 +1,27 @@
-"""Traces to take advice on, and what happened before what in them, found on its own."""
+"""Traces for tests of advice, and an independent computation of happened-before."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from antecede.sim.workloads.program import Program
 from antecede.trace.event import Event, Kind
-from antecede.trace.reader import RunInfo, Trace, read_trace
-from antecede.trace.table import table_of
+from antecede.trace.reader import Trace, read_trace
+from antecede.trace.run_info import RunInfo
+from antecede.trace.table import events_to_table
 from antecede.trace.writer import TraceWriter
 
 Message = tuple[int, int]
 Step = tuple[tuple[int, ...] | None, frozenset[Message]]
-"""A send: its targets, and what was delivered at its process since the send before."""
+"""A send: its targets, and the deliveries at its process since the previous send."""
 
 
 def trace_of(
     events: Sequence[Event], directory: Path, processes: int, *, foreign: bool = False
 ) -> Trace:
-    """Write events as a trace, of foreign origin or our own."""
+    """Write events as a trace, of foreign origin or of antecede."""
     parameters: dict[str, object] = {"format": "messages"} if foreign else {}
     with TraceWriter(directory, "recorded") as writer:
-        for batch in table_of(events, "recorded").to_batches():
+        for batch in events_to_table(events, "recorded").to_batches():
             writer.write_batch(batch)
         writer.close(RunInfo(run="recorded", processes=processes, parameters=parameters))
     return read_trace(directory)
@@ -41,22 +42,22 @@ def deliver(process: int, source: int, number: int, *, time: float = 0.0) -> Eve
 
 
 def recorded_steps(events: Iterable[Event]) -> dict[int, list[Step]]:
-    """Return what each process sent, in its order, and what came in between."""
+    """Return the sends of each process in order, with the deliveries in between."""
     steps: dict[int, list[Step]] = {}
-    heard: dict[int, set[Message]] = {}
+    delivered: dict[int, set[Message]] = {}
     for event in events:
         if event.kind is Kind.SEND:
             targets = None if event.targets is None else tuple(sorted(event.targets))
-            got = frozenset(heard.pop(event.process, ()))
-            steps.setdefault(event.process, []).append((targets, got))
+            since = frozenset(delivered.pop(event.process, ()))
+            steps.setdefault(event.process, []).append((targets, since))
         elif event.kind is Kind.DELIVER:
             message = (event.source or 0, event.number or 0)
-            heard.setdefault(event.process, set()).add(message)
+            delivered.setdefault(event.process, set()).add(message)
     return steps
 
 
 def program_steps(program: Program) -> dict[int, list[Step]]:
-    """Return the same of a program."""
+    """Return the sends of each process of a program, like :func:`recorded_steps`."""
     return {
         process: [(each.targets, frozenset(each.after)) for each in own]
         for process, own in enumerate(program.sends)
@@ -65,7 +66,7 @@ def program_steps(program: Program) -> dict[int, list[Step]]:
 
 
 def pasts(events: Iterable[Event]) -> dict[Message, frozenset[Message]]:
-    """Return of each message all that happened before it."""
+    """Return, for each message, the messages that happened before it."""
     known: dict[int, set[Message]] = {}
     found: dict[Message, frozenset[Message]] = {}
     for event in events:
@@ -79,11 +80,11 @@ def pasts(events: Iterable[Event]) -> dict[Message, frozenset[Message]]:
     return found
 
 
-def lost(
+def lost_pairs(
     recorded: Mapping[Message, frozenset[Message]],
     replayed: Mapping[Message, frozenset[Message]],
 ) -> list[tuple[Message, Message]]:
-    """Return what happened before what when recorded, and no more when replayed."""
+    """Return the happened-before pairs of the recording that the replay lacks."""
     return [
         (before, after)
         for after, past in recorded.items()

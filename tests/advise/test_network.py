@@ -1,4 +1,4 @@
-"""Delays from round trips: exact, however far the clocks are apart."""
+"""Delays from round trips are exact for any offset between clocks."""
 
 import random
 
@@ -18,14 +18,14 @@ from tests.advise.recorded import deliver, send
 
 
 def calls(count: int, *, ahead: float = 0.0) -> tuple[list[Event], list[float]]:
-    """Process 0 calls process 1, whose clock is ahead; return also the round trips."""
-    chance = random.Random(1)
+    """Return calls from 0 to 1, whose clock is ahead, and the round trips."""
+    rng = random.Random(1)
     events: list[Event] = []
     trips: list[float] = []
     now = 0.0
     for number in range(1, count + 1):
-        forth, back = chance.uniform(0.01, 0.03), chance.uniform(0.01, 0.05)
-        work = chance.uniform(0.1, 2.0)
+        forth, back = rng.uniform(0.01, 0.03), rng.uniform(0.01, 0.05)
+        work = rng.uniform(0.1, 2.0)
         events += [
             send(0, number, 1, time=now),
             deliver(1, 0, number, time=now + forth + ahead),
@@ -38,7 +38,7 @@ def calls(count: int, *, ahead: float = 0.0) -> tuple[list[Event], list[float]]:
 
 
 @pytest.mark.parametrize("ahead", [0.0, 3600.0, -0.5])
-def test_round_trips_do_not_depend_on_clocks_nor_on_the_servers_time(ahead: float) -> None:
+def test_round_trips_depend_neither_on_clocks_nor_on_service_times(ahead: float) -> None:
     events, trips = calls(50, ahead=ahead)
     assert round_trips(events) == pytest.approx(trips, abs=1e-6)
     found = find_delays(events)
@@ -48,8 +48,8 @@ def test_round_trips_do_not_depend_on_clocks_nor_on_the_servers_time(ahead: floa
     assert "50" in str(found)
 
 
-def test_answers_that_overtake_each_other_still_tell_round_trips() -> None:
-    """Two calls at once: whichever answers which, the delays add up to the same."""
+def test_replies_that_overtake_each_other_have_the_same_sum_of_round_trips() -> None:
+    """Two concurrent calls: the sum does not depend on the pairing."""
     events = [
         send(0, 1, 1, time=0.0),
         send(0, 2, 1, time=0.0),
@@ -70,17 +70,17 @@ def test_no_message_is_in_two_round_trips() -> None:
     assert round_trips(events) == [2.0]
 
 
-def test_what_is_given_comes_before_the_trace_and_the_default_last() -> None:
+def test_the_option_has_priority_over_the_trace_and_the_trace_over_the_default() -> None:
     events, _ = calls(50)
-    assert find_delays(events, "0.2") == Delays(delay="0.2", origin="given")
+    assert find_delays(events, "0.2") == Delays(delay="0.2", origin="option")
     few = find_delays(events[: 4 * 19])
     assert (few.delay, few.origin, few.samples) == ("exponential:0.05", "default", 19)
     assert find_delays([]).samples == 0
-    with pytest.raises(ConfigError, match="none of"):
+    with pytest.raises(ConfigError, match="is not a valid distribution"):
         find_delays(events, "soon")
 
 
-def test_a_trace_without_times_tells_no_round_trip() -> None:
+def test_a_trace_without_times_has_no_round_trips() -> None:
     events = [send(0, 1, 1), deliver(1, 0, 1), send(1, 1, 0), deliver(0, 1, 1)] * 30
     assert find_delays(events) == Delays(delay="exponential:0.05", origin="default")
 
@@ -97,7 +97,7 @@ def test_a_trace_without_times_tells_no_round_trip() -> None:
         ("geographic:0.05,0.01,0.2", "geographic:0.5,0.1,0.2"),
     ],
 )
-def test_a_delay_can_be_lengthened(delay: str, ten_times: str) -> None:
+def test_a_delay_can_be_scaled(delay: str, ten_times: str) -> None:
     assert scaled(delay, 10) == ten_times
     parse_delay(ten_times)
     assert typical_delay(ten_times) == pytest.approx(10 * typical_delay(delay))

@@ -1,6 +1,5 @@
 """The readers as data sources of Spark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,27 +8,33 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import spark_partition_id
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from antecede.ingest import FORMATS, Options
-from antecede.ingest.formats.registry import format_named, read_file
+from antecede.ingest import FORMATS, ReadOptions
+from antecede.ingest.formats.registry import get_format, read_file
 from antecede.pipeline.spark.data_sources import register
-from antecede.pipeline.spark.session import open_session
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import SCHEMA
-from tests.ingest.story import STORY, as_tracechecker, random_log, read, span_csv, write
+from tests.ingest.foreign_samples import (
+    SHOP_SPANS,
+    as_tracechecker,
+    ingest_file,
+    random_log,
+    span_csv,
+    write_sample,
+)
 from tests.ingest.test_readers import BRACKETS, EXPRESSION, FILES
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with open_session(cores=2, brief=True) as session:
-        register(session)
-        yield session
+def spark(spark: SparkSession) -> SparkSession:
+    """Return the session of all tests, with the formats registered."""
+    register(spark)
+    return spark
 
 
-def here(path: Path, name: str, **options: object) -> list[dict[str, object]]:
+def read_locally(path: Path, name: str, **options: object) -> list[dict[str, object]]:
     """Return the records that the reader yields without Spark."""
-    told = Options(**options)  # type: ignore[arg-type]
-    batches = read_file(path, format_named(name), told)
+    read_options = ReadOptions(**options)  # type: ignore[arg-type]
+    batches = read_file(path, get_format(name), read_options)
     rows = [row for batch in batches for row in batch.to_pylist()]
     for row in rows:
         if row.get("clock") is not None:
@@ -41,18 +46,18 @@ def here(path: Path, name: str, **options: object) -> list[dict[str, object]]:
 def test_spark_reads_what_the_reader_yields(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
-    file = write(tmp_path / "file", FILES[name])
+    file = write_sample(tmp_path / "file", FILES[name])
     frame = spark.read.format(name).load(str(file))
-    assert frame.schema.names == ["file", *format_named(name).schema.names]
+    assert frame.schema.names == ["file", *get_format(name).schema.names]
     rows = sorted((row.asDict() for row in frame.collect()), key=lambda row: row["line"])
-    wanted = sorted(here(file, name), key=lambda row: row["line"])  # type: ignore[arg-type, return-value]
+    wanted = sorted(read_locally(file, name), key=lambda row: row["line"])  # type: ignore[arg-type, return-value]
     assert rows == wanted
 
 
 def test_a_large_file_of_lines_is_read_by_several_tasks(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    file = write(tmp_path / "log", as_tracechecker(random_log(3, steps=500)))
+    file = write_sample(tmp_path / "log", as_tracechecker(random_log(3, steps=500)))
     reader = spark.read.format("tracechecker").option("splitBytes", "9000")
     frame = reader.load(str(file))
     rows = frame.select("line", spark_partition_id().alias("task")).sort("line").collect()
@@ -61,7 +66,7 @@ def test_a_large_file_of_lines_is_read_by_several_tasks(
 
 
 def test_options_reach_the_reader(spark: SparkSession, tmp_path: Path) -> None:
-    file = write(tmp_path / "log", BRACKETS)
+    file = write_sample(tmp_path / "log", BRACKETS)
     reader = spark.read.format("shiviz").option("regex", EXPRESSION)
     frame = reader.option("delimiter", "^=== (?<run>.*) ===$").load(str(file))
     rows = frame.sort("line").collect()
@@ -75,11 +80,11 @@ def test_options_reach_the_reader(spark: SparkSession, tmp_path: Path) -> None:
 def test_a_directory_and_a_pattern_are_many_files(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    text = span_csv(STORY).replace("PodName", "wo")
+    text = span_csv(SHOP_SPANS).replace("PodName", "wo")
     for name in ("one.csv", "two.csv.gz", "_SUCCESS"):
-        write(tmp_path / name, text)
+        write_sample(tmp_path / name, text)
     reader = spark.read.format("spancsv").option("columns", "process=wo")
-    assert reader.load(str(tmp_path)).count() == 2 * len(STORY)
+    assert reader.load(str(tmp_path)).count() == 2 * len(SHOP_SPANS)
     found = reader.load(f"{tmp_path}/*.csv").select("file").distinct().collect()
     assert [row.file for row in found] == [str(tmp_path / "one.csv")]
 
@@ -87,7 +92,9 @@ def test_a_directory_and_a_pattern_are_many_files(
 def test_our_own_traces_are_a_source_like_the_others(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    ingested = read(write(tmp_path / "file", span_csv(STORY)), tmp_path / "run")
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", span_csv(SHOP_SPANS)), tmp_path / "run"
+    )
     frame = spark.read.format("antecede").load(str(tmp_path / "run"))
     assert frame.schema == from_arrow_schema(SCHEMA)
     rows = [row.asDict() for row in frame.sort("step").collect()]

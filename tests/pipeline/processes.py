@@ -1,32 +1,32 @@
-"""Commands as processes of their own, and what they leave behind."""
+"""Commands as separate processes, and the processes that they leave behind."""
 
 import os
 import sys
 from pathlib import Path
 from time import monotonic, sleep
 
-GONE_S = 20
+EXIT_TIMEOUT_S = 20
 
 COMMAND = (sys.executable, "-m", "antecede")
 
 
 def left_behind(session: int) -> list[str]:
-    """Name the processes of a session, once those that are about to end have done so.
+    """Return the processes of a session that remain after a grace period.
 
     Workers of Spark make process groups of their own, but stay in the session.
     """
     start = monotonic()
     while True:
         found = in_session(session)
-        if not found or monotonic() - start > GONE_S:
+        if not found or monotonic() - start > EXIT_TIMEOUT_S:
             return found
         sleep(0.1)
 
 
 def in_session(session: int) -> list[str]:
-    """Name the processes of a session."""
+    """Return the processes of a session."""
     found = map(_describe, filter(str.isdigit, os.listdir("/proc")))
-    return [name for where, name in found if where == session]
+    return [name for its_session, name in found if its_session == session]
 
 
 def _describe(id: str) -> tuple[int, str]:

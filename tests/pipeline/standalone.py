@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine: one master, a few workers, all processes."""
+"""A standalone Spark cluster on this machine: a master and a few workers."""
 
 import os
 import re
@@ -14,7 +14,7 @@ import pyspark
 
 from antecede.pipeline.spark.java import java_home
 
-START_S = 90
+START_TIMEOUT_S = 90
 
 
 class Standalone:
@@ -24,7 +24,7 @@ class Standalone:
         self.scratch = scratch
         self.url = ""
         self.workers: list[subprocess.Popen[bytes]] = []
-        self.everything: list[subprocess.Popen[bytes]] = []
+        self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self, workers: int) -> None:
         master = self._spawn(
@@ -37,7 +37,7 @@ class Standalone:
         """Start workers, all at once, and wait until they are ready."""
         added = {}
         for _ in range(count):
-            name = f"worker-{len(self.everything)}"
+            name = f"worker-{len(self.processes)}"
             work = str(self.scratch / name)
             added[name] = self._spawn(
                 name, "worker.Worker", "--cores", "1", "--memory", "1g",
@@ -48,16 +48,18 @@ class Standalone:
             self.workers.append(worker)
 
     def kill_worker(self) -> None:
-        """Kill a worker and its executors, without a word."""
+        """Kill a worker and its executors with SIGKILL."""
         os.killpg(self.workers.pop().pid, signal.SIGKILL)
 
     def stop(self) -> None:
-        for process in self.everything:
+        for process in self.processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    def _spawn(self, name: str, what: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def _spawn(
+        self, name: str, class_name: str, *arguments: str
+    ) -> subprocess.Popen[bytes]:
         spark = Path(pyspark.__file__).parent
         environment = os.environ | {
             "JAVA_HOME": str(java_home(self.scratch)),
@@ -71,7 +73,7 @@ class Standalone:
             process = subprocess.Popen(
                 [
                     spark / "bin" / "spark-class",
-                    f"org.apache.spark.deploy.{what}",
+                    f"org.apache.spark.deploy.{class_name}",
                     "--webui-port",
                     "0",
                     *arguments,
@@ -81,13 +83,13 @@ class Standalone:
                 env=environment,
                 start_new_session=True,
             )
-        self.everything.append(process)
+        self.processes.append(process)
         return process
 
     def _wait(self, process: subprocess.Popen[bytes], name: str, pattern: str) -> str:
         log = self.scratch / f"{name}.log"
         start = monotonic()
-        while monotonic() - start < START_S:
+        while monotonic() - start < START_TIMEOUT_S:
             text = log.read_text(errors="replace")
             found = re.search(pattern, text)
             if found:

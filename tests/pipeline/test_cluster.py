@@ -1,6 +1,6 @@
-"""A real cluster: master and workers as processes of their own, one of which is killed.
+"""A standalone cluster, one of whose workers is killed.
 
-The commands run in processes of their own: Spark has one session to a process.
+The commands run in separate processes, because Spark has one session per process.
 """
 
 import json
@@ -14,21 +14,21 @@ from time import sleep
 import pytest
 from pyspark.sql import SparkSession
 
-from antecede.pipeline.study.directory import Place
+from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.run import run_study
 from antecede.pipeline.study.study import parse_study
 from antecede.sim import Scenario, simulate_to
-from antecede.verify.verifier import verify
+from antecede.verify.verifier import verify_trace
 from tests.pipeline.standalone import Standalone, standalone
 from tests.pipeline.test_run_study import TABLE, study_file, tables
 
 WINDOW_ROWS = 600
 VIOLATIONS = 3
 
-JUDGE_IN_WINDOWS = """
+VERIFY_IN_WINDOWS = """
 import sys
 from pathlib import Path
-from antecede.pipeline.spark.progress import Progress, RunningTasks, watched
+from antecede.pipeline.spark.progress import Progress, RunningTasks, poll_progress
 from antecede.pipeline.spark.session import open_session
 from antecede.pipeline.verify.windows import verify_windows
 
@@ -36,18 +36,18 @@ url, path, rows, violations = sys.argv[1:]
 with open_session(url) as spark:
     running = RunningTasks(spark)
 
-    def look(seconds):
+    def measure(seconds):
         done, total = running.count()
         return Progress(stage="windows", done=done, total=total, seconds=seconds)
 
-    def show(progress):
+    def on_progress(progress):
         print("tasks", progress.done, progress.total, flush=True)
 
-    with watched(show, look):
-        report = verify_windows(
+    with poll_progress(on_progress, measure):
+        verdict = verify_windows(
             spark, Path(path), rows_per_window=int(rows), violations_max=int(violations)
         )
-print(report.to_json())
+print(verdict.to_json())
 """
 
 
@@ -59,23 +59,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
 
 @pytest.fixture
 def two_workers(cluster: Standalone) -> Standalone:
-    """The cluster, with as many workers again as it had."""
+    """The cluster, with killed workers replaced."""
     cluster.add_workers(2 - len(cluster.workers))
     return cluster
 
 
-def kill_when_begun(
+def kill_worker_when_started(
     cluster: Standalone, directory: Path, study: subprocess.Popen[str]
 ) -> None:
-    """Kill a worker as soon as the first cell is there."""
-    while not Place(directory).simulated():
+    """Kill a worker as soon as the first cell is simulated."""
+    while not StudyDirectory(directory).simulated():
         if study.poll() is not None:
             return
         sleep(0.02)
     cluster.kill_worker()
 
 
-def test_a_cluster_that_loses_a_worker_makes_the_same_tables(
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker_writes_the_same_tables(
     spark: SparkSession, two_workers: Standalone, tmp_path: Path
 ) -> None:
     study = parse_study({**TABLE, "seeds": 6, "messages": 30})
@@ -92,7 +93,8 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_tables(
         text=True,
     ) as process:
         killer = threading.Thread(
-            target=kill_when_begun, args=(two_workers, tmp_path / "cluster", process)
+            target=kill_worker_when_started,
+            args=(two_workers, tmp_path / "cluster", process),
         )
         killer.start()
         out, errors = process.communicate()
@@ -103,7 +105,8 @@ def test_a_cluster_that_loses_a_worker_makes_the_same_tables(
     assert tables(tmp_path / "cluster") == tables(tmp_path / "local")
 
 
-def test_a_cluster_that_loses_a_worker_judges_a_run_in_windows_all_the_same(
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker_returns_the_same_verdict_on_windows(
     two_workers: Standalone, tmp_path: Path
 ) -> None:
     scenario = Scenario(
@@ -117,7 +120,7 @@ def test_a_cluster_that_loses_a_worker_judges_a_run_in_windows_all_the_same(
     simulate_to(tmp_path / "run", scenario)
     arguments = [two_workers.url, str(tmp_path / "run"), str(WINDOW_ROWS), str(VIOLATIONS)]
     with subprocess.Popen(
-        [sys.executable, "-c", JUDGE_IN_WINDOWS, *arguments],
+        [sys.executable, "-c", VERIFY_IN_WINDOWS, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -138,6 +141,6 @@ def test_a_cluster_that_loses_a_worker_judges_a_run_in_windows_all_the_same(
         assert process.returncode == 0, errors
     assert windows > 20
     report = json.loads(out[out.index("{") :])
-    expected = verify(tmp_path / "run", violations_max=VIOLATIONS)
+    expected = verify_trace(tmp_path / "run", violations_max=VIOLATIONS)
     assert report == json.loads(expected.to_json())
     assert any(violation["chain"] for violation in report["violations"])

@@ -1,4 +1,4 @@
-"""Student's t distribution: what tables print, closed forms, and what is refused."""
+"""Student's t distribution: printed tables, closed forms, and invalid arguments."""
 
 from math import inf, pi, sqrt, tan
 from statistics import NormalDist
@@ -24,9 +24,7 @@ from antecede.pipeline.study.intervals import central_probability, student_t
         (120, 1.980, 2.617),
     ],
 )
-def test_student_t_is_what_printed_tables_say(
-    freedom: int, t_95: float, t_99: float
-) -> None:
+def test_student_t_equals_printed_tables(freedom: int, t_95: float, t_99: float) -> None:
     assert student_t(freedom) == pytest.approx(t_95, abs=5.1e-4)
     assert student_t(freedom, 0.99) == pytest.approx(t_99, abs=5.1e-4)
 
@@ -43,7 +41,7 @@ def test_student_t_in_closed_form(confidence: float) -> None:
         assert central_probability(t, freedom) == pytest.approx(confidence, rel=1e-9)
 
 
-def test_student_t_refuses_what_makes_no_sense() -> None:
+def test_student_t_refuses_invalid_arguments() -> None:
     assert central_probability(0, 3) == 0
     assert central_probability(inf, 3) == central_probability(inf, 4) == pytest.approx(1)
     for freedom, confidence in ((0, 0.95), (-1, 0.95), (3, 0.0), (3, 1.0), (3, 95.0)):

@@ -1,8 +1,8 @@
-"""The tables of measures are what a slow walk over the events says."""
+"""The tables of measures equal those of a slow pass over the events."""
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import inf, isnan, sqrt
 from pathlib import Path
@@ -17,36 +17,43 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, StructType
 
 from antecede.core.registry import protocol
-from antecede.errors import ConfigError
-from antecede.pipeline.study import measure_sql
+from antecede.errors import ConfigError, StorageError
+from antecede.pipeline.study import copies_sql, measure_sql
 from antecede.pipeline.study.measure import (
-    COPIES_SCHEMA,
-    MEASURES,
-    MEASURES_SCHEMA,
-    SUMMARY_SCHEMA,
     plan_tables,
     read_cells,
     spark_schema,
     write_measures,
 )
-from antecede.sim.runner import Outcome
+from antecede.pipeline.study.measure_schema import (
+    COPIES_SCHEMA,
+    MEASURES,
+    MEASURES_SCHEMA,
+    SUMMARY_SCHEMA,
+)
+from antecede.sim.runner import RunSummary
 from antecede.sim.simulate import Scenario, simulate_to
 from antecede.trace.event import Event, Kind
-from antecede.trace.reader import RunInfo, read_trace
+from antecede.trace.reader import read_trace
+from antecede.trace.run_info import RunInfo
 from antecede.trace.writer import TraceWriter
 
-LOSSY = Scenario(processes=5, messages=12, size="uniform:0,90", loss=0.15, duplicate=0.1)
-JOBS = Scenario(processes=4, messages=9, workload="conversation", job="0.05", job_share=0.5)
+LOSSY = Scenario(
+    processes=5, messages=12, payload_bytes="uniform:0,90", loss=0.15, duplicate=0.1
+)
+JOBS = Scenario(
+    processes=4, messages=9, workload="conversation", service_time="0.05", service_share=0.5
+)
 MANY = Scenario(processes=6, messages=6, workload="uniform:fan_out=3", reorder=0.2)
 ALL = Scenario(processes=5, messages=6, workload="broadcast", loss=0.1)
 CUT = Scenario(processes=5, messages=12, workload="uniform:fan_out=2", until_s=0.3)
-QUIET = Scenario(processes=3, messages=4, delay="0", loss=0.0, sample="state:0,0.1,3+work")
+QUIET = Scenario(processes=3, messages=4, delay="0", loss=0.0, probe="state:0,0.1,3+work")
 
 STUDY: dict[str, tuple[Scenario, tuple[str, ...], tuple[int, ...]]] = {
     "lossy": (LOSSY, ("hybrid", "optimal", "tree", "unordered"), (1, 2, 3)),
     "jobs": (JOBS, ("hybrid", "matrix", "buffer"), (1,)),
     "many": (MANY, ("hybrid", "matrix", "optimal", "tree"), (5,)),
-    "all": (ALL, ("vector", "flood", "preventive", "tree", "newtop", "optimal"), (6,)),
+    "all": (ALL, ("vector", "flood", "pc-broadcast", "tree", "newtop", "optimal"), (6,)),
     "cut": (CUT, ("hybrid", "tree"), (7,)),
     "quiet": (QUIET, ("unordered",), (8, 9)),
 }
@@ -64,8 +71,8 @@ Key = tuple[int, int, int]
 
 
 @dataclass
-class Life:
-    """A copy, as the walk over the events finds it."""
+class CopyTimes:
+    """The times and sizes of a copy, from a pass over the events."""
 
     sent: float
     broadcast: bool
@@ -87,12 +94,12 @@ class Life:
 
 @dataclass
 class Tables:
-    """A study that has been measured."""
+    """A measured study."""
 
     directory: Path
-    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, RunSummary] = field(default_factory=dict)
     cells: dict[str, dict[str, object]] = field(default_factory=dict)
-    lives: dict[str, dict[Key, Life]] = field(default_factory=dict)
+    copies: dict[str, dict[Key, CopyTimes]] = field(default_factory=dict)
     events: dict[str, list[Event]] = field(default_factory=dict)
     measures: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
@@ -119,7 +126,7 @@ def add_cell(study: Tables, name: str, scenario: Scenario) -> None:
     study.outcomes[cell] = simulate_to(directory, scenario, name=cell)
     study.events[cell] = list(read_trace(directory).events())
     relays = protocol(scenario.protocol).capabilities.relays
-    study.lives[cell] = lives_of(study.events[cell], scenario.processes, relays)
+    study.copies[cell] = copies_of(study.events[cell], scenario.processes, relays)
 
 
 def write_cells(study: Tables) -> None:
@@ -137,8 +144,8 @@ def read_measures(directory: Path) -> dict[str, dict[str, float | None]]:
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tables:
-    """Simulate and measure; there are also a failed cell, and a trace of no cell."""
-    # A name in which nothing may be taken for a pattern.
+    """A measured study, with a failed cell and with a trace of no cell."""
+    # The name contains characters of patterns.
     directory: Path = tmp_path_factory.mktemp("study") / "a [b]{c} *"
     made = Tables(directory)
     for name, (scenario, names, seeds) in STUDY.items():
@@ -154,9 +161,11 @@ def study(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tabl
     return made
 
 
-def lives_of(events: Iterable[Event], processes: int, relays: bool) -> dict[Key, Life]:
-    """Follow every copy, event by event."""
-    lives: dict[Key, Life] = {}
+def copies_of(
+    events: Iterable[Event], processes: int, relays: bool
+) -> dict[Key, CopyTimes]:
+    """Return the times and sizes of every copy."""
+    copies: dict[Key, CopyTimes] = {}
     frames: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in events:
         source, number = event.source, event.number
@@ -166,8 +175,8 @@ def lives_of(events: Iterable[Event], processes: int, relays: bool) -> dict[Key,
             broadcast = event.targets is None
             for target in event.targets or range(processes):
                 if target != source:
-                    life = Life(sent=event.time, broadcast=broadcast)
-                    lives[source, number, target] = life
+                    copy = CopyTimes(sent=event.time, broadcast=broadcast)
+                    copies[source, number, target] = copy
         elif event.kind in (Kind.RELEASE, Kind.TRANSMIT) and event.process == source:
             assert source is not None
             assert number is not None
@@ -175,33 +184,41 @@ def lives_of(events: Iterable[Event], processes: int, relays: bool) -> dict[Key,
         elif event.kind in (Kind.ARRIVE, Kind.DELIVER):
             assert source is not None
             assert number is not None
-            copy = lives.get((source, number, event.process))
-            if copy is not None and event.kind is Kind.ARRIVE and copy.arrived is None:
-                copy.arrived = event.time
-            if copy is not None and event.kind is Kind.DELIVER and copy.delivered is None:
-                copy.delivered = event.time
-    for (source, number, target), life in list(lives.items()):
-        if life.broadcast and life.delivered is None:
-            del lives[source, number, target]
+            existing = copies.get((source, number, event.process))
+            if (
+                existing is not None
+                and event.kind is Kind.ARRIVE
+                and existing.arrived is None
+            ):
+                existing.arrived = event.time
+            if (
+                existing is not None
+                and event.kind is Kind.DELIVER
+                and existing.delivered is None
+            ):
+                existing.delivered = event.time
+    for (source, number, target), copy in list(copies.items()):
+        if copy.broadcast and copy.delivered is None:
+            del copies[source, number, target]
         for frame in frames[source, number]:
             if relays or frame.target == target:
-                life.released = frame.time
-                life.payload_bytes = frame.payload_bytes
-                life.metadata_bytes = frame.metadata_bytes
+                copy.released = frame.time
+                copy.payload_bytes = frame.payload_bytes
+                copy.metadata_bytes = frame.metadata_bytes
                 break
-    return lives
+    return copies
 
 
 def percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    low = int(place)
+    rank = share * (len(ordered) - 1)
+    low = int(rank)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+    return ordered[low] + (rank - low) * (ordered[high] - ordered[low])
 
 
 def at_once(spans: Iterable[tuple[float | None, float | None]]) -> int:
-    """Count at every moment who is there then and stays for longer."""
+    """Return the largest number of spans that overlap for longer than an instant."""
     whole = [(a, inf if b is None else b) for a, b in spans if a is not None]
     return max(
         (sum(start <= moment < end for start, end in whole) for moment, _ in whole),
@@ -226,35 +243,35 @@ def check_statistics(study: Tables, cell: str, name: str, values: list[float]) -
 # Copies.
 
 
-def test_copies_are_those_of_the_events(study: Tables) -> None:
+def test_copies_equal_those_of_the_events(study: Tables) -> None:
     found: dict[str, dict[Key, dict[str, float | None]]] = defaultdict(dict)
     for row in pq.read_table(study.directory / "copies").to_pylist():
         key = (row.pop("source"), row.pop("number"), row.pop("target"))
         run = row.pop("run")
         assert key not in found[run]
         found[run][key] = row
-    assert found.keys() == study.lives.keys()
-    for run, lives in study.lives.items():
+    assert found.keys() == study.copies.keys()
+    for run, copies in study.copies.items():
         assert found[run] == {
             key: {
-                "sent": life.sent,
-                "released": life.released,
-                "arrived": life.arrived,
-                "delivered": life.delivered,
-                **life.waits,
-                "payload_bytes": life.payload_bytes,
-                "metadata_bytes": life.metadata_bytes,
+                "sent": copy.sent,
+                "released": copy.released,
+                "arrived": copy.arrived,
+                "delivered": copy.delivered,
+                **copy.waits,
+                "payload_bytes": copy.payload_bytes,
+                "metadata_bytes": copy.metadata_bytes,
             }
-            for key, life in lives.items()
+            for key, copy in copies.items()
         }, run
 
 
-def test_the_study_has_copies_at_every_stage_of_their_life(study: Tables) -> None:
-    """Else to measure them would show little."""
-    every = [life for lives in study.lives.values() for life in lives.values()]
+def test_the_study_has_copies_in_every_state(study: Tables) -> None:
+    """Otherwise the other tests would show little."""
+    every = [copy for copies in study.copies.values() for copy in copies.values()]
     stages = Counter(
-        (life.released is None, life.arrived is None, life.delivered is None)
-        for life in every
+        (copy.released is None, copy.arrived is None, copy.delivered is None)
+        for copy in every
     )
     assert stages.keys() == {
         (True, True, True),
@@ -262,7 +279,7 @@ def test_the_study_has_copies_at_every_stage_of_their_life(study: Tables) -> Non
         (False, False, True),
         (False, False, False),
     }
-    assert {life.broadcast for life in every} == {True, False}
+    assert {copy.broadcast for copy in every} == {True, False}
     kinds = {event.kind for events in study.events.values() for event in events}
     assert kinds >= {Kind.DROP, Kind.CONTROL, Kind.JOB_START, Kind.JOB_END, Kind.TRANSMIT}
 
@@ -278,21 +295,21 @@ def test_each_finished_cell_has_every_measure_once(study: Tables) -> None:
 
 @pytest.mark.parametrize("name", ["sender_wait", "wire", "receiver_wait", "latency"])
 def test_waits(study: Tables, name: str) -> None:
-    for cell, lives in study.lives.items():
-        values = [life.waits[name] for life in lives.values()]
+    for cell, copies in study.copies.items():
+        values = [copy.waits[name] for copy in copies.values()]
         there = [value for value in values if value is not None]
         check_statistics(study, cell, name, there)
 
 
 def test_metadata(study: Tables) -> None:
-    for cell, lives in study.lives.items():
-        sizes = [life.metadata_bytes for life in lives.values()]
+    for cell, copies in study.copies.items():
+        sizes = [copy.metadata_bytes for copy in copies.values()]
         there = [float(size) for size in sizes if size is not None]
         check_statistics(study, cell, "metadata_bytes", there)
 
 
-def test_means_are_those_of_the_simulator(study: Tables) -> None:
-    """Where messages are relayed, it takes the wait at the receiver for the wire's."""
+def test_means_equal_those_of_the_simulator(study: Tables) -> None:
+    """For relayed messages, the simulator counts receiver wait as wire time."""
     compared = 0
     for cell, outcome in study.outcomes.items():
         found = study.measures[cell]
@@ -310,7 +327,7 @@ def test_means_are_those_of_the_simulator(study: Tables) -> None:
     assert compared == len(study.outcomes) - 2
 
 
-def test_counts_are_those_of_the_simulator(study: Tables) -> None:
+def test_counts_equal_those_of_the_simulator(study: Tables) -> None:
     total: Counter[str] = Counter()
     for cell, outcome in study.outcomes.items():
         wanted = {
@@ -324,7 +341,7 @@ def test_counts_are_those_of_the_simulator(study: Tables) -> None:
         }
         assert {name: study.measures[cell][name] for name in wanted} == wanted, cell
         total.update(wanted)
-        assert study.measures[cell]["copies"] == len(study.lives[cell])
+        assert study.measures[cell]["copies"] == len(study.copies[cell])
         if outcome.complete:
             assert study.measures[cell]["copies"] == outcome.copies
             assert study.measures[cell]["delivered"] == outcome.copies
@@ -349,18 +366,18 @@ def test_execution_time_jobs_and_throughput(study: Tables) -> None:
 
 def test_peaks(study: Tables) -> None:
     highest: Counter[str] = Counter()
-    for cell, lives in study.lives.items():
+    for cell, copies in study.copies.items():
         senders: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
         receivers: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
         sources: dict[int, list[tuple[float | None, float | None]]] = defaultdict(list)
         pairs: dict[Key, list[tuple[float | None, float | None]]] = defaultdict(list)
-        for (source, _, target), life in lives.items():
-            senders[source].append((life.sent, life.released))
-            receivers[target].append((life.arrived, life.delivered))
-            sources[source].append((life.released, life.arrived))
-            pairs[source, 0, target].append((life.released, life.arrived))
+        for (source, _, target), copy in copies.items():
+            senders[source].append((copy.sent, copy.released))
+            receivers[target].append((copy.arrived, copy.delivered))
+            sources[source].append((copy.released, copy.arrived))
+            pairs[source, 0, target].append((copy.released, copy.arrived))
         wanted = {
-            "in_transit_max": at_once((c.released, c.arrived) for c in lives.values()),
+            "in_transit_max": at_once((c.released, c.arrived) for c in copies.values()),
             "in_transit_source_max": max(map(at_once, sources.values())),
             "in_transit_pair_max": max(map(at_once, pairs.values())),
             "sender_buffer_max": max(map(at_once, senders.values())),
@@ -372,14 +389,14 @@ def test_peaks(study: Tables) -> None:
     assert all(value > 2 for value in highest.values())
 
 
-def test_who_buffers_nothing_has_empty_buffers(study: Tables) -> None:
+def test_protocols_without_a_buffer_have_empty_buffers(study: Tables) -> None:
     for seed in (1, 2, 3):
         assert study.measures[f"lossy-optimal-{seed}"]["sender_buffer_max"] == 0
         assert study.measures[f"lossy-unordered-{seed}"]["receiver_buffer_max"] == 0
     assert study.measures["quiet-unordered-8"]["in_transit_max"] == 0
 
 
-def test_speed_ups_are_over_buffer_at_the_same_work(study: Tables) -> None:
+def test_speedups_are_relative_to_buffer_on_the_same_workload(study: Tables) -> None:
     buffer = study.measures["jobs-buffer-1"]
     assert buffer["execution_speedup"] == buffer["job_start_speedup"] == 1
     for which in ("hybrid", "matrix"):
@@ -395,20 +412,20 @@ def test_speed_ups_are_over_buffer_at_the_same_work(study: Tables) -> None:
     assert study.measures["lossy-hybrid-1"]["job_start_speedup"] is None
 
 
-def test_samples_are_averaged_over_their_moments(study: Tables) -> None:
+def test_samples_are_averaged_over_time(study: Tables) -> None:
     names = measure_sql.SAMPLED
     for cell, found in study.measures.items():
         file = study.directory / "events" / cell / "samples.parquet"
         assert file.exists() == cell.startswith("quiet")
-        noted: dict[str, list[float]] = defaultdict(list)
+        samples: dict[str, list[float]] = defaultdict(list)
         for row in pq.read_table(file).to_pylist() if file.exists() else ():
-            noted[row["measure"]].append(row["value"])
+            samples[row["measure"]].append(row["value"])
         for name in names:
             over = max if name.endswith("_max") else mean
-            wanted = pytest.approx(over(noted[name])) if noted[name] else None
+            wanted = pytest.approx(over(samples[name])) if samples[name] else None
             assert found[name] == wanted
         if file.exists():
-            assert [len(noted[name]) for name in names[-4:]] == [3, 3, 1, 1]
+            assert [len(samples[name]) for name in names[-4:]] == [3, 3, 1, 1]
 
 
 # Non-causal latency.
@@ -416,25 +433,25 @@ def test_samples_are_averaged_over_their_moments(study: Tables) -> None:
 REFERENCES = {"lossy": "optimal", "jobs": "matrix", "many": "optimal", "all": "optimal"}
 
 
-def targets_of(lives: dict[Key, Life], source: int, number: int) -> set[int]:
-    return {target for a, b, target in lives if (a, b) == (source, number)}
+def targets_of(copies: dict[Key, CopyTimes], source: int, number: int) -> set[int]:
+    return {target for a, b, target in copies if (a, b) == (source, number)}
 
 
 def test_non_causal_latency(study: Tables) -> None:
     unmatched = 0
-    for cell, lives in study.lives.items():
+    for cell, copies in study.copies.items():
         name, which, seed = cell.split("-")
         if name not in REFERENCES:
             check_statistics(study, cell, "non_causal_latency", [])
             assert study.measures[cell]["non_causal_unmatched"] is None
             continue
-        others = study.lives[f"{name}-{REFERENCES[name]}-{seed}"]
+        others = study.copies[f"{name}-{REFERENCES[name]}-{seed}"]
         values = []
         missing = 0
-        for key, life in lives.items():
+        for key, copy in copies.items():
             other = others.get(key)
-            mine, theirs = life.waits["latency"], other and other.waits["latency"]
-            same = targets_of(lives, *key[:2]) == targets_of(others, *key[:2])
+            mine, theirs = copy.waits["latency"], other and other.waits["latency"]
+            same = targets_of(copies, *key[:2]) == targets_of(others, *key[:2])
             if mine is not None and isinstance(theirs, float) and same:
                 values.append(mine - theirs)
             else:
@@ -484,7 +501,7 @@ def test_summary(study: Tables) -> None:
 # The tables as files.
 
 
-def test_spark_has_the_schema_of_a_trace_itself(study: Tables, spark: SparkSession) -> None:
+def test_spark_reads_the_schema_of_a_trace(study: Tables, spark: SparkSession) -> None:
     plain = spark.createDataFrame(
         pq.read_table(
             study.directory / "events" / "many-hybrid-5" / "events.parquet"
@@ -500,7 +517,7 @@ def test_spark_has_the_schema_of_a_trace_itself(study: Tables, spark: SparkSessi
 
 
 def relaxed(schema: StructType) -> list[tuple[str, str]]:
-    """Leave out what may be null, inside of lists too."""
+    """Return the schema without nullability, also inside of lists."""
     return [
         (
             each.name,
@@ -529,7 +546,7 @@ def test_pandas_and_duckdb_read_the_same_rows(study: Tables, name: str) -> None:
     frame = pd.read_parquet(study.directory / name)
     assert list(frame.columns) == SCHEMAS[name].names
     assert len(frame) == table.num_rows > 0
-    copy = study.directory.parent / f"plain-{name}"  # DuckDB too knows patterns.
+    copy = study.directory.parent / f"plain-{name}"  # DuckDB also expands patterns.
     shutil.copytree(study.directory / name, copy, dirs_exist_ok=True)
     with duckdb.connect() as connection:
         found = connection.read_parquet(f"{copy}/*.parquet")
@@ -544,11 +561,9 @@ def test_pandas_and_duckdb_read_the_same_rows(study: Tables, name: str) -> None:
 
 def send(writer: TraceWriter, number: int, targets: list[int]) -> None:
     """Record a message of process 0 that takes a second."""
-    recorder = writer.recorder
-    recorder.sent(0, number, targets, 0.0)
+    writer.observer.sent(0, number, targets, 0.0)
     for target in targets:
-        row: Callable[..., None] = recorder.row
-        row(target, 1.0, 3, 0, number, target, -1, -1, None)
+        writer.recorder.record(target, 1.0, 3, 0, number, target, -1, -1, None)
 
 
 def write_by_hand(directory: Path) -> None:
@@ -575,8 +590,8 @@ def write_by_hand(directory: Path) -> None:
     write_cells(made)
 
 
-def test_other_targets_and_a_second_time(tmp_path: Path, spark: SparkSession) -> None:
-    """Tables are replaced, also after an attempt that was killed, and by empty ones."""
+def test_unmatched_targets_and_measuring_again(tmp_path: Path, spark: SparkSession) -> None:
+    """Tables are replaced, also after a killed attempt, and by empty ones."""
     write_by_hand(tmp_path)
     (tmp_path / ".copies.partial").mkdir()
     (tmp_path / ".copies.old").mkdir()
@@ -597,7 +612,7 @@ def test_other_targets_and_a_second_time(tmp_path: Path, spark: SparkSession) ->
     assert not list(tmp_path.glob(".*"))
 
 
-def test_bad_input_is_told_in_a_line_and_changes_nothing(
+def test_invalid_input_is_reported_in_one_line_and_changes_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"no cells\.parquet"):
@@ -609,7 +624,7 @@ def test_bad_input_is_told_in_a_line_and_changes_nothing(
     (tmp_path / "events" / "two" / "events.parquet").write_bytes(b"no Parquet" * 10)
     (tmp_path / "measures").mkdir()
     (tmp_path / "measures" / "mark").touch()
-    with pytest.raises(ConfigError, match="cannot measure") as raised:
+    with pytest.raises(StorageError, match="cannot measure") as raised:
         write_measures(spark, tmp_path)
     assert "\n" not in str(raised.value)
     assert (tmp_path / "measures" / "mark").exists()
@@ -617,22 +632,23 @@ def test_bad_input_is_told_in_a_line_and_changes_nothing(
 
 
 def test_events_are_read_once_for_all_tables(study: Tables, spark: SparkSession) -> None:
-    book, *made = plan_tables(spark, study.directory, read_cells(spark, study.directory))
+    ledger, *made = plan_tables(spark, study.directory, read_cells(spark, study.directory))
     try:
         for frame in made:
             plan = frame._jdf.queryExecution().executedPlan().toString()
             assert "InMemoryTableScan" in plan
-            # All that is read from files is read beneath what is persisted.
+            # Files are read only below the persisted ledger.
             outside = plan.partition("InMemoryRelation")[0]
             assert "events.parquet" not in outside
     finally:
-        book.unpersist()
+        ledger.unpersist()
 
 
 def test_no_query_runs_python_for_a_row() -> None:
     """Every query is SQL text, and takes its inputs by name."""
-    for name in measure_sql.__all__:
-        text = getattr(measure_sql, name)
-        if isinstance(text, str):
-            assert "SELECT" in text
-            assert "{" in text
+    for module in (copies_sql, measure_sql):
+        for name in module.__all__:
+            text = getattr(module, name)
+            if isinstance(text, str):
+                assert "SELECT" in text
+                assert "{" in text

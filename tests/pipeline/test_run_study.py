@@ -1,4 +1,4 @@
-"""Running a study: whole, again, interrupted, changed, with cells that fail."""
+"""Running a study: whole, again, interrupted, changed, and with cells that fail."""
 
 import json
 import os
@@ -14,15 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antecede.cli import main as cli
-from antecede.errors import ConfigError
-from antecede.pipeline.study.directory import Place
+from antecede.errors import ConfigError, StorageError
+from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.run import Progress, run_study
 from antecede.pipeline.study.study import Study, parse_study
 
 TABLE: dict[str, Any] = {
     "name": "small",
     "protocols": ["hybrid", "optimal", "unordered"],
-    "sizes": [4],
+    "processes": [4],
     "seeds": 2,
     "messages": 8,
     "networks": {"wan": {"delay": "lognormal:0.05,0.5", "loss": 0.05}},
@@ -30,18 +30,18 @@ TABLE: dict[str, Any] = {
 
 
 def study_file(directory: Path, *, seeds: int, messages: int) -> Path:
-    """Write the study down."""
+    """Write the study as a TOML file."""
     file = directory / "small.toml"
     file.write_text(
         'name = "small"\nprotocols = ["hybrid", "optimal", "unordered"]\n'
-        f"sizes = [4]\nseeds = {seeds}\nmessages = {messages}\n"
+        f"processes = [4]\nseeds = {seeds}\nmessages = {messages}\n"
         '[networks.wan]\ndelay = "lognormal:0.05,0.5"\nloss = 0.05\n'
     )
     return file
 
 
 def rows(directory: Path, table: str) -> list[dict[str, Any]]:
-    """Read a table of a study, in an order of its own."""
+    """Read a table of a study, sorted, without columns that vary."""
     found = pq.read_table(directory / table).to_pylist()
     for row in found:
         row.pop("seconds", None)
@@ -56,13 +56,13 @@ def tables(directory: Path) -> dict[str, list[dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A study that was run in one go."""
+    """A study that was run without interruption."""
     directory = tmp_path_factory.mktemp("study") / "whole"
     seen: list[Progress] = []
-    outcome = run_study(spark, parse_study(TABLE), directory, report=seen.append)
+    outcome = run_study(spark, parse_study(TABLE), directory, on_progress=seen.append)
     assert (outcome.cells, outcome.simulated, outcome.stale) == (6, 6, 0)
     assert outcome.failed == {}
-    assert outcome.broken == ()
+    assert outcome.violated == ()
     assert {"simulate"} <= {progress.stage for progress in seen}
     assert all(0 <= progress.done <= progress.total for progress in seen)
     return directory
@@ -79,7 +79,7 @@ def test_every_cell_has_a_trace_a_verdict_and_measures(whole: Path) -> None:
     assert "violated" in {held[cell] for cell in cells if "unordered" in cell}
 
 
-def test_running_it_again_does_nothing_and_changes_nothing(
+def test_running_a_finished_study_again_changes_nothing(
     spark: SparkSession, whole: Path
 ) -> None:
     before = tables(whole)
@@ -90,15 +90,16 @@ def test_running_it_again_does_nothing_and_changes_nothing(
     assert {p: p.stat().st_mtime_ns for p in (whole / "events").rglob("*")} == times
 
 
-def test_a_changed_parameter_runs_only_what_it_touches(
+@pytest.mark.slow
+def test_a_changed_parameter_runs_only_the_cells_that_it_affects(
     spark: SparkSession, whole: Path, tmp_path: Path
 ) -> None:
     directory = tmp_path / "changed"
     run_study(spark, parse_study({**TABLE, "seeds": 1}), directory)
-    kept = Place(directory).simulated()
+    kept = StudyDirectory(directory).simulated()
     outcome = run_study(spark, parse_study(TABLE), directory)
     assert (outcome.simulated, outcome.stale) == (3, 0)
-    assert kept < Place(directory).simulated()
+    assert kept < StudyDirectory(directory).simulated()
     assert tables(directory) == tables(whole)
     outcome = run_study(spark, parse_study({**TABLE, "seeds": [1]}), directory)
     assert (outcome.simulated, outcome.stale) == (0, 3)
@@ -107,11 +108,14 @@ def test_a_changed_parameter_runs_only_what_it_touches(
     }
 
 
-def test_half_a_cell_is_run_again(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
-    """What a killed worker leaves behind counts for nothing."""
+@pytest.mark.slow
+def test_a_partial_cell_is_run_again(
+    spark: SparkSession, whole: Path, tmp_path: Path
+) -> None:
+    """Files of a killed worker are ignored and removed."""
     directory = tmp_path / "half"
     study = parse_study(TABLE)
-    Place(directory).open(study)
+    StudyDirectory(directory).open(study)
     one, other = study.cells[0].id, study.cells[1].id
     (directory / "events" / f".{one}.0123").mkdir()
     (directory / "events" / f".{one}.0123" / "events.parquet.partial").write_bytes(b"PAR1")
@@ -122,10 +126,8 @@ def test_half_a_cell_is_run_again(spark: SparkSession, whole: Path, tmp_path: Pa
     assert not list((directory / "events").glob(".*"))
 
 
-def test_a_study_that_was_killed_goes_on(
-    spark: SparkSession, whole: Path, tmp_path: Path
-) -> None:
-    """Killed without a word while cells are being simulated."""
+def test_a_killed_study_continues(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
+    """SIGKILL while cells are simulated."""
     file = study_file(tmp_path, seeds=2, messages=8)
     directory = tmp_path / "killed"
     command = [sys.executable, "-m", "antecede", "study", "run", str(file)]
@@ -136,7 +138,7 @@ def test_a_study_that_was_killed_goes_on(
         stderr=subprocess.DEVNULL,
     )
     start = monotonic()
-    while not Place(directory).simulated() and process.poll() is None:
+    while not StudyDirectory(directory).simulated() and process.poll() is None:
         assert monotonic() - start < 240
         sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
@@ -146,40 +148,45 @@ def test_a_study_that_was_killed_goes_on(
     assert tables(directory) == tables(whole)
 
 
-def test_a_cell_that_fails_is_a_note_and_the_others_go_on(
+def test_a_failing_cell_is_reported_and_the_others_continue(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    failing = {"big": {"workload": "uniform", "size": 3e9}, "fine": {"workload": "uniform"}}
+    failing = {
+        "big": {"workload": "uniform", "payload_bytes": 3e9},
+        "fine": {"workload": "uniform"},
+    }
     table = {**TABLE, "protocols": ["hybrid"], "seeds": [7], "workloads": failing}
     outcome = run_study(spark, parse_study(table), tmp_path / "failing")
-    ((cell, note),) = outcome.failed.items()
-    assert "ConfigError" in note["error"]
-    assert note["seed"] == "7"
-    assert "--seed 7" in note["command"]
-    assert "--size 3000000000.0" in note["command"]
+    ((cell, details),) = outcome.failed.items()
+    assert "ConfigError" in details["error"]
+    assert details["seed"] == "7"
+    assert "--seed 7" in details["command"]
+    assert "--payload-bytes 3000000000.0" in details["command"]
     assert outcome.simulated == 1
     assert cell not in {row["run"] for row in rows(tmp_path / "failing", "verdicts")}
 
 
-def test_a_directory_of_another_study_is_left_alone(tmp_path: Path) -> None:
+def test_a_directory_of_another_study_is_refused(tmp_path: Path) -> None:
     study = parse_study(TABLE)
-    Place(tmp_path / "a").open(study)
+    StudyDirectory(tmp_path / "a").open(study)
     with pytest.raises(ConfigError, match="holds the study 'small'"):
-        Place(tmp_path / "a").open(Study(name="other", cells=study.cells, left_out=()))
+        StudyDirectory(tmp_path / "a").open(
+            Study(name="other", cells=study.cells, skipped=())
+        )
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "precious").write_text("x")
     with pytest.raises(ConfigError, match="is not empty"):
-        Place(tmp_path / "b").open(study)
+        StudyDirectory(tmp_path / "b").open(study)
     assert (tmp_path / "b" / "precious").exists()
     (tmp_path / "a" / "study.json").write_text("{")
-    with pytest.raises(ConfigError, match="is damaged"):
-        Place(tmp_path / "a").open(study)
+    with pytest.raises(StorageError, match="is damaged"):
+        StudyDirectory(tmp_path / "a").open(study)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(ConfigError, match="cannot write to"):
-        Place(tmp_path / "file" / "c").open(study)
+    with pytest.raises(StorageError, match="cannot write to"):
+        StudyDirectory(tmp_path / "file" / "c").open(study)
 
 
-def test_the_command_refuses_in_one_line(
+def test_the_command_reports_an_invalid_study_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "bad.toml"

@@ -1,4 +1,4 @@
-"""Studies: what a file may say, and the cells that it expands to."""
+"""Studies: the keys of a file, and the cells that it expands to."""
 
 from pathlib import Path
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from antecede.errors import ConfigError
-from antecede.pipeline.study.simulate import pack
+from antecede.pipeline.study.simulate import group_cells
 from antecede.pipeline.study.study import built_in_studies, load_study, parse_study
 
 FULL: dict[str, Any] = {
     "name": "full",
     "protocols": ["hybrid", "vector"],
-    "sizes": [3, 5],
+    "processes": [3, 5],
     "seeds": 2,
     "messages": 4,
     "workloads": {
@@ -23,7 +23,7 @@ FULL: dict[str, Any] = {
 }
 
 
-def test_cells_are_all_combinations_that_can_be_served() -> None:
+def test_cells_are_all_supported_combinations() -> None:
     study = parse_study(FULL)
     combinations = {
         (c.scenario.protocol, c.workload, c.network, c.scenario.processes, c.scenario.seed)
@@ -40,11 +40,11 @@ def test_cells_are_all_combinations_that_can_be_served() -> None:
     }
     assert combinations == wanted
     assert len(study.cells) == len(wanted)
-    assert len(study.left_out) == 2
-    assert all("vector has no unicast" in note for note in study.left_out)
+    assert len(study.skipped) == 2
+    assert all("vector has no unicast" in note for note in study.skipped)
 
 
-def test_the_words_of_the_file_reach_the_scenario() -> None:
+def test_the_values_of_the_file_are_in_the_scenario() -> None:
     for cell in parse_study(FULL).cells:
         assert cell.scenario.gap == (
             "0.01" if cell.workload == "one" else "exponential:0.05"
@@ -54,7 +54,7 @@ def test_the_words_of_the_file_reach_the_scenario() -> None:
         assert cell.scenario.messages == 4
 
 
-def test_ids_are_stable_and_say_what_is_run() -> None:
+def test_ids_are_stable_and_depend_on_the_scenario() -> None:
     first, again = parse_study(FULL), parse_study(FULL)
     assert [c.id for c in first.cells] == [c.id for c in again.cells]
     assert len({c.id for c in first.cells}) == len(first.cells)
@@ -65,7 +65,7 @@ def test_ids_are_stable_and_say_what_is_run() -> None:
     assert kept == {c.id for c in first.cells if c.network == "lan"}
 
 
-def test_a_new_name_of_a_network_changes_no_id() -> None:
+def test_renaming_a_network_changes_no_id() -> None:
     renamed = parse_study({**FULL, "networks": {"a": {"delay": "0.001"}}})
     lan = {c.id for c in parse_study(FULL).cells if c.network == "lan"}
     assert {c.id for c in renamed.cells} == lan
@@ -86,16 +86,16 @@ def test_groups_differ_in_the_seed_only_and_comparables_in_the_protocol_only() -
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"name": ""}, "name"),
         ({"name": 3}, "name must be a str"),
-        ({"protocols": []}, "protocols must name"),
+        ({"protocols": []}, "protocols must have"),
         ({"protocols": ["hybird"]}, "unknown protocol 'hybird'"),
         ({"protocols": ["hybrid", 3]}, r"protocols[1] must be a str"),
-        ({"sizes": [0]}, "sizes[0] must be a number of at least 2"),
-        ({"sizes": []}, "sizes must have"),
-        ({"sizes": 3}, "sizes must be a list"),
+        ({"processes": [0]}, "processes[0] must be an integer of at least 2"),
+        ({"processes": []}, "processes must have"),
+        ({"processes": 3}, "processes must be a list"),
         ({"seeds": 0}, "seeds"),
         ({"seeds": [-1]}, "seeds[0]"),
         ({"messages": 0}, "messages must be at least 1"),
@@ -104,56 +104,62 @@ def test_groups_differ_in_the_seed_only_and_comparables_in_the_protocol_only() -
         ({"grids": []}, "grids must be a list of tables"),
         ({"grids": {"one": {}}}, "grids must be a list of tables"),
         ({"grids": [3]}, "grids[0] must be a table"),
-        ({"grids": [{}]}, "grids[0].name must be a name"),
-        ({"grids": [{"name": "a"}, {"name": "a"}]}, "grids[1].name: there is a grid 'a'"),
+        ({"grids": [{}]}, "grids[0].name must be a non-empty string"),
+        (
+            {"grids": [{"name": "a"}, {"name": "a"}]},
+            "grids[1].name: 'a' is the name of an earlier grid",
+        ),
         ({"grids": [{"name": "a", "size": 3}]}, "unknown key 'grids[0].size'"),
-        ({"grids": [{"name": "a", "sizes": [1]}]}, "grid a: sizes[0] must be a number"),
+        (
+            {"grids": [{"name": "a", "processes": [1]}]},
+            "grid a: processes[0] must be an integer",
+        ),
         ({"profiles": 3}, "profiles must be a table of tables"),
         ({"profiles": {"small": {"name": "x"}}}, "unknown key 'profiles.small.name'"),
         ({"profiles": {"small": {"grids": {"a": 3}}}}, "a must be a table"),
-        ({"networks": ["lan"]}, "networks has no 'lan'"),
+        ({"networks": ["lan"]}, "networks: unknown name 'lan'"),
         ({"networks": {"x": {"overlay": "mesh"}}}, "unknown overlay 'mesh'"),
-        ({"workloads": {"x": {"sample": "all"}}}, "'all' is none of links"),
+        ({"workloads": {"x": {"probe": "all"}}}, "'all' is not a valid probe"),
         ({"protocols": ["hybrid", "hybrid"]}, "the same run"),
         ({"workloads": {"one": {"speed": 3}}}, "unknown key workloads.one.speed"),
         ({"workloads": {"one": 3}}, "workloads.one must be a table"),
-        ({"workloads": {}}, "workloads must be a table"),
+        ({"workloads": {}}, "workloads must be a non-empty table"),
         ({"networks": {"x": {"loss": "much"}}}, "networks.x.loss must be a float"),
         ({"networks": {"x": {"loss": 2}}}, "networks.x: loss must be"),
         ({"networks": {"x": {"reliable": 1}}}, "networks.x.reliable must be a bool"),
         ({"networks": {"x": {"delay": "-1"}}}, "networks.x"),
-        ({"protocols": ["vector"], "workloads": {"one": {}}}, "vector can serve none"),
+        ({"protocols": ["vector"], "workloads": {"one": {}}}, "vector supports none"),
     ],
 )
-def test_an_error_names_the_key_in_one_line(change: dict[str, Any], words: str) -> None:
+def test_an_error_names_the_key_in_one_line(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_study({**FULL, **change})
-    assert words in str(raised.value)
+    assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 GRIDS: dict[str, Any] = {
     **FULL,
     "protocols": ["hybrid"],
-    "workloads": {"one": {"gap": ["0.01", "0.1"], "job": [1, 2]}},
+    "workloads": {"one": {"gap": ["0.01", "0.1"], "service_time": [1, 2]}},
     "grids": [
         {"name": "small", "seeds": [7]},
-        {"name": "large", "sizes": [50], "networks": ["wan"], "protocols": ["matrix"]},
+        {"name": "large", "processes": [50], "networks": ["wan"], "protocols": ["matrix"]},
         {"name": "own", "networks": {"here": {"loss": [0.0, 0.5]}}},
     ],
     "profiles": {
         "tiny": {
             "messages": 2,
             "seeds": 1,
-            "grids": {"large": {"sizes": [9]}, "own": {"left_out": True}},
+            "grids": {"large": {"processes": [9]}, "own": {"skip": True}},
         },
-        "none": {"grids": {name: {"left_out": True} for name in ("small", "large", "own")}},
+        "none": {"grids": {name: {"skip": True} for name in ("small", "large", "own")}},
         "lost": {"grids": {"lage": {}}},
     },
 }
 
 
-def test_grids_have_keys_of_their_own_in_place_of_the_files() -> None:
+def test_keys_of_a_grid_override_those_of_the_file() -> None:
     study = parse_study(GRIDS)
     found = {
         (c.grid, c.scenario.protocol, c.network, c.scenario.processes, c.scenario.seed)
@@ -173,12 +179,13 @@ def test_grids_have_keys_of_their_own_in_place_of_the_files() -> None:
     assert {c.scenario.loss for c in study.cells if c.grid == "own"} == {0.0, 0.5}
 
 
-def test_a_list_of_values_makes_a_variant_of_each() -> None:
+def test_a_list_of_values_makes_a_variant_for_each() -> None:
     variants = {
-        (c.workload, c.scenario.gap, c.scenario.job) for c in parse_study(GRIDS).cells
+        (c.workload, c.scenario.gap, c.scenario.service_time)
+        for c in parse_study(GRIDS).cells
     }
     assert variants == {
-        (f"one gap={gap} job={job}", gap, str(job))
+        (f"one gap={gap} service_time={job}", gap, str(job))
         for gap in ("0.01", "0.1")
         for job in (1, 2)
     }
@@ -193,30 +200,30 @@ def test_a_grid_is_in_the_group_the_comparable_and_the_id() -> None:
     assert len({c.id for c in cells}) == len(cells)
 
 
-def test_a_profile_changes_the_files_keys_and_those_of_grids() -> None:
+def test_a_profile_overrides_keys_of_the_file_and_of_grids() -> None:
     study = parse_study(GRIDS, "tiny")
     assert study.profile == "tiny"
     assert {c.scenario.messages for c in study.cells} == {2}
     found = {(c.grid, c.scenario.processes, c.scenario.seed) for c in study.cells}
-    # The grid's own seeds are before the profile's.
+    # The grid's own seeds override the profile's.
     assert found == {("small", 3, 7), ("small", 5, 7), ("large", 9, 0)}
 
 
 @pytest.mark.parametrize(
-    ("profile", "words"),
+    ("profile", "message"),
     [
-        ("tny", "no profile 'tny'; there are: tiny, none, lost"),
-        ("none", "leaves out every grid"),
-        ("lost", "profiles.lost.grids.lage: there is no such grid"),
+        ("tny", "unknown profile 'tny'; known profiles: tiny, none, lost"),
+        ("none", "skips every grid"),
+        ("lost", "profiles.lost.grids.lage: unknown grid"),
     ],
 )
-def test_a_profile_that_cannot_be_is_told(profile: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_an_invalid_profile_is_refused(profile: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         parse_study(GRIDS, profile)
 
 
-def test_what_would_not_fit_is_told_and_not_run() -> None:
-    table = {**FULL, "protocols": ["matrix", "hybrid"], "sizes": [4, 10_000]}
+def test_cells_that_need_too_much_memory_are_listed_and_not_run() -> None:
+    table = {**FULL, "protocols": ["matrix", "hybrid"], "processes": [4, 10_000]}
     study = parse_study({**table, "workloads": {"one": {"workload": "pipeline"}}})
     assert {(c.scenario.protocol, c.scenario.processes) for c in study.too_large} == {
         ("matrix", 10_000)
@@ -233,7 +240,7 @@ def test_built_in_studies_can_be_run_whole_and_reduced(name: str) -> None:
     whole = load_study(name)
     assert whole.name == name
     assert whole.title == built_in_studies()[name]
-    assert whole.left_out == ()
+    assert whole.skipped == ()
     for cell in whole.cells:
         assert cell.scenario.command().startswith("antecede simulate")
     if name == "quick":
@@ -244,17 +251,23 @@ def test_built_in_studies_can_be_run_whole_and_reduced(name: str) -> None:
     assert sum(c.weight for c in reduced.cells) < sum(c.weight for c in whole.cells) / 3
 
 
-def test_the_papers_studies_have_the_papers_settings() -> None:
+def test_the_studies_of_papers_have_the_parameters_of_the_papers() -> None:
     fig4 = load_study("cykas-fig4").cells
     assert {c.scenario.processes for c in fig4} == {25, 50, 100, 200, 500}
     assert {c.scenario.bandwidth for c in fig4} == {2e4, 1e5, 1e6, 1e7}
     assert {(c.scenario.delay, c.scenario.messages) for c in fig4} == {("0.005", 100)}
     fig5 = load_study("cykas-fig5").cells
-    assert {c.scenario.job for c in fig5} == {"0.0005", "0.005", "0.0125", "0.025", "0.05"}
+    assert {c.scenario.service_time for c in fig5} == {
+        "0.0005",
+        "0.005",
+        "0.0125",
+        "0.025",
+        "0.05",
+    }
     assert {c.scenario.gap for c in fig5} == {"0.001", "0.01", "0.1", "1"}
-    assert {c.scenario.job_share for c in fig5} == {0.1}
+    assert {c.scenario.service_share for c in fig5} == {0.1}
     fig6 = load_study("cykas-fig6").cells
-    assert {c.scenario.job_share for c in fig6} == {0.0, 0.1}
+    assert {c.scenario.service_share for c in fig6} == {0.0, 0.1}
     for cell in fig5 + fig6:
         assert (cell.scenario.processes, cell.scenario.bandwidth) == (100, 50_000)
     fig7 = load_study("pc-fig7").cells
@@ -278,33 +291,33 @@ def test_every_grid_of_quick_is_one_of_another_study() -> None:
     assert {cell.grid for cell in (*quick.cells, *quick.too_large)} <= others
 
 
-def test_a_name_that_there_is_not_gets_those_that_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"no study 'quik'; there are: .*quick"):
+def test_an_unknown_study_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"unknown study 'quik': use one of .*quick"):
         load_study("quik")
 
 
-def test_what_is_missing_is_named() -> None:
-    for key in ("name", "protocols", "sizes"):
+def test_a_missing_key_is_named() -> None:
+    for key in ("name", "protocols", "processes"):
         with pytest.raises(ConfigError, match=key):
             parse_study({k: v for k, v in FULL.items() if k != key})
 
 
-def test_a_file_that_is_none(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         load_study(tmp_path / "nowhere.toml")
     (tmp_path / "bad.toml").write_text("name = ")
-    with pytest.raises(ConfigError, match="is not TOML"):
+    with pytest.raises(ConfigError, match="is not valid TOML"):
         load_study(tmp_path / "bad.toml")
     (tmp_path / "wrong.toml").write_text('name = "x"')
     with pytest.raises(ConfigError, match=r"wrong.toml: protocols is missing"):
         load_study(tmp_path / "wrong.toml")
 
 
-def test_tasks_get_equal_shares_the_heaviest_first() -> None:
-    cells = parse_study({**FULL, "sizes": [3, 5, 9, 30], "seeds": 5}).cells
-    groups = pack(cells, 8)
+def test_groups_have_about_equal_weights_the_heaviest_first() -> None:
+    cells = parse_study({**FULL, "processes": [3, 5, 9, 30], "seeds": 5}).cells
+    groups = group_cells(cells, 8)
     assert sorted(c.id for group in groups for c in group) == sorted(c.id for c in cells)
     loads = [sum(cell.weight for cell in group) for group in groups]
     assert loads == sorted(loads, reverse=True)
     assert max(loads) - min(loads) <= max(cell.weight for cell in cells)
-    assert len(pack(cells[:3], 8)) == 3
+    assert len(group_cells(cells[:3], 8)) == 3

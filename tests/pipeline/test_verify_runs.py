@@ -1,4 +1,4 @@
-"""Many runs on Spark: each gets the verdict that it gets alone, or its error."""
+"""Verification of many runs on Spark: the verdict or the error of each run alone."""
 
 import json
 from itertools import pairwise
@@ -10,19 +10,19 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from antecede.errors import ConfigError
-from antecede.pipeline.verify.runs import VERDICTS, balanced, verdict_of, verify_runs
+from antecede.errors import ConfigError, TraceError
+from antecede.pipeline.verify.runs import VERDICTS, balanced, verify_run, verify_runs
 from antecede.trace import Event
-from antecede.trace.reader import RunInfo
-from antecede.trace.table import table_of
+from antecede.trace.run_info import RunInfo
+from antecede.trace.table import events_to_table
 from antecede.verify import Property
-from antecede.verify.verifier import verify
-from tests.verify.test_verifier import FIGURE, arbitrary_run, do_harm, send
+from antecede.verify.verifier import verify_trace
+from tests.verify.test_verifier import FIGURE, arbitrary_run, corrupt, send
 
 
 def write(directory: Path, run: list[Event], **info: object) -> Path:
     directory.mkdir(parents=True)
-    pq.write_table(table_of(run, directory.name), directory / "events.parquet")
+    pq.write_table(events_to_table(run, directory.name), directory / "events.parquet")
     fields = {"complete": True, **info}
     about = RunInfo(run=directory.name, **fields)  # type: ignore[arg-type]
     (directory / "run.json").write_text(about.to_json())
@@ -30,7 +30,7 @@ def write(directory: Path, run: list[Event], **info: object) -> Path:
 
 
 @pytest.mark.parametrize("tasks", [None, 1, 3, 100])
-def test_every_run_gets_the_verdict_that_it_gets_alone(
+def test_verdicts_on_spark_equal_those_of_one_process(
     spark: SparkSession, tmp_path: Path, tasks: int | None
 ) -> None:
     paths = []
@@ -38,35 +38,35 @@ def test_every_run_gets_the_verdict_that_it_gets_alone(
         random = Random(seed)
         run = arbitrary_run(random, 4, 60, 2)
         for _ in range(random.choice([0, 1, 3])):
-            do_harm(random, run)
+            corrupt(random, run)
         complete = random.random() < 0.7
         paths.append(write(tmp_path / f"run-{seed}", run, complete=complete))
     rows = verify_runs(spark, paths, violations_max=3, tasks=tasks).collect()
     assert sorted(row.path for row in rows) == sorted(str(path) for path in paths)
-    judged = 0
+    verified = 0
     for row in rows:
         assert row.seconds > 0
         if row.error is not None:
-            with pytest.raises(ConfigError) as caught:
-                verify(row.path)
+            with pytest.raises(TraceError) as caught:
+                verify_trace(row.path)
             assert row.error == str(caught.value)
             assert row.causal is row.violations is row.messages is None
             continue
-        judged += 1
-        expected = verify(row.path, violations_max=3)
+        verified += 1
+        expected = verify_trace(row.path, violations_max=3)
         assert row.run == expected.run == Path(row.path).name
         for which in Property:
-            assert row[which.value] == expected.statuses[which].value
-            assert row[f"{which.value}_count"] == expected.counts[which]
+            assert row[which.column] == expected.statuses[which].value
+            assert row[f"{which.column}_count"] == expected.counts[which]
         assert (row.messages, row.deliveries) == (expected.messages, expected.deliveries)
         assert row.events >= row.messages + row.deliveries
         assert tuple(row.reasons) == expected.reasons
         found = json.loads(row.violations)
         assert found == json.loads(expected.to_json())["violations"]
-    assert judged > 30
+    assert verified > 30
 
 
-def test_a_bad_trace_is_a_row_with_its_error_and_the_others_go_on(
+def test_an_invalid_trace_is_a_row_with_its_error_and_the_others_continue(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     good = write(tmp_path / "good", FIGURE)
@@ -86,7 +86,7 @@ def test_a_bad_trace_is_a_row_with_its_error_and_the_others_go_on(
     assert all("\n" not in (row.error or "") for row in rows.values())
 
 
-def test_the_table_has_the_schema_that_it_claims(spark: SparkSession) -> None:
+def test_the_table_has_the_schema_of_verdicts(spark: SparkSession) -> None:
     table = verify_runs(spark, [])
     assert to_arrow_schema(table.schema).names == VERDICTS.names
     assert table.collect() == []
@@ -94,14 +94,14 @@ def test_the_table_has_the_schema_that_it_claims(spark: SparkSession) -> None:
         verify_runs(spark, [], violations_max=-1)
 
 
-def test_what_no_one_expected_is_an_error_of_one_run(
+def test_an_unexpected_exception_is_the_error_of_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise ValueError("first line\nsecond line")
 
-    monkeypatch.setattr("antecede.pipeline.verify.runs.verify", fail)
-    row = verdict_of(str(write(tmp_path / "run", FIGURE)), 1)
+    monkeypatch.setattr("antecede.pipeline.verify.runs.verify_trace", fail)
+    row = verify_run(str(write(tmp_path / "run", FIGURE)), 1)
     assert str(row["error"]).endswith("run: ValueError: first line")
     assert row["run"] == "run"
 
@@ -118,6 +118,6 @@ def test_groups_are_about_equal_and_none_is_empty() -> None:
         sums = [sum(max(1, sizes[i]) for i in group) for group in groups]
         assert sums == sorted(sums, reverse=True)
         if sums:
-            # The largest would not be so, had its last one a better place to go.
+            # The last item joined the group with the smallest sum.
             assert sums[0] - max(1, sizes[groups[0][-1]]) <= sums[-1]
         assert all(sizes[a] >= sizes[b] for group in groups for a, b in pairwise(group))

@@ -1,8 +1,9 @@
-"""Advice on recorded traffic: what would it cost to deliver it in causal order?
+"""Advice on recorded traffic: the cost of delivering it in causal order.
 
-:mod:`antecede.advise.traffic` turns a trace into a workload and a network,
-:mod:`antecede.advise.advise` replays it under every protocol that can serve it, on Spark,
-:mod:`antecede.advise.recommend` picks one, and :mod:`antecede.advise.table` prints it all.
+:mod:`antecede.advise.traffic` extracts a workload from a trace,
+:mod:`antecede.advise.network` the delays, :mod:`antecede.advise.advise` replays the
+workload under every protocol that supports it, on Spark, :mod:`antecede.advise.recommend`
+recommends one, and :mod:`antecede.advise.table` formats the result.
 
 This package needs the extras ``antecede[spark,trace]``.
 """

@@ -1,8 +1,8 @@
-"""Replay recorded traffic under every protocol that can serve it, on Spark.
+"""Replay recorded traffic under every protocol that supports it, on Spark.
 
-It is a study like any other (:mod:`antecede.pipeline.study.study`) of one workload, the traffic,
+The replays are a study (:mod:`antecede.pipeline.study.study`) of one workload, the traffic,
 on three networks: that of the trace, the same with loss (or without, if it has some), and
-the same with longer delays; the latter two tell what would change the advice. All figures
+the same with longer delays; the latter two show what would change the advice. All costs
 come from the tables that the study writes.
 """
 
@@ -13,36 +13,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from antecede.advise.network import Delays, find_delays, scaled, typical_delay
-from antecede.advise.recommend import Figures, Recommendation, recommend
-from antecede.advise.traffic import Traffic, paced, write_traffic
+from antecede.advise.recommend import ProtocolCost, Recommendation, recommend
+from antecede.advise.traffic import RecordedTraffic, with_pauses, write_traffic
 from antecede.core.registry import protocol, protocols
 from antecede.errors import ConfigError
 from antecede.pipeline.study.run import Progress, run_study
 from antecede.pipeline.study.study import Study, parse_study
 from antecede.report.tables import CellRow, StudyTables, read_tables
-from antecede.sim.runner import check_able
+from antecede.sim.runner import check_capabilities
 from antecede.sim.workloads.program import replay
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Advice", "Plan", "Wishes", "advise", "prepare"]
+__all__ = ["Advice", "AdviceOptions", "Plan", "advise", "prepare"]
 
 BASELINES = ("unordered", "fifo")
-"""They are always run: added latency is counted from the first, and what either would
-have delivered too early says whether order is needed at all."""
+"""Always run: added latency is relative to the first, and their early deliveries show
+whether the traffic needs causal order at all."""
 OTHER_LOSS = 0.01
-"""What loss to try beside a network without any."""
-FAR = 10.0
-"""How many times as long to try delays, too."""
+"""The loss to try if the network has none."""
+LONGER_DELAY = 10.0
+"""The factor of the longer delays to try."""
 COPIES_WANTED = 5_000
 SEEDS_MAX = 5
-"""Short traffic is replayed with several seeds, but not for more copies than these."""
+"""Short traffic is replayed with several seeds, up to this number of copies in all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the user sets; None for what the trace or the defaults say."""
+class AdviceOptions:
+    """The user's settings; None to use the trace or the defaults."""
 
     delay: str | None = None
     loss: float = 0.0
@@ -51,74 +51,77 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """What was measured, and what to take; :mod:`antecede.advise.table` prints it."""
-
-    traffic: Traffic
-    delays: Delays
-    pause_s: float | None
-    """What was put between the events of a process, where the trace has no times."""
-    wishes: Wishes
-    seeds: int
-    left_out: tuple[str, ...]
-    """Protocols that cannot serve it, or did not finish, each with the reason."""
-    broken: tuple[str, ...]
-    """Runs of protocols that promise causal order, in which a property was violated."""
-    failed: int
-    """How many runs did not finish."""
-    figures: dict[str, tuple[Figures, ...]]
-    """Of each network, by what it is called; the first is that of the trace."""
-    recommendation: Recommendation | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be run; from :func:`prepare`."""
+    """The replays to run; from :func:`prepare`."""
 
-    traffic: Traffic
+    traffic: RecordedTraffic
     delays: Delays
     pause_s: float | None
-    wishes: Wishes
-    left_out: tuple[str, ...]
+    """The pause between the events of a process, if the trace has no times."""
+    options: AdviceOptions
+    skipped: tuple[str, ...]
+    """Protocols that do not support the traffic, each with the reason."""
     networks: tuple[str, ...]
-    """What each network of the study is called in a sentence, in their order."""
+    """The phrase for each network of the study, in their order; the first is that of the
+    trace."""
     study: Study
     directory: Path
 
     @property
-    def is_brief(self) -> bool:
-        """Whether it is done sooner with a session for brief work."""
-        return self.traffic.copies * _seeds(self.traffic) <= COPIES_WANTED
+    def seeds(self) -> int:
+        """The number of replays of each protocol on each network."""
+        return _seeds(self.traffic)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a session that starts fast finishes sooner."""
+        return self.traffic.copies * self.seeds <= COPIES_WANTED
 
 
-def prepare(traffic: Traffic, directory: Path, wishes: Wishes | None = None) -> Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """The measured costs and the recommendation; :mod:`antecede.advise.table` prints it."""
+
+    plan: Plan
+    failed: tuple[str, ...]
+    """Runs that failed, each with its error and the command to replay it."""
+    violated: tuple[str, ...]
+    """Runs with a violated property, of protocols that guarantee causal order."""
+    costs: dict[str, tuple[ProtocolCost, ...]]
+    """The costs on each network, by its phrase; the first is that of the trace."""
+    recommendation: Recommendation | None
+
+
+def prepare(
+    traffic: RecordedTraffic, directory: Path, options: AdviceOptions | None = None
+) -> Plan:
     """Write the workload, and plan the study; run it with :func:`advise`.
 
     Args:
-        traffic: From :func:`antecede.advise.traffic.take_traffic`.
-        directory: Where the workload and the study's tables are kept; on storage that all
-            workers of Spark reach.
-        wishes: What is set by hand.
+        traffic: From :func:`antecede.advise.traffic.extract_traffic`.
+        directory: The directory for the workload and the study's tables, on storage that
+            all workers of Spark reach.
+        options: The user's settings.
 
     Raises:
-        ConfigError: A wish cannot be, or the directory holds something else.
+        ConfigError: An option is invalid, or the directory contains other traffic.
     """
-    wishes = wishes if wishes is not None else Wishes()
-    delays = find_delays(traffic.events, wishes.delay)
+    options = options if options is not None else AdviceOptions()
+    delays = find_delays(traffic.events, options.delay)
     pause_s = None if traffic.has_times else typical_delay(delays.delay)
     if pause_s is not None:
-        traffic = paced(traffic, pause_s)
-    names, left_out = _able(traffic, wishes.protocols)
+        traffic = with_pauses(traffic, pause_s)
+    names, skipped = _supported(traffic, options.protocols)
     write_traffic(traffic, directory / "workload")
-    networks = _networks(delays, wishes)
+    networks = _networks(delays, options)
     study = _study(traffic, directory / "workload", names, list(networks.values()))
-    left_out += [f"{cell.group}: {cell.too_large}" for cell in study.too_large]
+    skipped += [f"{cell.group}: {cell.too_large}" for cell in study.too_large]
     return Plan(
         traffic=traffic,
         delays=delays,
         pause_s=pause_s,
-        wishes=wishes,
-        left_out=tuple(left_out),
+        options=options,
+        skipped=tuple(skipped),
         networks=tuple(networks),
         study=study,
         directory=directory,
@@ -129,46 +132,41 @@ def advise(
     spark: "SparkSession",
     plan: Plan,
     *,
-    report: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Advice:
-    """Replay traffic, measure it, and recommend a protocol.
+    """Replay the traffic, measure the replays, and recommend a protocol.
 
-    Where an earlier call was interrupted, this one goes on.
+    If an earlier call was interrupted, this one continues it.
 
     Args:
         spark: A session; see :func:`antecede.pipeline.spark.session.open_session`.
-        plan: What to run.
-        report: Is called now and then, for a display of progress.
+        plan: The replays to run.
+        on_progress: Is called periodically.
 
     Raises:
-        ConfigError: The directory cannot be written to, or holds another study.
+        ConfigError: The directory belongs to another study.
+        StorageError: The directory is not writable.
     """
-    outcome = run_study(spark, plan.study, plan.directory / "study", report=report)
-    (tables,) = read_tables([plan.directory / "study"]).studies
-    figures = {
-        words: _figures(tables, f"network-{place}")
-        for place, words in enumerate(plan.networks)
+    directory = plan.directory / "study"
+    outcome = run_study(spark, plan.study, directory, on_progress=on_progress)
+    (tables,) = read_tables([directory]).studies
+    costs = {
+        phrase: _costs(tables, f"network-{i}") for i, phrase in enumerate(plan.networks)
     }
-    failed = [
-        f"{cell} failed: {note['error']}; {note['command']}"
-        for cell, note in sorted(outcome.failed.items())
-    ]
     return Advice(
-        traffic=plan.traffic,
-        delays=plan.delays,
-        pause_s=plan.pause_s,
-        wishes=plan.wishes,
-        seeds=_seeds(plan.traffic),
-        left_out=(*plan.left_out, *failed),
-        broken=outcome.broken,
-        failed=len(failed),
-        figures=figures,
-        recommendation=recommend(figures, plan.traffic.processes),
+        plan=plan,
+        failed=tuple(
+            f"{cell} failed: {details['error']}; {details['command']}"
+            for cell, details in sorted(outcome.failed.items())
+        ),
+        violated=outcome.violated,
+        costs=costs,
+        recommendation=recommend(costs, plan.traffic.processes),
     )
 
 
 def _study(
-    traffic: Traffic,
+    traffic: RecordedTraffic,
     workload: Path,
     names: Sequence[str],
     networks: Sequence[dict[str, Any]],
@@ -177,89 +175,91 @@ def _study(
     return parse_study(
         {
             "name": "advise",
-            "title": "Recorded traffic under every protocol that can serve it",
+            "title": "Recorded traffic under every protocol that supports it",
             "protocols": list(names),
-            "sizes": [traffic.processes],
+            "processes": [traffic.processes],
             "seeds": _seeds(traffic),
             "messages": max(1, traffic.messages // traffic.processes),
             "workloads": {"recorded": {"workload": f"replay:{workload.absolute()}"}},
-            "networks": {
-                f"network-{place}": network for place, network in enumerate(networks)
-            },
+            "networks": {f"network-{i}": network for i, network in enumerate(networks)},
         }
     )
 
 
-def _seeds(traffic: Traffic) -> int:
+def _seeds(traffic: RecordedTraffic) -> int:
     return max(1, min(SEEDS_MAX, COPIES_WANTED // traffic.copies))
 
 
-def _able(traffic: Traffic, wanted: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Return the protocols to run, and why others are not.
+def _supported(
+    traffic: RecordedTraffic, wanted: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Return the protocols to run, and the reasons why others are skipped.
 
-    Raise ConfigError if one that was asked for cannot serve the traffic.
+    Raises:
+        ConfigError: A protocol of ``wanted`` does not support the traffic.
     """
     workload = replay(traffic.events, traffic.processes)
     names: list[str] = []
-    left_out: dict[str, list[str]] = {}
+    skipped: dict[str, list[str]] = {}
     known = wanted if wanted is not None else [info.name for info in protocols()]
     for name in dict.fromkeys((*BASELINES, *known)):
         try:
-            check_able(protocol(name), workload, None)
+            check_capabilities(protocol(name), workload, None)
         except ConfigError as error:
             if wanted is not None:
                 raise
-            left_out.setdefault(str(error).removeprefix(f"{name} has "), []).append(name)
+            skipped.setdefault(str(error).removeprefix(f"{name} has "), []).append(name)
             continue
         names.append(name)
-    return names, [f"{', '.join(each)}: {why}" for why, each in left_out.items()]
+    return names, [f"{', '.join(each)}: {reason}" for reason, each in skipped.items()]
 
 
-def _networks(delays: Delays, wishes: Wishes) -> dict[str, dict[str, Any]]:
-    """Return the networks, by what each is called in a sentence."""
-    other = OTHER_LOSS if wishes.loss == 0 else 0.0
-    here: dict[str, Any] = {"delay": delays.delay, "loss": wishes.loss}
-    if wishes.bandwidth < inf:
-        here["bandwidth"] = wishes.bandwidth
+def _networks(delays: Delays, options: AdviceOptions) -> dict[str, dict[str, Any]]:
+    """Return the networks, by the phrase for each."""
+    loss = OTHER_LOSS if options.loss == 0 else 0.0
+    recorded: dict[str, Any] = {"delay": delays.delay, "loss": options.loss}
+    if options.bandwidth < inf:
+        recorded["bandwidth"] = options.bandwidth
+    longer = scaled(delays.delay, LONGER_DELAY)
     return {
-        "on this network": here,
-        f"with {other:.0%} loss" if other else "without loss": {**here, "loss": other},
-        f"with {FAR:g} times the delay": {**here, "delay": scaled(delays.delay, FAR)},
+        "on this network": recorded,
+        f"with {loss:.0%} loss" if loss else "without loss": {**recorded, "loss": loss},
+        f"with {LONGER_DELAY:g} times the delay": {**recorded, "delay": longer},
     }
 
 
-def _figures(tables: StudyTables, network: str) -> tuple[Figures, ...]:
-    """Return what the tables say of one network; a protocol without a run has none."""
+def _costs(tables: StudyTables, network: str) -> tuple[ProtocolCost, ...]:
+    """Return the costs of all protocols with a finished run on one network."""
     groups: dict[str, list[CellRow]] = {}
     for cell in tables.run_cells:
         if cell.network == network and cell.cell in tables.values:
             groups.setdefault(cell.protocol, []).append(cell)
-    plain = groups.get("unordered")
-    if plain is None:
+    unordered = groups.get("unordered")
+    if unordered is None:
         return ()
-    base = [_mean(tables, plain, f"latency_{which}") for which in ("p50", "p99")]
-    return tuple(_row(tables, name, cells, base) for name, cells in groups.items())
+    base = [_mean(tables, unordered, f"latency_{which}") for which in ("p50", "p99")]
+    return tuple(_cost(tables, name, cells, base) for name, cells in groups.items())
 
 
-def _row(
+def _cost(
     tables: StudyTables, name: str, cells: Sequence[CellRow], base: Sequence[float]
-) -> Figures:
-    verdicts = {verdict.run: verdict for verdict in tables.verdicts}
-    judged = [verdicts[cell.cell] for cell in cells if cell.cell in verdicts]
+) -> ProtocolCost:
+    by_run = {verdict.run: verdict for verdict in tables.verdicts}
+    verdicts = [by_run[cell.cell] for cell in cells if cell.cell in by_run]
 
     def mean(measure: str) -> float:
         return _mean(tables, cells, measure)
 
-    def broken(which: str) -> int:
-        return sum(each.counts[which] or 0 for each in judged)
+    def violations(which: str) -> int:
+        return sum(verdict.counts[which] or 0 for verdict in verdicts)
 
     latency = [mean("latency_p50"), mean("latency_p99")]
-    return Figures(
+    return ProtocolCost(
         protocol=name,
         network=cells[0].network,
         causal=protocol(name).capabilities.causal,
-        held=len(judged) == len(cells)
-        and all({*each.statuses.values()} == {"held"} for each in judged),
+        held=len(verdicts) == len(cells)
+        and all({*verdict.statuses.values()} == {"held"} for verdict in verdicts),
         runs=len(cells),
         copies=round(len(cells) * mean("copies")),
         latency_p50=latency[0],
@@ -271,13 +271,13 @@ def _row(
         control_frames=mean("control_frames"),
         sender_buffer=mean("sender_buffer_max"),
         receiver_buffer=mean("receiver_buffer_max"),
-        too_early=broken("causal"),
-        too_early_fifo=broken("fifo"),
+        too_early=violations("causal"),
+        too_early_fifo=violations("fifo"),
         duration=mean("execution_time"),
     )
 
 
 def _mean(tables: StudyTables, cells: Sequence[CellRow], measure: str) -> float:
-    """Return the mean of a measure over the seeds of a group, 0 if it has none."""
+    """Return the mean of a measure over the seeds of a group, 0 if it is undefined."""
     found = tables.index.get((cells[0].group, measure))
     return found.mean or 0.0 if found is not None else 0.0

@@ -1,11 +1,11 @@
-"""The network that recorded traffic went over, as far as a trace tells.
+"""Estimate the delays of the network that recorded traffic went over.
 
-One-way delays cannot be had: clocks differ. But of a message from P to Q and a later one
-from Q to P the *sum* of both can, since what the one clock is ahead is added to the one
-delay and taken from the other: from the first send to the second delivery by P's clock,
-less the time from the first delivery to the second send by Q's. That is a round trip, and
-a delay is taken to be half of one. Halving evens out the two ways, so that single delays
-vary more than what is found here.
+One-way delays cannot be measured, because clocks differ. But for a message from P to Q and
+a later one from Q to P, the *sum* of both delays can, since the offset between the clocks
+is added to one and subtracted from the other: it is the time from the first send to the
+second delivery by P's clock, minus the time from the first delivery to the second send by
+Q's. That is a round trip, and half of it is the estimate of a delay. Halving averages the
+two directions, so single delays vary more than the estimates.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import log
 from statistics import median
 
-from antecede.core.support.keyed_random import begin, stir
+from antecede.core.support.keyed_random import fold_in, key
 from antecede.sim.delay import parse_delay
 from antecede.sim.simulate import Scenario
 from antecede.trace.event import Event, Kind
@@ -21,49 +21,49 @@ from antecede.trace.event import Event, Kind
 __all__ = ["Delays", "find_delays", "round_trips", "scaled", "typical_delay"]
 
 SAMPLES_MIN = 20
-"""Fewer round trips tell nothing of how they vary."""
+"""Fewer round trips do not show how they vary."""
 SIGMA_MAX = 2.0
-"""More spread than this is not the network's: half of all frames would take longer than
-four times, or less than a quarter of, what is usual."""
+"""A larger spread is not the network's: half of all frames would take longer than four
+times, or less than a quarter of, the median."""
 NORMAL_P90 = 1.2816
-"""How many deviations the 90th percentile of a normal distribution lies above its mean."""
+"""The 90th percentile of the standard normal distribution."""
 TIMES = {"constant": 1, "lognormal": 1, "geographic": 2}
-"""How many of its parameters are times; of other distributions, all."""
+"""The number of leading parameters that are times; for other distributions, all."""
 DRAWS = 1001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
-    """How long frames take, and how that is known."""
+    """The distribution of delays, and its origin."""
 
     delay: str
-    """In the words of ``antecede simulate --delay``."""
+    """In the syntax of ``antecede simulate --delay``."""
     origin: str
-    """Where it comes from: ``trace``, ``given`` or ``default``."""
+    """``trace``, ``option`` or ``default``."""
     samples: int = 0
-    """How many round trips the trace has."""
+    """The number of round trips in the trace."""
 
     def __str__(self) -> str:
-        """Say it in a line."""
         if self.origin == "trace":
-            how = f"half of the round trips in the trace, {self.samples:,} of them"
-        elif self.origin == "given":
-            how = "as given"
+            origin = f"half of the {self.samples:,} round trips in the trace"
+        elif self.origin == "option":
+            origin = "from --delay"
         elif self.samples:
-            how = f"the default: {self.samples:,} round trips in the trace do not tell it"
+            origin = f"default: {self.samples:,} round trips in the trace are too few"
         else:
-            how = "the default: the trace tells no round trip; --delay sets it"
-        return f"delay {self.delay} ({how})"
+            origin = "default: the trace has no round trips; set --delay"
+        return f"delay {self.delay} ({origin})"
 
 
-def find_delays(events: Sequence[Event], given: str | None = None) -> Delays:
-    """Return the delays to simulate: those given, the trace's, or the default.
+def find_delays(events: Sequence[Event], option: str | None = None) -> Delays:
+    """Return the delays to simulate: the option, those of the trace, or the default.
 
-    Raise ConfigError if what is given is no delay.
+    Raises:
+        ConfigError: The option is not a valid delay.
     """
-    if given is not None:
-        parse_delay(given)
-        return Delays(delay=given, origin="given")
+    if option is not None:
+        parse_delay(option)
+        return Delays(delay=option, origin="option")
     found = sorted(round_trips(events))
     if not any(found):  # The trace has no times.
         found = []
@@ -82,13 +82,13 @@ def find_delays(events: Sequence[Event], given: str | None = None) -> Delays:
 def round_trips(events: Iterable[Event]) -> list[float]:
     """Return the round trips of a run, in seconds, each from two messages.
 
-    A message is paired with the last one that came the other way before it was sent, if
-    there is one that is in no pair yet. That is a request and a reply; where several are
-    under way it may be another's, which makes no difference to what the two add up to. Some
-    may be negative where timestamps are coarse.
+    A message is paired with the last unpaired message in the opposite direction that was
+    delivered before its send. Usually these are a request and a reply; with several
+    requests in flight it may be another request, but the sum of all round trips is the
+    same. Some may be negative if timestamps are coarse.
     """
     sent: dict[tuple[int, int], float] = {}
-    heard: dict[tuple[int, int], list[float]] = {}
+    unpaired: dict[tuple[int, int], list[float]] = {}
     pending: dict[tuple[int, int, int], float] = {}
     found: list[float] = []
     for event in events:
@@ -98,20 +98,21 @@ def round_trips(events: Iterable[Event]) -> list[float]:
         if event.kind is Kind.SEND:
             sent[source, number] = event.time
             for target in event.targets or ():
-                forth = heard.get((target, process))
-                if forth:
-                    pending[source, number, target] = forth.pop()
+                requests = unpaired.get((target, process))
+                if requests:
+                    pending[source, number, target] = requests.pop()
         elif event.kind is Kind.DELIVER and (source, number) in sent:
-            lead = event.time - sent[source, number]
+            # The delay plus the offset between the two clocks.
+            difference = event.time - sent[source, number]
             if (source, number, process) in pending:
-                found.append(pending.pop((source, number, process)) + lead)
+                found.append(pending.pop((source, number, process)) + difference)
             else:
-                heard.setdefault((source, process), []).append(lead)
+                unpaired.setdefault((source, process), []).append(difference)
     return found
 
 
 def scaled(delay: str, factor: float) -> str:
-    """Return a delay so many times as long, in the same words."""
+    """Return a delay that is ``factor`` times as long, in the same syntax."""
     name, colon, rest = delay.partition(":")
     if not colon:
         name, rest = "constant", delay
@@ -122,7 +123,7 @@ def scaled(delay: str, factor: float) -> str:
 
 
 def typical_delay(delay: str) -> float:
-    """Return the median of a delay, over some draws between two processes."""
+    """Return the median of a delay between two processes, by sampling."""
     model = parse_delay(delay)
-    state = begin(0)
-    return median(model.draw(0, 1, stir(state, draw)) for draw in range(DRAWS))
+    state = key(0)
+    return median(model.draw(0, 1, fold_in(state, draw)) for draw in range(DRAWS))

@@ -1,4 +1,4 @@
-"""What an advice looks like on a terminal, and as JSON."""
+"""Format advice as text for a terminal, and as JSON."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -6,106 +6,105 @@ from dataclasses import asdict
 from math import inf
 
 from antecede.advise.advise import Advice
-from antecede.advise.recommend import Figures
+from antecede.advise.recommend import ProtocolCost
 
 __all__ = ["lines", "to_json"]
 
 HEADER = (
     ("", "added latency, ms", "", "metadata, bytes", "", "control", "peak buffer", "",
      "too early", ""),
-    ("", "p50", "p99", "a copy", "in all", "frames", "sender", "receiver", "causal",
+    ("", "p50", "p99", "per copy", "in total", "frames", "sender", "receiver", "causal",
      "FIFO"),
 )  # fmt: skip
-HOLES_SHOWN = 3
+MISSING_SHOWN = 3
 
 
 def lines(advice: Advice, name: str) -> Iterator[str]:
-    """Yield the lines that tell of an advice on a trace of that name."""
-    traffic = advice.traffic
-    yield f"{name}: {traffic.messages:,} messages to {traffic.copies:,} targets," + (
+    """Yield the lines of the advice on a trace of this name."""
+    traffic = advice.plan.traffic
+    yield (
+        f"{name}: {traffic.messages:,} messages to {traffic.copies:,} targets,"
         f" {traffic.processes:,} processes"
     )
-    yield from _told(advice)
-    figures = next(iter(advice.figures.values()))
-    yield from _table(_sorted(figures))
+    yield from _replay_lines(advice)
+    costs = next(iter(advice.costs.values()))
+    # The baselines first, then the fastest.
+    yield from _table(sorted(costs, key=lambda cost: (cost.causal, cost.added_p99)))
     found = advice.recommendation
     if found is None:
-        yield "no recommendation: no protocol kept causal order here"
+        yield "no recommendation: no protocol preserved causal order here"
         return
     yield found.sentence
-    yield "It rests on this:"
-    yield from (f"  {line}" for line in found.rests_on)
-    yield "What would change it, or not:"
-    yield from (f"  {line}" for line in found.changes)
+    yield "Evidence:"
+    yield from (f"  {line}" for line in found.evidence)
+    yield "Sensitivity:"
+    yield from (f"  {line}" for line in found.sensitivity)
 
 
 def to_json(advice: Advice, name: str) -> str:
-    """Return all of it as the text of a JSON object."""
-    traffic, wishes = advice.traffic, advice.wishes
-    found = advice.recommendation
+    """Return the advice as the text of a JSON object."""
+    plan, found = advice.plan, advice.recommendation
+    traffic, options = plan.traffic, plan.options
     fields = {
         "trace": name,
         "messages": traffic.messages,
         "copies": traffic.copies,
         "processes": traffic.processes,
         "is_cut": traffic.is_cut,
-        "left_out": dict(traffic.left_out),
-        "holes": list(traffic.holes),
-        "delay": asdict(advice.delays),
-        "loss": wishes.loss,
-        "bandwidth": wishes.bandwidth if wishes.bandwidth < inf else None,
-        "pause_s": advice.pause_s,
-        "seeds": advice.seeds,
-        "protocols_left_out": list(advice.left_out),
-        "broken": list(advice.broken),
-        "figures": {
-            network: [asdict(each) for each in figures]
-            for network, figures in advice.figures.items()
+        "skipped": dict(traffic.skipped),
+        "missing": list(traffic.missing),
+        "delay": asdict(plan.delays),
+        "loss": options.loss,
+        "bandwidth": options.bandwidth if options.bandwidth < inf else None,
+        "pause_s": plan.pause_s,
+        "seeds": plan.seeds,
+        "protocols_skipped": list(plan.skipped),
+        "failed": list(advice.failed),
+        "violated": list(advice.violated),
+        "costs": {
+            network: [asdict(cost) for cost in costs]
+            for network, costs in advice.costs.items()
         },
         "recommendation": None if found is None else asdict(found),
     }
     return json.dumps(fields, indent=2)
 
 
-def _told(advice: Advice) -> Iterator[str]:
+def _replay_lines(advice: Advice) -> Iterator[str]:
     """Yield what was replayed, and what was not."""
-    traffic, wishes = advice.traffic, advice.wishes
+    plan = advice.plan
+    traffic, options = plan.traffic, plan.options
     if traffic.is_cut:
         yield (
-            "  cut: the first messages only, with all that happened before them; more"
-            " with --messages-max"
+            "  cut: only the first messages, with all that happened before them; raise"
+            " --messages-max for more"
         )
-    for what, count in traffic.left_out.items():
-        yield f"  left out: {count:,} {what}"
-    for hole in traffic.holes[:HOLES_SHOWN]:
-        # Where it is missing, `antecede verify` tells.
-        yield f"  missing: {hole.rpartition(': ')[0] or hole}"
-    if len(traffic.holes) > HOLES_SHOWN:
-        yield f"  missing: {len(traffic.holes) - HOLES_SHOWN} kinds of things more"
-    speed = "" if wishes.bandwidth == inf else f", {wishes.bandwidth:,.0f} bytes/s"
-    yield f"  network: {advice.delays}, loss {wishes.loss:.2%}{speed}"
-    if advice.pause_s is not None:
+    for reason, count in traffic.skipped.items():
+        yield f"  skipped: {count:,} {reason}"
+    for missing in traffic.missing[:MISSING_SHOWN]:
+        # `antecede verify` also prints the location.
+        yield f"  missing: {missing.rpartition(': ')[0] or missing}"
+    if len(traffic.missing) > MISSING_SHOWN:
+        yield f"  missing: {len(traffic.missing) - MISSING_SHOWN} more kinds of items"
+    speed = "" if options.bandwidth == inf else f", {options.bandwidth:,.0f} bytes/s"
+    yield f"  network: {plan.delays}, loss {options.loss:.2%}{speed}"
+    if plan.pause_s is not None:
         yield (
-            f"  pauses: the trace tells no times; {1e3 * advice.pause_s:.3g} ms, a usual"
-            " delay, from an event of a process to its next"
+            f"  pauses: the trace has no times; {1e3 * plan.pause_s:.3g} ms, the median"
+            " delay, between successive events of a process"
         )
-    if advice.seeds > 1:
-        yield f"  means of {advice.seeds} runs each; too early: in all of them together"
-    for note in advice.left_out:
-        yield f"  not run: {note}"
-    for cell in advice.broken:
-        yield f"  VIOLATED: {cell}, which promises causal order; please report it"
+    if plan.seeds > 1:
+        yield f"  means of {plan.seeds} runs each; too early: the sum of all runs"
+    for reason in (*plan.skipped, *advice.failed):
+        yield f"  not run: {reason}"
+    for cell in advice.violated:
+        yield f"  VIOLATED: {cell}: the protocol guarantees causal order; please report it"
 
 
-def _sorted(figures: Sequence[Figures]) -> list[Figures]:
-    """Put the baselines first, then the fastest."""
-    return sorted(figures, key=lambda each: (each.causal, each.added_p99))
-
-
-def _table(figures: Sequence[Figures]) -> Iterator[str]:
-    rows = [*HEADER, *(_cells(each) for each in figures)]
+def _table(costs: Sequence[ProtocolCost]) -> Iterator[str]:
+    rows = [*HEADER, *(_cells(cost) for cost in costs)]
     widths = [max(len(row[column]) for row in rows[1:]) for column in range(len(rows[1]))]
-    # A heading above two columns takes the room of both.
+    # A heading above two columns is as wide as both.
     for column in range(1, len(widths) - 1):
         lack = len(HEADER[0][column]) - widths[column]
         if HEADER[0][column + 1] == "":
@@ -115,27 +114,26 @@ def _table(figures: Sequence[Figures]) -> Iterator[str]:
     for column, text in enumerate(HEADER[0]):
         if not text and column:
             continue
-        room = widths[column]
+        width = widths[column]
         if column and column + 1 < len(widths) and not HEADER[0][column + 1]:
-            room += 2 + widths[column + 1]
-        top += ("  " if column else "") + f"{text:>{room}}"
+            width += 2 + widths[column + 1]
+        top += ("  " if column else "") + f"{text:>{width}}"
     yield top
-    for row in rows[1:]:
-        first, *rest = row
-        told = [f"{text:>{width}}" for text, width in zip(rest, widths[1:], strict=True)]
-        yield "  ".join([f"{first:{widths[0]}}", *told])
+    for first, *rest in rows[1:]:
+        cells = [f"{text:>{width}}" for text, width in zip(rest, widths[1:], strict=True)]
+        yield "  ".join([f"{first:{widths[0]}}", *cells])
 
 
-def _cells(figures: Figures) -> tuple[str, ...]:
+def _cells(cost: ProtocolCost) -> tuple[str, ...]:
     return (
-        figures.protocol,
-        f"{1e3 * figures.added_p50:.2f}",
-        f"{1e3 * figures.added_p99:.2f}",
-        f"{figures.metadata_bytes:.1f}",
-        f"{figures.metadata_total:,.0f}",
-        f"{figures.control_frames:,.0f}",
-        f"{figures.sender_buffer:,.0f}",
-        f"{figures.receiver_buffer:,.0f}",
-        f"{figures.too_early:,}",
-        f"{figures.too_early_fifo:,}",
+        cost.protocol,
+        f"{1e3 * cost.added_p50:.2f}",
+        f"{1e3 * cost.added_p99:.2f}",
+        f"{cost.metadata_bytes:.1f}",
+        f"{cost.metadata_total:,.0f}",
+        f"{cost.control_frames:,.0f}",
+        f"{cost.sender_buffer:,.0f}",
+        f"{cost.receiver_buffer:,.0f}",
+        f"{cost.too_early:,}",
+        f"{cost.too_early_fifo:,}",
     )

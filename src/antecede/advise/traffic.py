@@ -1,17 +1,18 @@
-"""Recorded traffic as a workload: who sent what to whom, after what, and how soon.
+"""Recorded traffic as a workload: sends, their targets, dependencies and pauses.
 
-:func:`take_traffic` goes through a trace of ours, which may have been made of foreign files
-(:mod:`antecede.ingest`), and keeps what can be replayed: its messages, and their
-deliveries. :func:`write_traffic` writes that as a trace, for the workload ``replay:DIR``.
+:func:`extract_traffic` reads a trace, which may be ingested from foreign files
+(:mod:`antecede.ingest`), and keeps the messages and deliveries that can be replayed.
+:func:`write_traffic` writes them as a trace, for the workload ``replay:DIR``.
 
-**What is kept.** Each process makes the same sends, to the same targets, in the same order;
-and before each of them, the same messages have been delivered to it (:func:`antecede.sim.
-program.replay`). So whatever happened before a message when it was recorded happens before
-it in every replay. More may do so: what is delivered to a process earlier than it was.
+**Dependencies.** Each process makes the same sends, to the same targets, in the same order;
+and before each send, the same messages have been delivered to it
+(:func:`antecede.sim.workloads.program.replay`). So a message that happened before another
+one in the recording does so in every replay. Further pairs are possible: a message may be
+delivered to a process earlier than in the recording.
 
-**Pauses** are those of each process's own clock, from its last send or delivery to the next
-send. Clocks of different processes are compared for one thing only: a process that sends
-before anything is delivered to it begins so long after the first event of all.
+**Pauses** are measured by each process's own clock, from its last send or delivery to the
+next send. Clocks of different processes are compared only for a process that sends before
+any delivery: it starts at its offset from the first event of the trace.
 """
 
 from collections import Counter
@@ -22,89 +23,88 @@ from pathlib import Path
 
 from antecede.errors import ConfigError
 from antecede.trace.event import Event, Kind
-from antecede.trace.reader import RunInfo, Trace, read_trace
+from antecede.trace.reader import Trace, read_trace
+from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME
-from antecede.trace.table import table_of
+from antecede.trace.table import events_to_table
 from antecede.trace.writer import TraceWriter
 
-__all__ = ["Traffic", "paced", "take_traffic", "write_traffic"]
+__all__ = ["RecordedTraffic", "with_pauses", "extract_traffic", "write_traffic"]
 
 DIGEST_BYTES = 8
-LIFE = (Kind.SEND, Kind.RELEASE, Kind.DELIVER)
-"""What is looked at; a release tells how large a message is."""
+MESSAGE_KINDS = (Kind.SEND, Kind.RELEASE, Kind.DELIVER)
+"""The events that are read; a release contains the size of the message."""
 
-NOWHERE = "messages that are for nobody, or nobody knows for whom"
-TO_ITSELF = "messages that are for their sender alone"
-UNSENT = "deliveries of messages whose send is not there before them"
-TWICE = "deliveries of what had been delivered there before"
-ASTRAY = "deliveries of messages that were for others"
-NAMED = "broadcasts, which became messages to those who delivered them"
+NO_TARGET = "messages without a known target"
+SELF_ADDRESSED = "messages to their sender only"
+NO_SEND = "deliveries of messages without an earlier send"
+DUPLICATE = "duplicate deliveries"
+WRONG_TARGET = "deliveries at processes that are not targets"
+NARROWED = "broadcasts, replaced by messages to the processes that delivered them"
 
 Id = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
-    """What of a trace is replayed."""
+class RecordedTraffic:
+    """The part of a trace that is replayed."""
 
     processes: int
     names: Mapping[int, str]
     events: tuple[Event, ...]
     """Sends, first releases and first deliveries, in a linear extension of happened-before;
-    the messages of each process are numbered from 1 without gaps."""
+    the messages of each process are numbered consecutively from 1."""
     messages: int
     copies: int
-    """How many deliveries at other processes the messages ask for."""
+    """Copies of the messages for processes other than their sources."""
     broadcast: bool
-    """Every message is for all others."""
+    """Whether every message is for all other processes."""
     has_times: bool
-    """Whether the trace tells when something happened."""
+    """Whether the events have times."""
     is_cut: bool
-    """It is only the beginning of the trace, causally closed."""
-    left_out: Mapping[str, int]
-    """What is not replayed: what it is, and how often."""
-    holes: tuple[str, ...] = ()
-    """What the trace itself says that it lacks."""
+    """Whether it is only a causally closed prefix of the trace."""
+    skipped: Mapping[str, int]
+    """Counts of events that are not replayed, by the reason."""
+    missing: tuple[str, ...] = ()
+    """Items that the trace reports as missing."""
 
     @property
     def digest(self) -> str:
-        """A word that is another for other traffic."""
+        """A hash of the traffic."""
         text = repr((self.processes, self.events))
         return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def take_traffic(trace: Trace, *, messages_max: int) -> Traffic:
-    """Return what can be replayed of a trace, and count what cannot.
+def extract_traffic(trace: Trace, *, messages_max: int) -> RecordedTraffic:
+    """Return the traffic of a trace, and count the events that cannot be replayed.
 
-    Of more than ``messages_max`` messages those are taken that stand first in the trace,
-    and the deliveries up to there. Rows stand in a linear extension of happened-before, so
-    all that happened before any of these is among them.
+    At most the first ``messages_max`` messages are used, and the deliveries before the next
+    send. Rows are in a linear extension of happened-before, so these include all events
+    that happened before any of them.
 
     Raises:
-        ConfigError: Nothing is left, or there is one process only.
+        ConfigError: No message can be replayed, or there is only one process.
     """
     if messages_max < 1:
         raise ConfigError(f"--messages-max must be at least 1, got {messages_max}")
-    events, is_cut = _beginning(trace, messages_max)
+    events, is_cut = _prefix(trace, messages_max)
     processes = trace.info.processes
     if processes is None:
         processes = 1 + max((event.process for event in events), default=0)
     if processes < 2:
-        raise ConfigError(f"{trace.path}: one process alone has nobody to send to")
-    left_out: Counter[str] = Counter()
-    targets = _targets(events, processes, left_out, is_foreign=_is_foreign(trace.info))
+        raise ConfigError(f"{trace.path}: a replay needs 2 processes, the trace has 1")
+    skipped: Counter[str] = Counter()
+    targets = _targets(events, processes, skipped, is_foreign=_is_foreign(trace.info))
     if not targets:
-        raise ConfigError(
-            f"{trace.path}: there is no message to replay, of which it is known for whom"
-        )
+        raise ConfigError(f"{trace.path}: no message with known targets to replay")
     broadcast = processes > 2 and all(
         each is None or len(each) == processes - 1 for each in targets.values()
     )
     if broadcast:
         targets = dict.fromkeys(targets)
-    kept = tuple(_kept(events, targets, left_out))
+    kept = tuple(_kept(events, targets, skipped))
     sizes = [processes - 1 if each is None else len(each) for each in targets.values()]
-    return Traffic(
+    return RecordedTraffic(
         processes=processes,
         names=trace.info.names,
         events=kept,
@@ -113,13 +113,13 @@ def take_traffic(trace: Trace, *, messages_max: int) -> Traffic:
         broadcast=broadcast,
         has_times=len({event.time for event in kept}) > 1,
         is_cut=is_cut,
-        left_out={what: count for what, count in left_out.items() if count},
-        holes=tuple(trace.info.holes),
+        skipped={reason: count for reason, count in skipped.items() if count},
+        missing=tuple(trace.info.missing),
     )
 
 
-def paced(traffic: Traffic, pause_s: float) -> Traffic:
-    """Return the same traffic, every event of a process so long after its last one."""
+def with_pauses(traffic: RecordedTraffic, pause_s: float) -> RecordedTraffic:
+    """Return the traffic with ``pause_s`` between successive events of a process."""
     counts: Counter[int] = Counter()
     events = []
     for event in traffic.events:
@@ -128,22 +128,20 @@ def paced(traffic: Traffic, pause_s: float) -> Traffic:
     return replace(traffic, events=tuple(events))
 
 
-def write_traffic(traffic: Traffic, directory: Path) -> None:
-    """Write traffic as a trace, unless it is there; ``replay:DIR`` runs it.
+def write_traffic(traffic: RecordedTraffic, directory: Path) -> None:
+    """Write traffic as a trace, unless the directory contains it; ``replay:DIR`` runs it.
 
     Raises:
-        ConfigError: The directory holds other traffic, or cannot be written to.
+        ConfigError: The directory contains other traffic.
     """
     name = f"traffic-{traffic.digest}"
     if (directory / EVENTS_NAME).exists():
         found = read_trace(directory).info.run
         if found != name:
-            raise ConfigError(
-                f"{directory} holds other traffic than this; choose another --out"
-            )
+            raise ConfigError(f"{directory} contains other traffic; choose another --out")
         return
     with TraceWriter(directory, name) as writer:
-        for batch in table_of(traffic.events, name).to_batches():
+        for batch in events_to_table(traffic.events, name).to_batches():
             writer.write_batch(batch)
         writer.close(
             RunInfo(
@@ -159,12 +157,12 @@ def _is_foreign(info: RunInfo) -> bool:
     return "format" in info.parameters
 
 
-def _beginning(trace: Trace, messages_max: int) -> tuple[list[Event], bool]:
-    """Return the events of a message's life up to so many sends, and if more follow."""
+def _prefix(trace: Trace, messages_max: int) -> tuple[list[Event], bool]:
+    """Return the events of the first messages, and whether more messages follow."""
     events: list[Event] = []
     sends = 0
     for event in trace.events():
-        if event.kind not in LIFE or event.source is None or event.number is None:
+        if event.kind not in MESSAGE_KINDS or event.source is None or event.number is None:
             continue
         if event.kind is Kind.SEND:
             if sends == messages_max:
@@ -175,71 +173,70 @@ def _beginning(trace: Trace, messages_max: int) -> tuple[list[Event], bool]:
 
 
 def _targets(
-    events: Sequence[Event], processes: int, left_out: Counter[str], *, is_foreign: bool
+    events: Sequence[Event], processes: int, skipped: Counter[str], *, is_foreign: bool
 ) -> dict[Id, tuple[int, ...] | None]:
-    """Return whom each message that is replayed is for; None for a broadcast.
+    """Return the targets of each message to replay; None for a broadcast.
 
-    A send without targets is a broadcast only in a trace of our own, and only if somebody
-    delivered it. Where other messages have targets, it gets those who did: a program has
-    broadcasts only, or none.
+    A send without targets is a broadcast only in a trace of antecede, and only if some
+    process delivered it. If other messages have targets, its targets are the processes that
+    delivered it, because a program has only broadcasts, or none.
     """
-    got: dict[Id, list[int]] = {}
+    deliverers: dict[Id, list[int]] = {}
     for event in events:
         if event.kind is Kind.DELIVER and event.process != event.source:
-            got.setdefault(_id(event), []).append(event.process)
+            deliverers.setdefault(_id(event), []).append(event.process)
     sends = [event for event in events if event.kind is Kind.SEND]
-    named = [event for event in sends if event.targets is not None]
-    unnamed = [event for event in sends if event.targets is None]
-    are_broadcasts = not is_foreign and any(_id(event) in got for event in unnamed)
-    if are_broadcasts and not named:
+    untargeted = [event for event in sends if event.targets is None]
+    are_broadcasts = not is_foreign and any(_id(e) in deliverers for e in untargeted)
+    if are_broadcasts and len(untargeted) == len(sends):
         return {_id(event): None for event in sends}
     targets: dict[Id, tuple[int, ...] | None] = {}
     for event in sends:
         found: Iterable[int] = () if event.targets is None else event.targets
         if event.targets is None and are_broadcasts:
-            found = got.get(_id(event), ())
-            left_out[NAMED] += bool(found)
+            found = deliverers.get(_id(event), ())
+            skipped[NARROWED] += bool(found)
         chosen = tuple(sorted({each for each in found if each != event.process}))
         if chosen and max(chosen) < processes:
             targets[_id(event)] = chosen
         else:
-            left_out[TO_ITSELF if found and not chosen else NOWHERE] += 1
+            skipped[SELF_ADDRESSED if found and not chosen else NO_TARGET] += 1
     return targets
 
 
 def _kept(
     events: Iterable[Event],
     targets: Mapping[Id, tuple[int, ...] | None],
-    left_out: Counter[str],
+    skipped: Counter[str],
 ) -> Iterable[Event]:
-    """Yield the events of messages that are replayed, renumbered."""
+    """Yield the events of the messages to replay, renumbered."""
     numbers: dict[Id, int] = {}
     counts: Counter[int] = Counter()
     released: set[Id] = set()
     delivered: set[tuple[Id, int]] = set()
     for event in events:
-        which = _id(event)
-        if event.kind is Kind.SEND and which in targets:
+        message = _id(event)
+        if event.kind is Kind.SEND and message in targets:
             counts[event.process] += 1
-            numbers[which] = counts[event.process]
-            yield replace(event, number=numbers[which], targets=targets[which])
-        elif event.kind is Kind.RELEASE and which in numbers and which not in released:
-            released.add(which)
-            yield replace(event, number=numbers[which])
+            numbers[message] = counts[event.process]
+            yield replace(event, number=numbers[message], targets=targets[message])
+        elif event.kind is Kind.RELEASE and message in numbers and message not in released:
+            released.add(message)
+            yield replace(event, number=numbers[message])
         elif event.kind is Kind.DELIVER and event.process != event.source:
-            chosen = targets.get(which, ())
-            if which not in numbers:
-                left_out[UNSENT] += 1
+            chosen = targets.get(message, ())
+            if message not in numbers:
+                skipped[NO_SEND] += 1
             elif chosen is not None and event.process not in chosen:
-                left_out[ASTRAY] += 1
-            elif (which, event.process) in delivered:
-                left_out[TWICE] += 1
+                skipped[WRONG_TARGET] += 1
+            elif (message, event.process) in delivered:
+                skipped[DUPLICATE] += 1
             else:
-                delivered.add((which, event.process))
-                yield replace(event, number=numbers[which])
+                delivered.add((message, event.process))
+                yield replace(event, number=numbers[message])
 
 
 def _id(event: Event) -> Id:
-    assert event.source is not None, "only events of messages are looked at"
-    assert event.number is not None, "only events of messages are looked at"
+    assert event.source is not None, "only events of messages are read"
+    assert event.number is not None, "only events of messages are read"
     return event.source, event.number

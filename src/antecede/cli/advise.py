@@ -66,7 +66,7 @@ def add_parser(commands: "Commands") -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the advice; return 1 if a causal protocol failed a property, 4 if runs failed."""
+    """Print the advice; return 1 after a violation of causal order, 4 if runs failed."""
     from antecede.advise.advise import AdviceOptions, advise, prepare
     from antecede.advise.table import lines, to_json
     from antecede.advise.traffic import extract_traffic

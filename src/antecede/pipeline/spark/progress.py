@@ -1,4 +1,4 @@
-"""How far a stage of the pipeline has come, told from a thread while it runs."""
+"""Progress of a pipeline stage, reported from a thread while the stage runs."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -11,43 +11,41 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.connect.shell.progress import StageInfo
 
-__all__ = ["Progress", "RunningTasks", "watched"]
+__all__ = ["OnProgress", "Progress", "RunningTasks", "poll_progress"]
 
-POLL_S = 0.5
-"""Often enough to be seen moving, seldom enough to cost nothing."""
+POLL_INTERVAL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a stage has come; show its text."""
+    """How many units of a stage are done; ``str()`` returns a line to show."""
 
     stage: str
     done: int
     total: int
     unit: str = "cells"
-    """What is counted."""
+    """The unit of ``done`` and ``total``."""
     is_step: bool = False
-    """It is about the step that runs, and nobody knows how many steps there are."""
-    before: int = 0
-    """What was done when it began, by an earlier run."""
+    """The counts are of the current step, and the number of steps is unknown."""
+    done_before: int = 0
+    """Units that an earlier run had done when this stage began."""
     events: int | None = None
-    """How many events it has dealt with since it began; None if it does not count them."""
+    """Events processed since the stage began; None if they are not counted."""
     seconds: float
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace so far; None before anything is done, or if nobody knows."""
-        if self.is_step or self.done <= self.before:
+        """The remaining time at the pace so far; None if it cannot be estimated."""
+        if self.is_step or self.done <= self.done_before:
             return None
-        return self.seconds * (self.total - self.done) / (self.done - self.before)
+        return self.seconds * (self.total - self.done) / (self.done - self.done_before)
 
     @property
     def events_per_second(self) -> float | None:
-        """Since the stage began; None before anything is done."""
+        """The mean rate since the stage began; None before the first event."""
         return self.events / self.seconds if self.events and self.seconds else None
 
     def __str__(self) -> str:
-        """Say it in one line."""
         parts = [f"{self.stage}: {self.done:,} of {self.total:,} {self.unit}"]
         if self.events_per_second is not None:
             parts.append(f"{self.events_per_second:,.0f} events/s")
@@ -58,33 +56,35 @@ class Progress:
         return ", ".join(parts)
 
 
+OnProgress = Callable[[Progress], None]
+
+
 class RunningTasks:
-    """Counts the tasks of what a session is running now, by Spark's own status."""
+    """Counts the tasks that a session is running now, from Spark's own status."""
 
     def __init__(self, spark: "SparkSession") -> None:
-        """Ask the session's tracker, or listen to what a Connect server reports."""
         self._tracker: Any = None
-        self._told = (0, 0)
+        self._counts = (0, 0)
         try:
             self._tracker = spark.sparkContext.statusTracker()
-        except Exception:  # A Connect session has no context, and raises one of several.
-            spark.registerProgressHandler(self._hear)  # type: ignore[arg-type]
+        except Exception:  # Connect sessions have no context; the exception type varies.
+            spark.registerProgressHandler(self._on_server_report)  # type: ignore[arg-type]
 
     def count(self) -> tuple[int, int]:
-        """Return how many tasks are done, and how many there are; 0 and 0 between jobs."""
+        """Return the number of finished tasks and of all tasks; zeros between jobs."""
         if self._tracker is None:
-            return self._told
+            return self._counts
         stages = map(self._tracker.getStageInfo, self._tracker.getActiveStageIds())
         found = [stage for stage in stages if stage is not None]
         done = sum(stage.numCompletedTasks for stage in found)
         return done, sum(stage.numTasks for stage in found)
 
     def share(self) -> float:
-        """Return the share of the tasks that is done, 0 between jobs."""
+        """Return the share of the tasks that have finished, 0 between jobs."""
         done, total = self.count()
         return done / total if total else 0.0
 
-    def _hear(
+    def _on_server_report(
         self,
         stages: "Iterable[StageInfo] | None",
         inflight_tasks: int,
@@ -93,37 +93,37 @@ class RunningTasks:
     ) -> None:
         found = list(stages or ())
         finished = sum(stage.num_completed_tasks for stage in found)
-        self._told = (0, 0) if done else (finished, sum(s.num_tasks for s in found))
+        self._counts = (0, 0) if done else (finished, sum(s.num_tasks for s in found))
 
 
 @contextmanager
-def watched(
-    report: Callable[[Progress], None] | None, look: Callable[[float], Progress]
+def poll_progress(
+    on_progress: OnProgress | None, measure: Callable[[float], Progress]
 ) -> Iterator[None]:
-    """Report at once and then now and then, from a thread, until the block is left.
+    """Report progress once, then periodically from a thread until the block ends.
 
     Args:
-        report: Is given what ``look`` returns; None to do nothing at all.
-        look: Is given the seconds since the block was entered.
+        on_progress: Receives each result of ``measure``; None to report nothing.
+        measure: Returns the progress, given the seconds since the block was entered.
     """
-    if report is None:
+    if on_progress is None:
         yield
         return
     start = monotonic()
-    over = threading.Event()
-    report(look(0.0))
+    ended = threading.Event()
+    on_progress(measure(0.0))
 
-    def watch() -> None:
-        while not over.wait(POLL_S):
+    def poll() -> None:
+        while not ended.wait(POLL_INTERVAL_S):
             try:
-                report(look(monotonic() - start))
-            except Exception:  # Spark went away, and whoever waits for it will tell.
+                on_progress(measure(monotonic() - start))
+            except Exception:  # Spark stopped; the main thread raises the error.
                 return
 
-    thread = threading.Thread(target=watch, daemon=True)
+    thread = threading.Thread(target=poll, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
-        thread.join(timeout=2 * POLL_S)
+        ended.set()
+        thread.join(timeout=2 * POLL_INTERVAL_S)

@@ -1,15 +1,14 @@
-"""A Spark session for the pipeline: quick to start, quiet, and tidy afterwards.
+"""A Spark session for the pipeline that starts fast, logs only errors, and cleans up.
 
 ``with open_session() as spark`` starts local Spark on all cores, or connects to a cluster
-(``master="spark://..."``), or to a Connect server (``master="sc://..."``). A session that
-the caller has already is used as it is: ``open_session(spark)``.
+(``open_session("spark://...")``) or to a Connect server (``open_session("sc://...")``).
+``open_session(spark)`` yields an existing session unchanged.
 
 This package needs the extra ``antecede[spark]``.
 """
 
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from antecede.errors import AntecedeError, ConfigError
-from antecede.pipeline.spark.interrupt import interrupt_cancels, interrupt_waits
+from antecede.pipeline.spark.interrupt import cancel_on_interrupt, defer_interrupt
 from antecede.pipeline.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -31,18 +30,17 @@ __all__ = ["open_session"]
 
 CONNECT = "sc://"
 STANDALONE = "spark://"
-PORTS = {CONNECT: 15002, STANDALONE: 7077}
-"""Where a server listens if its address does not say."""
-REACH_S = 5.0
-"""How long to try whether a server is there at all; Spark itself would take minutes."""
+DEFAULT_PORTS = {CONNECT: 15002, STANDALONE: 7077}
+PROBE_TIMEOUT_S = 5.0
+"""Timeout of the check that a server listens; Spark itself would take minutes."""
 DRIVER_SHARE = 0.25
 DRIVER_MIB_MIN = 1024
 DRIVER_MIB_MAX = 8192
-"""Local Spark gets this share of the memory, within these bounds: with the one GiB that is
-its default it sorts large studies on disk. ``SPARK_DRIVER_MEMORY`` overrides it."""
-STOP_S = 30.0
+"""Local Spark gets this share of the memory, within these bounds: with its default of one
+GiB it sorts large studies on disk. ``SPARK_DRIVER_MEMORY`` overrides it."""
+JAVA_STOP_TIMEOUT_S = 30.0
 """How long Java may take to end before it is killed."""
-QUIET = """\
+LOG_PROPERTIES = """\
 status = error
 rootLogger.level = error
 rootLogger.appenderRef.console.ref = console
@@ -60,87 +58,90 @@ logger.master.level = off
 logger.transport.name = org.apache.spark.network.client.TransportResponseHandler
 logger.transport.level = off
 """
-"""Nothing but errors, Spark's greeting excluded, and of those not the ones that are raised
-here too if there is no session."""
+"""Log errors only, without Spark's greeting, and without the errors of a failed start,
+which are raised as exceptions too."""
 MASTER = re.compile(
     r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+"
 )
-REPAIRS = {
+ERROR_HINTS = {
     r"No module named '(\w+)": r"Spark's workers have no \1: install antecede[trace] there",
     r"PYTHON_VERSION_MISMATCH": "Spark's workers need the same Python as the driver",
-    r"No space left on device": "no space left on device, here or at Spark's workers",
-    r"SparkContext was shut down|stopped SparkContext": "the Spark cluster went away",
+    r"No space left on device": "no space left on device, on the driver or a worker",
+    r"SparkContext was shut down|stopped SparkContext": "the Spark cluster stopped",
 }
-"""What an error of Spark may say, and what to tell the user."""
+"""Patterns of Spark's error messages, and the messages to raise instead."""
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions"
-"""The collector that starts fastest, and needs the fewest threads."""
-BRIEF_OPTIONS = "-XX:TieredStopAtLevel=1"
-"""Java compiles in haste: a second off the start, but measuring takes thrice as long."""
+"""The garbage collector that starts fastest and needs the fewest threads."""
+FAST_START_OPTIONS = "-XX:TieredStopAtLevel=1"
+"""Only the quick compiler: saves a second at the start, but measuring takes three times as
+long."""
 
 
 @contextmanager
 def open_session(
-    given: "SparkSession | str | None" = None,
+    master: "SparkSession | str | None" = None,
     *,
     cores: int | None = None,
-    brief: bool = False,
+    fast_start: bool = False,
 ) -> Iterator["SparkSession"]:
-    """Yield a session; one that was started here is stopped afterwards.
+    """Yield a session; stop it afterwards if this function started it.
 
     Args:
-        given: A session to use, a master's URL, or None for local Spark.
-        cores: How many cores local Spark uses; None for all.
-        brief: There will be seconds of work, not minutes.
+        master: A session to use, a master's URL, or None for local Spark.
+        cores: The number of cores for local Spark; None for all.
+        fast_start: Start faster, at the cost of throughput: for seconds of work.
 
     Raises:
-        ConfigError: There is no PySpark, no Java, or no such master.
+        ConfigError: PySpark or Java is missing, or the master cannot be reached.
     """
-    if given is not None and not isinstance(given, str):
-        yield given
+    if master is not None and not isinstance(master, str):
+        yield master
         return
     try:
         import pyspark  # noqa: F401
     except ImportError:
         raise ConfigError("this needs Spark: pip install 'antecede[spark]'") from None
-    if given is not None:
-        _check_master(given)
-    if given is not None and given.startswith(CONNECT):
-        with _connected(given) as spark:
+    if master is not None:
+        _check_master(master)
+    if master is not None and master.startswith(CONNECT):
+        with _connect_session(master) as spark:
             yield spark
         return
     count = cores if cores is not None else os.cpu_count() or 1
-    scratch = Path(tempfile.mkdtemp(prefix="antecede-spark-"))
-    try:
-        with _environment(scratch):
-            started: SparkSession | None = None
-            try:
-                with interrupt_waits():
-                    started = _start(given or f"local[{count}]", count, scratch, brief)
-                with interrupt_cancels(started.sparkContext.cancelAllJobs), _in_one_line():
-                    yield started
-            finally:
-                if started is not None:
-                    _stop(started)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="antecede-spark-", ignore_cleanup_errors=True
+        ) as scratch,
+        _environment(Path(scratch)),
+    ):
+        started: SparkSession | None = None
+        try:
+            with defer_interrupt():
+                url = master or f"local[{count}]"
+                started = _start(url, count, Path(scratch), fast_start)
+            with cancel_on_interrupt(started.sparkContext.cancelAllJobs), _explain_errors():
+                yield started
+        finally:
+            if started is not None:
+                _stop(started)
 
 
 def _check_master(master: str) -> None:
-    """Raise ConfigError if it is no master's URL, or nobody listens there."""
+    """Raise ConfigError if the URL is invalid, or no server listens there."""
     if not MASTER.fullmatch(master):
         raise ConfigError(
-            f"a master is local[N], spark://HOST:PORT, yarn, k8s://URL or sc://HOST:PORT,"
-            f" not {master!r}"
+            f"{master!r} is not a valid master: use local[N], spark://HOST:PORT, yarn,"
+            " k8s://URL or sc://HOST:PORT"
         )
-    scheme = next((each for each in PORTS if master.startswith(each)), None)
+    scheme = next((each for each in DEFAULT_PORTS if master.startswith(each)), None)
     if scheme is None:
         return
     problem = ""
     for address in master.removeprefix(scheme).split(","):
         try:
-            place = urlsplit(f"//{address}")
-            where = (place.hostname or "", place.port or PORTS[scheme])
-            with socket.create_connection(where, timeout=REACH_S):
+            url = urlsplit(f"//{address}")
+            host_and_port = (url.hostname or "", url.port or DEFAULT_PORTS[scheme])
+            with socket.create_connection(host_and_port, timeout=PROBE_TIMEOUT_S):
                 return
         except (OSError, ValueError) as error:
             problem = getattr(error, "strerror", None) or str(error)
@@ -148,29 +149,29 @@ def _check_master(master: str) -> None:
 
 
 @contextmanager
-def _in_one_line() -> Iterator[None]:
-    """Raise ConfigError for what Spark reports at length, and only a user can repair."""
+def _explain_errors() -> Iterator[None]:
+    """Replace Spark's errors that the user can repair by a ConfigError of one line."""
     try:
         yield
     except AntecedeError:
         raise
     except Exception as error:
-        for pattern, words in REPAIRS.items():
+        for pattern, hint in ERROR_HINTS.items():
             found = re.search(pattern, str(error))
             if found is not None:
-                raise ConfigError(found.expand(words)) from error
+                raise ConfigError(found.expand(hint)) from error
         raise
 
 
-def _start(master: str, cores: int, scratch: Path, brief: bool) -> "SparkSession":
+def _start(master: str, cores: int, scratch: Path, fast_start: bool) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     local = master.startswith("local")
     log = scratch / "log4j2.properties"
-    log.write_text(QUIET, encoding="utf-8")
+    log.write_text(LOG_PROPERTIES, encoding="utf-8")
     options = f"-Dlog4j2.configurationFile={log.as_uri()} {JAVA_OPTIONS}"
-    if brief:
-        options += f" {BRIEF_OPTIONS}"
+    if fast_start:
+        options += f" {FAST_START_OPTIONS}"
     builder = (
         SparkSession.builder.master(master)
         .appName("antecede")
@@ -192,7 +193,7 @@ def _start(master: str, cores: int, scratch: Path, brief: bool) -> "SparkSession
     else:
         path = os.environ.get("PYTHONPATH")
         if path:
-            # Executors stand in another directory than the driver.
+            # Executors have another working directory than the driver.
             path = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
             builder = builder.config("spark.executorEnv.PYTHONPATH", path)
     try:
@@ -205,23 +206,23 @@ def _start(master: str, cores: int, scratch: Path, brief: bool) -> "SparkSession
 
 
 def _driver_mib() -> int:
-    """Return how much memory local Spark, which does all the work itself, may take."""
+    """Return the memory of local Spark, whose driver does all the work."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):  # Not everywhere.
+    except (ValueError, OSError, AttributeError):  # Not available everywhere.
         return DRIVER_MIB_MIN
     return max(DRIVER_MIB_MIN, min(int(total * DRIVER_SHARE) >> 20, DRIVER_MIB_MAX))
 
 
 def _reason(error: Exception) -> str:
-    """Return the line that says most of what Spark says."""
+    """Return the most informative line of Spark's error message."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    # The first line of an error in Java names a call of ours, the second the error.
+    # The first line of an error in Java names the Python call, the second the error.
     return lines[1].lstrip(": ") if lines[1:] and "calling" in lines[0] else lines[0]
 
 
 @contextmanager
-def _connected(url: str) -> Iterator["SparkSession"]:
+def _connect_session(url: str) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
     try:
@@ -229,10 +230,10 @@ def _connected(url: str) -> Iterator["SparkSession"]:
     except Exception as error:
         first = _reason(error)
         if "PACKAGE_NOT_INSTALLED" in first:
-            first = "a client of it needs pip install 'pyspark[connect]'"
+            first = "the client is missing: pip install 'pyspark[connect]'"
         raise ConfigError(f"no Spark Connect session at {url}: {first}") from error
     try:
-        with interrupt_cancels(spark.interruptAll), _in_one_line():
+        with cancel_on_interrupt(spark.interruptAll), _explain_errors():
             yield spark
     finally:
         spark.stop()
@@ -240,16 +241,16 @@ def _connected(url: str) -> Iterator["SparkSession"]:
 
 @contextmanager
 def _environment(scratch: Path) -> Iterator[None]:
-    """Set what Spark reads from the environment, for as long as the session lasts."""
-    wanted = {
+    """Set the environment variables that Spark reads, and restore them afterwards."""
+    variables = {
         "JAVA_HOME": str(java_home(scratch)),
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
         "SPARK_LOCAL_DIRS": str(scratch / "local"),
     }
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
@@ -264,7 +265,7 @@ def _stop(spark: "SparkSession") -> None:
     """Stop the session and the Java process behind it."""
     from py4j.protocol import Py4JError
 
-    with suppress(OSError, Py4JError):  # It may have died, or been stopped, before.
+    with suppress(OSError, Py4JError):  # The session may have stopped already.
         spark.stop()
     _end_java()
 
@@ -279,7 +280,7 @@ def _end_java() -> None:
         if process is not None:
             process.stdin.close()
             try:
-                process.wait(timeout=STOP_S)
+                process.wait(timeout=JAVA_STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

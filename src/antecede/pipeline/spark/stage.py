@@ -1,7 +1,8 @@
-"""Run a function over a list of tasks on Spark, and get the results in their order.
+"""Run a function over a list of tasks on Spark, and return the results in task order.
 
-The tasks travel with the function, the results come back pickled; both are small. A refusal
-(ConfigError) comes back too, and is raised here in one line, without Spark's account of it.
+The tasks are sent with the function, and the results return pickled; both are small. An
+AntecedeError that a task raises is raised again in the driver, as one line without
+Spark's stack trace.
 """
 
 import pickle
@@ -10,23 +11,21 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
-from antecede.errors import ConfigError
+from antecede.errors import AntecedeError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Stage", "here", "spark_stage"]
+__all__ = ["Stage", "run_locally", "spark_stage"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-RESULTS = pa.schema(
-    [pa.field("place", pa.int64()), pa.field("result", pa.binary()), ("error", pa.string())]
-)
+RESULTS = pa.schema([("task", pa.int64()), ("result", pa.binary()), ("error", pa.binary())])
 
 
 class Stage(Protocol):
-    """Applies a function to every task; raises ConfigError if one of them does."""
+    """Applies a function to every task; raises the AntecedeError of a task."""
 
     def __call__(
         self, function: Callable[[Task], Result], tasks: Sequence[Task]
@@ -34,24 +33,24 @@ class Stage(Protocol):
         """Return the results in the order of the tasks, which start in this order."""
 
 
-def here(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    """Do it in this process, one task after the other."""
+def run_locally(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+    """Run the tasks in this process, one after the other."""
     return [function(task) for task in tasks]
 
 
 def spark_stage(spark: "SparkSession") -> Stage:
-    """Return a stage that makes every task a task of Spark."""
+    """Return a stage that runs every task as a Spark task."""
 
     def stage(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         if not tasks:
             return []
-        places = spark.range(0, len(tasks), 1, len(tasks))
-        schema = "place long, result binary, error string"
-        table = places.mapInArrow(_apply(function, list(tasks)), schema)
-        rows = sorted(table.collect(), key=lambda row: int(row.place))
+        indices = spark.range(0, len(tasks), 1, len(tasks))
+        schema = "task long, result binary, error binary"
+        table = indices.mapInArrow(_apply(function, list(tasks)), schema)
+        rows = sorted(table.collect(), key=lambda row: int(row.task))
         for row in rows:
             if row.error is not None:
-                raise ConfigError(row.error)
+                raise pickle.loads(row.error)
         return [pickle.loads(row.result) for row in rows]
 
     return stage
@@ -62,12 +61,12 @@ def _apply(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for place in batch.column("id").to_pylist():
-                row: dict[str, object] = {"place": place, "result": None, "error": None}
+            for i in batch.column("id").to_pylist():
+                row: dict[str, object] = {"task": i, "result": None, "error": None}
                 try:
-                    row["result"] = pickle.dumps(function(tasks[place]))
-                except ConfigError as error:
-                    row["error"] = str(error)
+                    row["result"] = pickle.dumps(function(tasks[i]))
+                except AntecedeError as error:
+                    row["error"] = pickle.dumps(error)
                 yield pa.RecordBatch.from_pylist([row], schema=RESULTS)
 
     return apply

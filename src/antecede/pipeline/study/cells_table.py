@@ -1,4 +1,4 @@
-"""The table of a study's cells: what each one runs, and what it was expected to take."""
+"""The table of a study's cells: their scenarios and estimated costs."""
 
 from dataclasses import asdict
 from math import exp, inf
@@ -21,7 +21,7 @@ from antecede.sim.workloads.catalogue import WORKLOADS, workload_parameters
 __all__ = ["CELLS_SCHEMA", "cell_row"]
 
 PARAMETERS = sorted({name for _, known in WORKLOADS.values() for name in known})
-"""Of all workloads; a cell has those that its own was given."""
+"""The parameters of all workloads; null where the cell's workload does not set them."""
 CELLS_SCHEMA = pa.schema(
     [
         pa.field("cell", pa.string(), nullable=False),
@@ -35,16 +35,16 @@ CELLS_SCHEMA = pa.schema(
         pa.field("group", pa.string(), nullable=False),
         pa.field("comparable", pa.string(), nullable=False),
         pa.field("command", pa.string(), nullable=False),
-        # The scenario, for whoever draws a measure against one of its parameters.
+        # The scenario, for charts of a measure over one of its parameters.
         pa.field("traffic", pa.string(), nullable=False),
         *[pa.field(f"traffic_{name}", pa.float64()) for name in PARAMETERS],
         pa.field("gap", pa.string(), nullable=False),
         pa.field("gap_s", pa.float64()),
-        pa.field("size", pa.string(), nullable=False),
-        pa.field("size_bytes", pa.float64()),
-        pa.field("job", pa.string(), nullable=False),
-        pa.field("job_s", pa.float64()),
-        pa.field("job_share", pa.float64(), nullable=False),
+        pa.field("payload_bytes", pa.string(), nullable=False),
+        pa.field("payload_bytes_mean", pa.float64()),
+        pa.field("service_time", pa.string(), nullable=False),
+        pa.field("service_time_s", pa.float64()),
+        pa.field("service_share", pa.float64(), nullable=False),
         pa.field("delay", pa.string(), nullable=False),
         pa.field("delay_s", pa.float64()),
         pa.field("bandwidth", pa.float64()),
@@ -54,24 +54,25 @@ CELLS_SCHEMA = pa.schema(
         pa.field("reliable", pa.bool_(), nullable=False),
         pa.field("first_timeout_s", pa.float64(), nullable=False),
         pa.field("overlay", pa.string(), nullable=False),
-        pa.field("sample", pa.string(), nullable=False),
+        pa.field("probe", pa.string(), nullable=False),
         pa.field("until_s", pa.float64()),
-        # What it was expected to take, and why it is not run, if so.
+        # The estimated cost, and why the cell is not run, if so.
         pa.field("estimated_bytes", pa.float64(), nullable=False),
         pa.field("estimated_s", pa.float64(), nullable=False),
         pa.field("too_large", pa.string()),
     ]
 )
-"""Lengths are means in seconds; null stands for no bound, or no such parameter."""
+"""Columns named ``_s`` are means in seconds; null stands for no bound, or no such
+parameter."""
 
 
 def cell_row(cell: Cell) -> dict[str, object]:
     """Return a cell as a row of the table."""
     scenario = cell.scenario
-    given = workload_parameters(scenario.workload)
-    needs = cell.estimate
+    parameters = workload_parameters(scenario.workload)
+    cost = cell.estimate
     row: dict[str, object] = asdict(scenario)
-    row |= {f"traffic_{name}": given.get(name) for name in PARAMETERS}
+    row |= {f"traffic_{name}": parameters.get(name) for name in PARAMETERS}
     row |= {
         "cell": cell.id,
         "grid": cell.grid,
@@ -82,20 +83,20 @@ def cell_row(cell: Cell) -> dict[str, object]:
         "comparable": cell.comparable,
         "command": scenario.command(),
         "gap_s": _mean(scenario.gap),
-        "size_bytes": _mean(scenario.size),
-        "job_s": _mean(scenario.job),
+        "payload_bytes_mean": _mean(scenario.payload_bytes),
+        "service_time_s": _mean(scenario.service_time),
         "delay_s": _mean_delay(scenario.delay),
         "bandwidth": scenario.bandwidth if scenario.bandwidth < inf else None,
         "until_s": scenario.until_s if scenario.until_s < inf else None,
-        "estimated_bytes": needs.memory_bytes,
-        "estimated_s": needs.seconds,
+        "estimated_bytes": cost.memory_bytes,
+        "estimated_s": cost.seconds,
         "too_large": cell.too_large or None,
     }
     return row
 
 
 def _mean_delay(text: str) -> float | None:
-    """Return the mean of a delay; None if it depends on who speaks to whom."""
+    """Return the mean of a delay; None if it depends on source and target."""
     delay = parse_delay(text)
     return _mean_of(delay.distribution) if isinstance(delay, Everywhere) else None
 
@@ -105,7 +106,7 @@ def _mean(text: str) -> float:
 
 
 def _mean_of(distribution: Distribution) -> float:
-    """Return the mean of a distribution; of a normal one as if it were not cut at 0."""
+    """Return the mean of a distribution; the truncation of a normal one is ignored."""
     if isinstance(distribution, Constant):
         return float(distribution.value)
     if isinstance(distribution, Uniform):

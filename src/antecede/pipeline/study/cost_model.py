@@ -1,8 +1,8 @@
-"""What a cell will take, estimated before it is run.
+"""Estimates of the time and memory that a cell takes, before it is run.
 
-The figures are rough: good enough to share cells out evenly among tasks, and to tell a
-cell that fits from one that is ten times too large. They were fitted to runs of the
-compiled simulator on one core; docs/studies.md says how.
+The estimates are rough: good enough to divide cells evenly among tasks, and to tell a cell
+that fits into memory from one that is ten times too large. They were fitted to runs of the
+compiled simulator on one core; docs/reference/study-file.md describes the fit.
 """
 
 import math
@@ -17,22 +17,23 @@ from antecede.sim.workloads.services import (
     Pipeline,
     RequestReply,
 )
-from antecede.sim.workloads.synthetic import Broadcast, Traffic, Workload
+from antecede.sim.workloads.synthetic import Broadcast, SyntheticWorkload
+from antecede.sim.workloads.workload import Workload
 
 __all__ = ["Estimate", "copies", "estimate"]
 
 BASE_BYTES = 150 << 20
-"""A worker with nothing to do."""
+"""An idle worker."""
 PROCESS_BYTES = 3000
-"""A process, and what the loop knows of it."""
+"""A process and the simulator's state for it."""
 COPY_BYTES = 2000
-"""A copy that is on its way or waits, and its events before they are written."""
-SHARE_UNDER_WAY = 0.5
-"""Of all copies of a run: how many may be on their way or wait at once, at the worst."""
+"""A copy that is queued, in flight or held, and its events before they are written."""
+PEAK_COPIES_SHARE = 0.5
+"""The share of a run's copies that are queued, in flight or held at once, at worst."""
 PAIR_BYTES = {"matrix": 105.0, "vector": 152.0, "newtop": 17.0}
-"""What a process keeps for every member of its group, whether it speaks to it or not."""
+"""State of a process for every member of its group, whether or not they communicate."""
 MICROSECONDS = {
-    # For each copy: what it takes with 100 processes, and how that grows with them.
+    # Per copy: the time with 100 processes, and the exponent of its growth with them.
     "hybrid": (20.0, 0.15),
     "hybrid-basic": (20.0, 0.15),
     "cykas": (13.0, 0.2),
@@ -41,62 +42,61 @@ MICROSECONDS = {
     "vector": (6.0, 0.7),
     "newtop": (20.0, 1.0),
     "flood": (14.0, 0.1),
-    "preventive": (14.0, 0.1),
+    "pc-broadcast": (14.0, 0.1),
     "tree": (20.0, 0.4),
 }
 MICROSECONDS_ELSE = (10.0, 0.2)
 LINK_LAYER = 1.5
-"""How many times as long a protocol takes on top of the link layer."""
-EXCHANGE_MICROSECONDS = {"flood": 300.0, "preventive": 1500.0}
-"""What an exchange of Spray's takes, with all links that come and go by it."""
+"""The factor for a protocol that runs on top of the link layer."""
+EXCHANGE_MICROSECONDS = {"flood": 300.0, "pc-broadcast": 1500.0}
+"""Time of an exchange of Spray, including the links that it adds and removes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a run takes."""
+    """The estimated cost of a run."""
 
     copies: int
-    """How many copies of messages are sent to other processes."""
+    """Copies of messages to other processes."""
     memory_bytes: float
-    """At the peak."""
+    """Peak memory."""
     seconds: float
-    """Of one core, to simulate it."""
+    """Time of one core to simulate it."""
 
 
 def estimate(scenario: Scenario) -> Estimate:
-    """Estimate what a run of ``scenario`` takes, without running it."""
+    """Estimate the cost of a run of ``scenario``, without running it."""
     n = scenario.processes
     count = copies(scenario.make_workload())
     pair = PAIR_BYTES.get(scenario.protocol, 0.0)
     memory = BASE_BYTES + n * (PROCESS_BYTES + pair * n)
-    memory += SHARE_UNDER_WAY * count * (COPY_BYTES + _metadata_bytes(scenario))
+    memory += PEAK_COPIES_SHARE * count * (COPY_BYTES + _metadata_bytes(scenario))
     base, exponent = MICROSECONDS.get(scenario.protocol, MICROSECONDS_ELSE)
     each = base * max(1.0, n / 100) ** exponent
-    able = protocol(scenario.protocol).capabilities
-    if not able.loss and not scenario.reliable:
+    capabilities = protocol(scenario.protocol).capabilities
+    if not capabilities.loss and not scenario.reliable:
         each *= LINK_LAYER
     total = each * count
     spray = overlay_parameters(scenario.overlay)
-    if able.overlay and "until_s" in spray:
+    if capabilities.overlay and "until_s" in spray:
         exchanges = n * spray["until_s"] / spray.get("exchange_s", EXCHANGE_S)
         total += exchanges * EXCHANGE_MICROSECONDS[scenario.protocol]
     return Estimate(copies=count, memory_bytes=memory, seconds=1e-6 * total)
 
 
 def _metadata_bytes(scenario: Scenario) -> float:
-    """Return what a copy's metadata takes in memory, where it grows with the group."""
+    """Return the memory of a copy's metadata, for protocols where it grows with n."""
     n = scenario.processes
     if scenario.protocol == "matrix":
         return 16.0 * n  # A row of its own, and references to all others.
     if scenario.protocol == "optimal":
-        return 10_000 * math.pow(
-            n / 1000, 0.54
-        )  # On service graphs; it depends on the traffic.
+        # Measured on service graphs; it depends on the traffic.
+        return 10_000 * math.pow(n / 1000, 0.54)
     return 0.0
 
 
 def copies(workload: Workload) -> int:
-    """Return how many copies of messages go to other processes, or about so many."""
+    """Return the number of copies to other processes; for some workloads an estimate."""
     n = workload.processes
     if isinstance(workload, Broadcast):
         return workload.senders * workload.messages * (n - 1)
@@ -109,7 +109,7 @@ def copies(workload: Workload) -> int:
             float(workload.reply_share) ** i for i in range(workload.depth + 1)
         )
         return round(n * workload.messages * chain)
-    if isinstance(workload, Traffic):
+    if isinstance(workload, SyntheticWorkload):
         return n * workload.messages * workload.fan_out_max
     if isinstance(workload, Microservices):
         fronts = (n + workload.layers - 1) // workload.layers

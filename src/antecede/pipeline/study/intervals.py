@@ -1,7 +1,7 @@
-"""Confidence intervals for a mean over few runs: Student's t distribution, exactly.
+"""Confidence intervals for a mean over few runs, by Student's t distribution.
 
-With a whole number of degrees of freedom the distribution function is a finite sum
-(Abramowitz and Stegun, 26.7.3 and 26.7.4), and its inverse a bisection.
+For integer degrees of freedom the distribution function is a finite sum (Abramowitz and
+Stegun, 26.7.3 and 26.7.4); its inverse is found by bisection.
 """
 
 from functools import cache
@@ -12,11 +12,11 @@ from antecede.errors import LocalError
 __all__ = ["CONFIDENCE", "central_probability", "student_t"]
 
 CONFIDENCE = 0.95
-"""How sure an interval of the tables is."""
+"""The confidence level of the intervals in the tables."""
 
 
 def central_probability(t: float, freedom: int) -> float:
-    """Return how likely a value of Student's t is at most ``t`` away from 0.
+    """Return the probability that the absolute value of Student's t is at most ``t``.
 
     Args:
         t: At least 0.
@@ -31,19 +31,18 @@ def central_probability(t: float, freedom: int) -> float:
 
 @cache
 def student_t(freedom: int, confidence: float = CONFIDENCE) -> float:
-    """Return the t that a value exceeds on neither side, this likely.
+    """Return the t within which a value lies with probability ``confidence``.
 
-    The mean of n runs lies within that many standard errors, with n - 1 degrees of
-    freedom.
+    With n - 1 degrees of freedom, the mean of n runs lies within t standard errors.
     """
     if freedom < 1:
         raise LocalError(f"degrees of freedom must be at least 1, got {freedom}")
     if not 0 < confidence < 1:
-        raise LocalError(f"a confidence is between 0 and 1, got {confidence}")
+        raise LocalError(f"confidence must be between 0 and 1, got {confidence}")
     low, high = 0.0, pi / 2
     while True:
         middle = (low + high) / 2
-        if not low < middle < high:  # Neighbours: no angle is left between them.
+        if not low < middle < high:  # Adjacent floating-point numbers.
             return sqrt(freedom) * tan(low)
         if _within(middle, freedom) < confidence:
             low = middle
@@ -55,7 +54,7 @@ def _within(angle: float, freedom: int) -> float:
     """Return the central probability of t = sqrt(freedom) * tan(angle)."""
     square = cos(angle) ** 2
     odd = freedom % 2 == 1
-    # The terms' powers of the cosine go up by two, their factors by the next fraction.
+    # From term to term, the power of the cosine rises by two.
     term = cos(angle) if odd else 1.0
     total = 0.0
     for power in range(3 if odd else 2, freedom + 1, 2):

@@ -1,147 +1,40 @@
-"""The measures, as queries over the events of all runs at once.
+"""Queries that turn copies, totals and samples into the measures of runs and of groups.
 
-Each query names its inputs in braces; :mod:`antecede.pipeline.study.measure` puts them in. The
-events are read once, for the ledger, and everything else is made from that::
+Each query names its inputs in braces; :mod:`antecede.pipeline.study.measure` supplies them.
+The ledger and the copies are those of :mod:`antecede.pipeline.study.copies_sql`::
 
-    events ──► ledger ──► copies ──► compared ──► statistics ──┐
-                 │           └─────► peaks ────────────────────┼──► wide
-                 └──► totals ──────────────────────────────────┤
-    samples ───────────────────────────────────────────────────┘
-
-Rows are moved between tasks only once: the ledger's are put together by ``comparable``,
-so that a run and all that it is compared with are in one place, and every later grouping
-and window is by that and more. All of them sort, so memory does not grow with a run.
+    copies ──► compared ──► statistics ──┐
+      └──────► peaks ────────────────────┼──► run measures ──► summary
+    ledger ──► totals ───────────────────┤
+    samples ─────────────────────────────┘
 """
 
 __all__ = [
     "COMPARED",
-    "COPIES",
-    "LEDGER",
-    "LIVES",
     "PEAKS",
     "QUANTITIES",
+    "RUN_MEASURES",
     "SAMPLED",
     "SAMPLES",
     "SEEDS_MAX",
     "STATISTICS",
     "SUMMARY",
-    "TOLD",
     "TOTALS",
-    "WIDE",
 ]
-
-TOLD = """
-SELECT /*+ REPARTITION(comparable), BROADCAST(cells) */
-  comparable, protocol, relays, run, seq, time, kind, payload_bytes, metadata_bytes,
-  CASE WHEN kind IN ('send', 'release', 'transmit', 'arrive', 'deliver') THEN source END
-    AS source,
-  CASE WHEN kind IN ('send', 'release', 'transmit', 'arrive', 'deliver') THEN number END
-    AS number,
-  CASE
-    WHEN kind = 'send' THEN named
-    WHEN kind IN ('release', 'transmit') THEN target
-    WHEN kind IN ('arrive', 'deliver') THEN process
-  END AS target,
-  CASE WHEN kind IN ('release', 'transmit') AND process <> source THEN process END
-    AS relay,
-  kind = 'send' AND targets IS NULL AS broadcast
-FROM {events} AS events
-JOIN {cells} AS cells ON cells.cell = events.run
-LATERAL VIEW OUTER explode(
-  CASE WHEN kind = 'send' THEN array_except(targets, array(source)) END
-) AS named
-"""
-"""The events, each beside the message, the process and the relay that it is about."""
-
-LIVES = """
-SELECT
-  comparable, run, source, number, target, relay,
-  any_value(protocol) AS protocol,
-  any_value(relays) AS relays,
-  bool_or(broadcast) AS broadcast,
-  min(time) FILTER (WHERE kind = 'send') AS sent,
-  min(time) FILTER (WHERE kind IN ('release', 'transmit')) AS released,
-  min(time) FILTER (WHERE kind = 'arrive') AS arrived,
-  min(time) FILTER (WHERE kind = 'deliver') AS delivered,
-  min(seq) FILTER (WHERE kind IN ('release', 'transmit')) AS first_frame,
-  min_by(payload_bytes, seq) FILTER (WHERE kind IN ('release', 'transmit'))
-    AS payload_bytes,
-  min_by(metadata_bytes, seq) FILTER (WHERE kind IN ('release', 'transmit'))
-    AS metadata_bytes,
-  count_if(kind IN ('release', 'transmit')) AS frames,
-  count_if(kind = 'transmit') AS transmits,
-  sum(CAST(payload_bytes AS BIGINT)) AS payload_bytes_sum,
-  sum(CAST(metadata_bytes AS BIGINT)) AS metadata_bytes_sum,
-  count_if(kind = 'control') AS control_frames,
-  sum(CASE WHEN kind = 'control' THEN CAST(payload_bytes AS BIGINT) + metadata_bytes END)
-    AS control_bytes,
-  count_if(kind = 'drop') AS drops,
-  count_if(kind = 'job_start') AS jobs,
-  sum(time) FILTER (WHERE kind = 'job_start') AS job_starts_sum,
-  max(time) FILTER (WHERE kind IN ('deliver', 'job_end')) AS ended
-FROM {told}
-GROUP BY comparable, run, source, number, target, relay
-"""
-"""One row per message, process that it concerns, and relay that passed it on there.
-
-What concerns no message is in the one row of its run that has no source.
-"""
-
-LEDGER = """
-SELECT
-  *,
-  min(sent) OVER message AS message_sent,
-  bool_or(broadcast) OVER message AS message_broadcast,
-  min(CASE WHEN relay IS NULL THEN released END) OVER message AS message_released,
-  min_by(payload_bytes, CASE WHEN relay IS NULL THEN first_frame END) OVER message
-    AS message_payload_bytes,
-  min_by(metadata_bytes, CASE WHEN relay IS NULL THEN first_frame END) OVER message
-    AS message_metadata_bytes,
-  bit_xor(CASE WHEN sent IS NOT NULL THEN xxhash64(target) END) OVER message
-    AS targets_digest
-FROM {lives}
-WINDOW message AS (PARTITION BY comparable, run, source, number)
-"""
-"""The same, each row beside what is true of its message."""
-
-COPIES = """
-WITH found AS (
-  SELECT
-    comparable, protocol, run, source, number, target, message_sent AS sent,
-    CASE WHEN relays THEN message_released ELSE released END AS released,
-    arrived, delivered,
-    CASE WHEN relays THEN message_payload_bytes ELSE payload_bytes END AS payload_bytes,
-    CASE WHEN relays THEN message_metadata_bytes ELSE metadata_bytes END
-      AS metadata_bytes,
-    CASE WHEN NOT message_broadcast THEN targets_digest END AS targets_digest
-  FROM {ledger}
-  WHERE relay IS NULL AND target <> source
-    AND (sent IS NOT NULL OR (message_broadcast AND delivered IS NOT NULL))
-)
-SELECT
-  comparable, protocol, run, source, number, target, sent, released, arrived, delivered,
-  released - sent AS sender_wait,
-  arrived - released AS wire,
-  delivered - arrived AS receiver_wait,
-  delivered - sent AS latency,
-  payload_bytes, metadata_bytes, targets_digest
-FROM found
-"""
-"""One row per copy. A broadcast has one for each process that it was delivered at."""
 
 COMPARED = """
 WITH ranked AS (
   SELECT
     *,
     CASE WHEN latency IS NOT NULL THEN array_position(array('optimal', 'matrix'), protocol)
-      END AS place
+      END AS preference
   FROM {copies}
 ),
 paired AS (
   SELECT
     *,
-    min_by(latency, nullif(place, 0)) OVER copy AS earliest_latency,
-    min_by(targets_digest, nullif(place, 0)) OVER copy AS earliest_digest
+    min_by(latency, nullif(preference, 0)) OVER copy AS earliest_latency,
+    min_by(targets_digest, nullif(preference, 0)) OVER copy AS earliest_digest
   FROM ranked
   WINDOW copy AS (PARTITION BY comparable, source, number, target)
 )
@@ -151,7 +44,7 @@ SELECT
     AS non_causal_latency
 FROM paired
 """
-"""Copies, each beside the same copy of the run that delivers at the earliest."""
+"""Copies, each with the latency of the same copy under the reference protocol."""
 
 QUANTITIES = (
     "sender_wait",
@@ -161,18 +54,18 @@ QUANTITIES = (
     "non_causal_latency",
     "metadata_bytes",
 )
-"""What every copy has, and a run has the mean, percentiles and the largest of."""
+"""Columns of a copy of which a run has the mean, percentiles and maximum."""
 
 
 def _each(template: str) -> str:
-    """Return the same expressions for each quantity."""
+    """Return the expressions of a template for each quantity."""
     return ",\n  ".join(template.format(quantity) for quantity in QUANTITIES)
 
 
 def _percentile(share: float) -> str:
-    """Return the expression for a percentile of ordered values."""
-    low = f"max(CASE WHEN place = floor({share}D * last) THEN value END)"
-    high = f"max(CASE WHEN place = ceil({share}D * last) THEN value END)"
+    """Return the expression for a percentile of ranked values."""
+    low = f"max(CASE WHEN rank = floor({share}D * last) THEN value END)"
+    high = f"max(CASE WHEN rank = ceil({share}D * last) THEN value END)"
     return f"{low} + pmod({share}D * max(last), 1.0D) * ({high} - {low})"
 
 
@@ -190,7 +83,7 @@ WITH samples AS (
 ordered AS (
   SELECT
     *,
-    row_number() OVER (PARTITION BY comparable, run, quantity ORDER BY value) - 1 AS place,
+    row_number() OVER (PARTITION BY comparable, run, quantity ORDER BY value) - 1 AS rank,
     count(*) OVER (
       PARTITION BY comparable, run, quantity ORDER BY value
       ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
@@ -212,14 +105,14 @@ SELECT
 FROM picked
 GROUP BY comparable, run
 """
-"""What there is to say about a quantity of a run's copies.
+"""Statistics of the quantities of each run's copies.
 
-Percentiles are exact, and between two values in proportion.
+Percentiles are exact, with linear interpolation between two values.
 """
 
 PEAKS = """
 WITH spans AS (
-  SELECT comparable, run, place, process, start, end
+  SELECT comparable, run, buffer, process, start, end
   FROM {copies}
   LATERAL VIEW stack(
     5,
@@ -228,38 +121,38 @@ WITH spans AS (
     'pair', shiftleft(CAST(source AS BIGINT), 32) + target, released, arrived,
     'sender', CAST(source AS BIGINT), sent, released,
     'receiver', CAST(target AS BIGINT), arrived, delivered
-  ) AS place, process, start, end
+  ) AS buffer, process, start, end
   WHERE start IS NOT NULL AND NOT start <=> end
 ),
 changes AS (
-  SELECT comparable, run, place, process, time, change
+  SELECT comparable, run, buffer, process, time, change
   FROM spans
   LATERAL VIEW stack(2, start, 1, end, -1) AS time, change
   WHERE time IS NOT NULL
 ),
 levels AS (
   SELECT
-    comparable, run, place,
+    comparable, run, buffer,
     sum(change) OVER (
-      PARTITION BY comparable, run, place, process ORDER BY time
+      PARTITION BY comparable, run, buffer, process ORDER BY time
       RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
     ) AS level
   FROM changes
 )
 SELECT
   comparable, run,
-  max(level) FILTER (WHERE place = 'transit') AS in_transit_max,
-  max(level) FILTER (WHERE place = 'source') AS in_transit_source_max,
-  max(level) FILTER (WHERE place = 'pair') AS in_transit_pair_max,
-  max(level) FILTER (WHERE place = 'sender') AS sender_buffer_max,
-  max(level) FILTER (WHERE place = 'receiver') AS receiver_buffer_max
+  max(level) FILTER (WHERE buffer = 'transit') AS in_transit_max,
+  max(level) FILTER (WHERE buffer = 'source') AS in_transit_source_max,
+  max(level) FILTER (WHERE buffer = 'pair') AS in_transit_pair_max,
+  max(level) FILTER (WHERE buffer = 'sender') AS sender_buffer_max,
+  max(level) FILTER (WHERE buffer = 'receiver') AS receiver_buffer_max
 FROM levels
 GROUP BY comparable, run
 """
-"""How many copies were somewhere at once, at the most, and for longer than a moment.
+"""The most copies that were in transit or buffered at the same time.
 
-All changes of a moment count before the level is taken, so that what comes and goes in the
-same moment was never there.
+The changes of one instant are added up first, so copies that enter and leave at the same
+instant do not count.
 """
 
 TOTALS = """
@@ -282,7 +175,7 @@ SELECT
 FROM {ledger}
 GROUP BY comparable, run
 """
-"""What there is to say about the events of a run."""
+"""Totals over the events of a run."""
 
 SAMPLED = (
     "links",
@@ -296,7 +189,7 @@ SAMPLED = (
     "sender_work_us",
     "receiver_work_us",
 )
-"""What a probe may note; over its moments, means and the largest of the largest."""
+"""Measures of a probe; over its samples, the mean, or for ``_max`` the maximum."""
 
 
 def _sampled(name: str) -> str:
@@ -311,9 +204,9 @@ SELECT
 FROM {{samples}}
 GROUP BY run
 """
-"""What there is to say about the samples of a run."""
+"""Aggregates over the samples of a run."""
 
-WIDE = f"""
+RUN_MEASURES = f"""
 WITH compared AS (
   SELECT
     *,
@@ -355,7 +248,7 @@ LEFT JOIN {{sampled}} USING (run)
 """One row per run, one column per measure."""
 
 SEEDS_MAX = "SELECT max(n) FROM (SELECT count(*) AS n FROM {cells} GROUP BY `group`)"
-"""How many cells the largest group has."""
+"""The number of cells of the largest group."""
 
 SUMMARY = """
 WITH statistics AS (
@@ -380,4 +273,4 @@ FROM statistics
 LEFT JOIN {quantiles} ON runs = seeds
 ORDER BY `group`, measure
 """
-"""Every measure of every group of cells, over their seeds."""
+"""Statistics of every measure over the seeds of each group of cells."""

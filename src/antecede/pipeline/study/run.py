@@ -1,6 +1,6 @@
-"""Run a study: simulate, verify, measure; go on where an earlier run stopped."""
+"""Run a study: simulate, verify, measure; continue where an earlier run stopped."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.pipeline.spark.progress import Progress, RunningTasks, watched
-from antecede.pipeline.study.directory import Place
+from antecede.pipeline.spark.progress import (
+    OnProgress,
+    Progress,
+    RunningTasks,
+    poll_progress,
+)
+from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.measure import write_measures
 from antecede.pipeline.study.simulate import simulate_cells
 from antecede.pipeline.study.study import Study
@@ -23,25 +28,23 @@ if TYPE_CHECKING:
 __all__ = ["Progress", "StudyOutcome", "run_study"]
 
 VERDICTS_PER_JOB = 256
-"""How many verdicts an interruption may lose."""
-
-Report = Callable[[Progress], None]
+"""The most verdicts that an interruption can lose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyOutcome:
-    """How a study went."""
+    """The result of running a study."""
 
     directory: Path
     cells: int
     simulated: int
-    """How many cells this run simulated; the others were there."""
+    """The number of cells that this run simulated; the others existed before."""
     stale: int
-    """How many cells of an earlier version of the study were removed."""
+    """The number of removed cells, which an earlier version of the study had."""
     failed: dict[str, dict[str, str]]
     """Cells that failed, each with its error, its seed and the command to replay it."""
-    broken: tuple[str, ...]
-    """Cells of protocols that promise causal order, in which a property was violated."""
+    violated: tuple[str, ...]
+    """Cells with a violated property, of protocols that guarantee causal order."""
 
 
 def run_study(
@@ -49,27 +52,27 @@ def run_study(
     study: Study,
     directory: Path,
     *,
-    report: Report | None = None,
+    on_progress: OnProgress | None = None,
 ) -> StudyOutcome:
-    """Run what is missing of a study, and write its tables.
+    """Run the missing cells of a study, and write its tables.
 
     Args:
         spark: A session; see :func:`antecede.pipeline.spark.session.open_session`.
-        study: What to run.
-        directory: Where its tables are kept; on storage that all workers reach.
-        report: Is called now and then, for a display of progress.
+        study: The study to run.
+        directory: The directory for its tables, on storage that all workers reach.
+        on_progress: Is called periodically.
 
     Raises:
-        ConfigError: The directory belongs to another study, or cannot be written to.
+        ConfigError: The directory belongs to another study.
+        StorageError: The directory is not writable.
     """
-    place = Place(directory)
-    stale = place.open(study)
-    before = len(place.simulated())
-    wanted = {cell.id for cell in study.cells}
-    _simulate(spark, place, study, report)
-    _verify(spark, place, wanted, report)
-    _measure(spark, directory, report)
-    promising = {
+    run = _StudyRun(spark, study, StudyDirectory(directory), on_progress)
+    stale = run.directory.open(study)
+    before = len(run.directory.simulated())
+    run.simulate()
+    run.verify()
+    run.measure()
+    ordered = {
         cell.id
         for cell in study.cells
         if promises_order(cell.scenario.protocol, cell.scenario.overlay)
@@ -77,99 +80,107 @@ def run_study(
     return StudyOutcome(
         directory=directory,
         cells=len(study.cells),
-        simulated=len(place.simulated()) - before,
+        simulated=len(run.directory.simulated()) - before,
         stale=stale,
-        failed=place.failed(),
-        broken=tuple(sorted(place.violated() & promising)),
+        failed=run.directory.failed(),
+        violated=tuple(sorted(run.directory.violated() & ordered)),
     )
 
 
-def _simulate(
-    spark: "SparkSession", place: Place, study: Study, report: Report | None
-) -> None:
-    wanted = {cell.id for cell in study.cells}
-    before = wanted & place.simulated()
-    counted = _EventCount(place)
+@dataclass(frozen=True, slots=True)
+class _StudyRun:
+    """The stages of a study's run."""
 
-    def look(seconds: float) -> Progress:
-        there = wanted & place.simulated()
-        return Progress(
-            stage="simulate",
-            done=len(there | place.failed().keys()),
-            total=len(wanted),
-            before=len(before),
-            events=counted.total(there - before),
-            seconds=seconds,
-        )
+    spark: "SparkSession"
+    study: Study
+    directory: StudyDirectory
+    on_progress: OnProgress | None
 
-    with watched(report, look):
-        simulate_cells(spark, place, study.cells, cores=parallelism(spark))
+    @property
+    def cell_ids(self) -> set[str]:
+        return {cell.id for cell in self.study.cells}
 
+    def simulate(self) -> None:
+        wanted = self.cell_ids
+        before = wanted & self.directory.simulated()
+        event_count = _EventCount(self.directory)
 
-def _verify(
-    spark: "SparkSession", place: Place, wanted: set[str], report: Report | None
-) -> None:
-    missing = sorted((wanted & place.simulated()) - place.verified())
-    if not missing:
-        return
-    done, now = 0, 0
-    counted = _EventCount(place)
-    running = RunningTasks(spark)
+        def progress(seconds: float) -> Progress:
+            simulated = wanted & self.directory.simulated()
+            return Progress(
+                stage="simulate",
+                done=len(simulated | self.directory.failed().keys()),
+                total=len(wanted),
+                done_before=len(before),
+                events=event_count.total(simulated - before),
+                seconds=seconds,
+            )
 
-    def look(seconds: float) -> Progress:
-        cells = done + int(now * running.share())
-        return Progress(
-            stage="verify",
-            done=cells,
-            total=len(missing),
-            events=counted.total(missing[:cells]),
-            seconds=seconds,
-        )
+        with poll_progress(self.on_progress, progress):
+            cores = parallelism(self.spark)
+            simulate_cells(self.spark, self.directory, self.study.cells, cores=cores)
 
-    with watched(report, look):
-        for start in range(0, len(missing), VERDICTS_PER_JOB):
-            some = missing[start : start + VERDICTS_PER_JOB]
-            now = len(some)
-            verdicts = verify_runs(spark, [place.events / cell for cell in some])
-            place.add_verdicts(verdicts.toArrow())
-            now = 0
-            done += len(some)
+    def verify(self) -> None:
+        simulated = self.cell_ids & self.directory.simulated()
+        missing = sorted(simulated - self.directory.verified())
+        if not missing:
+            return
+        done, job_cells = 0, 0
+        event_count = _EventCount(self.directory)
+        running = RunningTasks(self.spark)
 
+        def progress(seconds: float) -> Progress:
+            cells = done + int(job_cells * running.share())
+            return Progress(
+                stage="verify",
+                done=cells,
+                total=len(missing),
+                events=event_count.total(missing[:cells]),
+                seconds=seconds,
+            )
 
-def _measure(spark: "SparkSession", directory: Path, report: Report | None) -> None:
-    running = RunningTasks(spark)
+        with poll_progress(self.on_progress, progress):
+            for start in range(0, len(missing), VERDICTS_PER_JOB):
+                cells = missing[start : start + VERDICTS_PER_JOB]
+                job_cells = len(cells)
+                paths = [self.directory.events / cell for cell in cells]
+                self.directory.add_verdicts(verify_runs(self.spark, paths).toArrow())
+                job_cells = 0
+                done += len(cells)
 
-    def look(seconds: float) -> Progress:
-        done, total = running.count()
-        return Progress(
-            stage="measure",
-            done=done,
-            total=total,
-            unit="tasks of this step",
-            is_step=True,
-            seconds=seconds,
-        )
+    def measure(self) -> None:
+        running = RunningTasks(self.spark)
 
-    with watched(report, look):
-        write_measures(spark, directory)
+        def progress(seconds: float) -> Progress:
+            done, total = running.count()
+            return Progress(
+                stage="measure",
+                done=done,
+                total=total,
+                unit="tasks of this step",
+                is_step=True,
+                seconds=seconds,
+            )
+
+        with poll_progress(self.on_progress, progress):
+            write_measures(self.spark, self.directory.path)
 
 
 class _EventCount:
-    """How many events traces hold; each is opened once."""
+    """Counts the events of traces; opens each trace once."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, directory: StudyDirectory) -> None:
+        self._directory = directory
         self._rows: dict[str, int] = {}
 
     def total(self, cells: Iterable[str]) -> int:
-        """Return how many events these cells have."""
         return sum(map(self._count, cells))
 
     def _count(self, cell: str) -> int:
         if cell not in self._rows:
             try:
-                path = self._place.events / cell / EVENTS_NAME
+                path = self._directory.events / cell / EVENTS_NAME
                 self._rows[cell] = pq.read_metadata(path).num_rows
-            except (OSError, pa.ArrowException):  # Whoever verifies it will tell.
+            except (OSError, pa.ArrowException):  # Verification reports the error.
                 self._rows[cell] = 0
         return self._rows[cell]

@@ -1,38 +1,38 @@
-"""A study: protocols times workloads times networks times sizes times seeds.
+"""A study: every combination of protocols, workloads, networks, group sizes and seeds.
 
-It is a TOML file::
+A TOML file defines it::
 
     name = "lan-or-wan"
-    title = "What distance costs"   # a line for people; may be left out
+    title = "What distance costs"   # optional, shown to people
     protocols = ["hybrid", "cykas", "matrix"]
-    sizes = [10, 100]        # processes
-    seeds = 5                # or a list of them
-    messages = 100           # of each process
+    processes = [10, 100]    # numbers of processes
+    seeds = 5                # or a list of seeds
+    messages = 100           # per process
 
     [workloads.steady]
-    workload = "uniform"     # as for `antecede simulate`; also gap, size, job, job_share
+    workload = "uniform"     # as for `antecede simulate`; also gap, payload_bytes
     gap = ["0.01", "0.1"]    # a list makes a variant for each: "steady gap=0.01"
 
     [networks.wan]
     delay = "lognormal:0.05,0.5"   # also bandwidth, duplicate, first_timeout_s and others
     loss = 0.01
 
-Every combination is a *cell*, one run, with an id that depends on what is run, and on the
-name of its grid, and on nothing else. A combination that a protocol cannot serve is left
-out. A cell whose state would take more than ``memory_gib`` (4 unless set) by
+Every combination is a *cell*: one run. Its id depends only on its scenario and the name of
+its grid. A combination that a protocol does not support is skipped. A cell that needs more
+than ``memory_gib`` (default 4) according to
 :func:`antecede.pipeline.study.cost_model.estimate` is in the table of cells, but not run.
 
-A file may have several grids, each with keys of its own in place of the file's, and
-profiles, which change the file's keys or those of a grid to make a smaller study of it::
+A file may have several grids, whose keys override the file's, and profiles, which override
+keys of the file or of a grid to define a smaller study::
 
     [[grids]]
     name = "large"
-    sizes = [1000, 10000]
-    networks = ["wan"]       # a list of names chooses among the file's
+    processes = [1000, 10000]
+    networks = ["wan"]       # a list of names selects from the file's
 
     [profiles.reduced]
     seeds = 1
-    grids.large.sizes = [1000]     # grids.NAME.left_out = true leaves a grid out
+    grids.large.processes = [1000]   # grids.NAME.skip = true skips a grid
 """
 
 import json
@@ -51,22 +51,22 @@ from antecede.pipeline.study.study_file import (
     NETWORK_KEYS,
     WORKLOAD_KEYS,
     Grid,
-    checked,
-    counts,
-    layered,
-    seeds,
-    strings,
-    variants,
+    merge_layers,
+    read_counts,
+    read_seeds,
+    read_strings,
+    read_value,
+    read_variants,
 )
 from antecede.sim.overlays import overlay_parameters
-from antecede.sim.runner import check_able
+from antecede.sim.runner import check_capabilities
 from antecede.sim.simulate import Scenario
 
 __all__ = ["Cell", "Study", "built_in_studies", "load_study", "parse_study"]
 
 ID_BYTES = 6
 MEMORY_GIB = 4.0
-"""What a cell may take unless the study says otherwise: two at once fit into a laptop."""
+"""The default memory limit of a cell: a laptop runs two at once."""
 GIB = 1 << 30
 
 
@@ -76,18 +76,18 @@ class Cell:
 
     id: str
     workload: str
-    """Its name in the study."""
+    """The workload's name in the study."""
     network: str
-    """Its name in the study."""
+    """The network's name in the study."""
     scenario: Scenario
     grid: str = ""
-    """The name of its grid; empty where the study has none."""
+    """The grid's name; empty if the study has no grids."""
     too_large: str = ""
-    """Why it is not run, if so."""
+    """Why the cell is not run; empty if it is."""
 
     @property
     def group(self) -> str:
-        """Everything but the seed."""
+        """The key of the cells that differ only in the seed."""
         scenario = self.scenario
         size = f"{scenario.processes}x{scenario.messages}"
         words = (self.grid, scenario.protocol, self.workload, self.network, size)
@@ -95,7 +95,7 @@ class Cell:
 
     @property
     def comparable(self) -> str:
-        """Everything but the protocol: the same work on the same network."""
+        """The key of the cells that differ only in the protocol."""
         scenario = self.scenario
         size = f"{scenario.processes}x{scenario.messages}"
         words = (self.grid, self.workload, self.network, size, str(scenario.seed))
@@ -103,12 +103,12 @@ class Cell:
 
     @property
     def estimate(self) -> Estimate:
-        """What it takes, roughly."""
+        """The estimated cost of the run."""
         return estimate(self.scenario)
 
     @property
     def weight(self) -> float:
-        """How much work it is, roughly: for sharing cells out evenly."""
+        """The estimated time, for dividing cells evenly among tasks."""
         return self.estimate.seconds
 
 
@@ -118,19 +118,18 @@ class Study:
 
     name: str
     cells: tuple[Cell, ...]
-    """What is run."""
-    left_out: tuple[str, ...]
-    """Combinations that a protocol cannot serve, each with the reason."""
+    """The cells to run."""
+    skipped: tuple[str, ...]
+    """Combinations that a protocol does not support, each with the reason."""
     title: str = ""
-    """A line for people."""
     profile: str = ""
-    """Which of its profiles this is; empty for the whole study."""
+    """The name of the profile; empty for the whole study."""
     too_large: tuple[Cell, ...] = ()
-    """What is not run, because it would not fit: each cell says why."""
+    """Cells that are not run, because they need too much memory."""
 
 
 def built_in_studies() -> dict[str, str]:
-    """Return the names of the studies that come with antecede, each with its title."""
+    """Return the names and titles of the studies that antecede ships."""
     found: dict[str, str] = {}
     for path in files("antecede").joinpath("studies").iterdir():
         if path.name.endswith(".toml"):
@@ -140,10 +139,10 @@ def built_in_studies() -> dict[str, str]:
 
 
 def load_study(which: Path | str, profile: str | None = None) -> Study:
-    """Read a study from its file, or a built-in one by its name.
+    """Read a study from a file, or a built-in study by its name.
 
-    Raise ConfigError, which names the key, if it cannot be; a name that there is not gets
-    those that there are.
+    Raises:
+        ConfigError: The study does not exist, or a key is invalid.
     """
     text = str(which)
     if "/" in text or text.endswith(".toml"):
@@ -155,30 +154,30 @@ def load_study(which: Path | str, profile: str | None = None) -> Study:
         known = built_in_studies()
         if text not in known:
             raise ConfigError(
-                f"no study {text!r}; there are: {', '.join(known)};"
-                " a file's name ends in .toml"
+                f"unknown study {text!r}: use one of {', '.join(known)},"
+                " or a file name that ends in .toml"
             )
         path = files("antecede").joinpath("studies", f"{text}.toml")
         content = path.read_text(encoding="utf-8")
     try:
         return parse_study(tomllib.loads(content), profile)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{text} is not TOML: {error}") from error
+        raise ConfigError(f"{text} is not valid TOML: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{text}: {error}") from error
 
 
 def parse_study(table: Mapping[str, object], profile: str | None = None) -> Study:
-    """Make a study from what the file says, or raise ConfigError, which names the key."""
-    grids = layered(table, profile)
-    name = checked(table, "name", str, None)
+    """Make a study from a parsed file; raise ConfigError if a key is invalid."""
+    grids = merge_layers(table, profile)
+    name = read_value(table, "name", str, None)
     if not name:
         raise ConfigError("name must not be empty")
     cells: list[Cell] = []
-    left_out: list[str] = []
+    skipped: list[str] = []
     for grid, keys in grids.items():
         try:
-            _expand(grid, keys, cells, left_out)
+            _expand(grid, keys, cells, skipped)
         except ConfigError as error:
             if not grid:
                 raise
@@ -186,60 +185,60 @@ def parse_study(table: Mapping[str, object], profile: str | None = None) -> Stud
     ids: set[str] = set()
     for cell in cells:
         if cell.id in ids:
-            raise ConfigError(f"two cells are the same run: {cell.group}")
+            raise ConfigError(f"two cells are the same run: {cell.group}; remove one")
         ids.add(cell.id)
     return Study(
         name=name,
         cells=tuple(cell for cell in cells if not cell.too_large),
-        left_out=tuple(left_out),
-        title=checked(table, "title", str, ""),
+        skipped=tuple(skipped),
+        title=read_value(table, "title", str, ""),
         profile=profile or "",
         too_large=tuple(cell for cell in cells if cell.too_large),
     )
 
 
-def _expand(grid: str, keys: Grid, cells: list[Cell], left_out: list[str]) -> None:
-    """Add the cells of a grid."""
-    protocols = strings(keys, "protocols")
-    sizes = counts(keys, "sizes", least=2)
-    seed_list = seeds(keys)
-    memory = checked(keys, "memory_gib", float, MEMORY_GIB)
-    base = Scenario(messages=checked(keys, "messages", int, 20))
+def _expand(grid: str, keys: Grid, cells: list[Cell], skipped: list[str]) -> None:
+    """Append the cells of a grid to ``cells``, and skipped combinations to ``skipped``."""
+    protocols = read_strings(keys, "protocols")
+    sizes = read_counts(keys, "processes", least=2)
+    seed_list = read_seeds(keys)
+    memory = read_value(keys, "memory_gib", float, MEMORY_GIB)
+    base = Scenario(messages=read_value(keys, "messages", int, 20))
     if base.messages < 1:
         raise ConfigError(f"messages must be at least 1, got {base.messages}")
     if "until_s" in keys:
-        base = replace(base, until_s=checked(keys, "until_s", float, None))
-    workloads = variants(keys, "workloads", WORKLOAD_KEYS, base)
-    networks = variants(keys, "networks", NETWORK_KEYS, base)
-    where = f"{grid}: " if grid else ""
+        base = replace(base, until_s=read_value(keys, "until_s", float, None))
+    workloads = read_variants(keys, "workloads", WORKLOAD_KEYS, base)
+    networks = read_variants(keys, "networks", NETWORK_KEYS, base)
+    prefix = f"{grid}: " if grid else ""
     for which in protocols:
-        protocol(which)  # Raises if there is none of that name.
+        protocol(which)  # Raises if the protocol is unknown.
         before = len(cells)
         for workload, work in workloads.items():
             for size in sizes:
                 trial = replace(work, protocol=which, processes=size)
                 try:
-                    check_able(protocol(which), trial.make_workload(), None)
+                    check_capabilities(protocol(which), trial.make_workload(), None)
                 except ConfigError as error:
-                    note = f"{where}{which} on {workload}, {size} processes: {error}"
-                    left_out.append(note)
+                    note = f"{prefix}{which} on {workload}, {size} processes: {error}"
+                    skipped.append(note)
                     continue
                 for network, changes in networks.items():
                     for seed in seed_list:
-                        scenario = replace(trial, seed=seed, **_differences(changes))
+                        scenario = replace(trial, seed=seed, **_network_values(changes))
                         scenario.make_network()  # Raises if a value is out of range.
                         overlay_parameters(scenario.overlay)
                         scenario.make_probe()
                         cells.append(_cell(scenario, grid, workload, network, memory))
         if len(cells) == before:
-            raise ConfigError(f"protocols: {which} can serve none of the workloads")
+            raise ConfigError(f"protocols: {which} supports none of the workloads")
 
 
 def _cell(
     scenario: Scenario, grid: str, workload: str, network: str, memory_gib: float
 ) -> Cell:
-    told = {**asdict(scenario), "grid": grid} if grid else asdict(scenario)
-    text = json.dumps(told, sort_keys=True)
+    fields = {**asdict(scenario), "grid": grid} if grid else asdict(scenario)
+    text = json.dumps(fields, sort_keys=True)
     digest = blake2b(text.encode(), digest_size=ID_BYTES).hexdigest()
     needed = estimate(scenario).memory_bytes / GIB
     return Cell(
@@ -256,5 +255,5 @@ def _cell(
     )
 
 
-def _differences(scenario: Scenario) -> dict[str, Any]:
+def _network_values(scenario: Scenario) -> dict[str, Any]:
     return {key: getattr(scenario, key) for key in NETWORK_KEYS}

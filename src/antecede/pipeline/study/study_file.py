@@ -1,8 +1,8 @@
-"""What a study's file may say: layers of keys, and variants that expand to several.
+"""The keys of a study's file: layers that override each other, and variants.
 
-A grid's keys are those of the file's top level, of the profile, of the grid itself, and of
-the profile for that grid, the later ones before the earlier. :func:`layered` puts them
-together, :func:`variants` reads named workloads and networks.
+A grid's keys come from four layers: the file's top level, the profile, the grid, and the
+profile's entry for the grid; a later layer overrides an earlier one. :func:`merge_layers`
+merges them, :func:`read_variants` reads named workloads and networks.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ __all__ = [
     "NETWORK_KEYS",
     "WORKLOAD_KEYS",
     "Grid",
-    "checked",
-    "counts",
-    "layered",
-    "seeds",
-    "strings",
-    "variants",
+    "read_value",
+    "read_counts",
+    "merge_layers",
+    "read_seeds",
+    "read_strings",
+    "read_variants",
 ]
 
 T = TypeVar("T")
@@ -32,10 +32,10 @@ Grid = dict[str, object]
 WORKLOAD_KEYS = {
     "workload": str,
     "gap": str,
-    "size": str,
-    "job": str,
-    "job_share": float,
-    "sample": str,
+    "payload_bytes": str,
+    "service_time": str,
+    "service_share": float,
+    "probe": str,
 }
 NETWORK_KEYS = {
     "delay": str,
@@ -49,7 +49,7 @@ NETWORK_KEYS = {
 }
 GRID_KEYS = (
     "protocols",
-    "sizes",
+    "processes",
     "seeds",
     "messages",
     "until_s",
@@ -57,14 +57,15 @@ GRID_KEYS = (
     "workloads",
     "networks",
 )
-"""What a grid may set for itself, and a profile for a grid or for all of them."""
+"""Keys that the file, a grid or a profile may set."""
 TOP_KEYS = ("name", "title", "grids", "profiles", *GRID_KEYS)
 
 
-def layered(table: Mapping[str, object], profile: str | None) -> dict[str, Grid]:
-    """Return the keys of every grid, by its name; the only one may have no name.
+def merge_layers(table: Mapping[str, object], profile: str | None) -> dict[str, Grid]:
+    """Return the keys of every grid, by its name; a file without grids has one, named "".
 
-    Raise ConfigError, which names the key, if something is unknown or of the wrong kind.
+    Raises:
+        ConfigError: A key is unknown, or a value has the wrong type.
     """
     _check_keys(table, TOP_KEYS, "")
     changes = _profile(table, profile)
@@ -72,21 +73,21 @@ def layered(table: Mapping[str, object], profile: str | None) -> dict[str, Grid]
     grids = _named_grids(table)
     for name in by_grid:
         if name not in grids:
-            raise ConfigError(f"profiles.{profile}.grids.{name}: there is no such grid")
+            raise ConfigError(f"profiles.{profile}.grids.{name}: unknown grid {name!r}")
     found: dict[str, Grid] = {}
     for name, grid in grids.items():
         own = by_grid.get(name, {})
-        if own.get("left_out") is True:
+        if own.get("skip") is True:
             continue
         layers = (table, changes, grid, own)
         keys: Grid = {}
         for layer in layers:
             keys |= {key: layer[key] for key in GRID_KEYS if key in layer}
         for key in ("workloads", "networks"):
-            keys[key] = _chosen(key, keys.get(key), [layer.get(key) for layer in layers])
+            keys[key] = _select(key, keys.get(key), [layer.get(key) for layer in layers])
         found[name] = keys
     if not found:
-        raise ConfigError(f"profiles.{profile} leaves out every grid")
+        raise ConfigError(f"profiles.{profile} skips every grid")
     return found
 
 
@@ -95,12 +96,12 @@ def _profile(table: Mapping[str, object], profile: str | None) -> dict[str, obje
     for name, values in known.items():
         _check_keys(values, ("grids", *GRID_KEYS), f"profiles.{name}.")
         for grid, own in _tables(values.get("grids", {}), f"profiles.{name}.grids").items():
-            _check_keys(own, ("left_out", *GRID_KEYS), f"profiles.{name}.grids.{grid}.")
+            _check_keys(own, ("skip", *GRID_KEYS), f"profiles.{name}.grids.{grid}.")
     if profile is None:
         return {}
     if profile not in known:
         names = ", ".join(known) or "none"
-        raise ConfigError(f"no profile {profile!r}; there are: {names}")
+        raise ConfigError(f"unknown profile {profile!r}; known profiles: {names}")
     return dict(known[profile])
 
 
@@ -117,15 +118,15 @@ def _named_grids(table: Mapping[str, object]) -> dict[str, Grid]:
         _check_keys(grid, ("name", *GRID_KEYS), f"grids[{i}].")
         name = grid.get("name")
         if not isinstance(name, str) or not name:
-            raise ConfigError(f"grids[{i}].name must be a name, got {name!r}")
+            raise ConfigError(f"grids[{i}].name must be a non-empty string, got {name!r}")
         if name in grids:
-            raise ConfigError(f"grids[{i}].name: there is a grid {name!r} already")
+            raise ConfigError(f"grids[{i}].name: {name!r} is the name of an earlier grid")
         grids[name] = grid
     return grids
 
 
-def _chosen(key: str, wanted: object, layers: list[object]) -> object:
-    """Return named variants; a list of names chooses among those of all layers."""
+def _select(key: str, wanted: object, layers: list[object]) -> object:
+    """Return named variants; a list of names selects from those of all layers."""
     if not isinstance(wanted, list):
         return wanted if wanted is not None else {"default": {}}
     known: dict[str, object] = {}
@@ -134,16 +135,16 @@ def _chosen(key: str, wanted: object, layers: list[object]) -> object:
             known |= layer
     for name in wanted:
         if name not in known:
-            raise ConfigError(f"{key} has no {name!r}; there are: {', '.join(known)}")
+            raise ConfigError(f"{key}: unknown name {name!r}; known: {', '.join(known)}")
     return {name: known[name] for name in wanted}
 
 
-def _tables(found: object, what: str) -> dict[str, dict[str, object]]:
+def _tables(found: object, key: str) -> dict[str, dict[str, object]]:
     if not isinstance(found, dict):
-        raise ConfigError(f"{what} must be a table of tables")
-    for name, each in found.items():
-        if not isinstance(each, dict):
-            raise ConfigError(f"{what}: {name} must be a table")
+        raise ConfigError(f"{key} must be a table of tables")
+    for name, value in found.items():
+        if not isinstance(value, dict):
+            raise ConfigError(f"{key}: {name} must be a table")
     return found
 
 
@@ -151,20 +152,20 @@ def _check_keys(table: Mapping[str, object], known: tuple[str, ...], prefix: str
     for key in table:
         if key not in known:
             raise ConfigError(
-                f"unknown key {f'{prefix}{key}'!r}; there are: {', '.join(known)}"
+                f"unknown key {f'{prefix}{key}'!r}; known keys: {', '.join(known)}"
             )
 
 
-def variants(
+def read_variants(
     grid: Mapping[str, object], key: str, known: Mapping[str, type], base: Scenario
 ) -> dict[str, Scenario]:
-    """Read the named variants of workloads or networks.
+    """Return the named variants of workloads or networks.
 
-    A key with a list of values makes a variant for each, and its name says which.
+    A key with a list of values makes a variant for each value, with the value in its name.
     """
     found = grid.get(key)
     if not isinstance(found, dict) or not found:
-        raise ConfigError(f"{key} must be a table of at least one, such as [{key}.one]")
+        raise ConfigError(f"{key} must be a non-empty table, such as [{key}.one]")
     scenarios: dict[str, Scenario] = {}
     for name, values in found.items():
         if not isinstance(values, dict):
@@ -172,15 +173,15 @@ def variants(
         for field in values:
             if field not in known:
                 raise ConfigError(
-                    f"unknown key {key}.{name}.{field}; there are: {', '.join(known)}"
+                    f"unknown key {key}.{name}.{field}; known keys: {', '.join(known)}"
                 )
         listed = {
             field: value for field, value in values.items() if isinstance(value, list)
         }
         for choice in product(*listed.values()):
             chosen = dict(zip(listed, choice, strict=True))
-            words = [f"{field}={value}" for field, value in chosen.items()]
-            full_name = " ".join([name, *words])
+            values_text = [f"{field}={value}" for field, value in chosen.items()]
+            full_name = " ".join([name, *values_text])
             changes: dict[str, Any] = {}
             for field, value in {**values, **chosen}.items():
                 if known[field] is str and isinstance(value, int | float):
@@ -195,7 +196,7 @@ def variants(
 
 
 def _of_type(key: str, value: object, kind: type) -> object:
-    """Return ``value``, as a float if that is wanted, or raise ConfigError."""
+    """Return ``value``, converted from int to float if needed, or raise ConfigError."""
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
@@ -203,8 +204,13 @@ def _of_type(key: str, value: object, kind: type) -> object:
     return value
 
 
-def checked(table: Mapping[str, object], key: str, kind: type[T], default: T | None) -> T:
-    """Return the value of a key; raise ConfigError if it is wrong, or must be there."""
+def read_value(
+    table: Mapping[str, object], key: str, kind: type[T], default: T | None
+) -> T:
+    """Return the value of a key; raise ConfigError if it is missing or has another type.
+
+    A key with a default may be missing.
+    """
     if key not in table:
         if default is None:
             raise ConfigError(f"{key} is missing")
@@ -214,32 +220,34 @@ def checked(table: Mapping[str, object], key: str, kind: type[T], default: T | N
     return value
 
 
-def strings(table: Mapping[str, object], key: str) -> list[str]:
-    """Return a list of at least one word."""
-    found = checked(table, key, list, None)
+def read_strings(table: Mapping[str, object], key: str) -> list[str]:
+    """Return a non-empty list of strings."""
+    found = read_value(table, key, list, None)
     if not found:
-        raise ConfigError(f"{key} must name at least one")
-    return [str(_of_type(f"{key}[{i}]", each, str)) for i, each in enumerate(found)]
+        raise ConfigError(f"{key} must have at least one entry")
+    return [str(_of_type(f"{key}[{i}]", value, str)) for i, value in enumerate(found)]
 
 
-def counts(table: Mapping[str, object], key: str, *, least: int) -> list[int]:
-    """Return a list of whole numbers of at least ``least``."""
-    found = checked(table, key, list, None)
+def read_counts(table: Mapping[str, object], key: str, *, least: int) -> list[int]:
+    """Return a non-empty list of integers of at least ``least``."""
+    found = read_value(table, key, list, None)
     if not found:
-        raise ConfigError(f"{key} must have at least one number")
+        raise ConfigError(f"{key} must have at least one entry")
     numbers: list[int] = []
-    for i, each in enumerate(found):
-        if not isinstance(each, int) or isinstance(each, bool) or each < least:
-            raise ConfigError(f"{key}[{i}] must be a number of at least {least}: {each!r}")
-        numbers.append(each)
+    for i, value in enumerate(found):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ConfigError(
+                f"{key}[{i}] must be an integer of at least {least}, got {value!r}"
+            )
+        numbers.append(value)
     return numbers
 
 
-def seeds(table: Mapping[str, object]) -> list[int]:
-    """Return the seeds: so many, from 0, or those that are listed."""
+def read_seeds(table: Mapping[str, object]) -> list[int]:
+    """Return the seeds: a list of them, or a count N for 0 to N - 1."""
     found = table.get("seeds", 1)
     if isinstance(found, list):
-        return counts(table, "seeds", least=0)
+        return read_counts(table, "seeds", least=0)
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise ConfigError(f"seeds must be a number of at least 1, or a list: {found!r}")
+        raise ConfigError(f"seeds must be a list or an integer of at least 1: {found!r}")
     return list(range(found))

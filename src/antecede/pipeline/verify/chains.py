@@ -1,36 +1,35 @@
-"""Find the chains behind what the windows of a run found, as tasks.
+"""Find the chains of messages behind the order violations of a window, as a task.
 
-A chain lies between the sends of its first and its last message. The window that found the
-violation knows from where on everything was sent that its walk knew of; so nothing before
-that has to be read.
+A chain lies between the sends of its first and its last message. Every message that the
+window's pass knew of was sent at ``ChainTask.first`` or later, so earlier rows are not
+read.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from antecede.pipeline.verify.window import Overtaking
 from antecede.trace.reader import Trace
 from antecede.verify.kernels.stream import Rows, RowStream
 from antecede.verify.oracle import MessageId
-from antecede.verify.witnesses import Suspect, find_chains
+from antecede.verify.witnesses import EarlyDelivery, find_chains
 
 __all__ = ["ChainTask", "find_window_chains"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainTask:
-    """What a window found."""
+    """The early deliveries that a window found, with the ids of processes."""
 
     trace: Trace
     first: int
     """No chain begins before this row."""
-    found: tuple[Overtaking, ...]
+    early_deliveries: tuple[EarlyDelivery, ...]
 
 
-class _Rest(RowStream):
-    """The rows of a trace from one on."""
+class _RowsFrom(RowStream):
+    """The rows of a trace from one row on."""
 
     def __init__(self, trace: Trace, first: int) -> None:
         super().__init__(trace)
@@ -41,20 +40,16 @@ class _Rest(RowStream):
 
 
 def find_window_chains(task: ChainTask) -> list[tuple[MessageId, ...]]:
-    """Return a shortest chain for each of them, from what should have come first."""
-    stream = _Rest(task.trace, task.first)
-    ids = np.array([(each.process, each.source) for each in task.found], np.int64)
-    none = np.zeros(len(ids), np.int64)
-    process = stream.processes.add(ids[:, 0].copy(), none)
-    source = stream.processes.add(ids[:, 1].copy(), none)
-    suspects = [
-        Suspect(
-            process=int(process[i]),
-            source=int(source[i]),
-            number=each.number,
-            send=each.send,
-            limit=each.limit,
-        )
-        for i, each in enumerate(task.found)
-    ]
-    return find_chains(stream, suspects)
+    """Return a shortest chain for each early delivery, its first message first."""
+    stream = _RowsFrom(task.trace, task.first)
+    found = task.early_deliveries
+    none = np.zeros(len(found), np.int64)
+    process = stream.processes.add(np.array([e.process for e in found], np.int64), none)
+    source = stream.processes.add(np.array([e.source for e in found], np.int64), none)
+    return find_chains(
+        stream,
+        [
+            replace(early, process=int(process[i]), source=int(source[i]))
+            for i, early in enumerate(found)
+        ],
+    )

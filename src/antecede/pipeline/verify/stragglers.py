@@ -1,12 +1,12 @@
-"""Messages in flight for so long that no window sees them whole.
+"""Stragglers: messages in flight for so long that no window reads all their rows.
 
-First their *stories* are gathered: all rows that are about them, from all windows. Then it
-is found how knowledge of them *spreads*: from which row on a process has the message in its
-causal past. A process learns of it by delivering a message whose sender knew of it at the
-send. Where the numbers of each source rise, that is any message with at least the number of
-the first one that the sender sent once it knew; so there is no need to look at the send.
-Knowledge spreads fast: in most runs everyone knows after a few rows per process, and the
-search ends there.
+First, tasks collect all rows of these messages from all windows. Then, tasks find for each
+straggler its *propagation*: the row from which each process has the message in its causal
+past. A process gets it there by delivering a message whose sender had it in its causal past
+at the send. Where the numbers of each source increase, these are the messages with at least
+the number of the first message that the sender sent afterwards; so the pass need not look
+at sends of messages that it delivers. Propagation is fast: in most runs every process is
+reached after a few rows per process, and the search ends there.
 """
 
 from collections.abc import Sequence
@@ -14,48 +14,48 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from antecede.pipeline.verify.window import Spread, Window
+from antecede.pipeline.verify.window_task import Propagation, Window
 from antecede.trace.reader import Trace
-from antecede.verify.delivery_errors import Fault
+from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.compiled import compiled
-from antecede.verify.kernels.slots import Longs, Slots
+from antecede.verify.kernels.slot_map import Longs, SlotMap
 from antecede.verify.kernels.stream import (
-    WALKED,
+    MESSAGE_COLUMNS,
     Bools,
-    Disordered,
+    NotLinearExtensionError,
     Rows,
-    grown,
+    grow,
     message_rows,
 )
 from antecede.verify.oracle import MessageId
 
 __all__ = [
-    "SpreadTask",
-    "Story",
-    "StoryTask",
+    "CollectTask",
+    "PropagationTask",
+    "StragglerRows",
     "Stragglers",
-    "gather",
-    "spread",
-    "tell_stories",
+    "collect_stragglers",
+    "find_propagations",
+    "merge_stragglers",
 ]
 
 UNKNOWN = np.iinfo(np.int64).max
-"""In place of a row or number: the process does not know of it yet."""
+"""Stands for a row or number while the message is not in the process's causal past."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Story:
-    """All there is about one message."""
+class StragglerRows:
+    """The rows of one message."""
 
     sent: int | None = None
-    """The row of its send; None if it is not there."""
+    """The row of the send; None if there is none."""
     targets: tuple[int, ...] | None = None
     """None for a broadcast."""
     deliveries: list[tuple[int, int]] = field(default_factory=list)
-    """Row and process of each, in the order of rows."""
+    """Row and process of each delivery, in the order of rows."""
 
-    def copies(self) -> dict[int, int]:
-        """Return the first row at which each target delivered it."""
+    def first_deliveries(self) -> dict[int, int]:
+        """Return, for each target that delivered the message, the first row."""
         found: dict[int, int] = {}
         for row, process in self.deliveries:
             if self.targets is None or process in self.targets:
@@ -64,8 +64,8 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoryTask:
-    """Look for some messages in the rows of a window."""
+class CollectTask:
+    """Collect the rows of some messages from a window."""
 
     trace: Trace
     window: Window
@@ -73,14 +73,14 @@ class StoryTask:
     number: Longs
 
 
-def tell_stories(task: StoryTask) -> dict[MessageId, Story]:
-    """Return what the window's own rows tell about the messages."""
-    wanted, processes = Slots(), Slots()
+def collect_stragglers(task: CollectTask) -> dict[MessageId, StragglerRows]:
+    """Return the rows of the messages in a window, without its margins."""
+    wanted, processes = SlotMap(), SlotMap()
     wanted.add(task.source.copy(), task.number.copy())
     window = task.window
-    found: dict[MessageId, Story] = {}
+    found: dict[MessageId, StragglerRows] = {}
     for numbered in task.trace.numbered_batches(
-        (*WALKED, "targets"), first=window.first, last=window.end - 1
+        (*MESSAGE_COLUMNS, "targets"), first=window.first, last=window.end - 1
     ):
         rows = message_rows(numbered, processes, task.trace.path)
         ids = processes.first
@@ -89,12 +89,13 @@ def tell_stories(task: StoryTask) -> dict[MessageId, Story]:
         is_wanted &= (rows.row >= window.first) & (rows.row < window.end)
         for i in np.flatnonzero(is_wanted).tolist():
             message = MessageId(int(ids[rows.source[i]]), int(rows.number[i]))
-            story = found.setdefault(message, Story())
+            straggler = found.setdefault(message, StragglerRows())
             if rows.is_send[i]:
-                story.sent = int(rows.row[i])
-                story.targets = _targets(rows, int(ordinal[i]), ids)
+                straggler.sent = int(rows.row[i])
+                straggler.targets = _targets(rows, int(ordinal[i]), ids)
             else:
-                story.deliveries.append((int(rows.row[i]), int(ids[rows.process[i]])))
+                delivery = (int(rows.row[i]), int(ids[rows.process[i]]))
+                straggler.deliveries.append(delivery)
     return found
 
 
@@ -105,183 +106,202 @@ def _targets(rows: Rows, send: int, ids: Longs) -> tuple[int, ...] | None:
     return tuple(ids[targets].tolist())
 
 
-def gather(told: Sequence[dict[MessageId, Story]]) -> dict[MessageId, Story]:
-    """Put together what the windows told, in their order.
+def merge_stragglers(
+    parts: Sequence[dict[MessageId, StragglerRows]],
+) -> dict[MessageId, StragglerRows]:
+    """Merge the rows that the windows collected, in the order of the windows.
 
     Raises:
-        Disordered: A delivery stands before its send.
+        NotLinearExtensionError: A delivery is before its send.
     """
-    stories: dict[MessageId, Story] = {}
-    for part in told:
-        for message, chapter in part.items():
-            story = stories.setdefault(message, Story())
-            if chapter.sent is not None:
-                story.sent, story.targets = chapter.sent, chapter.targets
-            story.deliveries += chapter.deliveries
-    for story in stories.values():
-        if story.sent is not None and any(row < story.sent for row, _ in story.deliveries):
-            raise Disordered
-    return stories
+    merged: dict[MessageId, StragglerRows] = {}
+    for part in parts:
+        for message, rows in part.items():
+            straggler = merged.setdefault(message, StragglerRows())
+            if rows.sent is not None:
+                straggler.sent, straggler.targets = rows.sent, rows.targets
+            straggler.deliveries += rows.deliveries
+    for straggler in merged.values():
+        sent = straggler.sent
+        if sent is not None and any(row < sent for row, _ in straggler.deliveries):
+            raise NotLinearExtensionError
+    return merged
 
 
 class Stragglers:
-    """All stories, in arrays, so that every window's share of them is found at once."""
+    """All stragglers, in arrays from which each window selects."""
 
-    spanning: tuple[tuple[MessageId, Story], ...]
-    """Those that are in flight at the edge of a window which does not read their sends."""
-    invented: tuple[MessageId, ...]
-    """Those that were never sent."""
+    spanning: tuple[tuple[MessageId, StragglerRows], ...]
+    """Messages that are in flight at the start of a window that does not read their
+    sends."""
+    never_sent: tuple[MessageId, ...]
+    """Messages without a send."""
 
-    def __init__(self, stories: dict[MessageId, Story], windows: Sequence[Window]) -> None:
-        """Sort the stories, which are complete, for the windows."""
-        self.invented = tuple(m for m, story in stories.items() if story.sent is None)
-        sent = [(m, story) for m, story in stories.items() if story.sent is not None]
-        told = [
-            (row, process, message.source, message.number, story.sent or 0)
-            for message, story in sent
-            for row, process in story.deliveries
+    def __init__(
+        self, stragglers: dict[MessageId, StragglerRows], windows: Sequence[Window]
+    ) -> None:
+        self._rows = stragglers
+        self.never_sent = tuple(m for m, rows in stragglers.items() if rows.sent is None)
+        sent = [(m, rows) for m, rows in stragglers.items() if rows.sent is not None]
+        deliveries = [
+            (row, process, message.source, message.number, rows.sent or 0)
+            for message, rows in sent
+            for row, process in rows.deliveries
         ]
-        self._deliveries = np.array(sorted(told), np.int64).reshape(-1, 5).T
+        self._deliveries = np.array(sorted(deliveries), np.int64).reshape(-1, 5).T
         sent.sort(key=lambda pair: pair[1].sent or 0)
-        sends = np.array([story.sent for _, story in sent], np.int64)
-        limits = np.array([max(story.copies().values(), default=-1) for _, story in sent])
+        sends = np.array([rows.sent for _, rows in sent], np.int64)
+        limits = np.array(
+            [max(rows.first_deliveries().values(), default=-1) for _, rows in sent]
+        )
         is_spanning = np.zeros(len(sent), np.bool_)
         for window in windows:
             is_spanning |= _spans(window, sends, limits)
         self.spanning = tuple(sent[i] for i in np.flatnonzero(is_spanning).tolist())
         self._sends, self._limits = sends[is_spanning], limits[is_spanning]
 
-    def later(self, window: Window) -> Longs:
-        """Return deliveries that a window does not read, of what is sent where it does."""
+    def later_deliveries(self, window: Window) -> Longs:
+        """Return deliveries after the right margin of messages sent before ``end``.
+
+        Only messages whose sends the window reads are included.
+        """
         row, _, _, _, sent = self._deliveries
         is_later = (window.read_first <= sent) & (sent < window.end)
         is_later &= row >= window.read_end
         return self._deliveries[:4, is_later].copy()
 
-    def spanning_at(self, window: Window) -> list[int]:
-        """Return the places in ``spanning`` of those that the window must know of."""
-        places = np.flatnonzero(_spans(window, self._sends, self._limits))
-        return [int(place) for place in places]
+    def spanning_indices(self, window: Window) -> list[int]:
+        """Return the indices in ``spanning`` of messages in flight at ``first``."""
+        found = np.flatnonzero(_spans(window, self._sends, self._limits))
+        return [int(index) for index in found]
 
-    def faults(self, stories: dict[MessageId, Story]) -> list[Fault]:
-        """Return the deliveries of what was never sent."""
+    def never_sent_deliveries(self) -> list[DeliveryError]:
+        """Return the deliveries of messages that were never sent."""
         return [
             (row, process, message.source, message.number)
-            for message in self.invented
-            for row, process in stories[message].deliveries
+            for message in self.never_sent
+            for row, process in self._rows[message].deliveries
         ]
 
 
 def _spans(window: Window, sends: Longs, limits: Longs) -> Bools:
-    """Whether a copy is in flight at the window's edge, and sent left of what it reads."""
+    """Return which messages are sent before ``read_first`` and in flight at ``first``."""
     return (sends < window.read_first) & (limits > window.first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpreadTask:
-    """Find out how knowledge of some messages spreads; numbers must rise."""
+class PropagationTask:
+    """Find the propagations of some messages; numbers must increase."""
 
     trace: Trace
-    stories: tuple[tuple[MessageId, Story], ...]
-    members: int
-    """How many processes there are to know it."""
-    invented: tuple[MessageId, ...]
-    """Messages that are delivered but never sent: they carry nothing."""
+    stragglers: tuple[tuple[MessageId, StragglerRows], ...]
+    processes: int
+    """The number of processes of the run."""
+    never_sent: tuple[MessageId, ...]
+    """Messages that are delivered but never sent: they have no causal past."""
 
 
-def spread(task: SpreadTask) -> list[Spread]:
-    """Return for each of the messages who knows of it, and from which row on."""
-    processes, invented = Slots(), Slots()
-    invented.add(
-        np.array([message.source for message in task.invented], np.int64),
-        np.array([message.number for message in task.invented], np.int64),
+def find_propagations(task: PropagationTask) -> list[Propagation]:
+    """Return the propagation of each of the messages."""
+    processes, never_sent = SlotMap(), SlotMap()
+    never_sent.add(
+        np.array([message.source for message in task.never_sent], np.int64),
+        np.array([message.number for message in task.never_sent], np.int64),
     )
-    searches = [_Search.of(message, story) for message, story in task.stories]
+    searches = [_Search.of(message, rows) for message, rows in task.stragglers]
     first = min(search.sent for search in searches)
     last = max(int(search.limit.max()) for search in searches)
-    for numbered in task.trace.numbered_batches(WALKED, first=first, last=last):
+    for numbered in task.trace.numbered_batches(MESSAGE_COLUMNS, first=first, last=last):
         rows = message_rows(numbered, processes, task.trace.path)
         source = processes.first[rows.source]
-        is_real = rows.is_send | (invented.find(source, rows.number) < 0)
+        was_sent = rows.is_send | (never_sent.find(source, rows.number) < 0)
         for search in searches:
-            search.pass_rows(rows, is_real, len(processes))
-        if all(search.ends_after(rows, task.members) for search in searches):
+            search.advance(rows, was_sent, len(processes))
+        if all(search.ends_after(rows, task.processes) for search in searches):
             break
     return [search.result(processes) for search in searches]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Search:
+    """The search for the propagation of one message."""
+
     source: int
     sent: int
     target: Longs
     limit: Longs
-    known: Longs
-    lowest: Longs
-    count: int = 0
+    known_from: Longs
+    """By process, the row from which it has the message in its causal past."""
+    first_number: Longs
+    """By process, the number of the first message that it sent afterwards."""
+    reached: int = 0
+    """The number of processes that have the message in their causal past."""
 
     @classmethod
-    def of(cls, message: MessageId, story: Story) -> "_Search":
-        assert story.sent is not None
-        copies = story.copies()
+    def of(cls, message: MessageId, rows: StragglerRows) -> "_Search":
+        assert rows.sent is not None
+        deliveries = rows.first_deliveries()
         return cls(
             source=message.source,
-            sent=story.sent,
-            target=np.array(list(copies), np.int64),
-            limit=np.array(list(copies.values()), np.int64),
-            known=np.empty(0, np.int64),
-            lowest=np.empty(0, np.int64),
+            sent=rows.sent,
+            target=np.array(list(deliveries), np.int64),
+            limit=np.array(list(deliveries.values()), np.int64),
+            known_from=np.empty(0, np.int64),
+            first_number=np.empty(0, np.int64),
         )
 
-    def pass_rows(self, rows: Rows, is_real: Bools, processes: int) -> None:
-        self.known = grown(self.known, processes, UNKNOWN)
-        self.lowest = grown(self.lowest, processes, UNKNOWN)
+    def advance(self, rows: Rows, was_sent: Bools, processes: int) -> None:
+        self.known_from = grow(self.known_from, processes, UNKNOWN)
+        self.first_number = grow(self.first_number, processes, UNKNOWN)
         first = int(np.searchsorted(rows.row, self.sent))
         last = int(np.searchsorted(rows.row, self.limit.max()))
-        self.count += _pass(rows, is_real, first, last, self.sent, self.known, self.lowest)
+        self.reached += _advance(
+            rows, was_sent, first, last, self.sent, self.known_from, self.first_number
+        )
 
-    def ends_after(self, rows: Rows, members: int) -> bool:
-        everyone = self.count == members
-        return everyone or (len(rows.row) > 0 and int(rows.row[-1]) >= self.limit.max())
+    def ends_after(self, rows: Rows, processes: int) -> bool:
+        if self.reached == processes:
+            return True
+        return len(rows.row) > 0 and int(rows.row[-1]) >= self.limit.max()
 
-    def result(self, processes: Slots) -> Spread:
-        (process,) = np.nonzero(self.known < UNKNOWN)
-        return Spread(
+    def result(self, processes: SlotMap) -> Propagation:
+        (process,) = np.nonzero(self.known_from < UNKNOWN)
+        return Propagation(
             source=self.source,
             sent=self.sent,
             process=processes.first[process],
-            row=self.known[process],
+            row=self.known_from[process],
             target=self.target,
             limit=self.limit,
         )
 
 
 @compiled
-def _pass(
+def _advance(
     rows: Rows,
-    is_real: Bools,
+    was_sent: Bools,
     first: int,
     last: int,
     sent: int,
-    known: Longs,
-    lowest: Longs,
+    known_from: Longs,
+    first_number: Longs,
 ) -> int:
-    """Go through rows; note who learns of the message, and count them."""
-    count = 0
+    """Pass over rows; return the number of processes that the message newly reaches."""
+    reached = 0
     for i in range(first, last):
         process = rows.process[i]
         if rows.row[i] == sent:
-            known[process] = sent
-            lowest[process] = rows.number[i]
-            count += 1
+            known_from[process] = sent
+            first_number[process] = rows.number[i]
+            reached += 1
         elif rows.is_send[i]:
-            if known[process] != UNKNOWN and lowest[process] == UNKNOWN:
-                lowest[process] = rows.number[i]
+            if known_from[process] != UNKNOWN and first_number[process] == UNKNOWN:
+                first_number[process] = rows.number[i]
         elif (
-            known[process] == UNKNOWN
-            and is_real[i]
-            and lowest[rows.source[i]] <= rows.number[i]
+            known_from[process] == UNKNOWN
+            and was_sent[i]
+            and first_number[rows.source[i]] <= rows.number[i]
         ):
-            known[process] = rows.row[i]
-            count += 1
-    return count
+            known_from[process] = rows.row[i]
+            reached += 1
+    return reached

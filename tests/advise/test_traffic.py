@@ -1,4 +1,4 @@
-"""Recorded traffic as a workload: its dependencies stay, what cannot is counted."""
+"""Recorded traffic as a workload: dependencies are preserved, skipped events counted."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,9 +6,9 @@ from shutil import rmtree
 
 import pytest
 
-from antecede.advise import traffic as made
+from antecede.advise import traffic as reasons
 from antecede.advise.network import find_delays
-from antecede.advise.traffic import paced, take_traffic, write_traffic
+from antecede.advise.traffic import extract_traffic, with_pauses, write_traffic
 from antecede.errors import ConfigError
 from antecede.sim.simulate import Scenario, simulate
 from antecede.sim.workloads.catalogue import make_workload
@@ -18,70 +18,75 @@ from antecede.trace.event import Event, Kind
 from antecede.trace.reader import Trace, read_trace
 from tests.advise.recorded import (
     deliver,
-    lost,
+    lost_pairs,
     pasts,
     program_steps,
     recorded_steps,
     send,
     trace_of,
 )
-from tests.ingest.story import STORY, as_tracechecker, random_log, read, span_csv, write
+from tests.ingest.foreign_samples import (
+    SHOP_SPANS,
+    as_tracechecker,
+    ingest_file,
+    random_log,
+    span_csv,
+    write_sample,
+)
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
 
 def ingested(path: Path, directory: Path) -> Trace:
-    return read_trace(read(path, directory).directory)
+    return read_trace(ingest_file(path, directory).directory)
 
 
 @pytest.fixture(params=["spans", "tokens 1", "tokens 2"])
 def trace(request: pytest.FixtureRequest, tmp_path: Path) -> Trace:
-    """A foreign trace; in that of spans, and in some others, messages overtake."""
+    """A foreign trace; in some of them, messages overtake each other."""
     kind, _, seed = request.param.partition(" ")
     if kind == "spans":
-        path = write(tmp_path / "spans.csv", span_csv(STORY))
+        path = write_sample(tmp_path / "spans.csv", span_csv(SHOP_SPANS))
     else:
         log = as_tracechecker(random_log(int(seed), processes=5, steps=200))
-        path = write(tmp_path / "trace.log", log)
+        path = write_sample(tmp_path / "trace.log", log)
     return ingested(path, tmp_path / "trace")
 
 
 def test_the_program_has_the_recorded_sends_each_after_the_same_deliveries(
     trace: Trace, tmp_path: Path
 ) -> None:
-    """Equal: by process, its sends in their order, their targets, and what it heard."""
-    traffic = take_traffic(trace, messages_max=1000)
+    """Equal per process: the sends in order, their targets, and the deliveries before."""
+    traffic = extract_traffic(trace, messages_max=1000)
     write_traffic(traffic, tmp_path / "workload")
     program = make_workload(f"replay:{tmp_path / 'workload'}", 2, 1, Pace())
     assert isinstance(program, Program)
     wanted = recorded_steps(traffic.events)
     assert sum(len(own) for own in wanted.values()) == traffic.messages > 3
     assert program_steps(program) == wanted
-    # Of the trace itself, before anything was left out, the messages with targets.
-    assert traffic.messages + traffic.left_out.get(made.NOWHERE, 0) == sum(
+    # Together with the skipped messages, these are all messages of the trace.
+    assert traffic.messages + traffic.skipped.get(reasons.NO_TARGET, 0) == sum(
         event.kind is Kind.SEND for event in trace.events()
     )
 
 
 @pytest.mark.parametrize("protocol", ["hybrid", "optimal", "cykas", "unordered"])
-def test_whatever_happened_before_a_message_does_so_in_every_replay(
-    trace: Trace, protocol: str
-) -> None:
-    traffic = take_traffic(trace, messages_max=1000)
+def test_every_replay_preserves_happened_before(trace: Trace, protocol: str) -> None:
+    traffic = extract_traffic(trace, messages_max=1000)
     recorded = pasts(traffic.events)
     again = simulate(
         Scenario(protocol=protocol, delay="exponential:0.02", loss=0.05, seed=3),
         workload=replay(traffic.events, traffic.processes),
     )
-    assert again.outcome.complete
-    assert lost(recorded, pasts(again.history)) == []
+    assert again.summary.complete
+    assert lost_pairs(recorded, pasts(again.history)) == []
     assert again.verdict.held or protocol == "unordered"
 
 
-def test_a_replay_that_forgets_a_dependency_is_noticed(tmp_path: Path) -> None:
+def test_a_replay_without_dependencies_is_detected(tmp_path: Path) -> None:
     log = as_tracechecker(random_log(1, processes=5, steps=200))
-    trace = ingested(write(tmp_path / "trace.log", log), tmp_path / "trace")
-    traffic = take_traffic(trace, messages_max=1000)
+    trace = ingested(write_sample(tmp_path / "trace.log", log), tmp_path / "trace")
+    traffic = extract_traffic(trace, messages_max=1000)
     whole = replay(traffic.events, traffic.processes)
     hasty = Program(
         traffic.processes,
@@ -89,11 +94,11 @@ def test_a_replay_that_forgets_a_dependency_is_noticed(tmp_path: Path) -> None:
     )
     assert program_steps(hasty) != recorded_steps(traffic.events)
     again = simulate(Scenario(protocol="hybrid", seed=3), workload=hasty)
-    assert lost(pasts(traffic.events), pasts(again.history)) != []
+    assert lost_pairs(pasts(traffic.events), pasts(again.history)) != []
 
 
-def test_pauses_are_those_of_a_processs_own_clock(tmp_path: Path) -> None:
-    """The clock of process 1 is an hour ahead, which changes nothing."""
+def test_pauses_are_measured_by_the_clock_of_the_process(tmp_path: Path) -> None:
+    """The clock of process 1 is an hour ahead, which has no effect."""
     events = [
         send(0, 1, 1, time=5.0),
         deliver(1, 0, 1, time=3605.5),
@@ -101,24 +106,26 @@ def test_pauses_are_those_of_a_processs_own_clock(tmp_path: Path) -> None:
         deliver(0, 1, 1, time=7.75),
         send(0, 2, 1, time=8.0),
     ]
-    traffic = take_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
+    traffic = extract_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
     (first, second), (answer,) = replay(traffic.events, 2).sends
     assert (first.wait_s, second.wait_s, answer.wait_s) == (5.0, 0.25, 2.0)
 
 
-def test_a_message_that_nobody_received_does_not_become_a_broadcast(tmp_path: Path) -> None:
+def test_a_message_without_a_receiver_does_not_become_a_broadcast(tmp_path: Path) -> None:
     log = random_log(1, processes=4, steps=60)
     got = {event.token for event in log if event.is_receive}
     unheard = [event for event in log if event.token is not None and event.token not in got]
-    trace = ingested(write(tmp_path / "t.log", as_tracechecker(log)), tmp_path / "trace")
-    traffic = take_traffic(trace, messages_max=1000)
+    trace = ingested(
+        write_sample(tmp_path / "t.log", as_tracechecker(log)), tmp_path / "trace"
+    )
+    traffic = extract_traffic(trace, messages_max=1000)
     assert unheard
-    assert traffic.left_out == {made.NOWHERE: len(unheard)}
+    assert traffic.skipped == {reasons.NO_TARGET: len(unheard)}
     assert not traffic.broadcast
     assert all(event.targets for event in traffic.events if event.kind is Kind.SEND)
 
 
-def test_what_cannot_be_replayed_is_counted_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_skipped_events_are_counted_and_the_rest_is_replayed(tmp_path: Path) -> None:
     events = [
         deliver(1, 0, 9),  # It is never sent.
         send(0, 1, 0),  # To itself.
@@ -129,33 +136,36 @@ def test_what_cannot_be_replayed_is_counted_and_the_rest_goes_on(tmp_path: Path)
         deliver(2, 0, 2),  # It was not for process 2.
         send(1, 1, 2),
     ]
-    traffic = take_traffic(
+    traffic = extract_traffic(
         trace_of(events, tmp_path / "t", 3, foreign=True), messages_max=9
     )
-    assert traffic.left_out == {
-        made.TO_ITSELF: 1, made.UNSENT: 1, made.TWICE: 1, made.ASTRAY: 1,
-    }  # fmt: skip
+    assert traffic.skipped == {
+        reasons.SELF_ADDRESSED: 1,
+        reasons.NO_SEND: 1,
+        reasons.DUPLICATE: 1,
+        reasons.WRONG_TARGET: 1,
+    }
     assert (traffic.messages, traffic.copies) == (2, 2)
     sends = replay(traffic.events, 3).sends
     assert [each.targets for each in sends[0]] == [(1,)]
     assert [each.after for each in sends[1]] == [((0, 1),)]
 
 
-def test_a_prefix_holds_all_that_happened_before_it(trace: Trace) -> None:
-    whole = pasts(take_traffic(trace, messages_max=1000).events)
-    part = take_traffic(trace, messages_max=3)
+def test_a_prefix_is_causally_closed(trace: Trace) -> None:
+    whole = pasts(extract_traffic(trace, messages_max=1000).events)
+    part = extract_traffic(trace, messages_max=3)
     assert part.is_cut
-    assert part.messages + sum(part.left_out.values()) == 3
+    assert part.messages + sum(part.skipped.values()) == 3
     found = pasts(part.events)
     assert all(past <= found.keys() for past in found.values())
     assert len(found) < len(whole)
-    replay(part.events, part.processes)  # It can be run.
+    replay(part.events, part.processes)  # Does not raise.
 
 
 def test_a_short_trace_is_not_cut(trace: Trace) -> None:
     sends = sum(event.kind is Kind.SEND for event in trace.events())
-    assert not take_traffic(trace, messages_max=sends).is_cut
-    assert take_traffic(trace, messages_max=sends - 1).is_cut
+    assert not extract_traffic(trace, messages_max=sends).is_cut
+    assert extract_traffic(trace, messages_max=sends - 1).is_cut
 
 
 def broadcast_run() -> tuple[Event, ...]:
@@ -163,19 +173,19 @@ def broadcast_run() -> tuple[Event, ...]:
     return simulate(scenario).history
 
 
-def test_broadcasts_of_our_own_stay_broadcasts(tmp_path: Path) -> None:
-    traffic = take_traffic(trace_of(broadcast_run(), tmp_path / "t", 3), messages_max=99)
+def test_broadcasts_of_an_antecede_trace_stay_broadcasts(tmp_path: Path) -> None:
+    traffic = extract_traffic(trace_of(broadcast_run(), tmp_path / "t", 3), messages_max=99)
     assert traffic.broadcast
     assert traffic.copies == 2 * traffic.messages
-    assert traffic.left_out == {}
+    assert traffic.skipped == {}
     assert replay(traffic.events, 3).broadcast
 
 
-def test_messages_to_everybody_else_are_broadcasts(tmp_path: Path) -> None:
+def test_messages_to_all_other_processes_are_broadcasts(tmp_path: Path) -> None:
     events = [send(0, 1, 1, 2), deliver(1, 0, 1), send(1, 1, 0, 2)]
-    everybody = take_traffic(trace_of(events, tmp_path / "a", 3), messages_max=9)
+    everybody = extract_traffic(trace_of(events, tmp_path / "a", 3), messages_max=9)
     assert everybody.broadcast
-    some = take_traffic(
+    some = extract_traffic(
         trace_of([*events, send(2, 1, 0)], tmp_path / "b", 3), messages_max=9
     )
     assert not some.broadcast
@@ -185,63 +195,63 @@ def test_broadcasts_among_other_messages_get_the_targets_that_delivered_them(
     tmp_path: Path,
 ) -> None:
     events = [*broadcast_run(), send(0, 99, 2)]
-    traffic = take_traffic(trace_of(events, tmp_path / "t", 3), messages_max=99)
+    traffic = extract_traffic(trace_of(events, tmp_path / "t", 3), messages_max=99)
     assert not traffic.broadcast
-    assert traffic.left_out == {made.NAMED: traffic.messages - 1}
+    assert traffic.skipped == {reasons.NARROWED: traffic.messages - 1}
 
 
-def test_traffic_without_times_gets_a_pause_before_every_event(tmp_path: Path) -> None:
+def test_traffic_without_times_has_a_pause_before_every_event(tmp_path: Path) -> None:
     events = [send(0, 1, 1), deliver(1, 0, 1), send(1, 1, 0), send(1, 2, 0)]
-    traffic = take_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
+    traffic = extract_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
     assert not traffic.has_times
-    sends = replay(paced(traffic, 0.5).events, 2).sends
+    sends = replay(with_pauses(traffic, 0.5).events, 2).sends
     assert [each.wait_s for own in sends for each in own] == [0.5, 0.5, 0.5]
 
 
-def test_a_directory_keeps_one_traffic_only(tmp_path: Path) -> None:
+def test_a_directory_with_other_traffic_is_refused(tmp_path: Path) -> None:
     events = [send(0, 1, 1), deliver(1, 0, 1)]
-    one = take_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
+    one = extract_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
     write_traffic(one, tmp_path / "workload")
     write_traffic(one, tmp_path / "workload")
-    with pytest.raises(ConfigError, match=r"holds other traffic.*--out"):
-        write_traffic(paced(one, 1.0), tmp_path / "workload")
+    with pytest.raises(ConfigError, match=r"contains other traffic.*--out"):
+        write_traffic(with_pauses(one, 1.0), tmp_path / "workload")
 
 
 @pytest.mark.parametrize(
-    ("events", "processes", "words"),
+    ("events", "processes", "message"),
     [
-        ([send(0, 1, 0)], 2, "no message to replay"),
-        ([], 1, "nobody to send to"),
+        ([send(0, 1, 0)], 2, "no message with known targets"),
+        ([], 1, "needs 2 processes"),
     ],
     ids=["no message", "one process"],
 )
-def test_traffic_of_nothing_is_refused(
-    events: list[Event], processes: int, words: str, tmp_path: Path
+def test_a_trace_without_traffic_is_refused(
+    events: list[Event], processes: int, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match=words):
-        take_traffic(trace_of(events, tmp_path / "t", processes), messages_max=9)
+    with pytest.raises(ConfigError, match=message):
+        extract_traffic(trace_of(events, tmp_path / "t", processes), messages_max=9)
 
 
-def test_no_messages_at_all_are_refused(tmp_path: Path) -> None:
+def test_a_limit_of_no_messages_is_refused(tmp_path: Path) -> None:
     trace = trace_of([send(0, 1, 1)], tmp_path / "t", 2)
     with pytest.raises(ConfigError, match="--messages-max must be at least 1"):
-        take_traffic(trace, messages_max=0)
+        extract_traffic(trace, messages_max=0)
 
 
-def test_a_replay_begins_anew_each_time_and_notices_another_trace(tmp_path: Path) -> None:
-    """The trace is read once for all cells of a study, but a workload serves one run."""
-    words = f"replay:{tmp_path / 'workload'}"
+def test_every_replay_starts_fresh_and_reads_a_changed_trace(tmp_path: Path) -> None:
+    """The trace is read once for all cells of a study, but a workload is for one run."""
+    workload = f"replay:{tmp_path / 'workload'}"
     events = [send(0, 1, 1), deliver(1, 0, 1), send(1, 1, 0)]
-    traffic = take_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
+    traffic = extract_traffic(trace_of(events, tmp_path / "t", 2), messages_max=9)
     write_traffic(traffic, tmp_path / "workload")
     for _ in range(2):
-        again = simulate(Scenario(protocol="hybrid", processes=2, workload=words))
-        assert again.outcome.copies == 2
+        again = simulate(Scenario(protocol="hybrid", processes=2, workload=workload))
+        assert again.summary.copies == 2
     rmtree(tmp_path / "workload")
-    short = take_traffic(trace_of(events[:2], tmp_path / "s", 2), messages_max=9)
+    short = extract_traffic(trace_of(events[:2], tmp_path / "s", 2), messages_max=9)
     write_traffic(short, tmp_path / "workload")
-    again = simulate(Scenario(protocol="hybrid", processes=2, workload=words))
-    assert again.outcome.copies == 1
+    again = simulate(Scenario(protocol="hybrid", processes=2, workload=workload))
+    assert again.summary.copies == 1
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="optional: shared data")
@@ -253,11 +263,11 @@ def test_a_replay_begins_anew_each_time_and_notices_another_trace(tmp_path: Path
     ],
     ids=["tokens", "spans"],
 )
-def test_real_traffic_keeps_its_dependencies(
+def test_the_replay_of_real_traffic_preserves_dependencies(
     name: str, messages: int, origin: str, tmp_path: Path
 ) -> None:
     trace = ingested(DATA / name, tmp_path / "trace")
-    traffic = take_traffic(trace, messages_max=20_000)
+    traffic = extract_traffic(trace, messages_max=20_000)
     assert (traffic.messages, traffic.copies, traffic.is_cut) == (messages, messages, False)
     assert find_delays(traffic.events).origin == origin
     program = replay(traffic.events, traffic.processes)
@@ -265,4 +275,4 @@ def test_real_traffic_keeps_its_dependencies(
     again = simulate(
         Scenario(protocol="hybrid", delay="exponential:0.002"), workload=program
     )
-    assert lost(pasts(traffic.events), pasts(again.history)) == []
+    assert lost_pairs(pasts(traffic.events), pasts(again.history)) == []

@@ -1,11 +1,11 @@
-"""What a cell is expected to take, against what it takes."""
+"""Estimated costs of cells, compared with measured ones."""
 
 import tracemalloc
 from dataclasses import replace
 
 import pytest
 
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
@@ -28,33 +28,33 @@ WORKLOADS = [
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_copies_are_counted_before_they_are_sent(workload: str) -> None:
+def test_estimated_copies_equal_the_copies_of_a_run(workload: str) -> None:
     scenario = Scenario(
         protocol="unordered", processes=12, messages=4, workload=workload, reliable=True
     )
-    assert copies(scenario.make_workload()) == simulate(scenario).outcome.copies
+    assert copies(scenario.make_workload()) == simulate(scenario).summary.copies
 
 
-def test_a_conversation_is_estimated() -> None:
+def test_copies_of_a_conversation_are_estimated_within_15_percent() -> None:
     scenario = Scenario(protocol="unordered", processes=20, workload="conversation")
-    sent = simulate(scenario).outcome.copies
+    sent = simulate(scenario).summary.copies
     assert copies(scenario.make_workload()) == pytest.approx(sent, rel=0.15)
 
 
 @pytest.mark.parametrize("name", PAIR_BYTES)
-def test_what_a_process_keeps_for_each_member_is_about_what_was_measured(name: str) -> None:
+def test_state_per_member_is_within_60_percent_of_the_constant(name: str) -> None:
     n = 300
-    setting = Setting(processes=n, reliable=True)
+    config = ProcessConfig(processes=n, reliable=True)
     processes = []
     tracemalloc.start()
     for i in range(20):
-        processes.append(protocol(name).make(ProcessId(i), setting))  # noqa: PERF401
+        processes.append(protocol(name).make(ProcessId(i), config))  # noqa: PERF401
     found = tracemalloc.get_traced_memory()[0] / len(processes) / n
     tracemalloc.stop()
     assert 0.4 * PAIR_BYTES[name] < found < 1.6 * PAIR_BYTES[name]
 
 
-def test_more_of_anything_takes_more() -> None:
+def test_larger_scenarios_have_larger_estimates() -> None:
     base = Scenario(processes=100, messages=10)
     for changes in ({"processes": 1000}, {"messages": 100}, {"protocol": "matrix"}):
         more = estimate(replace(base, **changes))
@@ -66,11 +66,11 @@ def test_more_of_anything_takes_more() -> None:
     assert estimate(spray).seconds > estimate(replace(spray, overlay="")).seconds / 10
 
 
-def test_a_cell_is_a_row_with_everything_that_it_runs() -> None:
+def test_a_cell_row_contains_its_scenario() -> None:
     table = {
         "name": "rows",
         "protocols": ["flood"],
-        "sizes": [6],
+        "processes": [6],
         "grids": [{"name": "one"}],
         "workloads": {"x": {"workload": "broadcast:senders=2", "gap": "uniform:1,3"}},
         "networks": {
@@ -90,7 +90,7 @@ def test_a_cell_is_a_row_with_everything_that_it_runs() -> None:
     assert (wide["delay_s"], wide["bandwidth"], wide["loss"]) == (None, None, 0.5)
 
 
-def test_means_are_those_of_the_distributions() -> None:
+def test_means_of_distributions() -> None:
     for text, mean in (
         ("3", 3.0),
         ("exponential:2,1", 3.0),
@@ -101,7 +101,9 @@ def test_means_are_those_of_the_distributions() -> None:
         table = {
             "name": "m",
             "protocols": ["hybrid"],
-            "sizes": [2],
-            "workloads": {"x": {"job": text}},
+            "processes": [2],
+            "workloads": {"x": {"service_time": text}},
         }
-        assert cell_row(parse_study(table).cells[0])["job_s"] == pytest.approx(mean)
+        assert cell_row(parse_study(table).cells[0])["service_time_s"] == pytest.approx(
+            mean
+        )
