@@ -90,7 +90,7 @@ def by_us(paths: list[Path], place: Path) -> None:
 def count_spans(paths: list[Path], place: Path) -> int:
     """Return how many spans the files have."""
     return sum(
-        run.findings.records for path in paths for run in ingest([path], place / path.name)
+        run.summary.records for path in paths for run in ingest([path], place / path.name)
     )
 
 

@@ -29,9 +29,9 @@ HELD = as_tracechecker(
 @pytest.mark.parametrize(
     ("text", "code"),
     [(HELD, 0), (span_csv(SHOP_SPANS), 1), ("nothing", 2), (SHIVIZ, 4)],
-    ids=["held", "violated", "bad", "unknown"],
+    ids=["held", "violated", "invalid", "unknown"],
 )
-def test_exit_codes_tell_the_verdict(
+def test_exit_codes_report_the_verdict(
     text: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_sample(tmp_path / "file", text)
@@ -42,10 +42,10 @@ def test_exit_codes_tell_the_verdict(
         assert f"{file}: line 1" in shown.err
     else:
         assert shown.out.startswith(f"{file}\n")
-        assert " judged, 0 unknown" in shown.out
+        assert " verified, 0 unknown" in shown.out
 
 
-def test_a_bad_file_among_others_does_not_stop_them(
+def test_an_invalid_file_does_not_stop_the_others(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [
@@ -55,22 +55,22 @@ def test_a_bad_file_among_others_does_not_stop_them(
     assert cli.main(["verify", *(str(file) for file in files)]) == 2
     shown = capsys.readouterr()
     assert "bad: line 1" in shown.err
-    assert "3 runs: 1 held, 1 unknown, 1 not judged" in shown.out
+    assert "3 runs: 1 held, 1 unknown, 1 not verified" in shown.out
 
 
-def test_options_say_how_to_read_a_file(
+def test_options_control_how_a_file_is_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = '<a> {"a":1} put\nnoise\n<b> {"a":1,"b":1} got\n'
     file = write_sample(tmp_path / "log", text)
-    told = ["--regex", r"<(?<host>\w+)> (?<clock>\{.*\}) (?<event>\w+)"]
-    assert cli.main(["verify", str(file), *told, "--receives", "got"]) == 4
+    regex = ["--regex", r"<(?<host>\w+)> (?<clock>\{.*\}) (?<event>\w+)"]
+    assert cli.main(["verify", str(file), *regex, "--receives", "got"]) == 4
     assert "log:2" in capsys.readouterr().out
     more = ["--receives", "got", "--ignore", "noise"]
-    assert cli.main(["verify", str(file), *told, *more]) == 0
+    assert cli.main(["verify", str(file), *regex, *more]) == 0
 
 
-def test_columns_are_told_as_ours_and_theirs(
+def test_columns_are_given_as_ours_and_theirs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = MESSAGES_CSV.replace("source,target", "wer,wem")
@@ -82,11 +82,11 @@ def test_columns_are_told_as_ours_and_theirs(
     assert cli.main([*arguments, "--columns", "source=wer", "--columns", "target=wem"]) == 1
     assert cli.main([*arguments, "--columns", "source"]) == 2
     assert "OURS=THEIRS" in capsys.readouterr().err
-    assert cli.main(["verify", file, "--format", "what"]) == 2
-    assert "there are shiviz" in capsys.readouterr().err
+    assert cli.main(["verify", file, "--format", "other"]) == 2
+    assert "must be one of shiviz" in capsys.readouterr().err
 
 
-def test_json_holds_the_verdict_and_what_was_read(
+def test_json_has_the_verdict_and_the_summary_of_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     late = changed(changed(SHOP_SPANS, "c", begin=5), "e", parent="x")
@@ -95,13 +95,13 @@ def test_json_holds_the_verdict_and_what_was_read(
     found = json.loads(capsys.readouterr().out)
     assert found["status"] == "unknown"
     read = found["read"]
-    assert (read["records"], read["judged"], read["unknown"]) == (5, 4, 1)
-    assert read["missing"][0]["places"] == [
+    assert (read["records"], read["verified"], read["unknown"]) == (5, 4, 1)
+    assert read["missing"][0]["locations"] == [
         {"file": str(file), "line": 6, "process": "stöck"}
     ]
     assert read["skew"]["count"] == 1
     assert read["skew"]["pairs"][0]["worst_ms"] == 5.0
-    assert read["clock_faults"] is None
+    assert read["clock_errors"] is None
 
 
 def test_json_names_processes_as_the_file_does(
@@ -114,23 +114,23 @@ def test_json_names_processes_as_the_file_does(
     assert "stöck delivered shop:2 (line 5)" in found["violations"][0]["text"]
 
 
-def test_clocks_that_are_wrong_are_a_violation(
+def test_inconsistent_clocks_are_a_violation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_sample(tmp_path / "log", HELD.replace('{"a": 1, "b": 1}', '{"b": 1}'))
     assert cli.main(["verify", str(file)]) == 1
-    assert "clocks   violated (1)" in capsys.readouterr().out
+    assert "clocks         violated (1)" in capsys.readouterr().out
     assert cli.main(["verify", str(file), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["status"], found["held"]) == ("violated", False)
 
 
-def test_a_trace_that_is_kept_gets_the_same_verdict(
+def test_a_trace_written_to_out_gets_the_same_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where it is unknown, since what is missing is written down."""
-    for place, text in enumerate((HELD, span_csv(SHOP_SPANS), SHIVIZ)):
-        file, out = write_sample(tmp_path / "file", text), tmp_path / str(place)
+    """This includes an unknown verdict, because the trace records what is missing."""
+    for index, text in enumerate((HELD, span_csv(SHOP_SPANS), SHIVIZ)):
+        file, out = write_sample(tmp_path / "file", text), tmp_path / str(index)
         code = cli.main(["verify", str(file), "--out", str(out)])
         assert cli.main(["verify", str(out)]) == code
     assert read_trace(tmp_path / "1").info.names == {0: "shop", 1: "stöck"}
@@ -138,7 +138,7 @@ def test_a_trace_that_is_kept_gets_the_same_verdict(
     assert "already holds a trace" in capsys.readouterr().err
 
 
-def test_files_and_directories_are_judged_side_by_side(
+def test_files_and_directories_can_be_verified_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_sample(tmp_path / "file", HELD)
@@ -148,7 +148,7 @@ def test_files_and_directories_are_judged_side_by_side(
     assert "2 runs: 2 held" in capsys.readouterr().out
 
 
-def test_files_of_one_run_are_judged_together(
+def test_files_of_one_run_are_verified_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = HELD.splitlines()
@@ -162,7 +162,7 @@ def test_files_of_one_run_are_judged_together(
     assert "read 2 events of 2 processes" in capsys.readouterr().out
 
 
-def test_runs_of_one_file_are_judged_one_by_one(
+def test_the_runs_of_one_file_are_verified_separately(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write_sample(tmp_path / "log", f"--- one\n{SHIVIZ}--- two\n{SHIVIZ}")
@@ -173,14 +173,14 @@ def test_runs_of_one_file_are_judged_one_by_one(
     assert f"{file} run two\n" in shown
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_the_temporary_directory_is_removed(tmp_path: Path) -> None:
     file = write_sample(tmp_path / "file", HELD)
-    place = tmp_path / "tmp"
-    place.mkdir()
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
     done = subprocess.run(
         [sys.executable, "-m", "antecede", "verify", str(file)],
-        env={**os.environ, "TMPDIR": str(place)},
+        env={**os.environ, "TMPDIR": str(temporary)},
         check=False,
     )
     assert done.returncode == 0
-    assert list(place.iterdir()) == []
+    assert list(temporary.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Going through JSON part by part, however it is cut."""
+"""Reading JSON part by part, with reads of any size."""
 
 import json
 from itertools import pairwise
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antecede.ingest.formats.json_cursor import JsonCursor
-from antecede.ingest.formats.records import Unreadable
-from antecede.ingest.formats.source import Split, blocks, whole
+from antecede.ingest.formats.records import UnreadableError
+from antecede.ingest.formats.source import Split, read_blocks, whole_file
 
 values = st.recursive(
     st.none()
@@ -26,12 +26,12 @@ values = st.recursive(
 )
 
 
-def go_through(cursor: JsonCursor) -> object:
-    """Take a document apart as far as that can be done."""
+def consume(cursor: JsonCursor) -> object:
+    """Consume a value by members and items as far as possible."""
     if cursor.peek() == "[":
-        return [go_through(cursor) for _ in cursor.items()]
+        return [consume(cursor) for _ in cursor.items()]
     if cursor.peek() == "{":
-        return {key: go_through(cursor) for key in cursor.members()}
+        return {key: consume(cursor) for key in cursor.members()}
     return cursor.value()
 
 
@@ -51,23 +51,23 @@ def test_the_parts_of_a_document_are_the_document(
     file.write_text(text, encoding="utf-8", errors="surrogatepass")
     if "\ud800" <= max(text) <= "\udfff":
         return
-    for take in (go_through, JsonCursor.value):
-        with JsonCursor(whole(file), size) as cursor:
+    for take in (consume, JsonCursor.value):
+        with JsonCursor(whole_file(file), size) as cursor:
             assert take(cursor) == found
-            assert not cursor.more()
+            assert not cursor.has_more()
 
 
 @given(found=values, size=st.integers(1, 20), data=st.data())
-def test_a_document_that_is_cut_is_never_taken_for_a_whole_one(
+def test_a_truncated_document_is_an_error(
     found: object, size: int, data: st.DataObject, file: Path
 ) -> None:
     text = json.dumps([found], indent=1)
     end = data.draw(st.integers(0, len(text) - 1))
     file.write_text(text[:end], encoding="utf-8")
-    for take in (go_through, JsonCursor.value):
+    for take in (consume, JsonCursor.value):
         with (
-            JsonCursor(whole(file), size) as cursor,
-            pytest.raises(Unreadable) as caught,
+            JsonCursor(whole_file(file), size) as cursor,
+            pytest.raises(UnreadableError) as caught,
         ):
             take(cursor)
         assert 1 <= caught.value.line <= 1 + text[:end].count("\n")
@@ -86,26 +86,26 @@ def test_a_document_that_is_cut_is_never_taken_for_a_whole_one(
     ids=["comma", "literal", "colon", "key", "member", "deep"],
 )
 @pytest.mark.parametrize("size", [1, 1 << 18])
-def test_what_is_not_json_is_told_with_its_line(
+def test_invalid_json_is_an_error_with_its_line(
     text: str, line: int, size: int, file: Path
 ) -> None:
     file.write_text(text, encoding="utf-8")
-    for take in (JsonCursor.value, go_through):
-        if text.startswith("[[") and take is go_through:
-            continue  # Whoever goes through it decides how deep.
+    for take in (JsonCursor.value, consume):
+        if text.startswith("[[") and take is consume:
+            continue  # Only consume() limits the depth.
         with (
-            JsonCursor(whole(file), size) as cursor,
-            pytest.raises(Unreadable) as caught,
+            JsonCursor(whole_file(file), size) as cursor,
+            pytest.raises(UnreadableError) as caught,
         ):
             take(cursor)
         assert caught.value.line == line
 
 
-def test_documents_may_follow_each_other(file: Path) -> None:
+def test_a_file_can_have_several_documents(file: Path) -> None:
     file.write_text('{"a": 1}\n\n[2]\n3 4', encoding="utf-8")
     found = []
-    with JsonCursor(whole(file), 2) as cursor:
-        while cursor.more():
+    with JsonCursor(whole_file(file), 2) as cursor:
+        while cursor.has_more():
             line = cursor.line
             found.append((line, cursor.value()))
     assert found == [(1, {"a": 1}), (3, [2]), (4, 3), (4, 4)]
@@ -115,12 +115,12 @@ def test_documents_may_follow_each_other(file: Path) -> None:
     lines=st.lists(st.binary(max_size=6).filter(lambda b: b"\n" not in b), max_size=8),
     size=st.integers(1, 12),
 )
-def test_blocks_are_whole_lines_and_together_the_file(
+def test_blocks_are_whole_lines_and_cover_the_file(
     lines: list[bytes], size: int, file: Path
 ) -> None:
     data = b"".join(line + b"\n" for line in lines) + b"end"
     file.write_bytes(b"-" + data)
-    found = list(blocks(Split(path=str(file), start=1, line=1), size))
+    found = list(read_blocks(Split(path=str(file), start=1, line=1), size))
     assert b"".join(block for _, block in found) == data
     for (line, block), (after, _) in pairwise(found):
         assert block.endswith(b"\n")

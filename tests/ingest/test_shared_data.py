@@ -1,4 +1,4 @@
-"""Traces of real systems, where they are at hand: the figures of docs/traces.md."""
+"""Traces of real systems: the numbers in docs/how-to/verify-foreign-traces.md."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from antecede.verify import Property
 from antecede.verify.verdict import Status
-from tests.ingest.story import clocks_by_messages, judge
+from tests.ingest.foreign_samples import clocks_by_messages, verify_file
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 
@@ -18,16 +18,16 @@ AKKA = r"\[akka://Broadcast/user/(?<host>\w+)\] (?<clock>\{.*?\}) (?<event>.*)"
 
 
 def test_happened_before_by_tokens_equals_the_recorded_clocks(tmp_path: Path) -> None:
-    """Event by event: the clocks are read from the file anew, the rest from the trace."""
+    """The recorded clocks are read from the file, the messages from the trace."""
     path = DATA / "tracechecker" / "example1.log"
     lines = path.read_text(encoding="utf-8").splitlines()
     recorded = {n: json.loads(line)["VectorClock"] for n, line in enumerate(lines, 1)}
-    told = judge(path, tmp_path / "out")
+    verdict = verify_file(path, tmp_path / "out")
     assert len(recorded) == 809
-    assert clocks_by_messages(told.ingested) == recorded
-    assert told.exit_code == 0
-    assert (told.report.messages, told.report.deliveries) == (179, 179)
-    assert told.ingested.findings.faults == ()
+    assert clocks_by_messages(verdict.ingested) == recorded
+    assert verdict.status is Status.HELD
+    assert (verdict.trace_verdict.messages, verdict.trace_verdict.deliveries) == (179, 179)
+    assert verdict.ingested.summary.clock_errors == ()
 
 
 @pytest.mark.parametrize(
@@ -47,25 +47,27 @@ def test_clocks_of_shiviz_logs_are_consistent(
     options: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    told = judge(DATA / "shiviz" / name, tmp_path / "out", **options)
-    findings = told.ingested.findings
-    assert findings.faults == ()
-    assert (findings.processes, findings.records) == (processes, records)
-    assert told.report.deliveries == deliveries
-    assert told.exit_code == 4
-    # The messages that were inferred explain every clock of the file.
+    verdict = verify_file(DATA / "shiviz" / name, tmp_path / "out", **options)
+    summary = verdict.ingested.summary
+    assert summary.clock_errors == ()
+    assert (summary.processes, summary.records) == (processes, records)
+    assert verdict.trace_verdict.deliveries == deliveries
+    assert verdict.status is Status.UNKNOWN
+    # The inferred messages explain every clock of the file.
     text = (DATA / "shiviz" / name).read_text(encoding="utf-8")
     found = re.findall(r"\{[^{}]*\}", text)
     recorded = sorted(sorted(json.loads(clock).items()) for clock in found)
-    worked_out = clocks_by_messages(told.ingested).values()
-    assert sorted(sorted(clock.items()) for clock in worked_out) == recorded
+    computed = clocks_by_messages(verdict.ingested).values()
+    assert sorted(sorted(clock.items()) for clock in computed) == recorded
 
 
-def test_one_is_held_if_it_is_told_which_events_receive(tmp_path: Path) -> None:
+def test_the_properties_of_a_log_with_marked_receives_hold(tmp_path: Path) -> None:
     options = {"regex": AKKA, "receives": "^Received", "ignore": "was not delivered"}
-    told = judge(DATA / "shiviz" / "reliable-broadcast.log", tmp_path / "out", **options)
-    assert told.exit_code == 0
-    assert told.ingested.findings.records == 116
+    verdict = verify_file(
+        DATA / "shiviz" / "reliable-broadcast.log", tmp_path / "out", **options
+    )
+    assert verdict.status is Status.HELD
+    assert verdict.ingested.summary.records == 116
 
 
 @pytest.mark.parametrize(
@@ -76,9 +78,9 @@ def test_one_is_held_if_it_is_told_which_events_receive(tmp_path: Path) -> None:
         ("trainticket-08_52", 10243, 3190, 8, 4, 342, 16),
         ("trainticket-08_54", 4376, 1392, 0, 0, 144, 0),
     ],
-    ids=["boutique", "rough tickets", "tickets", "tickets held"],
+    ids=["boutique", "coarse tickets", "tickets", "tickets held"],
 )
-def test_calls_of_microservices_are_judged(
+def test_calls_of_microservices_are_verified(
     name: str,
     spans: int,
     messages: int,
@@ -88,12 +90,14 @@ def test_calls_of_microservices_are_judged(
     unknown: int,
     tmp_path: Path,
 ) -> None:
-    told = judge(DATA / "nezha" / f"{name}_trace.csv.gz", tmp_path / "out")
-    findings, report = told.ingested.findings, told.report
-    assert (findings.records, findings.unknown) == (spans, unknown)
+    verdict = verify_file(DATA / "nezha" / f"{name}_trace.csv.gz", tmp_path / "out")
+    summary, report = verdict.ingested.summary, verdict.trace_verdict
+    assert (summary.records, summary.unknown) == (spans, unknown)
     assert report.messages == report.deliveries == messages
     assert report.counts[Property.CAUSAL] == causal
     assert report.counts[Property.FIFO] == fifo
-    assert findings.skew is not None
-    assert findings.skew.count == skewed
-    assert report.statuses[Property.ONCE] is (Status.UNKNOWN if unknown else Status.HELD)
+    assert summary.skew is not None
+    assert summary.skew.count == skewed
+    assert report.statuses[Property.NO_DUPLICATION] is (
+        Status.UNKNOWN if unknown else Status.HELD
+    )

@@ -1,4 +1,4 @@
-"""Spans of every format: what messages they tell of, and what they leave open."""
+"""Spans of every format: inferred messages and missing information."""
 
 import json
 from collections.abc import Sequence
@@ -10,81 +10,93 @@ from antecede.errors import ConfigError
 from antecede.ingest import ingest
 from antecede.trace.reader import read_trace
 from antecede.verify import Property
-from tests.ingest.story import (
-    HISTORIES,
+from antecede.verify.verdict import Status
+from tests.ingest.foreign_samples import (
     MS,
+    SHOP_HISTORIES,
+    SHOP_SPANS,
     SPAN_FORMATS,
-    STORY,
     Span,
     changed,
     histories,
-    judge,
-    read,
+    ingest_file,
     span_csv,
-    write,
+    verify_file,
+    write_sample,
     zipkin_spans,
 )
 
 
-def whats(found: Sequence[object]) -> list[str]:
+def descriptions(found: Sequence[object]) -> list[str]:
     return [str(each).split(": ")[0] for each in found]
 
 
 @pytest.mark.parametrize("name", SPAN_FORMATS)
-def test_every_format_tells_the_same_story(name: str, tmp_path: Path) -> None:
-    file = write(tmp_path / "file", SPAN_FORMATS[name](STORY))
-    ingested = read(file, tmp_path / "out")
-    assert ingested.findings.format_name == name
-    assert ingested.findings.records == len(STORY)
-    assert histories(ingested) == HISTORIES
+def test_every_format_gives_the_same_histories(name: str, tmp_path: Path) -> None:
+    file = write_sample(tmp_path / "file", SPAN_FORMATS[name](SHOP_SPANS))
+    ingested = ingest_file(file, tmp_path / "out")
+    assert ingested.summary.format_name == name
+    assert ingested.summary.records == len(SHOP_SPANS)
+    assert histories(ingested) == SHOP_HISTORIES
 
 
 @pytest.mark.parametrize("name", SPAN_FORMATS)
 def test_a_request_that_overtakes_another_is_a_violation(name: str, tmp_path: Path) -> None:
-    told = judge(write(tmp_path / "file", SPAN_FORMATS[name](STORY)), tmp_path / "out")
-    assert told.exit_code == 1
-    assert told.report.counts[Property.FIFO] == 1
-    assert told.report.counts[Property.CAUSAL] == 1
-    assert "stöck delivered shop:2" in str(told)
-    assert "before shop:1" in str(told)
+    verdict = verify_file(
+        write_sample(tmp_path / "file", SPAN_FORMATS[name](SHOP_SPANS)), tmp_path / "out"
+    )
+    assert verdict.status is Status.VIOLATED
+    assert verdict.trace_verdict.counts[Property.FIFO] == 1
+    assert verdict.trace_verdict.counts[Property.CAUSAL] == 1
+    assert "stöck delivered shop:2" in str(verdict)
+    assert "before shop:1" in str(verdict)
 
 
 @pytest.mark.parametrize("name", SPAN_FORMATS)
-def test_requests_in_their_order_are_none(name: str, tmp_path: Path) -> None:
-    spans = changed(changed(STORY, "e", begin=72, end=75), "d", end=85)
-    told = judge(write(tmp_path / "file", SPAN_FORMATS[name](spans)), tmp_path / "out")
-    assert told.exit_code == 0, str(told)
-    assert told.report.messages == 4
+def test_requests_in_order_are_not_a_violation(name: str, tmp_path: Path) -> None:
+    spans = changed(changed(SHOP_SPANS, "e", begin=72, end=75), "d", end=85)
+    verdict = verify_file(
+        write_sample(tmp_path / "file", SPAN_FORMATS[name](spans)), tmp_path / "out"
+    )
+    assert verdict.status is Status.HELD, str(verdict)
+    assert verdict.trace_verdict.messages == 4
 
 
 def test_a_violation_names_the_lines_of_its_messages(tmp_path: Path) -> None:
-    told = judge(write(tmp_path / "file", span_csv(STORY)), tmp_path / "out")
+    verdict = verify_file(
+        write_sample(tmp_path / "file", span_csv(SHOP_SPANS)), tmp_path / "out"
+    )
     # Span b, which sends the first message, is the second after the header.
-    assert "delivered shop:2 (line 5) before shop:1 (line 3)" in str(told)
+    assert "delivered shop:2 (line 5) before shop:1 (line 3)" in str(verdict)
 
 
-def test_calls_are_known_without_a_kind_if_a_span_has_no_other_child(
+def test_a_span_without_a_kind_is_a_call_span_if_it_has_one_child(
     tmp_path: Path,
 ) -> None:
-    spans = [changed(STORY, s.id, kind=None)[n] for n, s in enumerate(STORY)]
+    spans = [changed(SHOP_SPANS, s.id, kind=None)[n] for n, s in enumerate(SHOP_SPANS)]
     assert (
-        histories(read(write(tmp_path / "f", span_csv(spans)), tmp_path / "o")) == HISTORIES
+        histories(
+            ingest_file(write_sample(tmp_path / "f", span_csv(spans)), tmp_path / "o")
+        )
+        == SHOP_HISTORIES
     )
 
 
-def test_several_calls_in_one_span_are_not_judged_and_are_named(tmp_path: Path) -> None:
+def test_several_calls_in_one_span_are_not_verified_and_are_located(tmp_path: Path) -> None:
     spans = [
         Span(id="a", process="shop", kind=None, begin=0, end=90),
         Span(id="b", parent="a", process="stock", kind=None, begin=10, end=20),
         Span(id="c", parent="a", process="price", kind=None, begin=30, end=40),
     ]
-    told = judge(write(tmp_path / "file", span_csv(spans)), tmp_path / "out")
-    assert told.exit_code == 4
-    assert told.report.messages == 0
-    (hole,) = told.ingested.findings.holes
-    assert (hole.count, [place.line for place in hole.places]) == (2, [3, 4])
-    assert [place.process for place in hole.places] == ["stock", "price"]
-    assert told.ingested.findings.judged == 1
+    verdict = verify_file(
+        write_sample(tmp_path / "file", span_csv(spans)), tmp_path / "out"
+    )
+    assert verdict.status is Status.UNKNOWN
+    assert verdict.trace_verdict.messages == 0
+    (diagnostic,) = verdict.ingested.summary.missing
+    assert (diagnostic.count, [each.line for each in diagnostic.locations]) == (2, [3, 4])
+    assert [each.process for each in diagnostic.locations] == ["stock", "price"]
+    assert verdict.ingested.summary.verified == 1
 
 
 def test_a_message_of_a_producer_has_no_reply_and_many_consumers(tmp_path: Path) -> None:
@@ -93,59 +105,65 @@ def test_a_message_of_a_producer_has_no_reply_and_many_consumers(tmp_path: Path)
         Span(id="b", parent="a", process="stock", kind="consumer", begin=10, end=20),
         Span(id="c", parent="a", process="price", kind=None, begin=30, end=40),
     ]
-    ingested = read(write(tmp_path / "file", span_csv(spans)), tmp_path / "out")
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", span_csv(spans)), tmp_path / "out"
+    )
     assert histories(ingested) == {
         "shop": [("send", "shop:1"), ("local", None)],
         "stock": [("deliver", "shop:1"), ("local", None)],
         "price": [("deliver", "shop:1"), ("local", None)],
     }
-    assert ingested.findings.unknown == 0
+    assert ingested.summary.unknown == 0
 
 
 def test_the_order_of_a_process_does_not_depend_on_the_clocks_of_others(
     tmp_path: Path,
 ) -> None:
-    """Stock's clock is an hour late: the verdict is the same, and the skew is told."""
+    """Stock's clock is an hour late: the verdict is the same, and the skew is reported."""
     hour = 3_600_000
     late = [
         s
         if s.process == "shop"
         else changed([s], s.id, begin=s.begin - hour, end=s.end - hour)[0]
-        for s in STORY
+        for s in SHOP_SPANS
     ]
-    told = judge(write(tmp_path / "file", span_csv(late)), tmp_path / "out")
-    assert histories(told.ingested) == HISTORIES
-    skew = told.ingested.findings.skew
+    verdict = verify_file(write_sample(tmp_path / "file", span_csv(late)), tmp_path / "out")
+    assert histories(verdict.ingested) == SHOP_HISTORIES
+    skew = verdict.ingested.summary.skew
     assert skew is not None
     assert (skew.messages, skew.count) == (4, 2)
     (pair,) = skew.pairs
     assert (pair.source, pair.target, pair.count) == ("shop", "stöck", 2)
-    # What was sent at 20 arrived at 30, an hour before; what was sent at 10, at 50.
+    # The message sent at 20 arrived at 30, by a clock that is an hour late.
     assert pair.worst_ns == (hour - 10) * MS
-    assert f"{hour - 10}.000 ms" in str(told)
+    assert f"{hour - 10}.000 ms" in str(verdict)
 
 
-def test_without_skew_there_is_none(tmp_path: Path) -> None:
-    skew = read(write(tmp_path / "file", span_csv(STORY)), tmp_path / "o").findings.skew
+def test_consistent_timestamps_have_no_skew(tmp_path: Path) -> None:
+    skew = ingest_file(
+        write_sample(tmp_path / "file", span_csv(SHOP_SPANS)), tmp_path / "o"
+    ).summary.skew
     assert skew is not None
     assert (skew.count, skew.pairs) == (0, ())
 
 
-def test_a_span_starts_after_its_parent_whatever_the_clock_says(tmp_path: Path) -> None:
-    """What stock asks was asked for: its request comes after the one that it serves."""
+def test_a_span_starts_after_its_parent_for_any_timestamps(tmp_path: Path) -> None:
+    """Stock sends a request because of another one, so it sends it after that."""
     spans = [
-        *STORY[:3],
+        *SHOP_SPANS[:3],
         Span(id="f", parent="c", process="stöck", kind="client", begin=45, end=60),
         Span(id="g", parent="f", process="price", kind="server", begin=50, end=55),
     ]
-    ingested = read(write(tmp_path / "file", span_csv(spans)), tmp_path / "out")
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", span_csv(spans)), tmp_path / "out"
+    )
     assert histories(ingested)["stöck"][:2] == [("deliver", "shop:1"), ("send", "stöck:1")]
-    assert whats(ingested.findings.notes) == [
-        "1 spans that start before one that caused them, by their own clock"
+    assert descriptions(ingested.summary.notes) == [
+        "1 spans that start before their cause, by their own clock"
     ]
 
 
-def test_a_call_back_comes_after_what_it_was_called_for(tmp_path: Path) -> None:
+def test_a_callback_is_delivered_after_the_call_that_caused_it(tmp_path: Path) -> None:
     spans = [
         Span(id="a", process="shop", kind="server", begin=10, end=90),
         Span(id="b", parent="a", process="shop", kind="client", begin=10, end=90),
@@ -153,87 +171,98 @@ def test_a_call_back_comes_after_what_it_was_called_for(tmp_path: Path) -> None:
         Span(id="d", parent="c", process="stock", kind="client", begin=30, end=70),
         Span(id="e", parent="d", process="shop", kind="server", begin=9, end=50),
     ]
-    ingested = read(write(tmp_path / "file", span_csv(spans)), tmp_path / "out")
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", span_csv(spans)), tmp_path / "out"
+    )
     assert histories(ingested)["shop"][:3] == [
         ("local", None), ("send", "shop:1"), ("deliver", "stock:1"),
     ]  # fmt: skip
 
 
-def test_rough_timestamps_among_finer_ones_are_noted(tmp_path: Path) -> None:
-    fine = span_csv(STORY).replace(
+def test_coarse_timestamps_among_finer_ones_are_noted(tmp_path: Path) -> None:
+    fine = span_csv(SHOP_SPANS).replace(
         f"{1_700_000_000_010 * MS}", f"{1_700_000_000_010 * MS + 7}"
     )
-    ingested = read(write(tmp_path / "file", fine), tmp_path / "out")
-    (note,) = ingested.findings.notes
-    assert (note.count, note.places[0].process) == (3, "shop")
-    assert ingested.findings.holes == ()
-    assert "whole milliseconds" in note.what
+    ingested = ingest_file(write_sample(tmp_path / "file", fine), tmp_path / "out")
+    (note,) = ingested.summary.notes
+    assert (note.count, note.locations[0].process) == (3, "shop")
+    assert ingested.summary.missing == ()
+    assert "whole milliseconds" in note.description
 
 
-def test_the_order_of_two_calls_of_one_moment_is_not_guessed_at(tmp_path: Path) -> None:
-    """Stöck begins both at 30: what was asked first may have begun first."""
-    told = judge(
-        write(tmp_path / "file", span_csv(changed(STORY, "c", begin=30))), tmp_path / "out"
+def test_the_order_of_two_calls_with_equal_timestamps_is_unknown(tmp_path: Path) -> None:
+    """Stöck starts both at 30: either request may have been delivered first."""
+    verdict = verify_file(
+        write_sample(tmp_path / "file", span_csv(changed(SHOP_SPANS, "c", begin=30))),
+        tmp_path / "out",
     )
-    (hole,) = told.ingested.findings.holes
-    assert "whose order" in hole.what
-    assert (hole.count, hole.places[0].process) == (1, "stöck")
-    # The other request, and both replies, which overtook each other.
-    assert told.report.messages == 3
-    assert told.ingested.findings.unknown == 1
+    (diagnostic,) = verdict.ingested.summary.missing
+    assert "whose order" in diagnostic.description
+    assert (diagnostic.count, diagnostic.locations[0].process) == (1, "stöck")
+    # The other request, and both replies.
+    assert verdict.trace_verdict.messages == 3
+    assert verdict.ingested.summary.unknown == 1
 
 
-def test_the_order_of_calls_is_not_told_by_whole_milliseconds(tmp_path: Path) -> None:
-    """What began in the 30th millisecond may have begun after 30.4."""
+def test_whole_milliseconds_do_not_order_calls_within_one(tmp_path: Path) -> None:
+    """A span that started in millisecond 30 may have started after 30.4."""
     begin = 1_700_000_000_030 * MS
-    text = span_csv(changed(STORY, "c", begin=30))
+    text = span_csv(changed(SHOP_SPANS, "c", begin=30))
     finer = text.replace(f"{begin},", f"{begin + 400_000},", 1)
-    told = judge(write(tmp_path / "file", finer), tmp_path / "out")
-    (hole,) = told.ingested.findings.holes
-    assert (hole.count, hole.places[0].line) == (1, 6)
+    verdict = verify_file(write_sample(tmp_path / "file", finer), tmp_path / "out")
+    (diagnostic,) = verdict.ingested.summary.missing
+    assert (diagnostic.count, diagnostic.locations[0].line) == (1, 6)
     apart = text.replace(f"{begin},", f"{begin + MS},", 1)
-    told = judge(write(tmp_path / "apart", apart), tmp_path / "out 2")
-    assert told.ingested.findings.holes == ()
+    verdict = verify_file(write_sample(tmp_path / "apart", apart), tmp_path / "out 2")
+    assert verdict.ingested.summary.missing == ()
 
 
-def test_a_span_is_before_all_that_it_causes_whatever_the_resolution(
+def test_a_span_starts_before_its_descendants_for_any_resolution(
     tmp_path: Path,
 ) -> None:
     spans = [
-        *STORY[:3],
+        *SHOP_SPANS[:3],
         Span(id="f", parent="c", process="stöck", kind="client", begin=50, end=60),
         Span(id="g", parent="f", process="price", kind="server", begin=52, end=55),
     ]
-    ingested = read(write(tmp_path / "file", span_csv(spans)), tmp_path / "out")
-    assert ingested.findings.holes == ()
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", span_csv(spans)), tmp_path / "out"
+    )
+    assert ingested.summary.missing == ()
     assert histories(ingested)["stöck"][:2] == [("deliver", "shop:1"), ("send", "stöck:1")]
 
 
 @pytest.mark.parametrize(
-    ("spans", "what", "line"),
+    ("spans", "description", "line"),
     [
-        (changed(STORY, "e", parent="x"), "1 spans whose parent is not in the files", 6),
-        (changed(STORY, "e", id="c"), "1 spans with the id of another span", 6),
-        (changed(STORY, "c", end=49), "1 spans that end before they start", 4),
         (
-            changed(STORY, "a", parent="d"),
-            "5 spans in a circle of parents, or below one",
+            changed(SHOP_SPANS, "e", parent="x"),
+            "1 spans whose parent is not in the files",
+            6,
+        ),
+        (changed(SHOP_SPANS, "e", id="c"), "1 spans with the id of another span", 6),
+        (changed(SHOP_SPANS, "c", end=49), "1 spans that end before they start", 4),
+        (
+            changed(SHOP_SPANS, "a", parent="d"),
+            "5 spans in a cycle of parents, or below one",
             2,
         ),
     ],
-    ids=["parent missing", "same id", "backwards", "circle"],
+    ids=["parent missing", "same id", "backwards", "cycle"],
 )
-def test_a_hole_leaves_the_verdict_unknown_and_names_the_line(
-    spans: list[Span], what: str, line: int, tmp_path: Path
+def test_missing_information_is_located_and_leaves_the_verdict_unknown(
+    spans: list[Span], description: str, line: int, tmp_path: Path
 ) -> None:
-    told = judge(write(tmp_path / "file", span_csv(spans)), tmp_path / "out")
-    holes = told.ingested.findings.holes
-    assert whats(holes)[0] == what
-    assert holes[0].places[0].line == line
-    assert f"file:{line}" in str(told)
-    assert told.report.statuses[Property.ONCE].value == "unknown"
-    assert told.ingested.findings.unknown >= holes[0].count
-    assert told.exit_code in (1, 4)
+    verdict = verify_file(
+        write_sample(tmp_path / "file", span_csv(spans)), tmp_path / "out"
+    )
+    missing = verdict.ingested.summary.missing
+    assert descriptions(missing)[0] == description
+    assert missing[0].locations[0].line == line
+    assert f"file:{line}" in str(verdict)
+    assert verdict.trace_verdict.statuses[Property.NO_DUPLICATION].value == "unknown"
+    assert verdict.ingested.summary.unknown >= missing[0].count
+    assert verdict.status is not Status.HELD
 
 
 def test_the_halves_of_a_shared_span_are_a_call(tmp_path: Path) -> None:
@@ -246,8 +275,10 @@ def test_the_halves_of_a_shared_span_are_a_call(tmp_path: Path) -> None:
         ]
     )
     found[1]["shared"] = found[3]["shared"] = True
-    ingested = read(write(tmp_path / "file", json.dumps(found)), tmp_path / "out")
-    assert ingested.findings.holes == ()
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", json.dumps(found)), tmp_path / "out"
+    )
+    assert ingested.summary.missing == ()
     assert histories(ingested) == {
         "shop": [("send", "shop:1"), ("deliver", "stock:2")],
         "stock": [
@@ -268,46 +299,50 @@ def test_a_shared_half_whose_other_half_is_missing_has_its_own_parent(
         ]
     )
     found[1]["shared"] = True
-    ingested = read(write(tmp_path / "file", json.dumps(found)), tmp_path / "out")
-    assert ingested.findings.holes == ()
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", json.dumps(found)), tmp_path / "out"
+    )
+    assert ingested.summary.missing == ()
     assert histories(ingested)["stock"] == [("deliver", "shop:1"), ("send", "stock:1")]
 
 
-def test_the_trace_tells_names_times_and_what_is_missing(tmp_path: Path) -> None:
-    spans = changed(STORY, "e", parent="x")
-    ingested = read(write(tmp_path / "file", span_csv(spans)), tmp_path / "out")
+def test_the_trace_has_names_times_and_missing_information(tmp_path: Path) -> None:
+    spans = changed(SHOP_SPANS, "e", parent="x")
+    ingested = ingest_file(
+        write_sample(tmp_path / "file", span_csv(spans)), tmp_path / "out"
+    )
     info = read_trace(ingested.directory).info
     assert set(info.names.values()) == {"shop", "stöck"}
     assert info.parameters["format"] == "spancsv"
     assert info.parameters["time_zero_ns"] == 1_700_000_000_000 * MS
-    assert len(info.holes) == 1
+    assert len(info.missing) == 1
     times = [event.time for event in read_trace(ingested.directory).events()]
     assert (min(times), max(times)) == (0.0, 0.09)
 
 
 def test_files_that_belong_together_are_one_run(tmp_path: Path) -> None:
-    first = write(tmp_path / "first.csv", span_csv(STORY[:2]))
-    second = write(tmp_path / "second.csv", span_csv(STORY[2:]))
+    first = write_sample(tmp_path / "first.csv", span_csv(SHOP_SPANS[:2]))
+    second = write_sample(tmp_path / "second.csv", span_csv(SHOP_SPANS[2:]))
     (ingested,) = ingest([first, second], tmp_path / "out")
-    assert histories(ingested) == HISTORIES
-    assert ingested.findings.files == (str(first), str(second))
+    assert histories(ingested) == SHOP_HISTORIES
+    assert ingested.summary.files == (str(first), str(second))
 
 
-def test_a_span_that_is_in_two_files_is_one_span(tmp_path: Path) -> None:
-    """As where a recorder cuts its files by the minute, and a request goes on."""
-    first = write(tmp_path / "first.csv", span_csv(STORY[:4]))
-    second = write(tmp_path / "second.csv", span_csv(STORY[2:]))
+def test_a_span_in_two_files_is_one_span(tmp_path: Path) -> None:
+    """A recorder that starts a file every minute can write a span to two files."""
+    first = write_sample(tmp_path / "first.csv", span_csv(SHOP_SPANS[:4]))
+    second = write_sample(tmp_path / "second.csv", span_csv(SHOP_SPANS[2:]))
     (ingested,) = ingest([first, second], tmp_path / "out")
-    assert histories(ingested) == HISTORIES
-    (note,) = ingested.findings.notes
-    assert [(place.file, place.line) for place in note.places] == [
+    assert histories(ingested) == SHOP_HISTORIES
+    (note,) = ingested.summary.notes
+    assert [(each.file, each.line) for each in note.locations] == [
         (str(second), 2), (str(second), 3),
     ]  # fmt: skip
-    assert (ingested.findings.records, ingested.findings.unknown) == (7, 0)
+    assert (ingested.summary.records, ingested.summary.unknown) == (7, 0)
 
 
-def test_a_directory_that_holds_a_trace_is_refused(tmp_path: Path) -> None:
-    file = write(tmp_path / "file", span_csv(STORY))
-    read(file, tmp_path / "out")
-    with pytest.raises(ConfigError, match="holds a trace already"):
-        read(file, tmp_path / "out")
+def test_a_directory_with_a_trace_is_an_error(tmp_path: Path) -> None:
+    file = write_sample(tmp_path / "file", span_csv(SHOP_SPANS))
+    ingest_file(file, tmp_path / "out")
+    with pytest.raises(ConfigError, match="already holds a trace"):
+        ingest_file(file, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""What commands do with files of other formats than our own."""
+"""Ingest the foreign files that a command line names."""
 
 import argparse
 import tempfile
@@ -14,11 +14,11 @@ from antecede.ingest.verdict import IngestedVerdict
 from antecede.pipeline.verify.traces import find_runs
 from antecede.verify.verdict import TraceVerdict
 
-__all__ = ["ForeignFiles", "one_run", "options_of"]
+__all__ = ["ForeignFiles", "one_run", "read_options"]
 
 
-def options_of(arguments: argparse.Namespace) -> ReadOptions:
-    """Return what the command line tells of the files.
+def read_options(arguments: argparse.Namespace) -> ReadOptions:
+    """Return the options for reading foreign files.
 
     Raise ConfigError if ``--columns`` is not a list of ``OURS=THEIRS``.
     """
@@ -26,7 +26,7 @@ def options_of(arguments: argparse.Namespace) -> ReadOptions:
     for each in ",".join(arguments.columns or ()).split(","):
         ours, equals, theirs = each.partition("=")
         if each and not (ours and equals and theirs):
-            raise ConfigError(f"--columns is OURS=THEIRS,..., not {each!r}")
+            raise ConfigError(f"invalid --columns {each!r}: must be OURS=THEIRS,...")
         if each:
             columns[ours.strip()] = theirs.strip()
     return ReadOptions(
@@ -39,29 +39,29 @@ def options_of(arguments: argparse.Namespace) -> ReadOptions:
 
 
 class ForeignFiles:
-    """Makes traces of foreign files, in a directory that is kept only if it was named.
+    """Writes the traces of foreign files to ``--out`` or to a temporary directory.
 
-    Enter it, :meth:`take` the files, verify the runs, and call :meth:`named_verdict` for each.
+    Use it as a context manager: :meth:`ingest` the files, verify the runs, and call
+    :meth:`named_verdict` for each. Leaving the block removes a temporary directory.
     """
 
-    errors: list[str]
-    """Why files could not be judged, in a line each."""
-
     def __init__(
-        self, arguments: argparse.Namespace, show: Callable[[str], None] | None = None
+        self,
+        arguments: argparse.Namespace,
+        on_progress: Callable[[str], None] | None = None,
     ) -> None:
-        """Read what the command line tells; ``show`` is called while a file is read."""
-        self.errors = []
+        """Read the command line; ``on_progress`` is called with a line while reading."""
+        self.errors: list[str] = []
+        """The errors of files that could not be read, one line each."""
         self._format_name: str | None = arguments.format
-        self._options = options_of(arguments)
+        self._options = read_options(arguments)
         self._out: Path | None = arguments.out
-        self._show = show if show is not None else lambda line: None
+        self._on_progress = on_progress if on_progress is not None else lambda line: None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._ingested: dict[Path, IngestedRun] = {}
         self._names: dict[Path, str] = {}
 
     def __enter__(self) -> "ForeignFiles":
-        """Make a directory, unless one was named."""
         if self._out is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="antecede-")
         return self
@@ -72,44 +72,43 @@ class ForeignFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Remove the directory, unless it was named."""
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def take(self, groups: Sequence[Sequence[Path]]) -> list[Path]:
-        """Make traces of files, and return their directories.
+    def ingest(self, groups: Sequence[Sequence[Path]]) -> list[Path]:
+        """Write the traces of files, and return their directories.
 
-        A group of files that cannot be read is noted in :attr:`errors`, and the others go
-        on; if it is the only one, its error is raised.
+        The error of a group of files that cannot be read is added to :attr:`errors`. If
+        there is only one group, the error is raised.
 
         Args:
-            groups: Files that belong together, such as each file by itself.
+            groups: Files that belong together; each file alone is a group, too.
         """
         runs: list[Path] = []
-        for place, paths in enumerate(groups):
+        for index, paths in enumerate(groups):
             try:
-                made = self._ingest(paths, self._directory(place, paths, len(groups)))
+                found = self._ingest(paths, self._directory(index, paths, len(groups)))
             except (ConfigError, StorageError, TraceError) as error:
                 if len(groups) == 1:
                     raise
                 self.errors.append(str(error))
                 continue
-            for each in made:
+            for each in found:
                 name = ", ".join(str(path) for path in paths)
-                more = f" run {each.run}" if len(made) > 1 else ""
-                self._names[each.directory] = name + more
+                suffix = f" run {each.run}" if len(found) > 1 else ""
+                self._names[each.directory] = name + suffix
                 self._ingested[each.directory] = each
                 runs.append(each.directory)
         return runs
 
     def named_verdict(
-        self, path: Path, report: TraceVerdict
+        self, path: Path, verdict: TraceVerdict
     ) -> tuple[str, TraceVerdict | IngestedVerdict]:
-        """Return the name of a run, and its verdict with the names and lines of its file."""
+        """Return the name of a run, and its verdict with the names of its file."""
         ingested = self._ingested.get(path)
         if ingested is None:
-            return str(path), report
-        return self._names[path], IngestedVerdict(report=report, ingested=ingested)
+            return str(path), verdict
+        return self._names[path], IngestedVerdict(trace_verdict=verdict, ingested=ingested)
 
     def _ingest(self, paths: Sequence[Path], directory: Path) -> list[IngestedRun]:
         read = 0
@@ -117,45 +116,48 @@ class ForeignFiles:
         def count(records: int) -> None:
             nonlocal read
             read += records
-            self._show(f"{paths[0].name}: {read:,} records read")
+            self._on_progress(f"{paths[0].name}: {read:,} records read")
 
         return ingest(
             paths,
             directory,
             format_name=self._format_name,
             options=self._options,
-            report=count,
+            on_progress=count,
         )
 
-    def _directory(self, place: int, paths: Sequence[Path], groups: int) -> Path:
+    def _directory(self, index: int, paths: Sequence[Path], groups: int) -> Path:
         if self._out is None:
             assert self._temporary is not None
-            return Path(self._temporary.name) / str(place)
-        return self._out if groups == 1 else self._out / f"{place:03}-{paths[0].name}"
+            return Path(self._temporary.name) / str(index)
+        return self._out if groups == 1 else self._out / f"{index:03}-{paths[0].name}"
 
 
 @contextmanager
 def one_run(
-    arguments: argparse.Namespace, show: Callable[[str], None] | None = None
+    arguments: argparse.Namespace, on_progress: Callable[[str], None] | None = None
 ) -> Iterator[tuple[Path, str]]:
-    """Yield the directory of the one run that the command line names, and its name.
+    """Yield the directory and the name of the only run that the command line names.
 
-    The trace of foreign files is there until the block ends; ``--out`` is the command's.
+    The trace of foreign files exists until the block ends; ``--out`` does not apply to it.
 
     Raises:
-        ConfigError: There are several runs, or a file cannot be read.
+        ConfigError: The command line names several runs.
+        TraceError: A file cannot be read.
     """
     paths: list[Path] = arguments.trace
     files = [path for path in paths if path.is_file()]
     name = ", ".join(str(path) for path in paths)
-    if len(paths) > 1 and not (arguments.together and len(files) == len(paths)):
-        raise ConfigError("give one run: one directory or file, or files with --together")
-    own = argparse.Namespace(**{**vars(arguments), "out": None})
-    with ForeignFiles(own, show) as foreign:
-        runs = foreign.take([files]) if files else find_runs(paths)
+    if len(paths) > 1 and not (arguments.one_run and len(files) == len(paths)):
+        raise ConfigError(
+            f"{len(paths)} paths given: give one directory or file, or files with --one-run"
+        )
+    temporary = argparse.Namespace(**{**vars(arguments), "out": None})
+    with ForeignFiles(temporary, on_progress) as foreign:
+        runs = foreign.ingest([files]) if files else find_runs(paths)
         if len(runs) > 1:
-            kept = "; `antecede verify --out DIR` keeps each as one" if files else ""
+            hint = "; `antecede verify --out DIR` writes one for each" if files else ""
             raise ConfigError(
-                f"{name} holds {len(runs)} runs; give the directory of one{kept}"
+                f"{name} has {len(runs)} runs: give the directory of one run{hint}"
             )
         yield runs[0], name

@@ -1,28 +1,36 @@
-"""Traces that others recorded: read them, find happened-before, judge them.
+"""Read traces in foreign formats, and infer happened-before from them.
 
-Each format has a reader, which yields records (:mod:`antecede.ingest.formats.records`); from these
-:func:`ingest` makes a trace of our own. :mod:`antecede.pipeline.spark.data_sources` has the same
-readers for Spark.
+Each format has a reader that yields records (:mod:`antecede.ingest.formats.records`).
+:func:`ingest` infers the messages from the records and writes a trace, which
+:func:`antecede.verify.verify_trace` verifies. :mod:`antecede.pipeline.spark.data_sources`
+provides the same readers to Spark.
 
 This package needs the extra ``antecede[trace]``.
 """
 
-from antecede.ingest.conversion import Ingested, ingest
-from antecede.ingest.diagnostics import Finding, Findings, Place, Skew
-from antecede.ingest.formats.records import Options
-from antecede.ingest.formats.registry import FORMATS, Format, find_format
-from antecede.ingest.verdict import ForeignReport
+from antecede.ingest.conversion import IngestedRun, ingest
+from antecede.ingest.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    IngestSummary,
+    SourceLocation,
+)
+from antecede.ingest.formats.records import ReadOptions
+from antecede.ingest.formats.registry import FORMATS, Format, detect_format
+from antecede.ingest.skew import Skew
+from antecede.ingest.verdict import IngestedVerdict
 
 __all__ = [
     "FORMATS",
-    "Finding",
-    "Findings",
-    "ForeignReport",
+    "Diagnostic",
+    "Diagnostics",
     "Format",
-    "Ingested",
-    "Options",
-    "Place",
+    "IngestSummary",
+    "IngestedRun",
+    "IngestedVerdict",
+    "ReadOptions",
     "Skew",
-    "find_format",
+    "SourceLocation",
+    "detect_format",
     "ingest",
 ]

@@ -1,9 +1,7 @@
-"""Turn foreign traces into traces of our own, and judge them.
+"""Convert files in foreign formats to traces.
 
-:func:`ingest` reads files of one run, or of several, and writes for each a directory that
-:func:`antecede.trace.reader.read_trace` opens; everything that reads our traces then reads
-this one. What the files lack is written there, too (``holes`` of ``run.json``), so that the
-verdict on the directory is the verdict on the files.
+:func:`ingest` writes one trace per run. The ``run.json`` of a trace lists what the files
+lack (``missing``), so that verifying the trace gives the verdict on the files.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,33 +12,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.errors import ConfigError
-from antecede.ingest.diagnostics import Findings
-from antecede.ingest.event_table import Draft, Written, write_draft
-from antecede.ingest.formats.records import CLOCKED, SPANS, Options
-from antecede.ingest.formats.registry import Format, find_format, format_named, read_file
-from antecede.ingest.inference.clocks import ClockedLog, draft_clocked
-from antecede.ingest.inference.pairs import PairLog, draft_pairs
-from antecede.ingest.inference.spans import SpanLog, draft_spans
-from antecede.trace.reader import RunInfo
+from antecede.errors import TraceError
+from antecede.ingest.diagnostics import IngestSummary
+from antecede.ingest.event_table import EventTable, WrittenTrace, write_event_table
+from antecede.ingest.formats.records import (
+    CLOCK_SCHEMA,
+    MESSAGE_SCHEMA,
+    SPAN_SCHEMA,
+    ReadOptions,
+)
+from antecede.ingest.formats.registry import Format, detect_format, get_format, read_file
+from antecede.ingest.inference.clocks import ClockLog, infer_from_clocks
+from antecede.ingest.inference.pairs import infer_from_pairs
+from antecede.ingest.inference.record_log import RecordLog
+from antecede.ingest.inference.spans import SPAN_COLUMNS_USED, infer_from_spans
+from antecede.trace.run_info import RunInfo
 
-__all__ = ["Ingested", "ingest"]
+__all__ = ["IngestedRun", "ingest"]
 
-Log = ClockedLog | SpanLog | PairLog
+Log = ClockLog | RecordLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ingested:
+class IngestedRun:
     """One run of foreign files, and its trace."""
 
     run: str
-    findings: Findings
-    written: Written
-    """Where the trace is, and where in the files each message comes from."""
+    summary: IngestSummary
+    written: WrittenTrace
 
     @property
     def directory(self) -> Path:
-        """Where the trace is."""
+        """The directory of the trace."""
         return self.written.directory
 
 
@@ -49,63 +52,63 @@ def ingest(
     directory: str | Path,
     *,
     format_name: str | None = None,
-    options: Options | None = None,
-    report: Callable[[int], None] | None = None,
-) -> list[Ingested]:
-    """Read files that belong together, and write the trace of each run in them.
+    options: ReadOptions | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> list[IngestedRun]:
+    """Read files that belong together, and write a trace for each run in them.
 
-    One run is written to the directory itself, several to directories in it that are named
-    after them.
+    A single run is written to the directory itself, several runs to subdirectories that are
+    named after them.
 
     Args:
-        paths: The files; together they hold one run, or the same runs.
-        directory: Where to write; it must not hold a trace yet.
-        format_name: The name of the format, None to find it out.
-        options: What is known of the files.
-        report: Is called with the number of records in each batch that was read.
+        paths: The files; together they hold one run, or parts of the same runs.
+        directory: The directory to write, which must not contain a trace.
+        format_name: The name of the format; None to detect it from the first file.
+        options: How to read the files.
+        on_progress: Called with the number of records of each batch that was read.
 
     Raises:
-        ConfigError: A file cannot be read at all, holds nothing, or what it says cannot
-            have happened: messages go round in a circle.
+        TraceError: A file does not exist, cannot be read or has no records, or
+            happened-before has a cycle.
     """
-    options = options if options is not None else Options()
+    options = options if options is not None else ReadOptions()
     for path in paths:
         if not Path(path).is_file():
-            raise ConfigError(f"{path}: no such file")
-    found = (
-        find_format(paths[0], options) if format_name is None else format_named(format_name)
+            raise TraceError(f"{path}: no such file")
+    chosen = (
+        detect_format(paths[0], options) if format_name is None else get_format(format_name)
     )
     logs: dict[str | None, Log] = {}
     for path in paths:
-        for batch in read_file(path, found, options):
-            if report is not None:
-                report(batch.num_rows)
-            for run, part in _runs(batch):
+        for batch in read_file(path, chosen, options):
+            if on_progress is not None:
+                on_progress(batch.num_rows)
+            for run, part in _split_by_run(batch):
                 if run not in logs:
-                    logs[run] = _new_log(found)
+                    logs[run] = _new_log(chosen)
                 logs[run].add(str(path), part)
     if None in logs and len(logs) > 1 and not logs[None].read:
-        _move_unread(logs)
-    written: list[Ingested] = []
+        _merge_unread(logs)
+    if not logs:
+        raise TraceError(f"{paths[0]} has no records")
+    ingested: list[IngestedRun] = []
     for run, log in logs.items():
         name = Path(paths[0]).name if run is None else run
-        where = Path(directory)
+        out = Path(directory)
         if len(logs) > 1:
-            where /= _safe(name, len(written))
-        written.append(_write(log, name, where, found))
-    if not written:
-        raise ConfigError(f"{paths[0]} holds no records: there is nothing to judge")
-    return written
+            out /= _directory_name(name, len(ingested))
+        ingested.append(_write(log, name, out, chosen))
+    return ingested
 
 
-def _new_log(found: Format) -> Log:
-    if found.schema is CLOCKED:
-        return ClockedLog(found.name)
-    return SpanLog(found.name) if found.schema is SPANS else PairLog(found.name)
+def _new_log(chosen: Format) -> Log:
+    if chosen.schema is CLOCK_SCHEMA:
+        return ClockLog(chosen.name)
+    kept = SPAN_COLUMNS_USED if chosen.schema is SPAN_SCHEMA else MESSAGE_SCHEMA
+    return RecordLog(chosen.name, kept)
 
 
-def _runs(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
-    """Take a batch apart by run."""
+def _split_by_run(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
     runs = batch.column("run")
     if runs.null_count == len(runs):
         yield None, batch
@@ -115,48 +118,49 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
         yield run, batch.filter(chosen.fill_null(False))
 
 
-def _write(log: Log, name: str, where: Path, found: Format) -> Ingested:
+def _write(log: Log, name: str, directory: Path, chosen: Format) -> IngestedRun:
     if not log.read:
-        first = log.holes.findings()[0]
-        raise ConfigError(f"{log.files[0]}: nothing in it can be judged: {first}")
-    draft, findings = _draft(log)
-    present = set(np.unique(draft.process).tolist())
-    zero = None if draft.time_ns is None else int(draft.time_ns.min())
+        first = log.missing.collected()[0]
+        raise TraceError(f"{log.files[0]}: no record can be read: {first}")
+    table, summary = _infer(log, chosen)
+    present = set(np.unique(table.process).tolist())
     info = RunInfo(
         run=name,
-        processes=findings.processes,
+        processes=summary.processes,
         names={
-            process: each for process, each in enumerate(draft.names) if process in present
+            process: each for process, each in enumerate(table.names) if process in present
         },
-        holes=findings.unknown_reasons,
+        missing=summary.unknown_reasons,
         parameters={
-            "format": found.name,
-            "files": list(findings.files),
-            "records": findings.records,
-            "unknown": findings.unknown,
-            "time_zero_ns": zero,
+            "format": chosen.name,
+            "files": list(summary.files),
+            "records": summary.records,
+            "unknown": summary.unknown,
+            "time_zero_ns": None if table.time_ns is None else int(table.time_ns.min()),
         },
     )
-    written = write_draft(draft, where, info)
-    return Ingested(run=name, findings=findings, written=written)
+    written = write_event_table(table, directory, info)
+    return IngestedRun(run=name, summary=summary, written=written)
 
 
-def _draft(log: Log) -> tuple[Draft, Findings]:
-    if isinstance(log, ClockedLog):
-        return draft_clocked(log)
-    return draft_spans(log) if isinstance(log, SpanLog) else draft_pairs(log)
+def _infer(log: Log, chosen: Format) -> tuple[EventTable, IngestSummary]:
+    if isinstance(log, ClockLog):
+        return infer_from_clocks(log)
+    if chosen.schema is SPAN_SCHEMA:
+        return infer_from_spans(log)
+    return infer_from_pairs(log)
 
 
-def _move_unread(logs: dict[str | None, Log]) -> None:
-    """Count lines that stand before the first run to that run: they are of no other."""
+def _merge_unread(logs: dict[str | None, Log]) -> None:
+    """Add the lines before the first run, none of which could be read, to that run."""
     before = logs.pop(None)
     first = next(iter(logs.values()))
-    assert isinstance(before, ClockedLog)
-    assert isinstance(first, ClockedLog)
-    first.take_unread(before)
+    assert isinstance(before, ClockLog)
+    assert isinstance(first, ClockLog)
+    first.add_unread(before)
 
 
-def _safe(name: str, place: int) -> str:
-    """Return a name for a directory: what is no letter, digit, dot or dash is left out."""
+def _directory_name(name: str, index: int) -> str:
+    """Return a valid name: an index, and the letters, digits, dots and dashes of a name."""
     kept = "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip(".-")
-    return f"{place:03}-{kept}" if kept else f"{place:03}"
+    return f"{index:03}-{kept}" if kept else f"{index:03}"

@@ -1,9 +1,7 @@
-"""A foreign run as rows of our trace, before it is written.
+"""The events of an ingested run, before they are written as a trace.
 
-Whatever the format, its reader's records end here: events of processes, each process's in
-the order of its own history, some of which send or deliver a message. :func:`write_draft`
-puts them in a linear extension of happened-before, numbers the messages of each process,
-and writes the trace.
+:func:`write_event_table` orders the events by a linear extension of happened-before,
+numbers the messages of each process, and writes the trace.
 """
 
 from dataclasses import dataclass
@@ -12,18 +10,29 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from antecede.errors import ConfigError
-from antecede.ingest.diagnostics import Place, Skew, find_skew
+from antecede.errors import TraceError
+from antecede.ingest.diagnostics import SourceLocation
+from antecede.ingest.skew import Skew, find_skew
 from antecede.trace.event import Kind
-from antecede.trace.reader import BATCH_ROWS_MAX, RunInfo
+from antecede.trace.reader import BATCH_ROWS_MAX
 from antecede.trace.recorders import KINDS
+from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
 from antecede.trace.writer import TraceWriter
-from antecede.verify.kernels.slots import Ints, Longs
-from antecede.verify.linear_extension import extend
+from antecede.verify.kernels.slot_map import Ints, Longs
+from antecede.verify.linear_extension import find_linear_extension
 from antecede.verify.oracle import MessageId
 
-__all__ = ["DELIVER", "LOCAL", "NONE", "SEND", "Draft", "Written", "skew_of", "write_draft"]
+__all__ = [
+    "DELIVER",
+    "LOCAL",
+    "NONE",
+    "SEND",
+    "EventTable",
+    "WrittenTrace",
+    "skew_of",
+    "write_event_table",
+]
 
 NONE = -1
 SEND, DELIVER, LOCAL = (KINDS.index(kind) for kind in (Kind.SEND, Kind.DELIVER, Kind.LOCAL))
@@ -32,89 +41,90 @@ NS = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A run; its rows stand process by process, each in the order of its history."""
+class EventTable:
+    """The events of a run, grouped by process, in the order of each process's history."""
 
     names: list[str]
     """By process, its name."""
     files: list[str]
     process: Ints
-    """By row, where it happened; never falls."""
+    """By row: the process; ascending."""
     kind: Ints
     """By row: SEND, DELIVER or LOCAL."""
     message: Longs
-    """By row: which message, as a dense number, or NONE."""
+    """By row: the index of the message, or NONE."""
     time_ns: Longs | None
-    """By row: when, by the process's own clock; None if it is not told."""
+    """By row: the time by the clock of the process; None without timestamps."""
     hint: Longs
-    """By row: what to put first of events that are not ordered, for speed alone."""
+    """By row: the preferred position among concurrent events; only for speed."""
     file: Ints
+    """By row: the index of the file."""
     line: Longs
-    """By row: where it comes from."""
+    """By row: the line in the file."""
     is_known: np.ndarray
-    """By message: whether its targets are known. If not, nobody delivers it."""
+    """By message: whether its targets are known. If not, it has no deliveries."""
     undelivered: tuple[Longs, Ints] = (np.empty(0, np.int64), np.empty(0, np.int32))
-    """Messages, and a target of each that did not deliver it; others are those that did."""
+    """Messages, and for each a target that did not deliver it. The processes that
+    delivered a message are targets, too."""
 
-    def place(self, row: int) -> Place:
-        """Return where a row comes from."""
+    def location(self, row: int) -> SourceLocation:
+        """Return the file and the line of a row."""
         name = self.names[self.process[row]]
-        return Place(self.files[self.file[row]], int(self.line[row]), name)
+        return SourceLocation(self.files[self.file[row]], int(self.line[row]), name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What became of a draft: the trace's directory, and where its messages come from."""
+class WrittenTrace:
+    """A trace that was written from an event table."""
 
     directory: Path
-    draft: Draft
+    table: EventTable
     number: Longs
-    """By message of the draft, its number among those of its source; 0 if never sent."""
+    """By message: its number among the messages of its source; 0 if never sent."""
     source: Ints
-    """By message of the draft, who sent it; NONE if never sent."""
+    """By message: the process that sent it; NONE if never sent."""
 
-    def place_of(self, message: MessageId) -> Place | None:
-        """Return where the send of a message stands, or None if there is none."""
+    def location_of_send(self, message: MessageId) -> SourceLocation | None:
+        """Return the location of the send of a message, or None if it was never sent."""
         found = np.flatnonzero(
             (self.source == message.source) & (self.number == message.number)
         )
         if not len(found):
             return None
-        is_send = (self.draft.kind == SEND) & (self.draft.message == found[0])
-        return self.draft.place(int(np.flatnonzero(is_send)[0]))
+        is_send = (self.table.kind == SEND) & (self.table.message == found[0])
+        return self.table.location(int(np.flatnonzero(is_send)[0]))
 
 
-def skew_of(draft: Draft) -> Skew | None:
-    """Find where timestamps contradict the messages; None without timestamps."""
-    if draft.time_ns is None:
+def skew_of(table: EventTable) -> Skew | None:
+    """Return the clock skew of the messages, or None without timestamps."""
+    if table.time_ns is None:
         return None
-    send = np.full(len(draft.is_known), NONE, np.int64)
-    sends = np.flatnonzero(draft.kind == SEND)
-    send[draft.message[sends]] = sends
-    got = np.flatnonzero(draft.kind == DELIVER)
-    got = got[send[draft.message[got]] != NONE]
-    sent = send[draft.message[got]]
-    lead = draft.time_ns[sent] - draft.time_ns[got]
-    return find_skew(draft.process[sent], draft.process[got], lead, draft.names)
+    send = np.full(len(table.is_known), NONE, np.int64)
+    sends = np.flatnonzero(table.kind == SEND)
+    send[table.message[sends]] = sends
+    got = np.flatnonzero(table.kind == DELIVER)
+    got = got[send[table.message[got]] != NONE]
+    sent = send[table.message[got]]
+    lead = table.time_ns[sent] - table.time_ns[got]
+    return find_skew(table.process[sent], table.process[got], lead, table.names)
 
 
-def write_draft(draft: Draft, directory: Path, info: RunInfo) -> Written:
-    """Write a draft as a trace, in a linear extension of happened-before.
+def write_event_table(table: EventTable, directory: Path, info: RunInfo) -> WrittenTrace:
+    """Write an event table as a trace, ordered by a linear extension of happened-before.
 
     Raises:
-        ConfigError: There is none, since events wait for each other in a circle; or the
-            directory cannot be written to.
+        TraceError: Happened-before has a cycle, or the directory cannot be written.
     """
-    order = _order(draft)
-    sends = np.flatnonzero(draft.kind == SEND)  # By process, in the order of histories.
-    count = len(draft.is_known)
-    # One more, which stands for no message: what NONE is the index of.
+    order = _order(table)
+    sends = np.flatnonzero(table.kind == SEND)
+    count = len(table.is_known)
+    # The additional last element stands for no message: NONE is its index.
     number, source = np.zeros(count + 1, np.int64), np.full(count + 1, NONE, np.int32)
-    source[draft.message[sends]] = draft.process[sends]
-    first = np.searchsorted(draft.process[sends], draft.process[sends])
-    number[draft.message[sends]] = np.arange(len(sends)) - first + 1
-    written = Written(directory=directory, draft=draft, number=number, source=source)
-    start, targets = _targets(draft)
+    source[table.message[sends]] = table.process[sends]
+    first = np.searchsorted(table.process[sends], table.process[sends])
+    number[table.message[sends]] = np.arange(len(sends)) - first + 1
+    written = WrittenTrace(directory=directory, table=table, number=number, source=source)
+    start, targets = _targets(table)
     with TraceWriter(directory, info.run) as writer:
         for begin in range(0, len(order), BATCH_ROWS_MAX):
             rows = order[begin : begin + BATCH_ROWS_MAX]
@@ -123,53 +133,53 @@ def write_draft(draft: Draft, directory: Path, info: RunInfo) -> Written:
     return written
 
 
-def _order(draft: Draft) -> Longs:
-    rows = len(draft.process)
-    bounds = np.searchsorted(draft.process, np.arange(len(draft.names) + 1))
-    # Events without a message wait for one that is never sent: for nothing.
-    slot = np.where(draft.message == NONE, len(draft.is_known), draft.message)
-    is_sent = np.zeros(len(draft.is_known) + 1, np.bool_)
-    is_send = draft.kind == SEND
-    is_sent[draft.message[is_send]] = True
-    order, place = extend(
+def _order(table: EventTable) -> Longs:
+    rows = len(table.process)
+    bounds = np.searchsorted(table.process, np.arange(len(table.names) + 1))
+    # Events without a message have the slot of a message that is never sent.
+    slot = np.where(table.message == NONE, len(table.is_known), table.message)
+    is_sent = np.zeros(len(table.is_known) + 1, np.bool_)
+    is_send = table.kind == SEND
+    is_sent[table.message[is_send]] = True
+    order, position = find_linear_extension(
         bounds,
         np.arange(rows),
         is_send,
         slot.astype(np.int32),
         is_sent,
-        draft.hint.astype(np.float64),
+        table.hint.astype(np.float64),
     )
     if len(order) < rows:
-        stuck = np.flatnonzero(place < bounds[1:])
-        places = ", ".join(str(draft.place(int(place[each]))) for each in stuck[:3])
-        raise ConfigError(
-            f"{places}: messages go round in a circle here: what they were caused by is"
-            " only caused by them, by each process's own order of events"
+        stuck = np.flatnonzero(position < bounds[1:])
+        first = ", ".join(str(table.location(int(position[i]))) for i in stuck[:3])
+        raise TraceError(
+            f"{first}: happened-before has a cycle: by each process's own order of events,"
+            " messages here depend on each other"
         )
     return order
 
 
-def _targets(draft: Draft) -> tuple[Longs, Ints]:
-    """Return for each message and one more where its targets begin, and the targets."""
-    got = np.flatnonzero(draft.kind == DELIVER)
-    width = len(draft.names)
-    message = np.concatenate((draft.message[got], draft.undelivered[0]))
+def _targets(table: EventTable) -> tuple[Longs, Ints]:
+    """Return the offset of each message's targets, and the targets of all messages."""
+    got = np.flatnonzero(table.kind == DELIVER)
+    width = len(table.names)
+    message = np.concatenate((table.message[got], table.undelivered[0]))
     pair = np.unique(
-        message * width + np.concatenate((draft.process[got], draft.undelivered[1]))
+        message * width + np.concatenate((table.process[got], table.undelivered[1]))
     )
-    start = np.searchsorted(pair // width, np.arange(len(draft.is_known) + 1))
+    start = np.searchsorted(pair // width, np.arange(len(table.is_known) + 1))
     return start, (pair % width).astype(np.int32)
 
 
 def _batch(
-    written: Written, rows: Longs, first: int, targets: tuple[Longs, Ints], run: str
+    written: WrittenTrace, rows: Longs, first: int, targets: tuple[Longs, Ints], run: str
 ) -> pa.RecordBatch:
-    draft = written.draft
-    message, kind, process = draft.message[rows], draft.kind[rows], draft.process[rows]
-    history = np.searchsorted(draft.process, process)
+    table = written.table
+    message, kind, process = table.message[rows], table.kind[rows], table.process[rows]
+    history = np.searchsorted(table.process, process)
     has = message != NONE
-    zero = 0 if draft.time_ns is None else int(draft.time_ns.min())
-    time = np.zeros(len(rows)) if draft.time_ns is None else draft.time_ns[rows] - zero
+    zero = 0 if table.time_ns is None else int(table.time_ns.min())
+    time = np.zeros(len(rows)) if table.time_ns is None else table.time_ns[rows] - zero
     columns = {
         "run": pa.repeat(pa.scalar(run), len(rows)),
         "process": pa.array(process),
@@ -180,7 +190,7 @@ def _batch(
         "source": pa.array(written.source[message], mask=~has),
         "number": pa.array(written.number[message], mask=~has),
         "target": pa.array(process, mask=kind != DELIVER),
-        "targets": _lists(draft, message, kind == SEND, *targets),
+        "targets": _lists(table, message, kind == SEND, *targets),
         "payload_bytes": pa.nulls(len(rows), pa.int32()),
         "metadata_bytes": pa.nulls(len(rows), pa.int32()),
     }
@@ -188,10 +198,10 @@ def _batch(
 
 
 def _lists(
-    draft: Draft, message: Longs, is_send: np.ndarray, start: Longs, targets: Ints
+    table: EventTable, message: Longs, is_send: np.ndarray, start: Longs, targets: Ints
 ) -> pa.Array:
-    """Make the column of targets: a list for each send whose targets are known."""
-    known = is_send & np.append(draft.is_known, False)[message]
+    """Return the column of targets: a list for each send whose targets are known."""
+    known = is_send & np.append(table.is_known, False)[message]
     chosen = message[known]
     lengths = np.zeros(len(message), np.int64)
     lengths[known] = start[chosen + 1] - start[chosen]

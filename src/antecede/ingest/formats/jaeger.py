@@ -1,17 +1,23 @@
-"""Read Jaeger JSON: what its query service answers, and its page saves.
+"""Read Jaeger JSON, as its query service returns it and its user interface saves it.
 
 A document is ``{"data": [{"traceID": ..., "spans": [...], "processes": {...}}]}``, or one
-such trace by itself. Spans name their process by a key that is explained only after them,
-so the spans of one trace are held until then. Times are in microseconds.
+such trace. The processes of a trace can follow its spans, so the spans of a trace are kept
+until its end. Times are in microseconds.
 
-The process of a span is its service; or, told as ``--columns process=hostname``, the one
-instance of it that a tag of that name tells, ``service@host``.
+The process of a span is its service. With ``--columns process=TAG`` it is the instance that
+the process tag TAG names: ``service@value``.
 """
 
 from collections.abc import Iterator
 
 from antecede.ingest.formats.json_cursor import JsonCursor
-from antecede.ingest.formats.records import SPANS, Options, Records, Unreadable, batches_of
+from antecede.ingest.formats.records import (
+    SPAN_SCHEMA,
+    ReadOptions,
+    Records,
+    UnreadableError,
+    to_batches,
+)
 from antecede.ingest.formats.source import Split
 
 __all__ = ["read_jaeger"]
@@ -19,26 +25,26 @@ __all__ = ["read_jaeger"]
 NS_PER_US = 1_000
 
 
-def read_jaeger(split: Split, options: Options) -> Records:
-    """Yield the spans of a file as :data:`antecede.ingest.formats.records.SPANS`."""
-    return batches_of(_spans(split, options.columns.get("process")), SPANS)
+def read_jaeger(split: Split, options: ReadOptions) -> Records:
+    """Yield the spans of a file."""
+    return to_batches(_spans(split, options.columns.get("process")), SPAN_SCHEMA)
 
 
 def _spans(split: Split, tag: str | None) -> Iterator[dict[str, object]]:
     with JsonCursor(split) as cursor:
-        while cursor.more():
+        while cursor.has_more():
             yield from _document(cursor, tag)
 
 
 def _document(cursor: JsonCursor, tag: str | None) -> Iterator[dict[str, object]]:
-    """Go through an object that holds traces, or is one; or an array of traces."""
+    """Yield the spans of an object with traces, of a trace, or of an array of traces."""
     if cursor.peek() == "[":
         for _ in cursor.items():
             yield from _document(cursor, tag)
         return
     spans: list[tuple[int, object]] = []
     processes: object = {}
-    ended_early: Unreadable | None = None
+    ended_early: UnreadableError | None = None
     try:
         for key in cursor.members():
             if key == "data" and cursor.peek() == "[":
@@ -52,7 +58,7 @@ def _document(cursor: JsonCursor, tag: str | None) -> Iterator[dict[str, object]
                 processes = cursor.value()
             else:
                 cursor.value()
-    except Unreadable as error:
+    except UnreadableError as error:
         ended_early = error
     yield from (_span(line, span, processes, tag) for line, span in spans)
     if ended_early is not None:
@@ -61,31 +67,31 @@ def _document(cursor: JsonCursor, tag: str | None) -> Iterator[dict[str, object]
 
 def _span(line: int, span: object, processes: object, tag: str | None) -> dict[str, object]:
     if not isinstance(span, dict):
-        return {"line": line, "problem": "a span that is no JSON object"}
+        return {"line": line, "problem": "a span that is not a JSON object"}
     record: dict[str, object] = {"line": line, "name": span.get("operationName")}
     process = _process(span, processes, tag)
-    start, lasted = span.get("startTime"), span.get("duration")
+    start, duration = span.get("startTime"), span.get("duration")
     if process is None:
         record["process"] = str(span.get("processID"))
-        return {**record, "problem": "of an unknown process"}
+        return {**record, "problem": "a span of an unknown process"}
     record["process"] = process
     for key, name in (("traceID", "trace"), ("spanID", "span")):
         if not isinstance(span.get(key), str):
             return {**record, "problem": f"a span without {key}"}
         record[name] = span[key]
-    if type(start) is not int or type(lasted) is not int:
-        return {**record, "problem": "its startTime or duration is no whole number"}
+    if type(start) is not int or type(duration) is not int:
+        return {**record, "problem": "startTime or duration is not an integer"}
     kinds = [
         each.get("value")
         for each in _dicts(span.get("tags"))
         if each.get("key") == "span.kind"
     ]
     record["kind"] = kinds[0].lower() if kinds and isinstance(kinds[0], str) else None
-    record["parent"], waits = _parent(span)
-    if not waits and record["kind"] is None:
+    record["parent"], is_child = _parent(span)
+    if not is_child and record["kind"] is None:
         record["kind"] = "consumer"
     record["start_ns"] = start * NS_PER_US
-    record["end_ns"] = (start + lasted) * NS_PER_US
+    record["end_ns"] = (start + duration) * NS_PER_US
     return record
 
 
@@ -101,7 +107,7 @@ def _process(span: dict[str, object], processes: object, tag: str | None) -> str
 
 
 def _parent(span: dict[str, object]) -> tuple[str | None, bool]:
-    """Return the span that it is a child of, or follows from, and if that one waits."""
+    """Return the parent of a span, and whether the span is its child (CHILD_OF)."""
     references = _dicts(span.get("references"))
     for kind in ("CHILD_OF", "FOLLOWS_FROM"):
         for each in references:
@@ -113,9 +119,6 @@ def _parent(span: dict[str, object]) -> tuple[str | None, bool]:
     return (parent if isinstance(parent, str) and parent else None), True
 
 
-def _dicts(found: object) -> list[dict[str, object]]:
-    return (
-        [each for each in found if isinstance(each, dict)]
-        if isinstance(found, list)
-        else []
-    )
+def _dicts(value: object) -> list[dict[str, object]]:
+    items = value if isinstance(value, list) else []
+    return [item for item in items if isinstance(item, dict)]

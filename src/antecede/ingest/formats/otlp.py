@@ -1,14 +1,20 @@
-"""Read OTLP JSON: what the file exporter of the OpenTelemetry collector writes.
+"""Read OTLP JSON, as the file exporter of the OpenTelemetry collector writes it.
 
-Each line, or the whole file, is ``{"resourceSpans": [...]}``. The process of a span is its
-resource's ``service.name``, or its ``service.instance.id`` if the resource has that
-(another attribute can be told as ``--columns process=ATTRIBUTE``).
+Each line, or the whole file, is ``{"resourceSpans": [...]}``. The process of a span is the
+``service.instance.id`` of its resource, or its ``service.name`` if there is no instance.
+With ``--columns process=ATTRIBUTE`` it is another attribute of the resource.
 """
 
 from collections.abc import Iterator
 
 from antecede.ingest.formats.json_cursor import JsonCursor
-from antecede.ingest.formats.records import SPANS, Options, Records, Unreadable, batches_of
+from antecede.ingest.formats.records import (
+    SPAN_SCHEMA,
+    ReadOptions,
+    Records,
+    UnreadableError,
+    to_batches,
+)
 from antecede.ingest.formats.source import Split
 
 __all__ = ["read_otlp"]
@@ -22,14 +28,14 @@ KINDS = {
 INSTANCE, SERVICE = "service.instance.id", "service.name"
 
 
-def read_otlp(split: Split, options: Options) -> Records:
-    """Yield the spans of a split as :data:`antecede.ingest.formats.records.SPANS`."""
-    return batches_of(_spans(split, options.columns.get("process")), SPANS)
+def read_otlp(split: Split, options: ReadOptions) -> Records:
+    """Yield the spans of a split."""
+    return to_batches(_spans(split, options.columns.get("process")), SPAN_SCHEMA)
 
 
 def _spans(split: Split, attribute: str | None) -> Iterator[dict[str, object]]:
     with JsonCursor(split) as cursor:
-        while cursor.more():
+        while cursor.has_more():
             for key in cursor.members():
                 if key in ("resourceSpans", "resource_spans") and cursor.peek() == "[":
                     for _ in cursor.items():
@@ -39,10 +45,10 @@ def _spans(split: Split, attribute: str | None) -> Iterator[dict[str, object]]:
 
 
 def _resource(cursor: JsonCursor, attribute: str | None) -> Iterator[dict[str, object]]:
-    """Go through the spans of one resource, which may be named only after them."""
+    """Yield the spans of one resource, whose attributes can follow the spans."""
     process: str | None = None
     held: list[tuple[int, object]] = []
-    ended_early: Unreadable | None = None
+    ended_early: UnreadableError | None = None
     try:
         for key in cursor.members():
             if key == "resource":
@@ -56,7 +62,7 @@ def _resource(cursor: JsonCursor, attribute: str | None) -> Iterator[dict[str, o
                             yield _span(line, span, process)
             else:
                 cursor.value()
-    except Unreadable as error:
+    except UnreadableError as error:
         ended_early = error
     yield from (_span(line, span, process) for line, span in held)
     if ended_early is not None:
@@ -90,10 +96,13 @@ def _process(resource: object, attribute: str | None) -> str | None:
 
 def _span(line: int, span: object, process: str | None) -> dict[str, object]:
     if not isinstance(span, dict):
-        return {"line": line, "problem": "a span that is no JSON object"}
+        return {"line": line, "problem": "a span that is not a JSON object"}
     record: dict[str, object] = {"line": line, "name": span.get("name")}
     if process is None:
-        return {**record, "problem": "of an unknown process: its resource has no name"}
+        return {
+            **record,
+            "problem": "a span of an unknown process: the resource has no name",
+        }
     record["process"] = process
     for keys, name in (
         (("traceId", "trace_id"), "trace"),
@@ -108,9 +117,9 @@ def _span(line: int, span: object, process: str | None) -> dict[str, object]:
         (("endTimeUnixNano", "end_time_unix_nano"), "end_ns"),
     ):
         found = _first(span, *keys)
-        # 64 bits are written as text in the JSON of protocol buffers.
+        # The JSON of Protocol Buffers writes 64-bit numbers as strings.
         if not isinstance(found, int | str) or not str(found).isdigit():
-            return {**record, "problem": f"its {keys[0]} is no whole number"}
+            return {**record, "problem": f"{keys[0]} is not an integer"}
         record[name] = int(found)
     parent, kind = _first(span, "parentSpanId", "parent_span_id"), span.get("kind")
     record["parent"] = parent if isinstance(parent, str) and parent else None

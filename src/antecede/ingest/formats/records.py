@@ -1,10 +1,10 @@
-"""What the readers of foreign formats yield: records, in one of three shapes.
+"""The records that the readers of foreign formats yield.
 
-A record is one row: an event with a vector clock (:data:`CLOCKED`), a span
-(:data:`SPANS`), or a message (:data:`MESSAGES`). Whatever the shape, a record says on which
-line of its file it stands. What could not be read is a record, too: ``problem`` says why,
-and everything but ``line`` may be null. So nothing that stands in a file is dropped before
-it has been counted.
+A record is a row with one of three schemas: an event with a vector clock
+(:data:`CLOCK_SCHEMA`), a span (:data:`SPAN_SCHEMA`), or a message (:data:`MESSAGE_SCHEMA`).
+Every record has the number of its line. An unreadable line becomes a record whose
+``problem`` gives the reason and whose other columns may be null, so that all lines are
+counted.
 
 This module needs the extra ``antecede[trace]``.
 """
@@ -16,125 +16,126 @@ import pyarrow as pa
 
 __all__ = [
     "BATCH_RECORDS",
-    "CLOCKED",
-    "MESSAGES",
-    "SPANS",
-    "Options",
+    "CLOCK_SCHEMA",
+    "MESSAGE_SCHEMA",
+    "SPAN_SCHEMA",
+    "ReadOptions",
     "Records",
-    "Unreadable",
-    "batches_of",
-    "problems",
+    "UnreadableError",
+    "to_batches",
+    "problem_batch",
 ]
 
 BATCH_RECORDS = 1 << 14
-"""Records of a batch: enough to make its cost vanish, a few MiB of memory."""
+"""Records per batch: a few MiB."""
 
 _COMMON = [
-    # The line on which it begins, from 1; in a Parquet file, the row.
+    # The number of its first line, from 1; in a Parquet file, of its row.
     pa.field("line", pa.int64(), nullable=False),
-    # Why it could not be read; null if it was.
+    # Why it could not be read, or null.
     pa.field("problem", pa.string()),
-    # Which run of the file it belongs to; null if the file holds only one.
+    # The run that it belongs to; null if the file has only one.
     pa.field("run", pa.string()),
 ]
 
-CLOCKED: pa.Schema = pa.schema(
+CLOCK_SCHEMA: pa.Schema = pa.schema(
     [
         *_COMMON,
-        # Where it happened, by name.
+        # The name of its process.
         pa.field("process", pa.string()),
-        # By process: how many of its events are known here, this one included.
+        # By process, the number of its events that happened before, or are this event.
         pa.field("clock", pa.map_(pa.string(), pa.int64())),
-        # What the log says of it.
+        # The text of the log.
         pa.field("text", pa.string()),
-        # When, in nanoseconds, by the process's own clock; null if it is not told.
+        # The time in nanoseconds by the clock of its process, or null.
         pa.field("time_ns", pa.int64()),
-        # Names the message that is sent or received; null if that is not told.
+        # The name of the message that it sends or receives, or null.
         pa.field("token", pa.string()),
-        # Whether it is a receive; null if that is not told.
+        # Whether it is a receive, or null.
         pa.field("is_receive", pa.bool_()),
     ]
 )
 
-SPANS: pa.Schema = pa.schema(
+SPAN_SCHEMA: pa.Schema = pa.schema(
     [
         *_COMMON,
-        # Which request it belongs to, which span it is, and which one caused it.
+        # The ids of the trace, of the span, and of its parent.
         pa.field("trace", pa.string()),
         pa.field("span", pa.string()),
         pa.field("parent", pa.string()),
-        # It is the receiving half of a span whose id the sending half has, too (Zipkin).
+        # Whether it is the receiving half of a shared span (Zipkin).
         pa.field("shared", pa.bool_()),
-        # Where it happened: a service, or one instance of it.
+        # The name of its process: a service, or an instance of a service.
         pa.field("process", pa.string()),
-        # What was done.
+        # The name of the operation.
         pa.field("name", pa.string()),
-        # client, server, producer, consumer or internal; null if that is not told.
+        # client, server, producer, consumer or internal, or null.
         pa.field("kind", pa.string()),
-        # From when to when, in nanoseconds, by the process's own clock.
+        # The start and the end in nanoseconds by the clock of its process.
         pa.field("start_ns", pa.int64()),
         pa.field("end_ns", pa.int64()),
     ]
 )
 
-MESSAGES: pa.Schema = pa.schema(
+MESSAGE_SCHEMA: pa.Schema = pa.schema(
     [
         *_COMMON,
-        # Who sent it to whom, by name.
+        # The names of the sender and the receiver.
         pa.field("source", pa.string()),
         pa.field("target", pa.string()),
-        # When, in nanoseconds, by the clocks of the source and of the target; null if it
-        # is not known that it was sent, or received.
+        # The times in nanoseconds by the clocks of the source and of the target; null if
+        # the send, or the receive, is not recorded.
         pa.field("sent_ns", pa.int64()),
         pa.field("received_ns", pa.int64()),
-        # Records of one source with the same name are one message to several targets.
+        # A name: records of one source with the same name are one message.
         pa.field("message", pa.string()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What a reader may be told about its file; each uses what concerns it."""
+class ReadOptions:
+    """Options of the readers; each reader uses those of its format."""
 
     regex: str | None = None
-    """ShiViz: the expression of an event, with groups ``host``, ``clock`` and, if you like,
-    ``event`` and ``timestamp``."""
+    """ShiViz: the regular expression of an event, with the groups ``host`` and ``clock``
+    and optionally ``event`` and ``timestamp``."""
     delimiter: str | None = None
-    """ShiViz: the expression of a line that begins a new run; a group ``run`` names it."""
+    """ShiViz: the regular expression of a line that starts a run, optionally with the group
+    ``run`` for its name."""
     ignore: str | None = None
-    """ShiViz: the expression of lines that are no events, though they are not empty."""
+    """ShiViz: the regular expression of lines to ignore."""
     receives: str | None = None
-    """ShiViz: what is found in the text of every event that receives a message."""
+    """ShiViz: a regular expression that is found in the text of all events that receive a
+    message, and of no others."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """CSV and Parquet: under which name the file has a column of ours."""
+    """CSV and Parquet: by our name of a column, its name in the file."""
 
 
-class Unreadable(Exception):
-    """A file cannot be read on from here; what was read so far is good."""
+class UnreadableError(Exception):
+    """The rest of a file cannot be read; the records before it are valid."""
 
-    def __init__(self, line: int, why: str) -> None:
-        """Say on which line, and why."""
-        super().__init__(line, why)
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(line, reason)
         self.line = line
-        self.why = why
+        self.reason = reason
 
 
 Records = Iterator[pa.RecordBatch]
-"""Batches of records of one shape."""
+"""Batches of records with one schema."""
 
 
-def batches_of(records: Iterator[dict[str, object]], schema: pa.Schema) -> Records:
-    """Gather records into batches; absent columns are null.
+def to_batches(records: Iterator[dict[str, object]], schema: pa.Schema) -> Records:
+    """Yield records in batches; absent columns are null.
 
-    A reader that raises :class:`Unreadable` ends with a record that says so.
+    An :class:`UnreadableError` becomes the last record.
     """
     rows: list[dict[str, object]] = []
     while True:
         try:
             row = next(records, None)
-        except Unreadable as error:
-            rows.append({"line": error.line, "problem": error.why})
+        except UnreadableError as error:
+            rows.append({"line": error.line, "problem": error.reason})
             row = None
         if row is not None:
             rows.append(row)
@@ -145,7 +146,7 @@ def batches_of(records: Iterator[dict[str, object]], schema: pa.Schema) -> Recor
             return
 
 
-def problems(found: list[tuple[int, str]], schema: pa.Schema) -> pa.RecordBatch:
-    """Return records that could not be read: lines, and why."""
-    rows = [{"line": line, "problem": why} for line, why in found]
+def problem_batch(lines: list[tuple[int, str]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return records for lines that could not be read, each with the reason."""
+    rows = [{"line": line, "problem": reason} for line, reason in lines]
     return pa.RecordBatch.from_pylist(rows, schema=schema)

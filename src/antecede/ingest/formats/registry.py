@@ -1,4 +1,4 @@
-"""Which foreign formats there are, how to tell one from the other, and how to read them."""
+"""The foreign formats, their detection and their readers."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -7,20 +7,32 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from antecede.errors import ConfigError
-from antecede.ingest.formats.csv_columns import header_of
+from antecede.errors import ConfigError, TraceError
+from antecede.ingest.formats.csv_columns import read_header
 from antecede.ingest.formats.jaeger import read_jaeger
 from antecede.ingest.formats.messages import MESSAGE_COLUMNS, is_parquet, read_messages
 from antecede.ingest.formats.otlp import read_otlp
-from antecede.ingest.formats.records import CLOCKED, MESSAGES, SPANS, Options, Records
+from antecede.ingest.formats.records import (
+    CLOCK_SCHEMA,
+    MESSAGE_SCHEMA,
+    SPAN_SCHEMA,
+    ReadOptions,
+    Records,
+)
 from antecede.ingest.formats.shiviz import find_layout, read_shiviz
-from antecede.ingest.formats.source import SPLIT_BYTES, Split, cut, head, whole
+from antecede.ingest.formats.source import (
+    SPLIT_BYTES,
+    Split,
+    divide_file,
+    read_head,
+    whole_file,
+)
 from antecede.ingest.formats.span_csv import SPAN_COLUMNS, read_span_csv
 from antecede.ingest.formats.tracechecker import read_tracechecker
 from antecede.ingest.formats.zipkin import read_zipkin
 from antecede.trace.schema import EVENTS_NAME
 
-__all__ = ["FORMATS", "Format", "find_format", "format_named", "read_file"]
+__all__ = ["FORMATS", "Format", "detect_format", "get_format", "read_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,56 +40,53 @@ class Format:
     """A foreign format."""
 
     name: str
-    """As it is called on the command line, and by Spark."""
+    """Its name on the command line and in Spark."""
     schema: pa.Schema
-    """The shape of its records."""
-    read: Callable[[Split, Options], Records]
+    """The schema of its records."""
+    read: Callable[[Split, ReadOptions], Records]
     """Yields the records of a split."""
     is_lines: bool = False
-    """Every record is a line, so that a plain file can be cut by size."""
+    """Whether every record is a line, so that a plain file can be divided."""
 
     def splits(self, path: str | Path, size: int = SPLIT_BYTES) -> list[Split]:
-        """Cut a file into splits of about this size, if that can be done."""
-        is_cut = self.is_lines and not is_parquet(path)
-        if is_cut and self.name in ("zipkin", "otlp"):
-            is_cut = _is_json_lines(path)
-        return cut(path, size) if is_cut else [whole(path)]
+        """Return splits of about this size if the file can be divided, otherwise one."""
+        is_divisible = self.is_lines and not is_parquet(path)
+        if is_divisible and self.name in ("zipkin", "otlp"):
+            is_divisible = _is_json_lines(path)
+        return divide_file(path, size) if is_divisible else [whole_file(path)]
 
 
 FORMATS = (
-    Format(name="shiviz", schema=CLOCKED, read=read_shiviz),
-    Format(name="tracechecker", schema=CLOCKED, read=read_tracechecker, is_lines=True),
-    Format(name="jaeger", schema=SPANS, read=read_jaeger),
-    Format(name="zipkin", schema=SPANS, read=read_zipkin, is_lines=True),
-    Format(name="otlp", schema=SPANS, read=read_otlp, is_lines=True),
-    Format(name="spancsv", schema=SPANS, read=read_span_csv, is_lines=True),
-    Format(name="messages", schema=MESSAGES, read=read_messages, is_lines=True),
+    Format(name="shiviz", schema=CLOCK_SCHEMA, read=read_shiviz),
+    Format(name="tracechecker", schema=CLOCK_SCHEMA, read=read_tracechecker, is_lines=True),
+    Format(name="jaeger", schema=SPAN_SCHEMA, read=read_jaeger),
+    Format(name="zipkin", schema=SPAN_SCHEMA, read=read_zipkin, is_lines=True),
+    Format(name="otlp", schema=SPAN_SCHEMA, read=read_otlp, is_lines=True),
+    Format(name="spancsv", schema=SPAN_SCHEMA, read=read_span_csv, is_lines=True),
+    Format(name="messages", schema=MESSAGE_SCHEMA, read=read_messages, is_lines=True),
 )
-"""All formats but our own."""
+"""All foreign formats."""
 
 
-def format_named(name: str) -> Format:
-    """Return a format by its name.
-
-    Raise ConfigError, which names them all, if there is none of that name.
-    """
+def get_format(name: str) -> Format:
+    """Return the format with this name; raise ConfigError if there is none."""
     for each in FORMATS:
         if each.name == name:
             return each
     names = ", ".join(each.name for each in FORMATS)
-    raise ConfigError(f"no format {name!r}; there are {names}")
+    raise ConfigError(f"unknown format {name!r}: must be one of {names}")
 
 
-def find_format(path: str | Path, options: Options) -> Format:
-    """Find out by its first bytes which format a file is in.
+def detect_format(path: str | Path, options: ReadOptions) -> Format:
+    """Return the format of a file, detected from its first bytes.
 
-    Raise ConfigError if it is empty, or like none of them.
+    Raise TraceError if the file is empty or has no known format.
     """
     if is_parquet(path):
         if Path(path).name == EVENTS_NAME:
-            raise ConfigError(f"{path} is a file; give the directory of the run")
-        return format_named("messages")
-    text = head(path).decode("utf-8", "replace")
+            raise ConfigError(f"{path} is part of a trace: give the directory of the run")
+        return get_format("messages")
+    text = read_head(path).decode("utf-8", "replace")
     start = text.lstrip()
     if start[0] in "{[":
         for key, name in (
@@ -88,39 +97,38 @@ def find_format(path: str | Path, options: Options) -> Format:
             ('"traceId"', "zipkin"),
         ):
             if key in start:
-                return format_named(name)
+                return get_format(name)
     if options.regex is None:
-        header = [name.lower().strip() for name in header_of(path)]
+        header = [name.lower().strip() for name in read_header(path)]
         for name, columns in (("spancsv", SPAN_COLUMNS), ("messages", MESSAGE_COLUMNS)):
-            told = set(options.columns.values())
-            needed = ("span", "parent") if name == "spancsv" else ("source", "target")
+            required = ("span", "parent") if name == "spancsv" else ("source", "target")
             if all(
-                options.columns.get(key) in told or set(columns[key]) & set(header)
-                for key in needed
+                key in options.columns or set(columns[key]) & set(header)
+                for key in required
             ):
-                return format_named(name)
+                return get_format(name)
         try:
             find_layout(str(path))
-        except ConfigError:
+        except TraceError:
             names = ", ".join(each.name for each in FORMATS)
-            raise ConfigError(
-                f"{path}: line 1: not like any format that is known; name it with"
-                f" --format ({names}), or tell what an event looks like with --regex"
+            raise TraceError(
+                f"{path}: line 1: unknown format: name it with --format ({names}), or"
+                " describe an event with --regex"
             ) from None
-    return format_named("shiviz")
+    return get_format("shiviz")
 
 
 def read_file(
-    path: str | Path, chosen: Format, options: Options
+    path: str | Path, chosen: Format, options: ReadOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a whole file, in the order of their lines."""
+    """Yield the records of a file in the order of its lines."""
     for split in chosen.splits(path):
         yield from chosen.read(split, options)
 
 
 def _is_json_lines(path: str | Path) -> bool:
-    """Whether the first line is a JSON object by itself."""
-    line = head(path).split(b"\n")[0]
+    """Return whether the first line is a complete JSON object."""
+    line = read_head(path).split(b"\n")[0]
     try:
         return isinstance(json.loads(line), dict)
     except ValueError:

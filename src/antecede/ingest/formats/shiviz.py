@@ -1,15 +1,15 @@
-r"""Read logs with vector clocks as ShiViz takes them, such as GoVector writes.
+r"""Read logs with vector clocks in the formats of ShiViz and GoVector.
 
-What an event looks like is told by a regular expression with the groups ``host``,
-``clock`` and, if you like, ``event`` (its text) and ``timestamp``, in the notation of
-ShiViz (``(?<host>\S*)``) or of Python. It may go over several lines. Without one, the
-layouts that are usual are tried on the head of the file, and the one that leaves the fewest
-lines over is taken.
+A regular expression describes an event. It has the groups ``host`` and ``clock`` and
+optionally ``event`` (its text) and ``timestamp``, in the notation of ShiViz
+(``(?<host>\S*)``) or of Python, and can match several lines. Without one, the usual layouts
+are tried on the head of the file, and the layout that matches the most lines is used.
 
-A line that is not part of any event becomes a record with a problem, unless it is empty, or
-is told to be ignored, or begins a new run.
+A line that is not part of an event becomes a record with a problem, unless it is empty, is
+to be ignored, or starts a run.
 
-A file is read some MiB at a time: an event must be shorter than :data:`OVERLAP_CHARACTERS`.
+A file is read in pieces of some MiB: an event must be shorter than
+:data:`OVERLAP_CHARACTERS`.
 """
 
 import json
@@ -17,16 +17,16 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from antecede.errors import ConfigError
+from antecede.errors import ConfigError, TraceError
 from antecede.ingest.formats.records import (
-    CLOCKED,
-    Options,
+    CLOCK_SCHEMA,
+    ReadOptions,
     Records,
-    Unreadable,
-    batches_of,
+    UnreadableError,
+    to_batches,
 )
-from antecede.ingest.formats.source import Split, head, texts
-from antecede.ingest.timestamps import nanoseconds
+from antecede.ingest.formats.source import Split, read_head, read_text
+from antecede.ingest.timestamps import parse_timestamp
 
 __all__ = ["find_layout", "read_shiviz"]
 
@@ -37,16 +37,16 @@ LAYOUTS = (
     r"^(?<host>\S+) (?<clock>\{[^}]*\}) (?<event>.*)$",
     r"^(?<host>\S+) (?<clock>\{.*\})$",
 )
-"""What is tried if nothing is told; the text of an event may come before or after."""
-NO_EVENT = "part of no event"
+"""The usual layouts; the text of an event comes before or after its clock."""
+NO_EVENT = "not part of an event"
 OVERLAP_CHARACTERS = 1 << 16
-"""So near to the end of what has been read, a match is looked for again with more."""
+"""A match that ends this close to the end of a piece is repeated with the next piece."""
 
 
-def read_shiviz(split: Split, options: Options) -> Records:
-    """Yield the events of a file as :data:`antecede.ingest.formats.records.CLOCKED`.
+def read_shiviz(split: Split, options: ReadOptions) -> Records:
+    """Yield the events of a file.
 
-    Raise ConfigError if an expression makes no sense, or fits nowhere in the file.
+    Raise ConfigError if an expression is invalid, TraceError if no layout matches.
     """
     expressions = _Expressions(
         event=_compile("regex", options.regex, ("host", "clock"))
@@ -56,7 +56,7 @@ def read_shiviz(split: Split, options: Options) -> Records:
         ignore=_compile_if_any("ignore", options.ignore),
         receives=_compile_if_any("receives", options.receives),
     )
-    return batches_of(_events(split, expressions), CLOCKED)
+    return to_batches(_events(split, expressions), CLOCK_SCHEMA)
 
 
 class _Expressions(NamedTuple):
@@ -67,15 +67,17 @@ class _Expressions(NamedTuple):
 
 
 def _compile(name: str, expression: str, groups: tuple[str, ...] = ()) -> re.Pattern[str]:
-    # A group is written so in JavaScript; what looks back is written so in both.
-    ours = re.sub(r"\(\?<(?![=!])", "(?P<", expression)
+    # JavaScript writes a named group as (?<name>...); (?<= and (?<! are lookbehinds.
+    python = re.sub(r"\(\?<(?![=!])", "(?P<", expression)
     try:
-        pattern = re.compile(ours, re.MULTILINE)
+        pattern = re.compile(python, re.MULTILINE)
     except re.error as error:
-        raise ConfigError(f"--{name} {expression!r}: {error}") from error
+        raise ConfigError(f"invalid --{name} {expression!r}: {error}") from error
     for group in groups:
         if group not in pattern.groupindex:
-            raise ConfigError(f"--{name} {expression!r}: it needs a group (?<{group}>...)")
+            raise ConfigError(
+                f"invalid --{name} {expression!r}: the group (?<{group}>...) is missing"
+            )
     return pattern
 
 
@@ -84,31 +86,31 @@ def _compile_if_any(name: str, expression: str | None) -> re.Pattern[str] | None
 
 
 def find_layout(path: str) -> re.Pattern[str]:
-    """Return the usual layout that fits the head of a file best.
+    """Return the usual layout that matches the most lines of a file's head.
 
-    Raise ConfigError if most of its lines fit none.
+    Raise TraceError if no layout matches at least half of the lines.
     """
-    text = head(path).decode("utf-8", "replace").replace("\r\n", "\n")
+    text = read_head(path).decode("utf-8", "replace").replace("\r\n", "\n")
     total = sum(1 for line in text.split("\n") if line.strip())
-    over = total
+    unmatched = total
     best = None
-    # What looks like host and clock is not the text of an event.
+    # A line with a host and a clock is not the text of an event.
     clock_line = _compile("regex", LAYOUTS[-1])
     for layout in LAYOUTS:
         pattern = _compile("regex", layout)
-        fits = sum(
+        matched = sum(
             1
             for match in pattern.finditer(text)
             if not clock_line.match(match.groupdict().get("event") or "")
             for line in match.group().split("\n")
             if line.strip()
         )
-        if total - fits < over:
-            best, over = pattern, total - fits
-    if best is None or over > total / 2:
-        raise ConfigError(
-            f"{path}: line 1: no host and clock where ShiViz logs have them; tell what an"
-            r" event looks like with --regex '(?<event>.*)\n(?<host>\S*) (?<clock>{.*})'"
+        if total - matched < unmatched:
+            best, unmatched = pattern, total - matched
+    if best is None or unmatched > total / 2:
+        raise TraceError(
+            f"{path}: line 1: no usual layout of ShiViz logs matches: describe an event"
+            r" with --regex '(?<event>.*)\n(?<host>\S*) (?<clock>{.*})'"
         )
     return best
 
@@ -121,37 +123,37 @@ def _events(split: Split, expressions: _Expressions) -> Iterator[dict[str, objec
             event = _event(piece, expressions.receives, f"{split.path}: line {line}")
             yield {"line": line, "run": run, **event}
             continue
-        begins = None
+        start = None
         if expressions.delimiter is not None:
-            begins = expressions.delimiter.search(piece)
-        if begins is not None:
+            start = expressions.delimiter.search(piece)
+        if start is not None:
             runs += 1
-            named = begins.groupdict().get("run") or begins.groupdict().get("trace")
-            run = named or str(runs)
+            name = start.groupdict().get("run") or start.groupdict().get("trace")
+            run = name or str(runs)
         elif expressions.ignore is None or not expressions.ignore.search(piece):
             yield {"line": line, "run": run, "problem": NO_EVENT}
 
 
 def _event(
-    match: re.Match[str], receives: re.Pattern[str] | None, where: str
+    match: re.Match[str], receives: re.Pattern[str] | None, location: str
 ) -> dict[str, object]:
     groups = match.groupdict()
     process, text = groups["host"], groups.get("event") or ""
     if not process:
-        return {"problem": "it names no host"}
+        return {"problem": "an empty host"}
     try:
         clock = json.loads(groups["clock"])
     except ValueError:
         clock = None
     if not isinstance(clock, dict) or not all(type(n) is int for n in clock.values()):
-        return {"process": process, "problem": "a clock that is none"}
+        return {"process": process, "problem": "an invalid clock"}
     event = {"process": process, "clock": list(clock.items()), "text": text}
     if groups.get("timestamp"):
-        event["time_ns"] = nanoseconds(groups["timestamp"])
+        event["time_ns"] = parse_timestamp(groups["timestamp"])
         if event["time_ns"] is None:
-            raise ConfigError(
-                f"{where}: {groups['timestamp']!r} is no time; write (?<timestamp>...)"
-                " around a number or an ISO 8601 date"
+            raise TraceError(
+                f"{location}: {groups['timestamp']!r} is not a valid time: the group"
+                " timestamp must match a number or an ISO 8601 date"
             )
     if receives is not None:
         event["is_receive"] = receives.search(text) is not None
@@ -161,45 +163,45 @@ def _event(
 def _pieces(
     split: Split, event: re.Pattern[str]
 ) -> Iterator[tuple[int, re.Match[str] | str]]:
-    """Yield, with their lines, matches and the lines that are in none and not empty."""
-    text, place, line = "", 0, 1
-    pieces = texts(split)
+    """Yield matches and non-empty lines outside of matches, each with its line number."""
+    text, position, line = "", 0, 1
+    pieces = read_text(split)
     ended = False
     while not ended:
-        more, broken = next(pieces, ("", None))
-        ended = not more or broken is not None
-        # What came before is done with, but for the character that ^ looks at.
-        kept = max(0, place - 1)
-        text, place = text[kept:] + more, place - kept
-        sure = len(text) if ended else max(place, len(text) - OVERLAP_CHARACTERS)
-        for match in event.finditer(text, place):
-            if match.end() > sure:
-                sure = min(sure, match.start())
+        more, damage = next(pieces, ("", None))
+        ended = not more or damage is not None
+        # Drop the text before the position, but for the character that ^ inspects.
+        kept = max(0, position - 1)
+        text, position = text[kept:] + more, position - kept
+        certain = len(text) if ended else max(position, len(text) - OVERLAP_CHARACTERS)
+        for match in event.finditer(text, position):
+            if match.end() > certain:
+                certain = min(certain, match.start())
                 break
             if match.end() == match.start():
                 continue
-            yield from _lines_between(text, place, match.start(), line)
-            line += text.count("\n", place, match.start())
+            yield from _lines_between(text, position, match.start(), line)
+            line += text.count("\n", position, match.start())
             yield line, match
             line += text.count("\n", match.start(), match.end())
-            place = match.end()
-        # Lines before this one are in no match, however much more is read.
-        done = len(text) if ended else text.rfind("\n", place, sure) + 1
-        if done > place:
-            yield from _lines_between(text, place, done, line)
-            line += text.count("\n", place, done)
-            place = done
-        if broken is not None:
-            raise Unreadable(line, broken)
+            position = match.end()
+        # No later match can contain the lines before this position.
+        done = len(text) if ended else text.rfind("\n", position, certain) + 1
+        if done > position:
+            yield from _lines_between(text, position, done, line)
+            line += text.count("\n", position, done)
+            position = done
+        if damage is not None:
+            raise UnreadableError(line, damage)
 
 
 def _lines_between(
     text: str, start: int, stop: int, line: int
 ) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a stretch between matches, without those that a match has."""
+    """Yield the complete non-empty lines between two matches."""
     between = text[start:stop].split("\n")
-    for place, each in enumerate(between):
-        is_rest = place == 0 and start > 0 and text[start - 1] != "\n"
-        is_begun = place == len(between) - 1 and stop < len(text)
-        if each.strip() and not is_rest and not is_begun:
-            yield line + place, each
+    for index, each in enumerate(between):
+        is_end_of_match = index == 0 and start > 0 and text[start - 1] != "\n"
+        is_start_of_match = index == len(between) - 1 and stop < len(text)
+        if each.strip() and not is_end_of_match and not is_start_of_match:
+            yield line + index, each

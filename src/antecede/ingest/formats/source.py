@@ -1,8 +1,8 @@
-"""Open the files of foreign traces, plain or gzipped, whole or cut by size.
+"""Read plain or gzipped files, whole or in splits.
 
-A plain file whose records are single lines can be cut into splits, which are read on their
-own, on Spark for one. A split knows on which line it begins; to find that out, whoever cuts
-a large file reads through it once. A gzipped file is one split.
+A plain file whose records are single lines can be divided into splits, which Spark reads in
+parallel. A split has the number of its first line, so dividing a file reads all of it once.
+A gzipped file is a single split.
 """
 
 import codecs
@@ -14,24 +14,25 @@ from gzip import GzipFile
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from antecede.errors import ConfigError
-from antecede.ingest.formats.records import Unreadable
+from antecede.errors import TraceError
+from antecede.ingest.formats.records import UnreadableError
 
 __all__ = [
+    "BYTE_ORDER_MARK",
     "SPLIT_BYTES",
     "Split",
-    "blocks",
-    "cut",
-    "head",
-    "lines",
+    "divide_file",
     "open_file",
-    "read_some",
-    "texts",
-    "whole",
+    "read_blocks",
+    "read_head",
+    "read_lines",
+    "read_text",
+    "read_up_to",
+    "whole_file",
 ]
 
 SPLIT_BYTES = 64 << 20
-"""About as much as Spark gives a task of a file of its own."""
+"""About the size of a split of Spark's own file formats."""
 READ_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
 GZIP_MAGIC = b"\x1f\x8b"
@@ -40,44 +41,41 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A part of a file, which begins and ends with whole lines."""
+    """A part of a file that consists of whole lines."""
 
     path: str
     start: int = 0
-    """Its first byte."""
+    """The offset of its first byte."""
     stop: int | None = None
-    """The byte after its last; None for the end of the file."""
+    """The offset after its last byte; None for the end of the file."""
     line: int = 1
     """The number of its first line."""
 
 
-def whole(path: str | Path) -> Split:
-    """Return the split that is all of a file."""
+def whole_file(path: str | Path) -> Split:
+    """Return a split that is the whole file."""
     return Split(path=str(path))
 
 
-def cut(path: str | Path, size: int = SPLIT_BYTES) -> list[Split]:
-    """Cut a file whose records are lines into splits of about this size.
-
-    Read each with :func:`lines` or :func:`blocks`.
-    """
+def divide_file(path: str | Path, size: int = SPLIT_BYTES) -> list[Split]:
+    """Divide a file whose records are lines into splits of about this size."""
     if Path(path).stat().st_size <= size or _is_gzip(path):
-        return [whole(path)]
+        return [whole_file(path)]
     splits: list[Split] = []
     start, line = 0, 1
     with Path(path).open("rb") as file:
         while True:
-            counted = 0
+            count = 0
             for wanted in _portions(size):
                 data = file.read(wanted)
-                counted += data.count(b"\n")
+                count += data.count(b"\n")
                 if len(data) < wanted:
                     return [*splits, Split(path=str(path), start=start, line=line)]
-            # On to the end of the line that the last byte belongs to.
-            counted += file.readline().endswith(b"\n")
+            # Continue to the end of the last line.
+            count += file.readline().endswith(b"\n")
             stop = file.tell()
             splits.append(Split(path=str(path), start=start, stop=stop, line=line))
-            start, line = stop, line + counted
+            start, line = stop, line + count
 
 
 def _portions(size: int) -> Iterator[int]:
@@ -87,16 +85,16 @@ def _portions(size: int) -> Iterator[int]:
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """Open a file for its bytes, those that were gzipped if it is a gzip.
+    """Open a file for reading bytes; a gzipped file is decompressed.
 
-    Raise ConfigError if it cannot be opened.
+    Raise TraceError if the file cannot be opened.
     """
     try:
         if _is_gzip(path):
             return cast("BinaryIO", GzipFile(path, "rb"))
         return Path(path).open("rb")
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _is_gzip(path: str | Path) -> bool:
@@ -104,31 +102,31 @@ def _is_gzip(path: str | Path) -> bool:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
-def head(path: str | Path) -> bytes:
-    """Return the first bytes of a file, without a mark of byte order.
+def read_head(path: str | Path) -> bytes:
+    """Return the first bytes of a file, without a byte order mark.
 
-    Raise ConfigError if there are none, or they cannot be read.
+    Raise TraceError if the file is empty or cannot be read.
     """
     with open_file(path) as file:
-        found, broken = read_some(file, HEAD_BYTES)
-    if broken is not None and not found:
-        raise ConfigError(f"{path}: line 1: {broken}")
-    found = found.removeprefix(BYTE_ORDER_MARK)
-    if not found.strip():
-        raise ConfigError(f"{path} is empty: there is nothing to judge")
-    return found
+        data, damage = read_up_to(file, HEAD_BYTES)
+    if damage is not None and not data:
+        raise TraceError(f"{path}: line 1: {damage}")
+    data = data.removeprefix(BYTE_ORDER_MARK)
+    if not data.strip():
+        raise TraceError(f"{path}: the file is empty")
+    return data
 
 
-def read_some(file: BinaryIO, size: int) -> tuple[bytes, str | None]:
-    """Return so many bytes, or fewer at the end, and why it cannot be read on, if so.
+def read_up_to(file: BinaryIO, size: int) -> tuple[bytes, str | None]:
+    """Return the next bytes, fewer at the end of the file, and why reading failed or None.
 
-    A damaged gzip gives all that comes before the damage.
+    Of a damaged gzip file, return all bytes before the damage.
     """
     parts: list[bytes] = []
     wanted = size
     while wanted:
         try:
-            # Not `read`, which keeps for itself what it has when it fails.
+            # Unlike `read`, `read1` returns the data before the damage.
             part: bytes = file.read1(wanted)  # type: ignore[attr-defined]
         except (OSError, EOFError, zlib.error) as error:
             return b"".join(parts), f"damaged: {error}"
@@ -139,10 +137,10 @@ def read_some(file: BinaryIO, size: int) -> tuple[bytes, str | None]:
     return b"".join(parts), None
 
 
-def texts(split: Split, size: int = READ_BYTES) -> Iterator[tuple[str, str | None]]:
-    """Yield the text of a file piece by piece, with line ends as they are on Unix.
+def read_text(split: Split, size: int = READ_BYTES) -> Iterator[tuple[str, str | None]]:
+    """Yield the text of a file in pieces, with Unix line ends.
 
-    With each comes why it cannot be read on after it, if so.
+    Each piece comes with the reason why reading failed after it, or None.
     """
     decoder = io.IncrementalNewlineDecoder(
         codecs.getincrementaldecoder("utf-8-sig")("replace"), translate=True
@@ -150,56 +148,56 @@ def texts(split: Split, size: int = READ_BYTES) -> Iterator[tuple[str, str | Non
     with open_file(split.path) as file:
         ended = False
         while not ended:
-            data, broken = read_some(file, size)
+            data, damage = read_up_to(file, size)
             ended = len(data) < size
-            yield decoder.decode(data, final=ended), broken
+            yield decoder.decode(data, final=ended), damage
 
 
-def blocks(split: Split, size: int = READ_BYTES) -> Iterator[tuple[int, bytes]]:
-    """Yield whole lines, some at a time, with the number of the first of them.
+def read_blocks(split: Split, size: int = READ_BYTES) -> Iterator[tuple[int, bytes]]:
+    """Yield blocks of whole lines, each with the number of its first line.
 
     Raises:
-        Unreadable: A gzip is damaged, or ends too early.
+        UnreadableError: A gzip file is damaged or truncated.
     """
-    line, left = split.line, b""
+    line, rest = split.line, b""
     with open_file(split.path) as file:
         if split.start:
             file.seek(split.start)
-        rest = None if split.stop is None else split.stop - split.start
+        left = None if split.stop is None else split.stop - split.start
         while True:
-            data, broken = read_some(file, size if rest is None else min(size, rest))
-            if split.start == 0 and line == 1 and not left:
+            data, damage = read_up_to(file, size if left is None else min(size, left))
+            if split.start == 0 and line == 1 and not rest:
                 data = data.removeprefix(BYTE_ORDER_MARK)
-            if broken is not None:
-                # The line in which it breaks is not whole.
-                block = (left + data)[: (left + data).rfind(b"\n") + 1]
+            if damage is not None:
+                # The line that contains the damage is incomplete.
+                block = (rest + data)[: (rest + data).rfind(b"\n") + 1]
                 if block:
                     yield line, block
-                raise Unreadable(line + block.count(b"\n"), broken)
+                raise UnreadableError(line + block.count(b"\n"), damage)
             if not data:
-                if left:
-                    yield line, left
+                if rest:
+                    yield line, rest
                 return
-            if rest is not None:
-                rest -= len(data)
+            if left is not None:
+                left -= len(data)
             end = data.rfind(b"\n") + 1
             if not end:
-                left += data
+                rest += data
                 continue
-            block = left + data[:end]
-            left = data[end:]
+            block = rest + data[:end]
+            rest = data[end:]
             yield line, block
             line += block.count(b"\n")
 
 
-def lines(split: Split) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not empty, with its number and without its end.
+def read_lines(split: Split) -> Iterator[tuple[int, bytes]]:
+    """Yield each line that is not empty, stripped, with its number.
 
     Raises:
-        Unreadable: A gzip is damaged, or ends too early.
+        UnreadableError: A gzip file is damaged or truncated.
     """
-    for first, block in blocks(split):
-        for place, line in enumerate(block.split(b"\n")):
+    for first, block in read_blocks(split):
+        for index, line in enumerate(block.split(b"\n")):
             stripped = line.strip()
             if stripped:
-                yield first + place, stripped
+                yield first + index, stripped

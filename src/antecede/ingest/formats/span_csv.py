@@ -1,8 +1,9 @@
-"""Read spans from a CSV with a header, such as those of the Nezha data set.
+"""Read spans from a CSV file with a header, such as those of the Nezha data set.
 
-The columns are found by their usual names, or told: ``trace``, ``span``, ``parent``,
-``process``, ``start``, and ``end`` or ``duration``; ``kind`` and ``name`` if there are any.
-A duration is in microseconds. A parent that is empty or ``root`` is none.
+The columns are ``trace``, ``span``, ``parent``, ``process``, ``start``, one of ``end`` and
+``duration``, and optionally ``kind`` and ``name``. They are found by their usual names, or
+by the names that the user gives. A duration is in microseconds. A parent that is empty or
+``root`` means that the span has no parent.
 """
 
 import numpy as np
@@ -10,10 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.errors import ConfigError
-from antecede.ingest.formats.csv_columns import csv_columns, find_columns, header_of
-from antecede.ingest.formats.records import SPANS, Options, Records, Unreadable, problems
+from antecede.ingest.formats.csv_columns import csv_columns, find_columns, read_header
+from antecede.ingest.formats.records import (
+    SPAN_SCHEMA,
+    ReadOptions,
+    Records,
+    UnreadableError,
+    problem_batch,
+)
 from antecede.ingest.formats.source import Split
-from antecede.ingest.timestamps import moments
+from antecede.ingest.timestamps import parse_timestamps
 
 __all__ = ["SPAN_COLUMNS", "read_span_csv"]
 
@@ -31,23 +38,23 @@ SPAN_COLUMNS = {
     "end": ("endtimeunixnano", "endtime", "end_time", "end"),
     "duration": ("duration",),
 }  # fmt: skip
-"""Of each column, the names that it usually has."""
-NEEDED = ("trace", "span", "parent", "process", "start")
+"""By column, its usual names in lower case."""
+REQUIRED = ("trace", "span", "parent", "process", "start")
 ROOTS = pa.array(["root", "0", "-1", "null", "None"])
 NS_PER_US = 1_000
 
 
-def read_span_csv(split: Split, options: Options) -> Records:
-    """Yield the spans of a split as :data:`antecede.ingest.formats.records.SPANS`.
+def read_span_csv(split: Split, options: ReadOptions) -> Records:
+    """Yield the spans of a split.
 
-    Raise ConfigError if a column that is needed is not found.
+    Raise ConfigError if a required column is not found.
     """
-    header = header_of(split.path)
-    names = find_columns(split.path, header, SPAN_COLUMNS, options.columns, NEEDED)
+    header = read_header(split.path)
+    names = find_columns(split.path, header, SPAN_COLUMNS, options.columns, REQUIRED)
     if "end" not in names and "duration" not in names:
         raise ConfigError(
-            f"{split.path}: line 1: which column is the end? Tell it with --columns"
-            f" end=NAME, or duration=NAME; there are {', '.join(header)}"
+            f"{split.path}: line 1: no column for the end: give it with --columns end=NAME"
+            f" or duration=NAME; the file has {', '.join(header)}"
         )
     return _batches(split, names)
 
@@ -57,15 +64,15 @@ def _batches(split: Split, names: dict[str, str]) -> Records:
         for lines, columns, bad in csv_columns(split, names):
             yield _batch(lines, columns)
             if bad:
-                yield problems(bad, SPANS)
-    except Unreadable as error:
-        yield problems([(error.line, error.why)], SPANS)
+                yield problem_batch(bad, SPAN_SCHEMA)
+    except UnreadableError as error:
+        yield problem_batch([(error.line, error.reason)], SPAN_SCHEMA)
 
 
 def _batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:
-    start = moments(columns["start"])
+    start = parse_timestamps(columns["start"])
     if "end" in columns:
-        end = moments(columns["end"])
+        end = parse_timestamps(columns["end"])
     else:
         lasted = columns["duration"].cast(pa.float64())
         end = pc.add(start, pc.multiply(lasted, NS_PER_US).cast(pa.int64(), safe=False))
@@ -75,7 +82,7 @@ def _batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:
         ("trace", columns["trace"]), ("span", columns["span"]),
         ("process", columns["process"]), ("start", start), ("end", end),
     ):  # fmt: skip
-        problem = pc.if_else(pc.is_null(column), f"no {name} that can be read", problem)
+        problem = pc.if_else(pc.is_null(column), f"no valid {name}", problem)
     parent = columns["parent"]
     is_root = pc.is_in(parent, ROOTS)
     found = {
@@ -93,7 +100,7 @@ def _batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:
     return pa.record_batch(
         [
             found.get(field.name, pa.nulls(len(lines), field.type)).cast(field.type)
-            for field in SPANS
+            for field in SPAN_SCHEMA
         ],
-        schema=SPANS,
+        schema=SPAN_SCHEMA,
     )

@@ -1,39 +1,39 @@
-"""Read what the ``tracing`` library of DistributedClocks records: JSON lines.
+"""Read the JSON lines of the ``tracing`` library of DistributedClocks.
 
 Each line is an event with the name of its process, a vector clock and a tag. A message has
-a token: the event that makes it (``GenerateTokenTrace``) is the send, the one that takes it
-(``ReceiveTokenTrace``) the receive.
+a token: the event with the tag ``GenerateTokenTrace`` sends it, and an event with the tag
+``ReceiveTokenTrace`` receives it.
 """
 
 import json
 from collections.abc import Iterator
 
-from antecede.ingest.formats.records import CLOCKED, Options, Records, batches_of
-from antecede.ingest.formats.source import Split, lines
+from antecede.ingest.formats.records import CLOCK_SCHEMA, ReadOptions, Records, to_batches
+from antecede.ingest.formats.source import Split, read_lines
 
 __all__ = ["read_tracechecker"]
 
 TAGS = {"GenerateTokenTrace": False, "ReceiveTokenTrace": True}
-"""The tags of events with a token, and whether they receive it."""
+"""By tag of an event with a token, whether the event receives it."""
 
 
-def read_tracechecker(split: Split, options: Options) -> Records:
-    """Yield the events of a split as :data:`antecede.ingest.formats.records.CLOCKED`."""
-    return batches_of(_events(split), CLOCKED)
+def read_tracechecker(split: Split, options: ReadOptions) -> Records:
+    """Yield the events of a split."""
+    return to_batches(_events(split), CLOCK_SCHEMA)
 
 
 def _events(split: Split) -> Iterator[dict[str, object]]:
-    for line, text in lines(split):
+    for line, text in read_lines(split):
         try:
             found = json.loads(text)
         except ValueError as error:
-            yield {"line": line, "problem": f"not JSON: {_why(error)}"}
+            yield {"line": line, "problem": f"not JSON: {_reason(error)}"}
         else:
             yield {"line": line, **_event(found)}
 
 
-def _why(error: ValueError) -> str:
-    """Return what is wrong without where, so that what is the same is counted as one."""
+def _reason(error: ValueError) -> str:
+    """Return the error without its position, so that equal errors are counted as one."""
     return error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
 
 
@@ -44,11 +44,14 @@ def _event(found: object) -> dict[str, object]:
         found.get(key) for key in ("TracerIdentity", "VectorClock", "Tag")
     )
     if not isinstance(process, str) or not process:
-        return {"problem": "it has no TracerIdentity"}
+        return {"problem": "no TracerIdentity"}
     if not isinstance(tag, str):
-        return {"process": process, "problem": "it has no Tag"}
+        return {"process": process, "problem": "no Tag"}
     if not isinstance(clock, dict) or not all(type(n) is int for n in clock.values()):
-        return {"process": process, "problem": "its VectorClock has no whole numbers"}
+        return {
+            "process": process,
+            "problem": "VectorClock has an entry that is not an integer",
+        }
     event: dict[str, object] = {
         "process": process,
         "clock": list(clock.items()),

@@ -1,209 +1,108 @@
-"""Logs with vector clocks: what happened before what, and whether the clocks make sense.
+"""Infer a run from a log with vector clocks, and verify the clocks.
 
-The own entry of an event's clock is its place in its process's history, whatever the order
-of lines. An entry of another process says how many of its events had happened before.
+The own entry of an event's clock is the position of the event in the history of its
+process, for any order of lines. The entry of another process is the number of its events
+that happened before.
 
-**Messages by token.** Where the log names its messages, the event that made a token sent a
-message, and those that took it received it.
+**Messages by token.** If the log names its messages, the event that generated a token sent
+a message, and the events that received the token received it.
 
-**Messages by clock.** Else they are inferred. Let ``e`` be an event and ``d`` the one
-before it at the same process. Entries of ``e`` that are above those of ``d`` were raised by
-what ``e`` received. Each names an event: the last of that process that ``e`` knows of. Of
-these, one that happened before another came with it; the others, the *maximal* ones, sent a
-message that ``e`` received. Usually there is just one.
+**Messages by clock.** Otherwise messages are inferred. Let ``e`` be an event and ``d`` the
+previous event of the same process. An entry of ``e`` that is larger than that of ``d`` was
+raised by a message that ``e`` received. The entry names an event: the last event of that
+process that happened before ``e``. Of these events, the *maximal* ones, which did not
+happen before another one of them, sent the messages that ``e`` received. Usually there is
+one.
 
-A message that brings nothing new raises nothing, and cannot be told from something local:
-one that was overtaken, or came twice, or was sent by the process to itself. So clocks alone
-never show a violation, and a run without one is unknown, not held; unless it is told which
-events receive (``receives``), and all of these raise something.
+A message that raises no entry cannot be distinguished from a local event. This is a message
+that was overtaken, that arrived twice, or that a process sent to itself. Therefore clocks
+alone never show a violation, and the properties of such a run are unknown. They can hold if
+the option ``receives`` marks the events that receive, and all of these raise an entry.
 
-**The clocks themselves.** From one event of a process to the next, no entry falls, and the
-own entry rises by one; an event that receives knows all that the event that sent knew, and
-no event knows what neither its process nor a message can have told it.
+**Consistency of the clocks.** From one event of a process to the next, no entry decreases
+and the own entry increases by one. The clock of a receive is at least that of the send. No
+entry exceeds the maximum of the previous event and of the received messages.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 
-from antecede.ingest.diagnostics import Collector, Findings, Place
-from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, Draft, skew_of
+from antecede.ingest.diagnostics import IngestSummary
+from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, EventTable, skew_of
+from antecede.ingest.inference.clock_log import ClockEvent, ClockLog
 
-__all__ = ["ClockedLog", "draft_clocked"]
+__all__ = ["ClockLog", "infer_from_clocks"]
 
 INFERRED = (
-    "messages are inferred from the clocks, in which one that was overtaken, or came twice,"
-    " leaves no mark; tell which events receive with --receives"
+    "messages are inferred from the clocks, which do not show a message that was overtaken"
+    " or arrived twice; mark the events that receive with --receives"
 )
-MISSING = "events before which others of their process are missing"
+PREDECESSOR_MISSING = "events whose predecessor in their process is missing"
+
+Histories = dict[int, list[ClockEvent]]
 
 
-@dataclass(slots=True)
-class _Event:
-    """An event whose clock was read."""
-
-    process: int
-    own: int
-    clock: dict[int, int]
-    file: int
-    line: int
-    time_ns: int | None
-    token: str | None
-    is_receive: bool | None
-    causes: "list[_Event]" = field(default_factory=list)
-    """The events that sent what it received."""
-    targets: int = 0
-    """How many events received what it sent."""
-    is_send: bool = False
-
-
-class ClockedLog:
-    """The events of one run; add the records of all its files, then draft it."""
-
-    records: int
-    """How many records there were."""
-
-    def __init__(self, format_name: str) -> None:
-        """Start with no events."""
-        self.format_name = format_name
-        self.records = 0
-        self.files: list[str] = []
-        self.names: dict[str, int] = {}
-        self.events: list[_Event] = []
-        self.holes = Collector()
-        self.faults = Collector()
-        self.notes = Collector()
-        self.unknown: set[tuple[int, int]] = set()
-        self.is_told = False
-        """It is told which events receive a message, though not which."""
-
-    def add(self, file: str, batch: pa.RecordBatch) -> None:
-        """Take in records of :data:`antecede.ingest.formats.records.CLOCKED` of a file."""
-        if not self.files or self.files[-1] != file:
-            self.files.append(file)
-        index = len(self.files) - 1
-        self.records += batch.num_rows
-        columns = ("line", "problem", "process", "time_ns", "token", "is_receive")
-        for (line, problem, process, time_ns, token, is_receive), clock in zip(
-            zip(*(batch.column(name).to_pylist() for name in columns), strict=True),
-            self._clocks(batch.column("clock")),
-            strict=True,
-        ):
-            at = NONE if process is None else self._id(process)
-            if problem is None and at not in clock:
-                problem = "its clock has no entry of its own process"
-            if problem is not None:
-                self.unknown.add((index, line))
-                self.holes.add(f"unread: {problem}", Place(file, line, process))
-                continue
-            event = _Event(at, clock[at], clock, index, line, time_ns, token, is_receive)
-            self.is_told |= is_receive is not None and token is None
-            self.events.append(event)
-
-    def _clocks(self, column: pa.MapArray) -> Iterator[dict[int, int]]:
-        """Yield the clocks, with our numbers for the processes; what is null is empty."""
-        names = column.keys.dictionary_encode()
-        ids = np.array([self._id(name) for name in names.dictionary.to_pylist()], np.int64)
-        keys = ids[names.indices.to_numpy(zero_copy_only=False)].tolist()
-        counts = column.items.to_pylist()
-        for start, stop in pairwise(column.offsets.to_pylist()):
-            yield dict(zip(keys[start:stop], counts[start:stop], strict=True))
-
-    @property
-    def read(self) -> int:
-        """How many records could be read."""
-        return len(self.events)
-
-    def take_unread(self, other: "ClockedLog") -> None:
-        """Count to this run what could not be read of another, of which nothing could."""
-        self.records += other.records
-        for finding in other.holes.findings():
-            self.holes.add_all(finding.what, finding.count, finding.places)
-        for file, line in other.unknown:
-            self.unknown.add((-1 - file, line))  # Files of another log have no place here.
-
-    def _id(self, name: str) -> int:
-        return self.names.setdefault(name, len(self.names))
-
-    def place(self, event: _Event) -> Place:
-        """Return where an event stands."""
-        name = self.name(event.process)
-        return Place(self.files[event.file], event.line, name)
-
-    def name(self, process: int) -> str:
-        """Return the name of a process."""
-        return list(self.names)[process]
-
-    def hole(self, what: str, event: _Event) -> None:
-        """Note that something about an event is missing: it is not judged."""
-        self.unknown.add((event.file, event.line))
-        self.holes.add(what, self.place(event))
-
-
-def draft_clocked(log: ClockedLog) -> tuple[Draft, Findings]:
-    """Order the events by their clocks, find the messages, and check the clocks."""
+def infer_from_clocks(log: ClockLog) -> tuple[EventTable, IngestSummary]:
+    """Order the events by their clocks, find the messages, and verify the clocks."""
     histories = _histories(log)
     by_token = any(event.token is not None for event in log.events)
     if by_token:
         _match_tokens(log, [event for events in histories.values() for event in events])
     else:
         _infer_messages(log, histories)
-    _check_clocks(log, histories)
-    draft = _draft(log, histories)
-    findings = Findings(
+    for events in histories.values():
+        for before, event in zip([None, *events[:-1]], events, strict=True):
+            _verify_clock(log, before, event)
+    table = _event_table(log, histories)
+    summary = IngestSummary(
         format_name=log.format_name,
         files=tuple(log.files),
         unit="events",
         records=log.records,
         unknown=len(log.unknown),
         processes=len(histories),
-        holes=log.holes.findings(),
-        reasons=() if by_token or log.is_told else (INFERRED,),
-        faults=log.faults.findings(),
-        notes=log.notes.findings(),
-        skew=skew_of(draft),
+        missing=log.missing.collected(),
+        reasons=() if by_token or log.marks_receives else (INFERRED,),
+        clock_errors=log.clock_errors.collected(),
+        notes=log.notes.collected(),
+        skew=skew_of(table),
     )
-    return draft, findings
+    return table, summary
 
 
-def _histories(log: ClockedLog) -> dict[int, list[_Event]]:
-    """Return the events of each process in the order of its own entry."""
-    histories: dict[int, list[_Event]] = defaultdict(list)
+def _histories(log: ClockLog) -> Histories:
+    """Return the events of each process in the order of their own entry."""
+    histories: Histories = defaultdict(list)
     highest: dict[int, int] = {}
     for event in log.events:
         if event.own < highest.get(event.process, event.own):
-            log.notes.add(
-                "lines that stand after a later event of their process", log.place(event)
-            )
+            log.notes.add("lines after a later event of their process", log.location(event))
         highest[event.process] = max(event.own, highest.get(event.process, event.own))
         histories[event.process].append(event)
     for events in histories.values():
-        # Stable: of several events in one place, the first in the file is kept.
+        # The sort is stable: of events with equal own entries, the first line is kept.
         events.sort(key=lambda event: event.own)
         kept = events[:1]
         if kept[0].own > 1:
-            log.hole(MISSING, kept[0])
+            log.add_missing(PREDECESSOR_MISSING, kept[0])
         for event in events[1:]:
             if event.own == kept[-1].own:
-                log.hole("events in a place that another event of their process has", event)
+                log.add_missing("events with the own entry of another event", event)
                 continue
             if event.own > kept[-1].own + 1:
-                log.hole(MISSING, event)
+                log.add_missing(PREDECESSOR_MISSING, event)
             kept.append(event)
         events[:] = kept
     return dict(sorted(histories.items()))
 
 
-def _match_tokens(log: ClockedLog, events: list[_Event]) -> None:
-    sends: dict[str, _Event] = {}
+def _match_tokens(log: ClockLog, events: list[ClockEvent]) -> None:
+    sends: dict[str, ClockEvent] = {}
     for event in events:
         if event.token is not None and not event.is_receive:
             if event.token in sends:
-                log.hole("sends of a token that another event has sent already", event)
+                log.add_missing("sends of a token that another event sent", event)
             else:
                 sends[event.token] = event
                 event.is_send = True
@@ -211,16 +110,16 @@ def _match_tokens(log: ClockedLog, events: list[_Event]) -> None:
         if event.token is not None and event.is_receive:
             send = sends.get(event.token)
             if send is None:
-                log.hole("receives without a send", event)
+                log.add_missing("receives without a send", event)
             else:
                 event.causes.append(send)
-                send.targets += 1
+                send.receivers += 1
     for send in sends.values():
-        if not send.targets:
-            log.notes.add("messages that nobody received", log.place(send))
+        if not send.receivers:
+            log.notes.add("messages without a receive", log.location(send))
 
 
-def _infer_messages(log: ClockedLog, histories: dict[int, list[_Event]]) -> None:
+def _infer_messages(log: ClockLog, histories: Histories) -> None:
     index = {
         (event.process, event.own): event
         for events in histories.values()
@@ -236,83 +135,83 @@ def _infer_messages(log: ClockedLog, histories: dict[int, list[_Event]]) -> None
             ]
             known = event.clock
             if not raised and event.is_receive:
-                log.hole("receives whose clock shows nothing new", event)
+                log.add_missing("receives that raise no entry of the clock", event)
             found = [index[each] for each in raised if each in index]
             if len(found) < len(raised):
-                missing = next(each for each in raised if each not in index)
-                who = log.name(missing[0])
-                if missing[0] not in histories:
-                    who = f"the unknown process {who}"
-                log.hole(f"clocks that know of events of {who} that are not there", event)
-            event.causes = [
-                cause
-                for cause in found
-                if not any(
-                    other is not cause and other.clock.get(cause.process, 0) >= cause.own
-                    for other in found
-                )
-            ] or found[:1]
+                process, _ = next(each for each in raised if each not in index)
+                name = log.name(process)
+                if process not in histories:
+                    name = f"the unknown process {name}"
+                log.add_missing(f"clocks with missing events of {name}", event)
+            event.causes = _maximal(found)
             for cause in event.causes:
                 cause.is_send = True
-                cause.targets += 1
+                cause.receivers += 1
 
 
-def _check_clocks(log: ClockedLog, histories: dict[int, list[_Event]]) -> None:
-    """Hold each clock against that of the event before it and those of its messages."""
-    for events in histories.values():
-        for before, event in pairwise([None, *events]):
-            assert event is not None
-            _check_clock(log, before, event)
+def _maximal(events: list[ClockEvent]) -> list[ClockEvent]:
+    """Return the events that did not happen before another one of them."""
+    maximal = [
+        event
+        for event in events
+        if not any(
+            other is not event and other.clock.get(event.process, 0) >= event.own
+            for other in events
+        )
+    ]
+    # Inconsistent clocks can order all events before each other.
+    return maximal or events[:1]
 
 
-def _check_clock(log: ClockedLog, before: _Event | None, event: _Event) -> None:
-    told = dict(before.clock) if before is not None else {}
-    if not event.causes and event.clock == {**told, event.process: event.own}:
-        return  # So it is with most events.
-    if any(event.clock.get(process, 0) < count for process, count in told.items()):
-        log.faults.add("clocks that go backwards", log.place(event))
+def _verify_clock(log: ClockLog, before: ClockEvent | None, event: ClockEvent) -> None:
+    """Compare a clock with those of the previous event and of the received messages."""
+    expected = dict(before.clock) if before is not None else {}
+    if not event.causes and event.clock == {**expected, event.process: event.own}:
+        return  # The common case.
+    if any(event.clock.get(process, 0) < count for process, count in expected.items()):
+        log.clock_errors.add("clocks with a decreasing entry", log.location(event))
         return
     for cause in event.causes:
         for process, count in cause.clock.items():
-            told[process] = max(count, told.get(process, 0))
-    told[event.process] = max(event.own, told.get(event.process, 0))
-    if any(event.clock.get(process, 0) < count for process, count in told.items()):
-        log.faults.add(
-            "clocks that do not know what the message received was sent with",
-            log.place(event),
+            expected[process] = max(count, expected.get(process, 0))
+    expected[event.process] = max(event.own, expected.get(event.process, 0))
+    if any(event.clock.get(process, 0) < count for process, count in expected.items()):
+        log.clock_errors.add(
+            "clocks of receives below the clock of their send", log.location(event)
         )
-    elif event.clock != told and (event.file, event.line) not in log.unknown:
-        log.faults.add("clocks that know more than messages told", log.place(event))
+    elif event.clock != expected and (event.file, event.line) not in log.unknown:
+        log.clock_errors.add(
+            "clocks with an entry that no message explains", log.location(event)
+        )
 
 
-def _draft(log: ClockedLog, histories: dict[int, list[_Event]]) -> Draft:
+def _event_table(log: ClockLog, histories: Histories) -> EventTable:
     messages: dict[int, int] = {}
     is_known: list[bool] = []
     rows: list[tuple[int, int, int]] = []
-    sources: list[_Event] = []
+    sources: list[ClockEvent] = []
     for events in histories.values():
         for event in events:
             if event.is_send:
                 messages[id(event)] = len(is_known)
-                is_known.append(event.targets > 0)
+                is_known.append(event.receivers > 0)
     for process, events in histories.items():
         for event in events:
-            # What an event sends carries its clock, so that it received before it sent.
-            received = [(process, DELIVER, messages[id(cause)]) for cause in event.causes]
-            done = received
+            # A message carries the clock of its send, so an event receives before it sends.
+            own = [(process, DELIVER, messages[id(cause)]) for cause in event.causes]
             if event.is_send:
-                done = [*received, (process, SEND, messages[id(event)])]
-            done = done or [(process, LOCAL, NONE)]
-            rows += done
-            sources += [event] * len(done)
+                own.append((process, SEND, messages[id(event)]))
+            own = own or [(process, LOCAL, NONE)]
+            rows += own
+            sources += [event] * len(own)
     is_timed = bool(sources) and all(event.time_ns is not None for event in sources)
-    table = np.array(rows, np.int64).reshape(-1, 3)
-    return Draft(
+    columns = np.array(rows, np.int64).reshape(-1, 3)
+    return EventTable(
         names=list(log.names),
         files=log.files,
-        process=table[:, 0].astype(np.int32),
-        kind=table[:, 1].astype(np.int32),
-        message=table[:, 2].copy(),
+        process=columns[:, 0].astype(np.int32),
+        kind=columns[:, 1].astype(np.int32),
+        message=columns[:, 2].copy(),
         time_ns=np.array([e.time_ns for e in sources], np.int64) if is_timed else None,
         hint=np.array([e.line for e in sources], np.int64),
         file=np.array([e.file for e in sources], np.int32),

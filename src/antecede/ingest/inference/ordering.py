@@ -1,77 +1,78 @@
-"""Where the timestamps of a process do not tell the order of its own events.
+"""Find events of one process whose order their timestamps do not determine.
 
-A timestamp of a certain resolution stands for a stretch of time. Two events of one process
-whose stretches touch may have happened in either order, unless something else tells it. An
-order that was guessed would make violations of nothing, so of two such events one is given
-up: the coarser one, or else the later in the sorting. What is left is certain.
+A timestamp with a resolution stands for an interval of time. Two events of one process
+whose intervals overlap can have happened in either order, unless another source orders
+them. A guessed order could produce false violations, so one of the two events is dropped:
+the one with the coarser timestamp, or else the later one. The order of all remaining events
+is certain.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from antecede.verify.kernels.slots import Ints, Longs
+from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["UNSURE", "unsure_events"]
+__all__ = ["AMBIGUOUS_ORDER", "ambiguous_events"]
 
-UNSURE = "events whose order among those of their process the timestamps do not tell"
+AMBIGUOUS_ORDER = "events whose order in their process the timestamps do not determine"
 
 
-def unsure_events(
+def ambiguous_events(
     process: Ints,
     time_ns: Longs,
     resolution_ns: Longs,
     is_ordered: Callable[[int, int], bool] | None = None,
 ) -> Bools:
-    """Return which events to give up so that the order of all others is certain.
+    """Return the events to drop so that the order of all others is certain.
 
     Args:
-        process: By event, where it happened.
-        time_ns: By event, the start of the stretch that its timestamp stands for.
-        resolution_ns: By event, how long that is; 0 for one moment.
-        is_ordered: Tells whether something else says that one event happened before
-            another of its process.
+        process: By event, its process.
+        time_ns: By event, the start of the interval of its timestamp.
+        resolution_ns: By event, the length of the interval; 0 for an instant.
+        is_ordered: Returns whether another source orders one event before another of the
+            same process.
     """
     order = np.lexsort((resolution_ns, time_ns, process))
     at, time = process[order], time_ns[order]
-    reach = time + np.maximum(resolution_ns[order], 1)
-    unsure = np.zeros(len(order), np.bool_)
+    end = time + np.maximum(resolution_ns[order], 1)
+    dropped = np.zeros(len(order), np.bool_)
     bounds = np.flatnonzero(np.diff(at, prepend=-1, append=-1))
     for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        # Up to where the stretches reach of all events before each.
-        covered = np.maximum.accumulate(reach[first : last - 1])
-        touches = np.concatenate(([False], time[first + 1 : last] < covered, [False]))
-        # Stretches that touch each other come one after the other.
-        starts = np.flatnonzero(~touches[:-1] & touches[1:]) + first
-        stops = np.flatnonzero(touches[:-1] & ~touches[1:]) + first + 1
+        # For each event but the first, the latest end of all intervals before it.
+        latest_end = np.maximum.accumulate(end[first : last - 1])
+        overlaps = np.concatenate(([False], time[first + 1 : last] < latest_end, [False]))
+        # Overlapping intervals are adjacent, and form clusters.
+        starts = np.flatnonzero(~overlaps[:-1] & overlaps[1:]) + first
+        stops = np.flatnonzero(overlaps[:-1] & ~overlaps[1:]) + first + 1
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
             cluster = [
-                (int(order[i]), int(time[i]), int(reach[i])) for i in range(start, stop)
+                (int(order[i]), int(time[i]), int(end[i])) for i in range(start, stop)
             ]
-            unsure[_give_up(cluster, is_ordered)] = True
-    return unsure
+            dropped[_select_dropped(cluster, is_ordered)] = True
+    return dropped
 
 
-def _give_up(
+def _select_dropped(
     cluster: list[tuple[int, int, int]],
     is_ordered: Callable[[int, int], bool] | None,
 ) -> list[int]:
-    """Go through events, with their time and reach, and return those to give up."""
-    given_up: list[int] = []
+    """Return the events of a cluster to drop; each is an event, its start and its end."""
+    dropped: list[int] = []
     kept: list[tuple[int, int, int]] = []
-    for event, time, reach in cluster:
+    for event, time, end in cluster:
         kept = [each for each in kept if each[2] > time]
-        open_to = [
+        ambiguous = [
             each
             for each in kept
             if is_ordered is None
             or not (is_ordered(each[0], event) or is_ordered(event, each[0]))
         ]
-        if all(each[2] - each[1] > reach - time for each in open_to):
-            given_up += [each[0] for each in open_to]
-            kept = [each for each in kept if each not in open_to]
-            kept.append((event, time, reach))
+        if all(each[2] - each[1] > end - time for each in ambiguous):
+            dropped += [each[0] for each in ambiguous]
+            kept = [each for each in kept if each not in ambiguous]
+            kept.append((event, time, end))
         else:
-            given_up.append(event)
-    return given_up
+            dropped.append(event)
+    return dropped

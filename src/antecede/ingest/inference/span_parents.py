@@ -1,8 +1,8 @@
-"""The spans of a run as arrays, each with the index of its parent.
+"""Resolve the parent of every span.
 
-Whose parent is not there, who has the id of another, or ends before it starts, is a hole.
-The two halves of a shared span (Zipkin) are told apart, and the receiving one becomes the
-child of the other.
+A span is incomplete if its parent is missing, if it has the id of another span, or if it
+ends before it starts. Of a shared span (Zipkin), the receiving half becomes the child of
+the sending half.
 """
 
 from typing import NamedTuple
@@ -10,19 +10,26 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from antecede.ingest.diagnostics import PLACES_KEPT, Collector, Place
+from antecede.ingest.diagnostics import LOCATIONS_MAX, Diagnostics, SourceLocation
 from antecede.ingest.event_table import NONE
-from antecede.verify.kernels.slots import Ints, Longs
+from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["CLIENT", "CONSUMER", "PRODUCER", "Spans", "note_spans", "resolve"]
+__all__ = [
+    "CLIENT",
+    "CONSUMER",
+    "PRODUCER",
+    "Spans",
+    "add_span_diagnostic",
+    "resolve_parents",
+]
 
 KINDS = {"client": 1, "producer": 2, "server": 3, "consumer": 4, "internal": 5}
 CLIENT, PRODUCER, CONSUMER = KINDS["client"], KINDS["producer"], KINDS["consumer"]
 
 
 class Spans(NamedTuple):
-    """Spans as arrays; ``parent`` is an index of another, or NONE."""
+    """Spans as arrays; ``parent`` is the index of another span, or NONE."""
 
     names: list[str]
     process: Ints
@@ -34,12 +41,16 @@ class Spans(NamedTuple):
     line: Longs
 
 
-def resolve(
-    table: pa.Table, file: Ints, files: list[str], holes: Collector, notes: Collector
+def resolve_parents(
+    table: pa.Table,
+    file: Ints,
+    files: list[str],
+    missing: Diagnostics,
+    notes: Diagnostics,
 ) -> tuple[Spans, Bools]:
-    """Find the parent of every span; return also which spans something is missing of.
+    """Return the spans with their parents, and which of them are incomplete.
 
-    A span that is there several times, alike, is taken once.
+    Of identical spans, only the first is kept.
     """
     (trace,), _ = _codes(table["trace"])
     (span, above), texts = _codes(table["span"], table["parent"])
@@ -56,7 +67,7 @@ def resolve(
         file=file,
         line=table["line"].to_numpy(),
     )
-    # The two halves of a shared span have one id, and an index apart.
+    # The two halves of a shared span have the same id, but adjacent keys.
     width = 2 * (len(texts) + 1)
     key = trace * width + 2 * span + shared
     order = np.argsort(key, kind="stable")
@@ -65,12 +76,12 @@ def resolve(
     if np.any(is_repeated):
         copies = _copies(order, is_repeated, (above, process, spans.start, spans.end))
         if np.any(copies):
-            note_spans(notes, "spans that are there already, alike", copies, spans, files)
+            add_span_diagnostic(notes, "repeated spans", copies, spans, files)
             kept = table.filter(pa.array(~copies)).combine_chunks()
-            return resolve(kept, file[~copies], files, holes, notes)
+            return resolve_parents(kept, file[~copies], files, missing, notes)
     wanted = trace * width + 2 * np.where(shared, span, above)
     whole, half = _find(key, order, wanted), _find(key, order, wanted + 1)
-    # A child of a shared span is of the half that is where the child is, if one is.
+    # The parent of a child of a shared span is the half in the child's process, if any.
     takes_half = (half != NONE) & ~shared & (
         (whole == NONE)
         | (process[half] == process)
@@ -78,43 +89,43 @@ def resolve(
     )  # fmt: skip
     has = (above != NONE) | shared
     spans.parent[:] = np.where(has, np.where(takes_half, half, whole), NONE)
-    # The receiving half may be all that was recorded; then it has the parent itself.
+    # If only the receiving half was recorded, it has the parent of the shared span.
     lost = has & (spans.parent == NONE)
-    again = lost & shared & (above != NONE)
-    if np.any(again):
-        spans.parent[again] = _find(key, order, trace * width + 2 * above)[again]
+    lone = lost & shared & (above != NONE)
+    if np.any(lone):
+        spans.parent[lone] = _find(key, order, trace * width + 2 * above)[lone]
         lost = has & (spans.parent == NONE)
     backwards = spans.end < spans.start
-    for what, mask in (
+    for description, mask in (
         ("spans with the id of another span", is_repeated),
         ("spans whose parent is not in the files", lost),
         ("spans that end before they start", backwards),
     ):
-        note_spans(holes, what, mask, spans, files)
+        add_span_diagnostic(missing, description, mask, spans, files)
     return spans, is_repeated | lost | backwards
 
 
 def _copies(order: Longs, is_repeated: Bools, columns: tuple[Longs, ...]) -> Bools:
-    """Return which spans with the id of another are like it in all these columns."""
-    alike = is_repeated[order[1:]]
+    """Return the repeated spans that equal the previous one in all these columns."""
+    is_equal = is_repeated[order[1:]]
     for column in columns:
-        alike &= column[order[1:]] == column[order[:-1]]
+        is_equal &= column[order[1:]] == column[order[:-1]]
     copies = np.zeros(len(order), np.bool_)
-    copies[order[1:]] = alike
+    copies[order[1:]] = is_equal
     return copies
 
 
 def _find(key: Longs, order: Longs, wanted: Longs) -> Longs:
-    """Return the index of each wanted key, the first if there are several, or NONE."""
+    """Return the first index of each wanted key, or NONE."""
     if not len(key):
         return np.full(len(wanted), NONE, np.int64)
-    place = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
-    found = order[place]
+    position = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
+    found = order[position]
     return np.where(key[found] == wanted, found, NONE)
 
 
 def _codes(*columns: pa.ChunkedArray) -> tuple[list[Longs], list[str]]:
-    """Number the texts of several columns alike; null is NONE."""
+    """Encode several columns of texts as numbers with one dictionary; null is NONE."""
     texts = pa.concat_arrays([chunk for column in columns for chunk in column.chunks])
     encoded = texts.dictionary_encode()
     codes = encoded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -122,14 +133,16 @@ def _codes(*columns: pa.ChunkedArray) -> tuple[list[Longs], list[str]]:
     return list(np.split(codes, ends)), encoded.dictionary.to_pylist()
 
 
-def note_spans(
-    collector: Collector, what: str, mask: Bools, spans: Spans, files: list[str]
+def add_span_diagnostic(
+    diagnostics: Diagnostics, description: str, mask: Bools, spans: Spans, files: list[str]
 ) -> None:
-    """Note something of all these spans, with the places of the first of them."""
+    """Add a diagnostic of all masked spans, with the locations of the first ones."""
     found = np.flatnonzero(mask)
-    first = found[np.lexsort((spans.line[found], spans.file[found]))[:PLACES_KEPT]]
-    places = [
-        Place(files[spans.file[i]], int(spans.line[i]), spans.names[spans.process[i]])
+    first = found[np.lexsort((spans.line[found], spans.file[found]))[:LOCATIONS_MAX]]
+    locations = [
+        SourceLocation(
+            files[spans.file[i]], int(spans.line[i]), spans.names[spans.process[i]]
+        )
         for i in first
     ]
-    collector.add_all(what, len(found), places)
+    diagnostics.add_many(description, len(found), locations)

@@ -1,22 +1,22 @@
-"""Spans: who called whom, and what happened before what.
+"""Infer a run from spans.
 
-A span has a start and an end, two events of its process. A span whose parent is of another
-process was called by it: that is a *request*, delivered at the child's start, and a
-*reply*, sent at the child's end. When the caller sent the one and got the other is known
-from its *call span*: the parent, if its kind says that it is a call (client), or if nothing
-says otherwise: no kind is told, the call is its only child, and it was not called from
-elsewhere itself. The request is sent at the call span's start, and its reply delivered at
-the call span's end. A producer's message has no reply, and may have several consumers.
+The start and the end of a span are two events of its process. A span whose parent is in
+another process was called by it: the call is a *request*, delivered at the start of the
+child, and a *reply*, sent at the end of the child. The parent is a *call span* if its kind
+is client; or if it has no kind, the call is its only child, and it was not itself called by
+another process. The request is sent at the start of the call span, and its reply is
+delivered at the end of the call span. The message of a producer has no reply, and can have
+several consumers.
 
-Where a parent is no call span (several calls in one span, say), it is not recorded when in
-it the calls were made; they are not judged, and are counted as unknown.
+If a parent is not a call span, for example because it makes several calls, the times of the
+calls are not recorded. These calls are not verified and count as unknown.
 
-**Order.** The events of a process are in the order of its own timestamps, which is an
-assumption; a span that was caused by another of its process starts after it, whatever
-they say. Where they do not tell the order of two events that send or deliver,
-because both happened in the same moment or one is given in whole milliseconds only, the
-message of one of them is given up (:mod:`antecede.ingest.inference.ordering`). Timestamps of
-different processes are never compared, but to find skew.
+**Order.** The timestamps of a process are assumed to order its events. A span that was
+caused by another span of its process starts after it, for any timestamps. If timestamps do
+not determine the order of two sends or deliveries, because they are equal or because one
+has only whole milliseconds, the message of one of them is dropped
+(:mod:`antecede.ingest.inference.ordering`). Timestamps of different processes are only
+compared to find clock skew.
 """
 
 from typing import NamedTuple
@@ -24,121 +24,117 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from antecede.ingest.diagnostics import Collector, Findings
-from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, Draft, skew_of
-from antecede.ingest.formats.records import SPANS
-from antecede.ingest.inference.ordering import UNSURE, unsure_events
+from antecede.ingest.diagnostics import Diagnostics, IngestSummary
+from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, EventTable, skew_of
+from antecede.ingest.formats.records import SPAN_SCHEMA
+from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER, ambiguous_events
 from antecede.ingest.inference.record_log import RecordLog
 from antecede.ingest.inference.span_parents import (
     CLIENT,
     CONSUMER,
     PRODUCER,
     Spans,
-    note_spans,
-    resolve,
+    add_span_diagnostic,
+    resolve_parents,
 )
-from antecede.verify.kernels.slots import Longs
+from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["SpanLog", "draft_spans"]
+__all__ = ["SPAN_COLUMNS_USED", "infer_from_spans"]
 
-ASSUMED = (
+ASSUMPTIONS = (
     "each process's own timestamps order its events",
     "a request is sent at the start of its call span, and its reply delivered at that"
     " span's end",
-    "who has one name is one process; if services have instances, tell what names them with"
-    " --columns process=NAME",
+    "spans with the same process name belong to one process; if services have several"
+    " instances, name the instance with --columns process=NAME",
 )
 NS_PER_MS = 1_000_000
-BY_CHANCE = 0.01
-"""The share of timestamps that may be whole milliseconds without meaning anything; of
-those in microseconds, one in a thousand is."""
-
-
-UNUSED = ("problem", "run", "name")
-"""What a span says that no message needs."""
-
-
-class SpanLog(RecordLog):
-    """The spans of one run; add the records of all its files, then draft it."""
-
-    schema = pa.schema([field for field in SPANS if field.name not in UNUSED])
+COARSE_BY_CHANCE_MAX = 0.01
+"""The largest share of whole milliseconds that can be by chance; of timestamps in
+microseconds, one in a thousand is a whole millisecond."""
+SPAN_COLUMNS_USED = pa.schema(
+    [field for field in SPAN_SCHEMA if field.name not in ("problem", "run", "name")]
+)
+"""The columns of a span that the inference uses."""
 
 
 class _Calls(NamedTuple):
-    """What the spans say of messages; by span."""
+    """The calls, by span."""
 
     is_caller: Bools
-    """It sends a request at its start."""
+    """Whether it is a call span, which sends a request at its start."""
     is_called: Bools
-    """It delivers a request of its parent at its start."""
+    """Whether it delivers a request of its parent at its start."""
     is_two_way: Bools
-    """It has a reply: of a caller, to it; of who was called, from it."""
-    is_unplaced: Bools
-    """It was called by a span that is no call span."""
+    """Whether it delivers (call span) or sends (called span) a reply at its end."""
+    is_unresolved: Bools
+    """Whether it was called by a span that is not a call span."""
 
 
-def draft_spans(log: SpanLog) -> tuple[Draft, Findings]:
-    """Find the parents, tell calls from the rest, and order the events."""
-    table, file = log.table()
-    holes, notes = Collector(), Collector()
-    spans, unknown = resolve(table, file, log.files, holes, notes)
+def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
+    """Resolve the parents of the spans, find the calls, and order the events."""
+    records, file = log.table()
+    missing, notes = Diagnostics(), Diagnostics()
+    spans, unknown = resolve_parents(records, file, log.files, missing, notes)
     levels = _levels(spans)
-    in_circle = np.ones(len(spans.parent), np.bool_)
+    in_cycle = np.ones(len(spans.parent), np.bool_)
     for level in levels:
-        in_circle[level] = False
-    spans.parent[in_circle] = NONE
-    levels.append(np.flatnonzero(in_circle))
-    calls = _calls(spans)
-    draft, moved, unsure = _draft(spans, calls, levels, log.files)
-    for what, mask in (
-        ("spans in a circle of parents, or below one", in_circle),
-        ("calls by a span of another process that is no call span", calls.is_unplaced),
-        (UNSURE, unsure),
+        in_cycle[level] = False
+    spans.parent[in_cycle] = NONE
+    levels.append(np.flatnonzero(in_cycle))
+    calls = _find_calls(spans)
+    table, moved, ambiguous = _event_table(spans, calls, levels, log.files)
+    for description, mask in (
+        ("spans in a cycle of parents, or below one", in_cycle),
+        ("calls by a span of another process that is not a call span", calls.is_unresolved),
+        (AMBIGUOUS_ORDER, ambiguous),
     ):
-        note_spans(holes, what, mask, spans, log.files)
+        add_span_diagnostic(missing, description, mask, spans, log.files)
         unknown |= mask
-    rough = np.logical_or(*_is_coarse(spans))
-    for what, mask in (
-        ("spans that start before one that caused them, by their own clock", moved),
-        ("spans in whole milliseconds, of processes that have finer times, too", rough),
+    coarse = np.logical_or(*_is_coarse(spans))
+    for description, mask in (
+        ("spans that start before their cause, by their own clock", moved),
+        ("spans in whole milliseconds, in processes with finer timestamps", coarse),
     ):
-        note_spans(notes, what, mask, spans, log.files)
-    findings = Findings(
+        add_span_diagnostic(notes, description, mask, spans, log.files)
+    summary = IngestSummary(
         format_name=log.format_name,
         files=tuple(log.files),
         unit="spans",
         records=log.records,
         unknown=log.records - log.read + int(np.count_nonzero(unknown)),
         processes=len(spans.names),
-        holes=(*log.holes.findings(), *holes.findings()),
-        notes=notes.findings(),
-        skew=skew_of(draft),
-        assumed=ASSUMED,
+        missing=(*log.missing.collected(), *missing.collected()),
+        notes=notes.collected(),
+        skew=skew_of(table),
+        assumptions=ASSUMPTIONS,
     )
-    return draft, findings
+    return table, summary
 
 
 def _is_coarse(spans: Spans) -> tuple[Bools, Bools]:
-    """Return which starts, and which ends, are coarse in a process that has finer ones."""
-    rough = [each % NS_PER_MS == 0 for each in (spans.start, spans.end)]
+    """Return which starts and which ends are coarse, in processes with finer ones."""
+    coarse = [each % NS_PER_MS == 0 for each in (spans.start, spans.end)]
     count = len(spans.names)
     total = 2 * np.bincount(spans.process, minlength=count)
-    share = sum(np.bincount(spans.process, each, count) for each in rough) / total
-    mixed = ((share > BY_CHANCE) & (share < 1))[spans.process]
-    return mixed & rough[0], mixed & rough[1]
+    share = sum(np.bincount(spans.process, each, count) for each in coarse) / total
+    mixed = ((share > COARSE_BY_CHANCE_MAX) & (share < 1))[spans.process]
+    return mixed & coarse[0], mixed & coarse[1]
 
 
-def _calls(spans: Spans) -> _Calls:
+def _find_calls(spans: Spans) -> _Calls:
     parent, process, kind = spans.parent, spans.process, spans.kind
     has = parent != NONE
     is_remote = has & (process[parent] != process)
     count = len(parent)
     remote = np.bincount(parent[is_remote], minlength=count)
     local = np.bincount(parent[has & ~is_remote], minlength=count)
-    looks_so = (kind == 0) & (local == 0) & (remote == 1)
+    is_implicit = (kind == 0) & (local == 0) & (remote == 1)
     is_caller = ~is_remote & (
-        looks_so | ((kind == CLIENT) & (remote == 1)) | ((kind == PRODUCER) & (remote > 0))
+        is_implicit
+        | ((kind == CLIENT) & (remote == 1))
+        | ((kind == PRODUCER) & (remote > 0))
     )
     is_called = is_remote & is_caller[parent]
     one_way = is_called & ((kind == CONSUMER) | (kind[parent] == PRODUCER))
@@ -148,7 +144,7 @@ def _calls(spans: Spans) -> _Calls:
 
 
 def _levels(spans: Spans) -> list[Longs]:
-    """Return the spans level by level, parents first, without those in circles."""
+    """Return the spans by level, parents first, without those in cycles."""
     children = np.argsort(spans.parent, kind="stable")
     parents = spans.parent[children]
     level = np.flatnonzero(spans.parent == NONE)
@@ -162,56 +158,53 @@ def _levels(spans: Spans) -> list[Longs]:
     return levels
 
 
-def _draft(
+def _event_table(
     spans: Spans, calls: _Calls, levels: list[Longs], files: list[str]
-) -> tuple[Draft, Bools, Bools]:
-    """Make two events of every span.
-
-    Return also which spans were moved to keep order, and of which it is not certain.
-    """
+) -> tuple[EventTable, Bools, Bools]:
+    """Return two events per span, which spans were moved, and which are ambiguous."""
     count = len(spans.parent)
     start, depth = spans.start.copy(), np.zeros(count, np.int64)
-    cause = _nearest(spans)
+    cause = _nearest_in_process(spans)
     for number, level in enumerate(levels):
         depth[level] = number
-        late = level[cause[level] != NONE]
-        start[late] = np.maximum(start[late], start[cause[late]])
-    moment = np.concatenate((start, np.maximum(spans.end, start)))
-    message = np.concatenate(_number(calls, spans))
+        caused = level[cause[level] != NONE]
+        start[caused] = np.maximum(start[caused], start[cause[caused]])
+    time = np.concatenate((start, np.maximum(spans.end, start)))
+    message = np.concatenate(_number_messages(calls, spans))
     first = np.where(calls.is_called, DELIVER, np.where(calls.is_caller, SEND, LOCAL))
-    ends = np.where(calls.is_called, SEND, DELIVER)
-    kind = np.concatenate((first, np.where(calls.is_two_way, ends, LOCAL)))
+    last = np.where(calls.is_called, SEND, DELIVER)
+    kind = np.concatenate((first, np.where(calls.is_two_way, last, LOCAL)))
     messages = 1 + int(message.max())
-    unsure = _unsure(spans, kind != LOCAL, moment)
-    given_up = np.isin(message, message[unsure]) & (kind != LOCAL)
-    kind[given_up], message[given_up] = LOCAL, NONE
+    ambiguous = _ambiguous(spans, kind != LOCAL, time)
+    is_dropped = np.isin(message, message[ambiguous]) & (kind != LOCAL)
+    kind[is_dropped], message[is_dropped] = LOCAL, NONE
     order = np.lexsort(
         (
             np.concatenate((spans.line, spans.line)),
             np.concatenate((depth, -depth)),
             np.repeat([0, 1], count),
-            moment,
+            time,
             np.concatenate((spans.process, spans.process)),
         )
     )
     own = order % count
-    draft = Draft(
+    table = EventTable(
         names=spans.names,
         files=files,
         process=spans.process[own],
         kind=kind[order].astype(np.int32),
         message=message[order],
         time_ns=np.concatenate((spans.start, spans.end))[order],
-        hint=moment[order] - moment.min(),
+        hint=time[order] - time.min(),
         file=spans.file[own],
         line=spans.line[own],
         is_known=np.ones(messages, np.bool_),
     )
-    return draft, start > spans.start, unsure[:count] | unsure[count:]
+    return table, start > spans.start, ambiguous[:count] | ambiguous[count:]
 
 
-def _nearest(spans: Spans) -> Longs:
-    """Return the nearest ancestor of every span that is of its own process, or NONE."""
+def _nearest_in_process(spans: Spans) -> Longs:
+    """Return the nearest ancestor of each span in its own process, or NONE."""
     nearest = spans.parent.copy()
     far = np.flatnonzero((nearest != NONE) & (spans.process[nearest] != spans.process))
     while len(far):
@@ -221,31 +214,31 @@ def _nearest(spans: Spans) -> Longs:
     return nearest
 
 
-def _unsure(spans: Spans, is_message: Bools, moment: Longs) -> Bools:
-    """Return which starts, then which ends, have no certain place in their process."""
+def _ambiguous(spans: Spans, is_message: Bools, time: Longs) -> Bools:
+    """Return which starts, then which ends, have an ambiguous order in their process."""
     count = len(spans.parent)
     events = np.flatnonzero(is_message)
 
     def is_ordered(one: int, other: int) -> bool:
-        """A span starts before it ends, and before all that it causes."""
+        """Return whether one is the start of the other's span or of an ancestor of it."""
         wanted, ancestor = events[one], events[other] % count
-        while ancestor not in (wanted, NONE):  # No end is: they come after all starts.
+        while ancestor not in (wanted, NONE):  # An end is never equal to an ancestor.
             ancestor = spans.parent[ancestor]
         return bool(ancestor == wanted)
 
     coarse = np.concatenate(_is_coarse(spans))
-    unsure = np.zeros(2 * count, np.bool_)
-    unsure[events] = unsure_events(
+    ambiguous = np.zeros(2 * count, np.bool_)
+    ambiguous[events] = ambiguous_events(
         spans.process[events % count],
-        moment[events],
+        time[events],
         np.where(coarse[events], NS_PER_MS, 0),
         is_ordered,
     )
-    return unsure
+    return ambiguous
 
 
-def _number(calls: _Calls, spans: Spans) -> tuple[Longs, Longs]:
-    """Number the messages; return by span the one at its start and that at its end."""
+def _number_messages(calls: _Calls, spans: Spans) -> tuple[Longs, Longs]:
+    """Return by span the message at its start and the message at its end, or NONE."""
     request = np.full(len(spans.parent), NONE, np.int64)
     callers = np.flatnonzero(calls.is_caller)
     request[callers] = np.arange(len(callers))

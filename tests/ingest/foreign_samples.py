@@ -1,4 +1,4 @@
-"""Foreign files of the tests' own making: one story in every format, and random logs."""
+"""Samples of foreign files: the same spans in every format, and random logs."""
 
 import gzip
 import json
@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from antecede.ingest import ForeignReport, Ingested, Options, ingest
+from antecede.ingest import IngestedRun, IngestedVerdict, ReadOptions, ingest
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
-from antecede.verify.verifier import verify
+from antecede.verify.verifier import verify_trace
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS
@@ -18,7 +18,7 @@ START = 1_700_000_000_000 * MS
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
-    """A span, with times in milliseconds after the start."""
+    """A span, with times in milliseconds after START."""
 
     id: str
     parent: str | None = None
@@ -29,16 +29,16 @@ class Span:
     trace: str = "t"
 
 
-STORY = (
+SHOP_SPANS = (
     Span(id="a", process="shop", kind="server", begin=0, end=90),
     Span(id="b", parent="a", process="shop", kind="client", begin=10, end=80),
     Span(id="c", parent="b", process="stöck", kind="server", begin=50, end=70),
     Span(id="d", parent="a", process="shop", kind="client", begin=20, end=60),
     Span(id="e", parent="d", process="stöck", kind="server", begin=30, end=40),
 )
-"""Shop asks stöck twice, with b and then with d; what d asks overtakes what b asks."""
+"""Shop calls stöck twice, by b and then by d; the request of d overtakes that of b."""
 
-HISTORIES = {
+SHOP_HISTORIES = {
     "shop": [
         ("local", None), ("send", "shop:1"), ("send", "shop:2"), ("deliver", "stöck:1"),
         ("deliver", "stöck:2"), ("local", None),
@@ -48,11 +48,11 @@ HISTORIES = {
         ("send", "stöck:2"),
     ],
 }  # fmt: skip
-"""What every reader must make of it."""
+"""The histories of SHOP_SPANS."""
 
 
 def jaeger(spans: Sequence[Span]) -> str:
-    """Write a document as Jaeger's page saves it; processes come after the spans."""
+    """Return a Jaeger document, with the processes after the spans."""
     names = list(dict.fromkeys(span.process for span in spans))
     found = [
         {
@@ -77,7 +77,7 @@ def jaeger(spans: Sequence[Span]) -> str:
 
 
 def zipkin_spans(spans: Sequence[Span]) -> list[dict[str, object]]:
-    """Return spans as Zipkin has them."""
+    """Return spans in the format of Zipkin."""
     found = []
     for span in spans:
         each: dict[str, object] = {
@@ -96,12 +96,12 @@ def zipkin_spans(spans: Sequence[Span]) -> list[dict[str, object]]:
 
 
 def zipkin(spans: Sequence[Span]) -> str:
-    """Write an array of spans."""
+    """Return a Zipkin document."""
     return json.dumps(zipkin_spans(spans), indent=1, ensure_ascii=False)
 
 
 def otlp(spans: Sequence[Span]) -> str:
-    """Write a line for each process, as the collector's file exporter does."""
+    """Return OTLP JSON with one line per process, as the file exporter writes it."""
     kinds = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
     lines = []
     for name in dict.fromkeys(span.process for span in spans):
@@ -128,7 +128,7 @@ def otlp(spans: Sequence[Span]) -> str:
 
 
 def span_csv(spans: Sequence[Span]) -> str:
-    """Write a CSV with the columns of the Nezha data set, and the kind."""
+    """Return a CSV with the columns of the Nezha data set, and the kind."""
     header = (
         "TraceID,SpanID,ParentID,PodName,OperationName,SpanKind,"
         "StartTimeUnixNano,EndTimeUnixNano,Duration"
@@ -161,37 +161,39 @@ bob {"bob":2, "alice":2}
 Got answer
 alice {"alice":3, "bob":2}
 """
-"""Alice writes to bob, who answers."""
+"""Alice sends a message to bob, who replies."""
 
 
-def write(path: Path, text: str) -> Path:
-    """Write a file, gzipped if its name says so."""
+def write_sample(path: Path, text: str) -> Path:
+    """Write a file, gzipped if its name ends in .gz."""
     data = text.encode("utf-8")
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return path
 
 
-def read(path: Path, out: Path, **options: object) -> Ingested:
-    """Make a trace of a file that holds one run."""
-    (ingested,) = ingest([path], out, options=Options(**options))  # type: ignore[arg-type]
-    findings = ingested.findings
-    assert findings.records == findings.judged + findings.unknown
+def ingest_file(path: Path, out: Path, **options: object) -> IngestedRun:
+    """Ingest a file with one run."""
+    (ingested,) = ingest([path], out, options=ReadOptions(**options))  # type: ignore[arg-type]
+    summary = ingested.summary
+    assert summary.records == summary.verified + summary.unknown
     return ingested
 
 
-def judge(path: Path, out: Path, **options: object) -> ForeignReport:
-    """Make a trace of a file that holds one run, and judge it."""
-    ingested = read(path, out, **options)
-    return ForeignReport(report=verify(ingested.directory), ingested=ingested)
+def verify_file(path: Path, out: Path, **options: object) -> IngestedVerdict:
+    """Ingest a file with one run, and verify it."""
+    ingested = ingest_file(path, out, **options)
+    return IngestedVerdict(
+        trace_verdict=verify_trace(ingested.directory), ingested=ingested
+    )
 
 
-def events(ingested: Ingested) -> list[Event]:
-    """Return the events of the trace that was made."""
+def events(ingested: IngestedRun) -> list[Event]:
+    """Return the events of the trace."""
     return list(read_trace(ingested.directory).events())
 
 
-def histories(ingested: Ingested) -> dict[str, list[tuple[str, str | None]]]:
-    """Return what each process did, in its order, by the names of the file."""
+def histories(ingested: IngestedRun) -> dict[str, list[tuple[str, str | None]]]:
+    """Return the history of each process, with the names of the file."""
     names = read_trace(ingested.directory).info.names
     found: dict[str, list[tuple[str, str | None]]] = {name: [] for name in names.values()}
     for event in events(ingested):
@@ -202,12 +204,12 @@ def histories(ingested: Ingested) -> dict[str, list[tuple[str, str | None]]]:
     return found
 
 
-def clocks_by_messages(ingested: Ingested) -> dict[int, dict[str, int]]:
-    """Work out vector clocks from the messages of a trace alone; return them by line.
+def clocks_by_messages(ingested: IngestedRun) -> dict[int, dict[str, int]]:
+    """Compute vector clocks from the messages of a trace; return them by line.
 
-    Rows that come from one line are one event.
+    Rows of one line are one event.
     """
-    draft = ingested.written.draft
+    draft = ingested.written.table
     first = {int(p): int(draft.process.searchsorted(p)) for p in set(draft.process)}
     names = read_trace(ingested.directory).info.names
     here: dict[int, dict[str, int]] = {}
@@ -243,24 +245,24 @@ class LoggedEvent:
 
 
 def random_log(seed: int, *, processes: int = 4, steps: int = 60) -> list[LoggedEvent]:
-    """Log processes that do something, send, and receive, in any order there is."""
+    """Return a log of processes that randomly send, receive and have local events."""
     chance = random.Random(seed)
     clocks: dict[str, dict[str, int]] = {f"p{n}": {} for n in range(processes)}
-    on_the_way: list[tuple[str, LoggedEvent]] = []
+    in_transit: list[tuple[str, LoggedEvent]] = []
     log: list[LoggedEvent] = []
     for step in range(steps):
-        deed = chance.choice(("local", "send", "send", "receive"))
+        action = chance.choice(("local", "send", "send", "receive"))
         process = chance.choice(list(clocks))
         event = LoggedEvent(process, {})
-        if deed == "receive" and on_the_way:
-            target, send = on_the_way.pop(chance.randrange(len(on_the_way)))
+        if action == "receive" and in_transit:
+            target, send = in_transit.pop(chance.randrange(len(in_transit)))
             event = LoggedEvent(target, {}, send.token, True, send)
             for each, count in send.clock.items():
                 clocks[target][each] = max(count, clocks[target].get(each, 0))
-        elif deed == "send":
+        elif action == "send":
             event.token = f"token {step}"
             others = [name for name in clocks if name != process]
-            on_the_way.append((chance.choice(others), event))
+            in_transit.append((chance.choice(others), event))
         own = clocks[event.process]
         own[event.process] = own.get(event.process, 0) + 1
         event.clock = dict(own)
@@ -269,20 +271,20 @@ def random_log(seed: int, *, processes: int = 4, steps: int = 60) -> list[Logged
 
 
 def as_shiviz(log: Sequence[LoggedEvent]) -> str:
-    """Write a log as GoVector does."""
+    """Return a log in the format of GoVector."""
     return "".join(
-        f"event {place}\n{event.process} {json.dumps(event.clock)}\n"
-        for place, event in enumerate(log)
+        f"event {index}\n{event.process} {json.dumps(event.clock)}\n"
+        for index, event in enumerate(log)
     )
 
 
 def as_tracechecker(log: Sequence[LoggedEvent]) -> str:
-    """Write a log as the tracing library does."""
+    """Return a log in the format of the tracing library."""
     return "".join(tracechecker_line(event) for event in log)
 
 
 def tracechecker_line(event: LoggedEvent) -> str:
-    """Write one event."""
+    """Return one event in the format of the tracing library."""
     tag = "Something"
     body: Mapping[str, str] = {}
     if event.token is not None:
@@ -298,6 +300,6 @@ def tracechecker_line(event: LoggedEvent) -> str:
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
-def changed(spans: Sequence[Span], which: str, **what: object) -> list[Span]:
+def changed(spans: Sequence[Span], span_id: str, **changes: object) -> list[Span]:
     """Return the spans with one of them changed."""
-    return [replace(s, **what) if s.id == which else s for s in spans]  # type: ignore[arg-type]
+    return [replace(s, **changes) if s.id == span_id else s for s in spans]  # type: ignore[arg-type]
