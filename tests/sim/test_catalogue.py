@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antecede.errors import ConfigError
+from antecede.errors import ConfigError, TraceError
 from antecede.sim import Scenario, run, simulate_to
 from antecede.sim.network import Network
 from antecede.sim.workloads.catalogue import WORKLOADS, make_workload
@@ -54,7 +54,7 @@ DEFAULTS: dict[str, Callable[[], Workload]] = {
 
 
 def work(workload: Workload) -> list[tuple[int, int | None, tuple[int, ...] | None]]:
-    """Return what a workload sends on a quiet network."""
+    """Return the sends of a workload on a network without faults."""
     recorder = MemoryRecorder()
     run("hybrid", workload, Network(), EventCounter(recorder))
     return [
@@ -118,12 +118,17 @@ def test_the_pace_counts() -> None:
         ("microservices:layers=0", "got 0, 2, 4"),
         ("program:/nowhere/program.json", "/nowhere/program.json is not a valid program"),
         ("program:", "not a valid program"),
-        ("replay:/nowhere", "/nowhere"),
     ],
 )
-def test_an_error_names_what_is_wrong_in_one_line(text: str, message: str) -> None:
+def test_an_error_names_the_invalid_part_in_one_line(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as refusal:
         make_workload(text, 12, 4, PACE)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_replay_of_no_trace_is_refused_in_one_line() -> None:
+    with pytest.raises(TraceError, match="/nowhere") as refusal:
+        make_workload("replay:/nowhere", 12, 4, PACE)
     assert "\n" not in str(refusal.value)
 
 
@@ -134,7 +139,7 @@ def test_a_share_of_servers_that_is_none_is_refused(value: str) -> None:
 
 
 def test_a_program_brings_its_own_processes_and_messages(tmp_path: Path) -> None:
-    path = tmp_path / "a:b,c=d.json"  # A path is a path, whatever is in it.
+    path = tmp_path / "a:b,c=d.json"  # Separators in a path have no meaning.
     sends = [{"process": 2, "targets": [0]}, {"process": 2, "targets": [1]}]
     path.write_text(json.dumps({"processes": 3, "sends": sends}))
     made = make_workload(f"program:{path}", 12, 4, PACE)

@@ -1,4 +1,4 @@
-"""Who comes and goes: what is refused, what the trace shows, who hears of it.
+"""Joins, leaves and changes of links, and their events in the trace.
 
 The processes here are those of ``flood``, which uses every link as it comes, so that its
 frames show which links there are; mostly without the link layer, on a FIFO network.
@@ -44,20 +44,20 @@ ON_THE_WIRE = (Kind.RELEASE, Kind.TRANSMIT, Kind.CONTROL)
 Links = Sequence[Sequence[int]]
 
 
-def script(*moments: Sequence[float]) -> Workload:
+def script(*times_: Sequence[float]) -> Workload:
     """Let each process broadcast at these seconds, counted from when it is there."""
     return Program(
-        len(moments),
+        len(times_),
         [
             ProgramSend(process=process, targets=None, wait_s=at_s - before)
-            for process, own in enumerate(moments)
+            for process, own in enumerate(times_)
             for before, at_s in pairwise([0.0, *own])
         ],
     )
 
 
 def ring(processes: int, absent: Sequence[int] = ()) -> list[list[int]]:
-    """Links to the next process and to the one before, but for those who are absent."""
+    """Return links to the next and the previous process, without absent processes."""
     present = [process for process in range(processes) if process not in absent]
     links: list[list[int]] = [[] for _ in range(processes)]
     for one, other in pairwise([*present, present[0]]):
@@ -112,7 +112,7 @@ def frames(events: list[Event], source: int, target: int) -> list[float]:
 
 
 def chatter(processes: int, seed: int = 0) -> Workload:
-    """Let everybody broadcast every eighth of a second, twenty times."""
+    """Let every process broadcast every eighth of a second, twenty times."""
     return Broadcast(processes, 20, Pace(gap=Constant(0.125), seed=seed))
 
 
@@ -121,30 +121,30 @@ def chatter(processes: int, seed: int = 0) -> Workload:
 JOINED = Churn(joins=(Join(process=3, at_s=0.84375, contacts=(0, 1)),))
 
 
-def test_a_process_that_joins_is_not_there_before_and_is_from_then_on() -> None:
+def test_a_process_takes_part_from_its_join_on() -> None:
     members = flood(ring(4, absent=[3]))
     _, events = run_processes(members, chatter(4), JOINED)
     own = [event for event in events if event.process == 3]
     assert (own[0].kind, own[0].time) == (Kind.JOIN, 0.84375)
     assert [e.kind for e in events].count(Kind.JOIN) == 1
     assert not any(event.target == 3 and event.time < 0.84375 for event in events)
-    # It starts with its work when it joins, and gets what is transmitted from then on.
+    # It starts to send when it joins, and receives the frames transmitted afterwards.
     assert times(events, Kind.SEND, 3) == [0.84375 + 0.125 * n for n in range(1, 21)]
     assert min(times(events, Kind.ARRIVE, 3)) == 0.875 + 0.0625  # Sent at 0.875.
 
 
-def test_one_who_joins_has_links_to_its_contacts_and_they_to_it() -> None:
+def test_a_process_that_joins_gets_links_to_and_from_its_contacts() -> None:
     members = flood(ring(4, absent=[3]))
     _, events = run_processes(members, chatter(4), JOINED)
     assert [len(frames(events, 3, other)) > 0 for other in range(3)] == [True, True, False]
     assert [len(frames(events, other, 3)) > 0 for other in range(3)] == [True, True, False]
-    # So everybody gets all that it sends.
+    # So every process delivers all its messages.
     for process in range(4):
         assert sum(e.source == 3 for e in events if e.kind is Kind.DELIVER) == 80, process
 
 
-def test_a_run_with_joins_can_be_judged_in_full_and_has_no_means() -> None:
-    """Members from the beginning must get everything; one who joined missed a part."""
+def test_a_run_with_joins_can_be_verified_as_complete_and_has_no_means() -> None:
+    """Initial members must deliver everything; a process that joined missed a part."""
     members = flood(ring(4, absent=[3]))
     simulator, events = run_processes(members, chatter(4), JOINED)
     assert not simulator.unfinished
@@ -154,11 +154,11 @@ def test_a_run_with_joins_can_be_judged_in_full_and_has_no_means() -> None:
     assert verify_events(lost, processes=4).violated() == {Property.LIVENESS}
 
 
-def test_what_is_transmitted_to_one_who_has_not_joined_is_lost() -> None:
-    """Should a process have a link to it already."""
+def test_frames_to_a_process_that_has_not_joined_are_lost() -> None:
+    """A process may have a link to it already."""
     members = flood(ring(4))
     _, events = run_processes(members, chatter(4), JOINED)
-    early = [moment for moment in frames(events, 0, 3) if moment <= 0.84375]
+    early = [time for time in frames(events, 0, 3) if time <= 0.84375]
     drops = [e for e in events if e.kind is Kind.DROP]
     assert [e.time for e in drops if e.process == 0] == early != []
     assert {e.target for e in drops} == {3}
@@ -166,7 +166,7 @@ def test_what_is_transmitted_to_one_who_has_not_joined_is_lost() -> None:
 
 
 def test_timers_and_sends_of_a_process_wait_until_it_joins() -> None:
-    """Whoever is not there does nothing, though it was made at the beginning."""
+    """A process exists before it joins, and does nothing."""
     members = flood([[1], [0], []])
     churn = Churn(joins=(Join(process=2, at_s=5.0, contacts=(0,)),))
     _, events = run_processes(members, script([0.5], [], [0.25, 0.5]), churn)
@@ -176,7 +176,7 @@ def test_timers_and_sends_of_a_process_wait_until_it_joins() -> None:
     ]
 
 
-def test_several_join_one_after_the_other_each_by_way_of_the_last() -> None:
+def test_processes_join_in_sequence_each_with_the_last_as_contact() -> None:
     joins = tuple(Join(process=i, at_s=0.25 * i, contacts=(i - 1,)) for i in range(1, 6))
     workload = script(*[[2.0]] * 6)
     _, events = run_processes(flood([[]] * 6), workload, Churn(joins=joins))
@@ -187,29 +187,29 @@ def test_several_join_one_after_the_other_each_by_way_of_the_last() -> None:
 # Leaving and crashing.
 
 
-def test_one_who_leaves_does_nothing_more() -> None:
+def test_a_process_that_leaves_does_nothing_more() -> None:
     churn = Churn(leaves=(Leave(process=2, at_s=1.03125),))
     simulator, events = run_processes(flood(ring(4)), chatter(4), churn)
     place = [event.kind for event in events].index(Kind.LEAVE)
     assert (events[place].process, events[place].time) == (2, 1.03125)
     assert any(event.process == 2 for event in events[:place])
     assert not any(event.process == 2 for event in events[place + 1 :])
-    assert simulator.unfinished  # What it had sent may have been lost with it.
+    assert simulator.unfinished  # Its messages may be lost.
     assert verify_events(events, complete=False, processes=4).held
 
 
-def test_everybody_with_a_link_to_it_is_told_when_a_process_leaves() -> None:
+def test_all_processes_with_a_link_are_disconnected_from_a_process_that_leaves() -> None:
     churn = Churn(leaves=(Leave(process=2, at_s=1.03125),))
     _, events = run_processes(flood(ring(5)), chatter(5), churn)
     for neighbour in (1, 3):
         assert frames(events, neighbour, 2)
         assert max(frames(events, neighbour, 2)) <= 1.03125
-    # The others still reach each other, the other way round.
+    # The others still reach each other, around the ring.
     delivered = [e for e in events if e.kind is Kind.DELIVER and e.source == 1]
     assert sum(e.process == 3 for e in delivered) == 20
 
 
-def test_nobody_is_told_when_a_process_crashes() -> None:
+def test_no_process_is_disconnected_from_a_process_that_crashes() -> None:
     network = replace(QUIET, crashes=((2, 1.03125),))
     _, events = run_processes(flood(ring(5)), chatter(5), Churn(), network)
     place = [event.kind for event in events].index(Kind.CRASH)
@@ -222,7 +222,7 @@ def test_nobody_is_told_when_a_process_crashes() -> None:
     assert min(dropped) > 1.03125
 
 
-def test_what_is_on_its_way_to_one_who_leaves_is_lost() -> None:
+def test_frames_in_flight_to_a_process_that_leaves_are_lost() -> None:
     churn = Churn(leaves=(Leave(process=1, at_s=0.5),))
     _, events = run_processes(
         flood([[1], [0]]), script([0.375, 0.46875, 0.5625], []), churn
@@ -231,7 +231,7 @@ def test_what_is_on_its_way_to_one_who_leaves_is_lost() -> None:
     assert times(events, Kind.ARRIVE, 1) == times(events, Kind.DELIVER, 1) == [0.4375]
 
 
-def test_one_may_join_and_leave_again() -> None:
+def test_a_process_may_join_and_leave() -> None:
     churn = Churn(
         joins=(Join(process=2, at_s=0.53125, contacts=(0,)),),
         leaves=(Leave(process=2, at_s=0.734375),),
@@ -245,7 +245,7 @@ def test_one_may_join_and_leave_again() -> None:
     assert 0.53125 < min(used) < max(used) < 0.734375
 
 
-def test_one_who_is_paused_leaves_in_time_and_learns_late_that_another_left() -> None:
+def test_a_paused_process_leaves_in_time_and_disconnects_late() -> None:
     pauses = (Pause(process=1, start_s=0.25, end_s=1.0),)
     churn = Churn(leaves=(Leave(process=2, at_s=0.5), Leave(process=3, at_s=0.6)))
     network = replace(QUIET, pauses=(*pauses, replace(pauses[0], process=3)))
@@ -258,7 +258,7 @@ def test_one_who_is_paused_leaves_in_time_and_learns_late_that_another_left() ->
 # Links.
 
 
-def test_a_link_is_used_from_when_it_comes_until_it_goes() -> None:
+def test_a_link_is_used_from_connect_to_disconnect() -> None:
     churn = Churn(
         links=(
             LinkChange(source=0, target=2, at_s=0.59375, up=True),
@@ -275,7 +275,7 @@ def test_a_link_is_used_from_when_it_comes_until_it_goes() -> None:
     assert verify_events(events, processes=3).held
 
 
-def test_a_link_that_cuts_somebody_off_is_no_end_of_the_run_but_of_the_means() -> None:
+def test_a_run_in_which_a_process_is_cut_off_is_complete_without_means() -> None:
     churn = Churn(links=(LinkChange(source=0, target=1, at_s=1.0, up=False),))
     simulator, events = run_processes(flood([[1], [0]]), chatter(2), churn)
     assert not simulator.unfinished
@@ -305,16 +305,16 @@ def test_pc_broadcast_waits_until_the_new_link_is_safe() -> None:
     workload = script([0.5, 1.5, 9.0], [], [])
     _, events = run_processes(pc_broadcast([[1], [2], []]), workload, SHORT_CUT, DETOUR)
     assert verify_events(events, processes=3).held
-    assert times(events, Kind.DELIVER, 2)[-1] == 9.125  # And then it is used.
+    assert times(events, Kind.DELIVER, 2)[-1] == 9.125  # Then the link is used.
 
 
-# Everything at once, with the link layer, on a hostile network.
+# All changes together, with the link layer, on a faulty network.
 
 WILD = Network(delay=Everywhere(Exponential(0.1)), loss=0.1, duplicate=0.1, reorder=0.1)
 
 
 def random_churn(random: Random, processes: int, *, leaves: bool) -> Churn:
-    """Let the last three join, links come between members, and perhaps some leave."""
+    """Let the last three processes join, add links, and optionally let two leave."""
     joined = {processes - i: random.uniform(0.1, 1.5) for i in (1, 2, 3)}
     joins = [
         Join(
@@ -340,7 +340,7 @@ def random_churn(random: Random, processes: int, *, leaves: bool) -> Churn:
 
 @pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_pc_broadcast_holds_while_processes_come_and_go(seed: int, leaves: bool) -> None:
+def test_pc_broadcast_holds_during_churn(seed: int, leaves: bool) -> None:
     newcomers = (4, 5, 6)
     inner = pc_broadcast(ring(7, absent=newcomers), newcomers)
     members: list[ProcessBase] = [ReliableLink(process, True) for process in inner]
@@ -359,7 +359,7 @@ def test_pc_broadcast_holds_while_processes_come_and_go(seed: int, leaves: bool)
         assert times(events, Kind.DELIVER, process)
 
 
-# By name, as the runner does it.
+# Through the runner.
 
 GROWING = Churn(
     joins=(
@@ -388,10 +388,8 @@ def run_pc_broadcast(
 
 @pytest.mark.parametrize("links", [None, ring(6, absent=[4, 5])])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_runner_tells_newcomers_that_they_are_new(
-    seed: int, links: Links | None
-) -> None:
-    """Else they would take themselves for members from the beginning, and wait."""
+def test_the_runner_marks_newcomers(seed: int, links: Links | None) -> None:
+    """Unmarked, they would act as initial members, and wait."""
     summary, events = run_pc_broadcast(GROWING, links=links, seed=seed)
     assert summary.complete
     assert verify_events(events, processes=6).held
@@ -405,9 +403,11 @@ def test_the_runner_tells_newcomers_that_they_are_new(
             e.source for e in events if (e.kind, e.process) == (Kind.DELIVER, process)
         }
         assert sources == set(range(6))
-        heard = {e.process for e in events if (e.kind, e.source) == (Kind.DELIVER, process)}
-        assert heard == set(range(6))
-    assert summary.wire_s is None  # They missed what was sent before.
+        deliverers = {
+            e.process for e in events if (e.kind, e.source) == (Kind.DELIVER, process)
+        }
+        assert deliverers == set(range(6))
+    assert summary.wire_s is None  # They missed earlier messages.
 
 
 def test_the_same_churn_and_seed_give_the_same_history() -> None:
@@ -415,8 +415,8 @@ def test_the_same_churn_and_seed_give_the_same_history() -> None:
     assert run_pc_broadcast(GROWING, seed=1) != run_pc_broadcast(GROWING, seed=2)
 
 
-def test_a_run_ends_though_nobody_stops_trying_to_reach_one_who_left() -> None:
-    """The link layer sees through what was transmitted before the link was gone."""
+def test_a_run_ends_despite_retransmissions_to_a_process_that_left() -> None:
+    """The link layer retransmits frames that were sent before the disconnect."""
     summary, events = run_pc_broadcast(Churn(leaves=(Leave(process=3, at_s=1.0),)))
     assert not summary.complete
     assert summary.wire_s is None
@@ -426,7 +426,7 @@ def test_a_run_ends_though_nobody_stops_trying_to_reach_one_who_left() -> None:
     assert max(after) > 10
 
 
-def test_an_overlay_that_falls_apart_shows_in_the_verdict_and_in_no_means() -> None:
+def test_a_disconnected_overlay_violates_liveness_and_gives_no_means() -> None:
     churn = Churn(
         links=tuple(LinkChange(source=i, target=5, at_s=0.75, up=False) for i in (0, 4)),
     )
@@ -436,11 +436,11 @@ def test_an_overlay_that_falls_apart_shows_in_the_verdict_and_in_no_means() -> N
     assert summary.sender_wait_s is summary.wire_s is summary.receiver_wait_s is None
     whole, _ = run_pc_broadcast(Churn(), QUIET, links=ring(6))
     assert whole.wire_s is not None
-    assert 0.0625 <= whole.wire_s <= 3 * 0.0625  # The ways round the ring.
+    assert 0.0625 <= whole.wire_s <= 3 * 0.0625  # One to three hops along the ring.
 
 
-def test_with_a_live_overlay_nobody_hears_of_a_newcomer_before_it_joins() -> None:
-    """Nor has anybody seen it in somebody's view."""
+def test_with_spray_no_frame_concerns_a_newcomer_before_it_joins() -> None:
+    """It is in no view, either."""
     for seed in range(3):
         recorder = MemoryRecorder()
         summary = run(
@@ -454,8 +454,8 @@ def test_with_a_live_overlay_nobody_hears_of_a_newcomer_before_it_joins() -> Non
         )
         assert summary.complete
         assert verify_events(recorder.events, processes=6).held
-        moments = [event.time for event in recorder.events]
-        assert moments == sorted(moments)  # Though timers of newcomers are overdue.
+        times_ = [event.time for event in recorder.events]
+        assert times_ == sorted(times_)  # Overdue timers of newcomers fire at their join.
         for process, at_s in ((4, 0.5), (5, 1.0)):
             assert not any(
                 process in (event.process, event.target) and event.time < at_s

@@ -1,4 +1,4 @@
-"""Churn that cannot be, and who cannot serve it."""
+"""Invalid churn, and protocols that do not support churn."""
 
 from collections.abc import Sequence
 from math import inf, nan
@@ -32,7 +32,7 @@ def link(source: int, target: int, at_s: float, *, up: bool = True) -> LinkChang
 
 
 @pytest.mark.parametrize("at_s", [-1.0, inf, nan])
-def test_a_time_that_is_none_is_refused(at_s: float) -> None:
+def test_an_invalid_time_is_refused(at_s: float) -> None:
     for churn in (
         {"joins": (join(at_s=at_s),)},
         {"leaves": (Leave(process=1, at_s=at_s),)},
@@ -51,18 +51,18 @@ def test_a_time_that_is_none_is_refused(at_s: float) -> None:
         ([join()], [(2, 1.0)], [], "process 2 leaves before it has joined"),
         ([join(contacts=(0, 2))], [], [], "process 2 cannot have a link to itself"),
         ([], [], [link(1, 1, 0.0)], "process 1 cannot have a link to itself"),
-        # A contact that has not joined, joins just then, or has left.
+        # A contact that has not joined, joins at the same time, or has left.
         ([join(), join(3, 2.0, (0,)), join(4, 1.5, (3,))], [], [], "of process 3 .* 1.5"),
         ([join(), join(3, 1.0, (2,))], [], [], "2 join at the same moment"),
         ([join()], [(0, 1.0)], [], "of process 0 changes at 1.0 s"),
-        # A link of somebody who is not there.
+        # A link of a process that is not a member.
         ([join()], [], [link(2, 1, 0.5)], "of process 2 changes at 0.5 s"),
         ([join()], [], [link(1, 2, 0.5, up=False)], "of process 2 changes at 0.5 s"),
         ([], [(1, 2.0)], [link(0, 1, 2.0)], "of process 1 changes at 2.0 s"),
         ([], [(1, 2.0)], [link(1, 0, 2.5)], "of process 1 changes at 2.5 s"),
     ],
 )
-def test_churn_that_cannot_be_is_refused(
+def test_invalid_churn_is_refused(
     joins: list[Join],
     leaves: list[tuple[int, float]],
     links: list[LinkChange],
@@ -77,7 +77,7 @@ def test_churn_that_cannot_be_is_refused(
     assert "\n" not in str(refusal.value)
 
 
-def test_churn_is_there_if_anything_changes() -> None:
+def test_churn_is_true_if_it_has_a_change() -> None:
     assert not Churn()
     assert Churn(joins=(join(),))
     assert Churn(leaves=(Leave(process=0, at_s=0.0),))
@@ -100,14 +100,14 @@ def test_churn_that_names_an_unknown_process_is_refused(churn: Churn) -> None:
 
 
 @pytest.mark.parametrize("at_s", [0.5, 1.0])
-def test_one_who_crashes_before_it_joins_is_refused(at_s: float) -> None:
+def test_a_crash_before_the_join_is_refused(at_s: float) -> None:
     churn = Churn(joins=(join(),))
     with pytest.raises(ConfigError, match="process 2 crashes before it has joined"):
         churn.check_crashes([(0, 0.1), (2, at_s)])
     churn.check_crashes([(0, 0.1), (2, 1.5)])
 
 
-def test_the_overlay_at_first_is_without_those_who_join() -> None:
+def test_the_initial_overlay_is_without_processes_that_join() -> None:
     churn = Churn(joins=(join(),))
     assert churn.initial_links(None, 4) == [[1, 3], [0, 3], [], [0, 1]]
     assert Churn().initial_links(None, 3) == [[1, 2], [0, 2], [0, 1]]
@@ -125,7 +125,7 @@ def test_the_overlay_at_first_is_without_those_who_join() -> None:
         ([[], [], [0], []], "from 2 to 0 before both are members"),
     ],
 )
-def test_an_overlay_that_cannot_be_is_refused(links: Links, message: str) -> None:
+def test_an_invalid_overlay_is_refused(links: Links, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Churn(joins=(join(),)).initial_links(links, 4)
 
@@ -177,7 +177,7 @@ def test_an_overlay_for_other_processes_is_refused(name: str) -> None:
         (GROWING, ((5, 0.75),), "process 5 crashes before it has joined"),
     ],
 )
-def test_the_runner_refuses_churn_that_cannot_be(
+def test_the_runner_refuses_invalid_churn(
     churn: Churn, crashes: tuple[tuple[int, float], ...], message: str
 ) -> None:
     recorder = MemoryRecorder()
@@ -192,7 +192,7 @@ def test_the_runner_refuses_churn_that_cannot_be(
     assert recorder.events == []
 
 
-def test_the_runner_refuses_an_overlay_with_one_who_has_not_joined() -> None:
+def test_the_runner_refuses_an_overlay_with_a_process_that_has_not_joined() -> None:
     config = ProcessConfig(links=ring(6))
     with pytest.raises(ConfigError, match="before both are members"):
         run(

@@ -1,4 +1,4 @@
-"""Every protocol of the registry on every workload that it can serve."""
+"""Every protocol of the registry on every workload that it supports."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ NEEDS = {
     "conversation:reply_share=0.8": "unicast",
     "microservices": "unicast",
 }
-"""The workloads, and what each asks of a protocol."""
+"""The workloads, and the capability that each needs."""
 SEEDS = range(3)
 WILD = Scenario(
     processes=6,
@@ -50,68 +50,66 @@ WILD = Scenario(
 )
 JOBS = replace(WILD, service_time="exponential:0.02", service_share=0.5)
 TIDY = replace(WILD, loss=0.0, duplicate=0.0)
-"""What a network that is declared reliable may still do."""
+"""The faults that a reliable network may have."""
 
 
-def serves(info: ProtocolInfo, need: str) -> bool:
-    """Whether a protocol can serve; a broadcast may also name everybody as a target."""
-    able = info.capabilities
+def supports(info: ProtocolInfo, need: str) -> bool:
+    """Return whether a protocol supports a need; a multicast can replace a broadcast."""
+    capabilities = info.capabilities
     return {
-        "unicast": able.unicast,
-        "multicast": able.multicast,
-        "broadcast": able.broadcast or able.multicast,
+        "unicast": capabilities.unicast,
+        "multicast": capabilities.multicast,
+        "broadcast": capabilities.broadcast or capabilities.multicast,
     }[need]
 
 
 PAIRS = [(info.name, words) for info in protocols() for words in NEEDS]
-SERVED = [(n, words) for n, words in PAIRS if serves(protocol(n), NEEDS[words])]
-REFUSED = [pair for pair in PAIRS if pair not in SERVED]
-CAUSAL = [(n, words) for n, words in SERVED if protocol(n).capabilities.causal]
+SUPPORTED = [(n, words) for n, words in PAIRS if supports(protocol(n), NEEDS[words])]
+REFUSED = [pair for pair in PAIRS if pair not in SUPPORTED]
+CAUSAL = [(n, words) for n, words in SUPPORTED if protocol(n).capabilities.causal]
 ANY = [info.name for info in protocols()]
 
 
-def one_of(name: str) -> str:
-    """Return a workload that the protocol can serve."""
-    able = protocol(name).capabilities
-    return "conversation:reply_share=0.8" if able.unicast else "broadcast"
+def workload_for(name: str) -> str:
+    """Return a workload that the protocol supports."""
+    unicast = protocol(name).capabilities.unicast
+    return "conversation:reply_share=0.8" if unicast else "broadcast"
 
 
-def check_whole(run: SimulationResult) -> None:
-    """Check that everything was delivered that was sent."""
+def check_complete(run: SimulationResult) -> None:
+    """Check that every message was delivered."""
     assert run.summary.complete
     assert run.verdict.messages >= 30
     assert run.verdict.deliveries >= run.summary.copies >= 30
     assert run.summary.sender_wait_s is not None
 
 
-def test_every_workload_is_served_by_some_and_most_refused_by_some() -> None:
+def test_every_workload_is_supported_by_some_and_every_need_refused_by_some() -> None:
     assert {words for _, words in CAUSAL} == set(NEEDS)
     assert {NEEDS[words] for _, words in REFUSED} == set(NEEDS.values())
-    assert {name for name, _ in SERVED} == set(ANY)
+    assert {name for name, _ in SUPPORTED} == set(ANY)
 
 
 @pytest.mark.parametrize(("name", "words"), CAUSAL)
-def test_causal_order_holds_whatever_the_network_does(name: str, words: str) -> None:
+def test_causal_order_holds_on_a_faulty_network(name: str, words: str) -> None:
     for seed in SEEDS:
         scenario = JOBS if seed == 1 else WILD
         run = simulate(replace(scenario, protocol=name, workload=words, seed=seed))
         assert run.verdict.held, (seed, run.verdict.violations[:3])
-        check_whole(run)
+        check_complete(run)
         assert run.summary.dropped_frames > 0
 
 
 @pytest.mark.parametrize("name", ANY)
 def test_the_same_seed_gives_the_same_history_and_another_another(name: str) -> None:
-    scenario = replace(JOBS, protocol=name, workload=one_of(name))
+    scenario = replace(JOBS, protocol=name, workload=workload_for(name))
     first, again, other = (simulate(replace(scenario, seed=seed)) for seed in (5, 5, 6))
     assert first == again
     assert first.history != other.history
 
 
 @pytest.mark.parametrize(("name", "words"), REFUSED)
-def test_a_workload_that_it_cannot_serve_is_refused_in_one_line(
-    name: str, words: str
-) -> None:
+def test_an_unsupported_workload_is_refused_in_one_line(name: str, words: str) -> None:
     scenario = replace(WILD, protocol=name, workload=words)
     recorder = MemoryRecorder()
     workload, network = scenario.make_workload(), scenario.make_network()
@@ -141,7 +139,7 @@ def test_broadcast_on_an_overlay_holds_over_its_links_alone(name: str, links: st
             config=ProcessConfig(links=OVERLAYS[links]),
         )
         assert found.verdict.held
-        check_whole(found)
+        check_complete(found)
         assert found.summary.relays > 0
         for event in found.history:
             if event.kind in (Kind.RELEASE, Kind.TRANSMIT):
@@ -157,42 +155,42 @@ def verdicts(name: str, words: str, scenario: Scenario = WILD) -> list[Verdict]:
         for seed in range(6)
     ]
     for each in runs:
-        check_whole(each)
+        check_complete(each)
     return [each.verdict for each in runs]
 
 
-WITHOUT_ORDER = [(n, words) for n, words in SERVED if (n, words) not in CAUSAL]
-NEVER_CAUGHT = {
-    ("fifo", "pipeline"),  # There is one way to each process only,
+WITHOUT_ORDER = [(n, words) for n, words in SUPPORTED if (n, words) not in CAUSAL]
+NEVER_VIOLATED = {
+    ("fifo", "pipeline"),  # There is one path to each process only,
     ("fifo", "groups:group=2"),  # and here as well.
 }
 
 
 @pytest.mark.parametrize(("name", "words"), WITHOUT_ORDER)
-def test_a_baseline_is_caught_in_some_run(name: str, words: str) -> None:
+def test_a_baseline_violates_order_in_some_run(name: str, words: str) -> None:
     found = verdicts(name, words)
-    assert all(verdict.held for verdict in found) == ((name, words) in NEVER_CAUGHT)
-    broken = frozenset[Property]().union(*(verdict.violated() for verdict in found))
-    may_break = {Property.CAUSAL} if name == "fifo" else {Property.CAUSAL, Property.FIFO}
-    assert broken <= may_break
+    assert all(verdict.held for verdict in found) == ((name, words) in NEVER_VIOLATED)
+    violated = frozenset[Property]().union(*(verdict.violated() for verdict in found))
+    expected = {Property.CAUSAL} if name == "fifo" else {Property.CAUSAL, Property.FIFO}
+    assert violated <= expected
     if name == "unordered":
-        assert broken == may_break
+        assert violated == expected
 
 
 # Without the link layer.
 
 
-@pytest.mark.parametrize(("name", "words"), SERVED)
+@pytest.mark.parametrize(("name", "words"), SUPPORTED)
 def test_on_a_reliable_network_the_link_layer_is_left_out(name: str, words: str) -> None:
     info = protocol(name)
     scenario = replace(TIDY, protocol=name, workload=words, seed=4)
     linked = simulate(scenario)
     bare = simulate(replace(scenario, reliable=True))
-    check_whole(bare)
+    check_complete(bare)
     if info.capabilities.causal:
         assert bare.verdict.held
     if info.capabilities.loss:
-        assert bare.history == linked.history  # It never had one.
+        assert bare.history == linked.history  # It has no link layer.
         return
     assert bare.summary.retransmissions == 0
     assert bare.summary.control_frames < linked.summary.control_frames
@@ -225,7 +223,7 @@ def record(name: str, workload: Workload) -> list[Event]:
 
 
 def are_equal(one: dict[Copy, float | None], other: dict[Copy, float | None]) -> bool:
-    """Whether the copies that both runs transmitted had the same fate in both."""
+    """Return whether the copies of both runs have the same flight times."""
     return all(
         pytest.approx(flight, abs=1e-8) == other[key]
         if flight is not None
@@ -235,7 +233,7 @@ def are_equal(one: dict[Copy, float | None], other: dict[Copy, float | None]) ->
     )
 
 
-def test_every_protocol_sees_the_same_fate_of_every_first_transmission() -> None:
+def test_every_first_transmission_has_the_same_flight_time_under_every_protocol() -> None:
     runs = {
         name: flight_times(
             record(name, Uniform(6, 20, Pace(gap=Exponential(0.05), seed=1)))
@@ -274,8 +272,8 @@ def answers(name: str) -> tuple[dict[Copy, float | None], dict[Copy, int]]:
     }, numbers
 
 
-def test_every_protocol_sees_the_same_fate_of_every_reply() -> None:
-    """Though it may have another number, where requests are delivered in another order."""
+def test_every_reply_has_the_same_flight_time_under_every_protocol() -> None:
+    """Its number may differ, because requests are delivered in different orders."""
     reference, numbers = answers("hybrid")
     assert len(reference) == 72
     renumbered = 0
@@ -288,8 +286,8 @@ def test_every_protocol_sees_the_same_fate_of_every_reply() -> None:
     assert renumbered > 3
 
 
-def test_a_hop_of_a_relay_has_a_fate_of_its_own() -> None:
-    """Not that of the message with the same number that the relaying process sent."""
+def test_a_hop_of_a_relay_has_its_own_flight_time() -> None:
+    """It differs from that of the relay's own message with the same number."""
     sends = [
         ProgramSend(process=source, targets=(2,), wait_s=0.01)
         for source in (0, 1)

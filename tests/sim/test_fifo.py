@@ -1,4 +1,4 @@
-"""A network that keeps the order of each pair, and what it may still do."""
+"""FIFO networks, which keep the order of the frames of each pair of processes."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -36,15 +36,15 @@ NETWORKS = {
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_frame_waits_for_those_of_its_pair_and_for_no_others(name: str) -> None:
-    """It arrives when it would have, or with the last one of its pair if that is later."""
+def test_a_frame_waits_only_for_earlier_frames_of_its_pair(name: str) -> None:
+    """It arrives as without FIFO, or with the last frame of its pair if that is later."""
     random = Random(1)
     free, kept = (
         NetworkState(NETWORKS[name]),
         NetworkState(replace(NETWORKS[name], fifo=True)),
     )
     last: dict[tuple[int, int], float] = {}
-    now, held_up, lost = 0.0, 0, 0
+    now, delayed, lost = 0.0, 0, 0
     for count in range(3000):
         now += random.choice((0.0, 0.01))
         source, target = random.sample(range(4), 2)
@@ -54,25 +54,25 @@ def test_a_frame_waits_for_those_of_its_pair_and_for_no_others(name: str) -> Non
         found = kept.transmit(source, target, size, random_key, now)
         assert kept.duplicate_arrival == inf
         if alone == inf:
-            assert found == inf  # And holds nobody up.
+            assert found == inf  # A lost frame delays no other.
             lost += 1
             continue
         pair = (source, target)
         assert found == max(alone, last.get(pair, 0.0))
-        held_up += found > alone
+        delayed += found > alone
         last[pair] = found
-    assert held_up > 200
+    assert delayed > 200
     assert (lost > 0) == (name in ("loss", "cut"))
 
 
-def test_a_network_that_duplicates_keeps_no_order() -> None:
+def test_a_fifo_network_cannot_duplicate() -> None:
     with pytest.raises(ConfigError, match="cannot duplicate"):
         Network(fifo=True, duplicate=0.1)
     assert Network(fifo=True, loss=0.5, reorder=1.0).fifo
 
 
 def arrivals(events: list[Event]) -> dict[tuple[int, int], list[int]]:
-    """Return what arrived of each pair, in order."""
+    """Return the numbers that arrived for each pair, in order."""
     found: dict[tuple[int, int], list[int]] = {}
     for event in events:
         if event.kind is Kind.ARRIVE:
@@ -101,7 +101,7 @@ IMPAIRED = {
 
 
 def in_order(events: list[Event]) -> list[bool]:
-    """Tell of each pair whether its messages arrived in the order of their numbers."""
+    """Return for each pair whether its messages arrived in the order of their numbers."""
     found = [all(a < b for a, b in pairwise(own)) for own in arrivals(events).values()]
     assert len(found) == 20  # Every pair.
     return found
@@ -109,7 +109,7 @@ def in_order(events: list[Event]) -> list[bool]:
 
 @pytest.mark.parametrize("impairment", IMPAIRED)
 @pytest.mark.parametrize("name", ["buffer-fifo", "newtop", "fifo"])
-def test_a_protocol_that_asks_for_order_gets_it_without_the_link_layer(
+def test_a_protocol_that_assumes_fifo_gets_it_without_the_link_layer(
     name: str, impairment: str
 ) -> None:
     events = record(name, IMPAIRED[impairment])
@@ -119,14 +119,16 @@ def test_a_protocol_that_asks_for_order_gets_it_without_the_link_layer(
 
 @pytest.mark.parametrize("impairment", IMPAIRED)
 @pytest.mark.parametrize("name", ["hybrid", "matrix", "optimal", "vector", "unordered"])
-def test_a_protocol_that_asks_for_no_order_gets_none(name: str, impairment: str) -> None:
+def test_a_protocol_that_does_not_assume_fifo_does_not_get_it(
+    name: str, impairment: str
+) -> None:
     events = record(name, IMPAIRED[impairment])
     assert not all(in_order(events))
     assert verify_events(events).held or name == "unordered"
 
 
-def test_the_link_layer_gets_no_order_either() -> None:
-    """It is what makes order where the network is not declared reliable."""
+def test_the_link_layer_does_not_get_fifo() -> None:
+    """The link layer restores the order itself."""
     assert not all(in_order(record("buffer-fifo", IMPAIRED["none"], reliable=False)))
 
 
@@ -140,7 +142,7 @@ def test_the_link_layer_gets_no_order_either() -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["hybrid", "matrix", "fifo"])
-def test_a_network_is_reliable_or_it_is_not(name: str, network: Network) -> None:
+def test_a_reliable_network_cannot_have_faults(name: str, network: Network) -> None:
     recorder = MemoryRecorder()
     workload = make_workload("uniform", 3, 1, Pace())
     with pytest.raises(ConfigError, match="a reliable network") as refusal:

@@ -1,4 +1,4 @@
-"""Waits in sums are what the events of the run say, copy by copy."""
+"""The mean waiting times equal those computed from the events of each copy."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -50,12 +50,12 @@ NETWORKS = {
 }
 
 
-def waits_of(events: list[Event], *, relayed: bool) -> tuple[list[Copy], list[float]]:
-    """Return all copies, and the mean wait at sender, wire and receiver.
+def mean_waits(events: list[Event], *, relayed: bool) -> tuple[list[Copy], list[float]]:
+    """Return all copies, and the mean waits at the sender, on the wire, at the receiver.
 
-    Where messages are relayed, the wire ends with the delivery.
+    For relayed messages, the time on the wire ends with the delivery.
     """
-    moments: dict[Kind, dict[Copy, float]] = {kind: {} for kind in Kind}
+    times: dict[Kind, dict[Copy, float]] = {kind: {} for kind in Kind}
     for event in events:
         if event.source is None or event.number is None:
             continue
@@ -67,13 +67,13 @@ def waits_of(events: list[Event], *, relayed: bool) -> tuple[list[Copy], list[fl
         for target in targets:
             if target != event.source:
                 copy = (event.source, event.number, target)
-                moments[event.kind].setdefault(copy, event.time)
+                times[event.kind].setdefault(copy, event.time)
     arrival = Kind.DELIVER if relayed else Kind.ARRIVE
-    life = (Kind.SEND, Kind.RELEASE, arrival, Kind.DELIVER)
-    copies = list(moments[Kind.SEND])
+    stages = (Kind.SEND, Kind.RELEASE, arrival, Kind.DELIVER)
+    copies = list(times[Kind.SEND])
     return copies, [
-        sum(moments[later][copy] - moments[earlier][copy] for copy in copies) / len(copies)
-        for earlier, later in pairwise(life)
+        sum(times[later][copy] - times[earlier][copy] for copy in copies) / len(copies)
+        for earlier, later in pairwise(stages)
     ]
 
 
@@ -81,7 +81,7 @@ def check(name: str, workload: Workload, network: Network, seed: int = 3) -> Run
     recorder = MemoryRecorder()
     summary = run(name, workload, network, EventCounter(recorder), seed=seed)
     relayed = protocol(name).capabilities.relays
-    copies, means = waits_of(recorder.events, relayed=relayed)
+    copies, means = mean_waits(recorder.events, relayed=relayed)
     assert summary.complete
     assert summary.copies == len(copies) > 0
     found = [summary.sender_wait_s, summary.wire_s, summary.receiver_wait_s]
@@ -116,8 +116,8 @@ def test_the_means_are_those_of_the_events_with_jobs_and_many_targets(
         check(name, workload_of(words, service_share=0.5), network)
 
 
-def test_each_side_is_where_the_protocol_makes_messages_wait() -> None:
-    """Sender buffering waits at senders, vector clocks at receivers, a tree on the wire."""
+def test_messages_wait_where_the_protocol_holds_them() -> None:
+    """At senders for buffer, at receivers for matrix, on the wire for tree."""
     wild = NETWORKS["wild"]
     buffer, matrix, tree = (
         check(name, workload_of("uniform"), wild) for name in ("buffer", "matrix", "tree")
@@ -133,7 +133,7 @@ def test_each_side_is_where_the_protocol_makes_messages_wait() -> None:
 
 
 @pytest.mark.parametrize("name", ["hybrid", "matrix", "tree"])
-def test_a_message_to_oneself_is_no_copy(name: str) -> None:
+def test_a_message_to_the_sender_itself_is_not_a_copy(name: str) -> None:
     sends = [
         ProgramSend(process=0, targets=(0,)),
         ProgramSend(process=0, targets=(0, 1), wait_s=0.5),
@@ -151,7 +151,7 @@ def message(number: int) -> BaselineMessage:
 
 
 @pytest.mark.parametrize("preserves_order", [True, False])
-def test_sums_grow_by_a_moment_for_each_copy(preserves_order: bool) -> None:
+def test_sums_grow_by_the_time_of_each_copy(preserves_order: bool) -> None:
     sums = LatencySums(preserves_order, relays=False)
     complete = [sums.is_complete]  # Nothing was sent.
     sums.sent(0, 1, 2, 1.0)
@@ -168,7 +168,7 @@ def test_sums_grow_by_a_moment_for_each_copy(preserves_order: bool) -> None:
     assert (sums.arrived_s, sums.delivered_s) == (7.0, 15.0)
 
 
-def test_on_a_chancy_network_a_repeat_may_be_the_first_to_arrive() -> None:
+def test_on_a_random_network_a_retransmission_may_arrive_first() -> None:
     sums = LatencySums(preserves_order=False, relays=False)
     sums.sent(0, 1, 1, 0.0)
     sums.transmitted(0, 1, message(1), False, 0.0)
@@ -179,7 +179,7 @@ def test_on_a_chancy_network_a_repeat_may_be_the_first_to_arrive() -> None:
 
 
 def test_a_relayed_message_is_released_by_its_source_alone_and_once() -> None:
-    """Two messages numbered 1 are on their way; process 1 passes on the other's."""
+    """Two messages numbered 1 are in flight; process 1 forwards that of process 0."""
     sums = LatencySums(preserves_order=False, relays=True)
     own, other = RelayedMessage(ProcessId(1), 1, b""), RelayedMessage(ProcessId(0), 1, b"")
     sums.sent(0, 1, 3, 0.0)

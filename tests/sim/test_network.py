@@ -1,4 +1,4 @@
-"""What happens to frames and processes, against closed forms and in the trace.
+"""Networks and faults, compared with closed forms.
 
 Times are sums of few binary fractions wherever a test asks for equality.
 """
@@ -25,7 +25,7 @@ from antecede.trace.recorders import EventCounter, MemoryRecorder
 from antecede.verify.oracle import Property, verify_events
 
 PATIENT = RetransmissionPolicy(initial_s=1000, minimum_s=1000, maximum_s=1000)
-"""Nothing is transmitted twice unless it is lost, and then much later."""
+"""Only lost frames are retransmitted, much later."""
 ON_THE_WIRE = (Kind.RELEASE, Kind.TRANSMIT, Kind.CONTROL)
 
 
@@ -54,7 +54,7 @@ def constant(seconds: float) -> Delay:
 
 
 def burst(count: int, payload_bytes: int, processes: int = 2) -> Program:
-    """Let process 0 send so many messages to process 1 at time 0."""
+    """Let process 0 send ``count`` messages to process 1 at time 0."""
     send = ProgramSend(process=0, targets=(1,), payload_bytes=payload_bytes)
     return Program(processes, [send] * count)
 
@@ -77,7 +77,7 @@ def transmissions(events: list[Event]) -> list[tuple[Event, bool]]:
 
 
 def is_about(share: float, count: int, total: int) -> bool:
-    """Tell whether a binomial count is within five deviations of its mean."""
+    """Return whether a binomial count is within five deviations of its mean."""
     return abs(count - share * total) < 5 * sqrt(share * (1 - share) * total)
 
 
@@ -121,7 +121,7 @@ def test_each_process_has_a_bandwidth_of_its_own() -> None:
     assert times(events, Kind.ARRIVE) == [1.0, 1.0]
 
 
-def test_an_ack_queues_behind_what_its_process_transmits() -> None:
+def test_an_ack_queues_behind_earlier_frames_of_its_process() -> None:
     """Message c waits for a permit, that for an ack, and that behind 1005 bytes.
 
     Process 0 sends a to 2 and b to 1; b needs a permit, since a is not acked. Process 2
@@ -161,9 +161,9 @@ def test_a_matrix_delays_each_direction_by_its_own_entry() -> None:
 def test_the_share_of_lost_frames_is_the_loss(loss: float) -> None:
     workload = Uniform(5, 400, Pace())
     summary, events = record(workload, Network(loss=loss), seed=3)
-    fates = transmissions(events)
-    messages = [lost for event, lost in fates if event.kind is not Kind.CONTROL]
-    controls = [lost for event, lost in fates if event.kind is Kind.CONTROL]
+    found = transmissions(events)
+    messages = [lost for event, lost in found if event.kind is not Kind.CONTROL]
+    controls = [lost for event, lost in found if event.kind is Kind.CONTROL]
     for sample in (messages, controls):
         assert len(sample) >= 2000
         if loss:
@@ -174,7 +174,7 @@ def test_the_share_of_lost_frames_is_the_loss(loss: float) -> None:
     assert verify_events(events).held
     drops = [event for event in events if event.kind is Kind.DROP]
     assert len(drops) == sum(messages) + sum(controls)
-    # A drop says which message it was, if it was one, and whom it was for.
+    # A drop names the message, if there is one, and the target.
     assert sum(drop.number is not None for drop in drops) == sum(messages)
     assert all(drop.target not in (None, drop.process) for drop in drops)
 
@@ -198,7 +198,7 @@ def test_the_share_of_duplicated_frames_is_as_asked_and_their_delay_is_their_own
     for event in events:
         if event.kind is Kind.ARRIVE:
             arrivals.setdefault((event.source, event.number), []).append(event.time)
-    twice = [moments for moments in arrivals.values() if len(moments) == 2]
+    twice = [times_ for times_ in arrivals.values() if len(times_) == 2]
     assert is_about(0.3, len(twice), 2000)
     assert all(first != second for first, second in twice)
 
@@ -224,9 +224,11 @@ def test_on_a_constant_delay_only_reordering_lets_frames_overtake() -> None:
     assert is_about(0.25, delays.count(1.0), 1000)
 
 
-def test_a_partition_drops_exactly_what_leaves_during_it_between_its_groups() -> None:
+def test_a_partition_drops_exactly_the_frames_between_groups_that_depart_during_it() -> (
+    None
+):
     cut = Partition(start_s=0.5, end_s=1.0, groups=((0, 1), (2,)))
-    sides = {0: 0, 1: 0, 2: 1, 3: 2, 4: 2}  # Those in no group are one more.
+    sides = {0: 0, 1: 0, 2: 1, 3: 2, 4: 2}  # Processes in no group form another group.
     workload = Uniform(5, 60, Pace(gap=Constant(0.025)))
     summary, events = record(workload, Network(partitions=(cut,)), seed=2)
     crossings: set[tuple[int, int]] = set()
@@ -238,11 +240,11 @@ def test_a_partition_drops_exactly_what_leaves_during_it_between_its_groups() ->
             crossings.add((sides[event.process], sides[event.target]))
     assert crossings == {(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)}
     assert summary.complete
-    assert verify_events(events).held  # It healed.
+    assert verify_events(events).held  # The partition has ended.
 
 
-def test_a_partition_leaves_a_fault_where_it_begins_and_ends() -> None:
-    """At every process that it names; one that has crashed or is not named sees nothing."""
+def test_a_partition_records_a_fault_at_its_start_and_end() -> None:
+    """At every process of its groups, unless it has crashed."""
     cut = Partition(start_s=0.5, end_s=1.0, groups=((0, 1), (2,)))
     network = Network(delay=constant(0.125), partitions=(cut,), crashes=((2, 0.75),))
     _, events = record(Uniform(4, 60, Pace(gap=Constant(0.025))), network, seed=2)
@@ -250,17 +252,17 @@ def test_a_partition_leaves_a_fault_where_it_begins_and_ends() -> None:
     assert faults == [(0.5, 0), (0.5, 1), (0.5, 2), (1.0, 0), (1.0, 1)]
 
 
-def test_a_fault_of_a_partition_is_seen_in_its_time_by_a_process_that_is_paused() -> None:
+def test_a_paused_process_records_the_fault_of_a_partition_in_time() -> None:
     pause = Pause(process=1, start_s=0.5, end_s=2.0)
     cut = Partition(start_s=0.75, end_s=1.0, groups=((1,),))
     network = Network(delay=constant(0.25), partitions=(cut,), pauses=(pause,))
     sends = [ProgramSend(process=0, targets=(1,), wait_s=0.375)]
     _, events = record(Program(2, sends), network, policy=PATIENT)
     assert times(events, Kind.FAULT) == [0.5, 0.75, 1.0]
-    assert times(events, Kind.ARRIVE) == [2.0]  # The pause is as long as ever.
+    assert times(events, Kind.ARRIVE) == [2.0]  # The length of the pause does not change.
 
 
-def test_faults_after_the_last_message_make_a_run_no_longer() -> None:
+def test_faults_after_the_last_message_do_not_extend_a_run() -> None:
     cut = Partition(start_s=0.0, end_s=1000.0, groups=((2,),))
     pause = Pause(process=1, start_s=900.0, end_s=1000.0)
     network = Network(delay=constant(0.5), partitions=(cut,), pauses=(pause,))
@@ -270,8 +272,8 @@ def test_faults_after_the_last_message_make_a_run_no_longer() -> None:
     assert times(events, Kind.FAULT) == [0.0, 900.0, 1000.0]
 
 
-def test_it_is_when_a_frame_leaves_its_queue_that_a_partition_cuts_it_off() -> None:
-    """Frames of 128 bytes leave every second; those at 3 and 4, not 5, are cut off."""
+def test_a_partition_drops_frames_by_the_time_they_leave_their_queue() -> None:
+    """Frames of 128 bytes leave every second; those at 3 and 4, not 5, are dropped."""
     cut = Partition(start_s=3.0, end_s=5.0, groups=((1,),))
     network = Network(delay=constant(0.5), bandwidth=128, partitions=(cut,))
     _, events = record(burst(6, 124), network, policy=PATIENT)
@@ -283,7 +285,7 @@ def test_it_is_when_a_frame_leaves_its_queue_that_a_partition_cuts_it_off() -> N
     assert verify_events(events).held
 
 
-def test_a_paused_process_does_nothing_until_it_goes_on() -> None:
+def test_a_paused_process_does_nothing_until_it_resumes() -> None:
     pause = Pause(process=1, start_s=0.5, end_s=1.5)
     workload = Uniform(3, 60, Pace(gap=Constant(0.05)))
     network = Network(delay=constant(0.125), pauses=(pause,))
@@ -295,7 +297,7 @@ def test_a_paused_process_does_nothing_until_it_goes_on() -> None:
     assert min(event.time for event in own) == 1.5
     others = [e for e in events if e.process != 1 and 0.5 < e.time < 1.5]
     assert others
-    # What was to arrive meanwhile arrives at the end of the pause.
+    # Frames of the pause arrive at its end.
     caught_up = [e for e in own if e.kind is Kind.ARRIVE and e.time == 1.5]
     assert len(caught_up) > 5
     assert summary.complete
@@ -322,10 +324,12 @@ def test_a_slow_process_takes_its_inputs_one_after_the_other() -> None:
     _, events = record(burst(10, 0), network, policy=PATIENT)
     assert times(events, Kind.ARRIVE, 1) == [0.5 + 0.25 * n for n in range(10)]
     assert [e.number for e in events if e.kind is Kind.ARRIVE] == list(range(1, 11))
-    assert times(events, Kind.SEND, 0) == [0.0] * 10  # The other is as fast as ever.
+    assert (
+        times(events, Kind.SEND, 0) == [0.0] * 10
+    )  # The other process is not slowed down.
 
 
-def test_a_slow_process_takes_its_time_over_sends_as_well() -> None:
+def test_a_slow_process_is_slow_to_send_as_well() -> None:
     network = Network(delay=constant(0.5), processing_s=((0, 0.25),))
     _, events = record(burst(3, 0), network, policy=PATIENT)
     assert times(events, Kind.SEND, 0) == [0.0, 0.25, 0.5]
@@ -362,7 +366,7 @@ def test_a_frame_that_had_left_before_the_crash_arrives_after_it() -> None:
     summary, events = record(burst(1, 0), network)
     assert times(events, Kind.CRASH, 0) == [0.25]
     assert times(events, Kind.ARRIVE, 1) == [0.5]
-    assert not summary.complete  # Though everything is delivered and at rest.
+    assert not summary.complete  # Although every message is delivered.
 
 
 def test_a_crash_during_a_pause_ends_the_pause_for_good() -> None:
@@ -432,15 +436,15 @@ def test_a_time_span_that_is_none_is_refused(start_s: float, end_s: float) -> No
 
 
 @pytest.mark.parametrize("groups", [((0, 1), (1, 2)), ((0, 0),)])
-def test_a_process_on_two_sides_of_a_partition_is_refused(
+def test_a_process_in_two_groups_of_a_partition_is_refused(
     groups: tuple[tuple[int, ...], ...],
 ) -> None:
     with pytest.raises(ConfigError, match="two groups"):
         Partition(start_s=0, end_s=1, groups=groups)
 
 
-def test_a_slow_process_takes_no_more_happenings_than_a_fast_one_and_one_each() -> None:
-    """What waits is looked at once, however much of it there is."""
+def test_a_slow_process_needs_few_more_events_than_a_fast_one() -> None:
+    """Deferred events are not scheduled again one by one."""
     fast, slow = (
         record(Uniform(2, 400, Pace(gap=Constant(0))), Network(processing_s=service))[0]
         for service in ((), ((1, 0.001),))

@@ -1,4 +1,4 @@
-"""Overlays by name: what they link, and what they refuse."""
+"""Overlays by name: their links, and invalid parameters."""
 
 from dataclasses import replace
 from math import log
@@ -22,7 +22,7 @@ def overlay(text: str, processes: int = 50, seed: int = 3) -> ProcessConfig:
     return make_overlay(text, ProcessConfig(reliable=True), processes=processes, seed=seed)
 
 
-def test_no_words_change_nothing() -> None:
+def test_an_empty_text_changes_nothing() -> None:
     assert overlay("") == ProcessConfig(reliable=True)
 
 
@@ -46,7 +46,7 @@ def test_a_small_group_gets_as_many_links_as_there_can_be() -> None:
     assert [sorted(row) for row in links] == [[1, 2], [0, 2], [0, 1]]
 
 
-def test_spray_gets_views_that_grow_as_the_logarithm_and_what_else_is_said() -> None:
+def test_spray_has_views_of_logarithmic_size_and_its_parameters() -> None:
     config = overlay(
         "spray:exchange_s=6,until_s=60,linger_s=2,ping_timeout_s=3,more=1.5", 1000
     )
@@ -60,7 +60,7 @@ def test_spray_gets_views_that_grow_as_the_logarithm_and_what_else_is_said() -> 
     assert usual.ping_timeout_s == ProcessConfig().ping_timeout_s
 
 
-def test_views_are_connected_hold_nobody_twice_and_depend_on_the_seed() -> None:
+def test_views_are_connected_without_duplicates_and_depend_on_the_seed() -> None:
     views = random_views(200, 1, 3.0)
     both_ways = [row + back for row, back in zip(views, reversed_links(views), strict=True)]
     assert is_connected(both_ways)
@@ -82,7 +82,7 @@ def test_views_are_connected_hold_nobody_twice_and_depend_on_the_seed() -> None:
         ("spray:until_s=inf", "invalid value 'inf' for until_s of overlay spray"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(text: str, words: str) -> None:
+def test_an_invalid_overlay_is_refused_in_one_line(text: str, words: str) -> None:
     for refuse in (overlay, overlay_parameters):
         with pytest.raises(ConfigError) as raised:
             refuse(text)
@@ -107,14 +107,14 @@ def test_only_protocols_that_use_links_get_them() -> None:
         ("unordered", "", False),
     ],
 )
-def test_flooding_promises_no_order_on_links_that_change(
+def test_flooding_guarantees_no_order_on_links_that_change(
     name: str, text: str, promises: bool
 ) -> None:
     assert promises_order(name, text) is promises
 
 
 def test_messages_travel_along_the_links() -> None:
-    """On a ring of nine, the farthest is four hops away; without one, everybody is near."""
+    """On a ring of nine, the farthest is four hops away; without an overlay, one hop."""
     direct = Scenario(
         protocol="flood",
         processes=9,

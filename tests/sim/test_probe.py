@@ -1,4 +1,4 @@
-"""What a run notes of its processes is what they are."""
+"""Samples of the state of processes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_the_mean_path_of_a_ring_is_known() -> None:
     assert mean_path(ring(9, both_ways=False), [4]) == (4.5, 0.0)
 
 
-def test_what_is_cut_off_is_told_and_not_averaged() -> None:
+def test_unreached_processes_are_counted_and_not_averaged() -> None:
     links = [[1], [0], [3], [2]]
     hops, unreached = mean_path(links, [0, 2])
     assert hops == 1
@@ -46,7 +46,7 @@ def test_what_is_cut_off_is_told_and_not_averaged() -> None:
     assert mean_path([[], []], [0]) == (0.0, 1.0)
 
 
-def test_links_are_counted_safe_and_unsafe_at_the_moments_asked_for() -> None:
+def test_safe_and_unsafe_links_are_counted_at_the_given_times() -> None:
     run = simulate(LIVE)
     assert run.verdict.held
     assert [s.time for s in run.samples if s.measure == "links"] == [60, 70, 80]
@@ -54,7 +54,7 @@ def test_links_are_counted_safe_and_unsafe_at_the_moments_asked_for() -> None:
     links = values(run.samples, "links")
     assert all(0 < few < all_ for few, all_ in zip(unsafe, links, strict=True))
     assert values(run.samples, "unreached") == [0, 0, 0]
-    # Links that linger are not among those of the views, and make ways shorter.
+    # Links that linger are not in a view, and make paths shorter.
     in_views = values(run.samples, "view_links")
     assert all(some < all_ for some, all_ in zip(in_views, links, strict=True))
     longer = values(run.samples, "view_mean_path")
@@ -84,7 +84,7 @@ def test_sampling_changes_nothing_in_a_run() -> None:
     assert {sample.time for sample in cut} == {60}
 
 
-class _Loop:
+class _Cycle:
     __slots__ = ("me", "missing", "payload", "rows")
 
     def __init__(self) -> None:
@@ -97,17 +97,19 @@ def test_numbers_are_counted_wherever_they_are() -> None:
     assert count_numbers({1: [2, 3.5], 4: None, 5: (b"abc", "d", True)}) == 5
     shared = [1, 2, 3]
     assert count_numbers([shared, shared]) == 6
-    assert count_numbers(_Loop()) == 12  # Itself once, and what is not there not at all.
+    assert (
+        count_numbers(_Cycle()) == 12
+    )  # The cycle counts once, the unset attribute not at all.
 
 
-def test_a_process_of_matrix_keeps_its_square() -> None:
+def test_a_process_of_matrix_stores_a_square_matrix() -> None:
     small, large = (count_numbers(Matrix(ProcessId(0), n)) for n in (10, 20))
     square = [n * n + 2 * n for n in (10, 20)]  # The matrix, and two vectors.
     assert large - small >= square[1] - square[0]
     assert large - small <= 2 * (square[1] - square[0])
 
 
-def test_state_is_sampled_and_grows_with_what_waits() -> None:
+def test_state_is_sampled_and_grows_with_queued_messages() -> None:
     busy = simulate(
         protocol="buffer",
         processes=4,
@@ -157,36 +159,36 @@ def test_samples_are_written_beside_the_events(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["links", "links:1,2", "links:1,1,-1", "state:1,1,0.5", "size:1,1,1", "work:1"]
 )
-def test_what_cannot_be_noted_is_refused(text: str) -> None:
+def test_an_invalid_probe_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_probe(text)
 
 
-def test_no_words_are_no_probe() -> None:
+def test_an_empty_text_is_no_probe() -> None:
     assert parse_probe("") is None
     both = parse_probe("links:1,2,3+state:2,1,2")
     assert both is not None
     assert both.times == [1, 2, 3, 5]
 
 
-def test_only_who_has_links_can_be_asked_for_them() -> None:
+def test_links_of_a_protocol_without_links_are_refused() -> None:
     with pytest.raises(ConfigError, match="only flood and pc-broadcast"):
         simulate(protocol="vector", workload="broadcast", probe="links:0,1,1")
 
 
-def test_nothing_is_sampled_where_processes_leave() -> None:
+def test_a_probe_is_refused_in_a_run_with_leaves() -> None:
     leaving = Churn(leaves=(Leave(process=1, at_s=1.0),))
     with pytest.raises(ConfigError, match="a probe cannot be used"):
         simulate(LIVE, churn=leaving)
 
 
-def test_a_command_says_what_is_sampled_and_on_which_overlay() -> None:
+def test_a_command_has_the_probe_and_the_overlay() -> None:
     command = LIVE.command()
     assert "--overlay spray:exchange_s=20,until_s=90,linger_s=8" in command
     assert "--probe links:60,10,3" in command
 
 
-def test_a_probe_for_work_only_leaves_processes_alone() -> None:
+def test_a_probe_without_work_does_not_wrap_processes() -> None:
     processes: list[ProcessBase] = [Matrix(ProcessId(0), 2)]
     assert Probe().wrap(processes) is processes
     assert Probe(work=True).wrap(processes)[0] is not processes[0]

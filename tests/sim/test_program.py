@@ -1,4 +1,4 @@
-"""Fixed programs: their dependencies hold on any network, and a run can be replayed."""
+"""Fixed programs have the same dependencies on every network; replays of runs."""
 
 import json
 from itertools import pairwise
@@ -38,7 +38,7 @@ DIAMOND = (
     ProgramSend(process=0, targets=(3,), after=((3, 2),)),
     ProgramSend(process=3, targets=(1,), after=((0, 2), (0, 3))),
 )
-"""Two ways lead from process 0 to 3, which answers when it has heard of both."""
+"""Process 3 replies to process 0 after messages on two paths from it."""
 
 
 def record(
@@ -60,7 +60,7 @@ def sends_of(events: list[Event]) -> dict[MessageId, Event]:
 
 
 def direct_past(events: list[Event]) -> dict[MessageId, frozenset[MessageId]]:
-    """Return what was sent or delivered at its sender before each message.
+    """Return the sends and deliveries at the sender before each message.
 
     The transitive closure of this is happened-before, as the oracle defines it.
     """
@@ -93,7 +93,7 @@ def test_a_send_waits_for_all_that_it_depends_on(network: str, protocol: str) ->
         }
 
 
-def test_waits_count_from_the_last_send_or_from_what_was_waited_for() -> None:
+def test_waits_start_at_the_last_send_or_the_awaited_delivery() -> None:
     sends = [
         ProgramSend(process=0, targets=(1,), wait_s=0.5),
         ProgramSend(process=0, targets=(1,), wait_s=0.25),
@@ -114,7 +114,7 @@ def test_waits_count_from_the_last_send_or_from_what_was_waited_for() -> None:
     }
 
 
-def test_a_message_to_oneself_can_be_waited_for() -> None:
+def test_a_send_can_wait_for_a_message_to_the_sender_itself() -> None:
     sends = [
         ProgramSend(process=0, targets=(0, 1)),
         ProgramSend(process=0, targets=(1,), after=((0, 1),), wait_s=0.5),
@@ -123,7 +123,7 @@ def test_a_message_to_oneself_can_be_waited_for() -> None:
     assert [event.time for event in sends_of(events).values()] == [0.0, 0.5]
 
 
-def test_payloads_are_as_large_as_the_program_says() -> None:
+def test_payloads_have_the_sizes_of_the_program() -> None:
     sends = [ProgramSend(process=0, targets=(1,), payload_bytes=n) for n in (0, 7, 300)]
     events = record(Program(2, sends), NETWORKS["constant"])
     sizes = [event.payload_bytes for event in events if event.kind is Kind.RELEASE]
@@ -140,7 +140,7 @@ BROADCASTS = (
 @pytest.mark.parametrize("protocol", ["vector", "newtop", "tree", "hybrid", "matrix"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_program_may_be_of_broadcasts(network: str, protocol: str) -> None:
-    """Also for protocols that must name everybody; and a replay of it is one again."""
+    """Also for protocols without broadcast; and its replay is the same run."""
     program = Program(3, BROADCASTS)
     assert program.broadcast
     events = record(program, NETWORKS[network], protocol)
@@ -159,12 +159,12 @@ def test_a_program_may_be_of_broadcasts(network: str, protocol: str) -> None:
         ((*BROADCASTS, ProgramSend(process=0, targets=(1,))), "only broadcasts, or none"),
         (
             (*BROADCASTS, ProgramSend(process=1, targets=None, after=((1, 1),))),
-            "never sent to it",  # A broadcast is for the others.
+            "never sent to it",  # A broadcast is not for its sender.
         ),
         ((ProgramSend(process=3, targets=None),), "not below 3"),
     ],
 )
-def test_a_program_of_broadcasts_that_cannot_be_is_refused(
+def test_an_invalid_program_of_broadcasts_is_refused(
     sends: tuple[ProgramSend, ...], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -227,9 +227,7 @@ def test_the_largest_fan_out_is_that_of_the_widest_send() -> None:
         ),
     ],
 )
-def test_a_program_that_cannot_be_is_refused(
-    sends: list[ProgramSend], message: str
-) -> None:
+def test_an_invalid_program_is_refused(sends: list[ProgramSend], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Program(2, sends)
 
@@ -242,32 +240,32 @@ def test_a_program_that_cannot_be_is_refused(
             ProgramSend(process=0, targets=(1,), after=((1, 1),)),
             ProgramSend(process=1, targets=(0,), after=((0, 1),)),
         ],
-        [  # A process makes its sends in order, so the second never comes.
+        [  # A process makes its sends in order, so the second is never made.
             ProgramSend(process=0, targets=(1,), after=((1, 1),)),
             ProgramSend(process=0, targets=(1,)),
             ProgramSend(process=1, targets=(0,), after=((0, 2),)),
         ],
     ],
 )
-def test_waiting_in_a_circle_is_refused(sends: list[ProgramSend]) -> None:
+def test_waiting_in_a_cycle_is_refused(sends: list[ProgramSend]) -> None:
     with pytest.raises(ConfigError):
         Program(2, sends)
 
 
 @pytest.mark.parametrize("wait_s", [-1.0, nan, inf])
-def test_a_wait_that_is_none_is_refused(wait_s: float) -> None:
+def test_an_invalid_wait_is_refused(wait_s: float) -> None:
     with pytest.raises(ConfigError):
         Program(2, [ProgramSend(process=0, targets=(1,), wait_s=wait_s)])
 
 
 @pytest.mark.parametrize("size", [-1, 1 << 31, 1 << 70])
-def test_a_size_that_is_none_is_refused(size: int) -> None:
+def test_an_invalid_size_is_refused(size: int) -> None:
     with pytest.raises(ConfigError, match="payload"):
         Program(2, [ProgramSend(process=0, targets=(1,), payload_bytes=size)])
 
 
 def test_a_target_named_twice_is_refused() -> None:
-    """It would count as two copies, of which only one is ever released."""
+    """It would count as two copies, of which one is released."""
     with pytest.raises(ConfigError, match="each only once"):
         Program(2, [ProgramSend(process=0, targets=(1, 1))])
 
@@ -282,8 +280,8 @@ def test_a_program_is_read_from_its_file(tmp_path: Path) -> None:
     program = load_program(path)
     assert program.processes == 3
     events = record(program, Network(delay=Everywhere(Constant(0.125))))
-    told = [(e.process, e.targets, e.time) for e in sends_of(events).values()]
-    assert told == [(0, (1, 2), 0.5), (2, (0,), 0.5 + 0.125 + 0.25)]
+    found = [(e.process, e.targets, e.time) for e in sends_of(events).values()]
+    assert found == [(0, (1, 2), 0.5), (2, (0,), 0.5 + 0.125 + 0.25)]
     assert {e.payload_bytes for e in events if e.kind is Kind.RELEASE} == {5, 0}
 
 
@@ -310,7 +308,7 @@ def test_a_program_is_read_from_its_file(tmp_path: Path) -> None:
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "after": [[1, 1]]}]}',
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": "long"}]}',
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": "many"}]}',
-        # Whole numbers are neither cut off nor read out of words.
+        # Integers are neither truncated nor parsed from strings.
         '{"processes": 2.9, "sends": []}',
         '{"processes": 2.0, "sends": []}',
         '{"processes": "2", "sends": []}',
@@ -329,16 +327,14 @@ def test_a_program_is_read_from_its_file(tmp_path: Path) -> None:
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": true}]}',
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": null}]}',
         pytest.param("[" * 100_000, id="deep"),
-        # These four are numbers, but not such.
+        # Numbers out of range.
         '{"processes": Infinity, "sends": []}',
         '{"processes": 2, "sends": [{"process": 1e999, "targets": [1]}]}',
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "wait": -1}]}',
         '{"processes": 2, "sends": [{"process": 0, "targets": [1], "bytes": -1}]}',
     ],
 )
-def test_a_file_that_is_no_program_is_refused_in_one_line(
-    tmp_path: Path, text: str
-) -> None:
+def test_an_invalid_file_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "program.json"
     path.write_text(text)
     with pytest.raises(ConfigError) as refusal:
@@ -380,7 +376,7 @@ def test_a_replay_has_the_same_sends_and_keeps_every_dependency(
 def test_a_replay_of_a_sequential_run_has_the_very_same_happened_before(
     network: str, protocol: str
 ) -> None:
-    """A token goes round: nothing can be delivered earlier than it was."""
+    """A token circulates, so no delivery can move to an earlier time."""
     ring = [
         ProgramSend(process=n % 4, targets=((n + 1) % 4,), wait_s=0.1)
         if n == 0
@@ -394,12 +390,12 @@ def test_a_replay_of_a_sequential_run_has_the_very_same_happened_before(
     assert direct_past(again) == direct_past(original)
     past = direct_past(original)
     sizes = [len(past[MessageId(n % 4, n // 4 + 1)]) for n in range(20)]
-    # Its sender has sent, and heard, once a round.
+    # Its sender has sent and delivered once per round.
     assert sizes == [n // 4 + (n + 3) // 4 for n in range(20)]
 
 
-def test_a_replay_takes_as_long_between_events_as_the_run_did() -> None:
-    """On the same network the sends come at the same times."""
+def test_a_replay_has_the_pauses_of_the_run() -> None:
+    """On the same network the sends have the same times."""
     sends = [
         ProgramSend(process=0, targets=(1,), wait_s=0.25),
         ProgramSend(process=1, targets=(2,), after=((0, 1),), wait_s=0.5),

@@ -1,4 +1,4 @@
-"""Scenarios: from a handful of parameters to a judged run."""
+"""Scenarios: from parameters to a verified run."""
 
 from collections import Counter
 from math import inf
@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
     assert runs[0].history != runs[2].history
 
 
-def test_without_faults_nothing_is_lost_or_transmitted_again() -> None:
+def test_without_faults_nothing_is_lost_or_retransmitted() -> None:
     policy = RetransmissionPolicy(initial_s=10, minimum_s=10, maximum_s=10)
     run = simulate(Scenario(delay="exponential:0.01"), config=ProcessConfig(policy=policy))
     assert run.verdict.held
@@ -67,7 +67,7 @@ def test_a_run_without_messages_is_empty_and_holds() -> None:
 
 
 def first_times(run: SimulationResult, kind: Kind) -> dict[tuple[int | None, ...], float]:
-    """When something first happened to each copy, or to each message when sent."""
+    """Return the first time of a kind for each copy, or for each message when sent."""
     times: dict[tuple[int | None, ...], float] = {}
     for event in run.history:
         if event.kind is kind:
@@ -75,7 +75,7 @@ def first_times(run: SimulationResult, kind: Kind) -> dict[tuple[int | None, ...
     return times
 
 
-def test_the_three_waits_add_up_to_what_the_events_say() -> None:
+def test_the_three_waits_equal_those_of_the_events() -> None:
     run = simulate(Scenario(loss=0.1, duplicate=0.2, seed=2))
     sent = first_times(run, Kind.SEND)
     released, arrived, delivered = (
@@ -107,7 +107,7 @@ def test_frames_and_bytes_are_those_of_the_events() -> None:
     assert summary.metadata_bytes == sum(e.metadata_bytes or 0 for e in run.history)
 
 
-def test_a_run_that_is_cut_short_is_judged_as_far_as_it_went() -> None:
+def test_a_run_with_a_time_limit_is_verified_up_to_it() -> None:
     run = simulate(Scenario(until_s=0.2))
     assert not run.summary.complete
     assert run.summary.wire_s is None
@@ -115,13 +115,13 @@ def test_a_run_that_is_cut_short_is_judged_as_far_as_it_went() -> None:
     assert max(event.time for event in run.history) <= 0.2
 
 
-def test_a_given_network_takes_the_place_of_the_scenarios() -> None:
+def test_a_given_network_replaces_that_of_the_scenario() -> None:
     run = simulate(Scenario(processes=3), network=Network(crashes=((2, 0.1),)))
     assert not run.summary.complete
     assert [event.process for event in run.history if event.kind is Kind.CRASH] == [2]
 
 
-def test_the_command_of_a_scenario_names_what_is_not_the_default() -> None:
+def test_the_command_of_a_scenario_has_the_parameters_that_are_not_defaults() -> None:
     assert Scenario().command() == "antecede simulate"
     scenario = Scenario(
         service_share=0.5, until_s=9.0, delay="geographic:0.1", bandwidth=inf
@@ -132,7 +132,7 @@ def test_the_command_of_a_scenario_names_what_is_not_the_default() -> None:
     )
 
 
-def test_the_first_time_out_is_how_long_the_first_loss_costs() -> None:
+def test_the_first_time_out_determines_the_cost_of_a_loss() -> None:
     def until_the_end(first_timeout_s: float) -> float:
         scenario = Scenario(
             processes=2,
@@ -146,12 +146,12 @@ def test_the_first_time_out_is_how_long_the_first_loss_costs() -> None:
         assert run.verdict.held
         return max(event.time for event in run.history)
 
-    # Whatever is lost is the same in both, and every wait is twice as long as the last.
+    # Both runs lose the same frames, and every wait is twice as long as the last.
     assert until_the_end(2.0) > 10 * until_the_end(0.002)
 
 
 @pytest.mark.parametrize("first_timeout_s", [0.0, -1.0, inf])
-def test_a_first_time_out_of_no_or_all_time_is_refused(first_timeout_s: float) -> None:
+def test_an_invalid_first_time_out_is_refused(first_timeout_s: float) -> None:
     with pytest.raises(ConfigError, match="retransmission"):
         simulate(Scenario(first_timeout_s=first_timeout_s))
 

@@ -89,7 +89,7 @@ def test_the_same_seed_gives_a_byte_equal_history_and_another_another() -> None:
     assert record(conversation(), seed=1) == record(conversation(), seed=1)
 
 
-def test_packed_rows_say_what_events_say() -> None:
+def test_packed_rows_equal_events() -> None:
     """Little-endian: process, time, kind, source, number, target, two sizes."""
     row = Struct("<idBiqiii")
     batches, targets = packed(3, 100)
@@ -122,7 +122,7 @@ def test_packed_rows_say_what_events_say() -> None:
 
 
 @pytest.mark.parametrize("rows_max", [1, 7, 1 << 17])
-def test_rows_are_handed_over_whenever_there_are_so_many(rows_max: int) -> None:
+def test_rows_are_written_in_batches_of_rows_max(rows_max: int) -> None:
     batches, _ = packed(3, rows_max)
     counts = [count for _, count in batches]
     total = len(record(conversation(), seed=3)[1])
@@ -155,13 +155,13 @@ def test_counts_match_the_events_with_any_recorder_and_without() -> None:
         )
 
 
-def test_a_recorder_that_saw_nothing_hands_nothing_over() -> None:
+def test_a_recorder_without_rows_writes_nothing() -> None:
     batches: list[int] = []
     BufferedRecorder(lambda rows, count, sends: batches.append(count)).flush()
     assert batches == []
 
 
-def test_events_come_in_the_order_of_time_and_of_happened_before() -> None:
+def test_events_are_in_the_order_of_time_and_of_happened_before() -> None:
     _, events = record(conversation(), seed=1)
     assert all(before.time <= after.time for before, after in pairwise(events))
     sent: set[tuple[int | None, int | None]] = set()
@@ -187,7 +187,7 @@ def test_events_come_in_the_order_of_time_and_of_happened_before() -> None:
 
 
 @pytest.mark.parametrize("until_s", [0.0, 0.2, 0.75])
-def test_a_run_stops_at_its_bound_and_is_the_beginning_of_the_whole_one(
+def test_a_run_with_a_time_limit_is_a_prefix_of_the_complete_run(
     until_s: float,
 ) -> None:
     whole, history = record(conversation(), seed=1)
@@ -197,7 +197,7 @@ def test_a_run_stops_at_its_bound_and_is_the_beginning_of_the_whole_one(
     assert not part.complete
     assert part.duration_s <= until_s
     assert part.sender_wait_s is part.wire_s is part.receiver_wait_s is None
-    # What happens at the bound itself, as the fault at 0.2, still happens.
+    # Events at the limit itself, such as the fault at 0.2, are included.
     assert events == [event for event in history if event.time <= until_s]
 
 
@@ -233,16 +233,16 @@ def test_progress_is_reported_on_a_long_run() -> None:
 def test_the_three_waits_are_the_means_over_all_copies() -> None:
     workload = Uniform(6, 20, Pace(gap=Exponential(0.05)), fan_out=3)
     summary, events = record(workload, seed=2)
-    moments: dict[Kind, dict[tuple[int | None, int | None, int | None], float]] = {}
+    times: dict[Kind, dict[tuple[int | None, int | None, int | None], float]] = {}
     for event in events:
         copies = event.targets if event.kind is Kind.SEND else (event.target,)
         for target in copies or ():
             copy = (event.source, event.number, target)
-            moments.setdefault(event.kind, {}).setdefault(copy, event.time)
+            times.setdefault(event.kind, {}).setdefault(copy, event.time)
 
     def mean(later: Kind, earlier: Kind) -> float:
-        copies = moments[Kind.SEND]
-        return sum(moments[later][c] - moments[earlier][c] for c in copies) / len(copies)
+        copies = times[Kind.SEND]
+        return sum(times[later][c] - times[earlier][c] for c in copies) / len(copies)
 
     assert summary.copies == 6 * 20 * 3
     assert summary.sender_wait_s == pytest.approx(mean(Kind.RELEASE, Kind.SEND))
@@ -253,7 +253,7 @@ def test_the_three_waits_are_the_means_over_all_copies() -> None:
 # Comparable runs.
 
 
-def fates(events: list[Event]) -> dict[Copy, list[bool]]:
+def losses_of(events: list[Event]) -> dict[Copy, list[bool]]:
     """Return for each copy whether each of its transmissions was lost, in order."""
     result: dict[Copy, list[bool]] = {}
     for event, after in zip(events, [*events[1:], None], strict=True):
@@ -272,7 +272,7 @@ def busy(seed: int) -> Workload:
     return Uniform(6, 40, Pace(gap=Exponential(0.05), seed=seed))
 
 
-def test_both_protocols_see_the_same_fate_of_every_first_transmission() -> None:
+def test_every_first_transmission_has_the_same_flight_time_under_both_protocols() -> None:
     runs = [
         record(busy(1), LOSSY, name=name, seed=4, policy=PATIENT)[1]
         for name in ("hybrid", "hybrid-basic")
@@ -281,7 +281,7 @@ def test_both_protocols_see_the_same_fate_of_every_first_transmission() -> None:
         [(e.process, e.number, e.time) for e in events if e.kind is Kind.RELEASE]
         for events in runs
     ]
-    assert sorted(releases[0]) != sorted(releases[1])  # They do differ in what they do.
+    assert sorted(releases[0]) != sorted(releases[1])  # The protocols do differ.
     optimal, basic = (flight_times(events) for events in runs)
     assert len(optimal) == 240
     assert optimal.keys() == basic.keys()
@@ -292,9 +292,9 @@ def test_both_protocols_see_the_same_fate_of_every_first_transmission() -> None:
     assert abs(lost - 72) < 5 * sqrt(240 * 0.3 * 0.7)
 
 
-def test_both_protocols_see_the_same_fate_of_every_further_transmission() -> None:
+def test_every_retransmission_is_lost_or_not_under_both_protocols() -> None:
     optimal, basic = (
-        fates(record(busy(1), LOSSY, name=name, seed=4)[1])
+        losses_of(record(busy(1), LOSSY, name=name, seed=4)[1])
         for name in ("hybrid", "hybrid-basic")
     )
     assert optimal.keys() == basic.keys()
@@ -304,10 +304,10 @@ def test_both_protocols_see_the_same_fate_of_every_further_transmission() -> Non
         both = min(len(losses), len(others))
         assert losses[:both] == others[:both]
         compared += both - 1
-    assert compared > 50  # That many repeats are common to both.
+    assert compared > 50  # Retransmissions that both protocols make.
 
 
-def test_a_reply_has_the_same_fate_though_it_has_another_number() -> None:
+def test_a_reply_has_the_same_flight_time_under_another_number() -> None:
     """The j-th reply of a server to a client is the same one under every protocol."""
     runs: list[dict[Copy, float | None]] = []
     numbers: list[dict[Copy, int]] = []
@@ -333,7 +333,7 @@ def test_a_reply_has_the_same_fate_though_it_has_another_number() -> None:
         assert flight == (other if other is None else pytest.approx(other, abs=1e-9))
 
 
-def test_another_seed_is_another_network_for_the_same_work() -> None:
+def test_another_seed_changes_the_network_and_not_the_work() -> None:
     one, other = (
         flight_times(record(busy(1), LOSSY, seed=seed, policy=PATIENT)[1])
         for seed in (4, 5)
@@ -357,7 +357,7 @@ JOBS: dict[str, Callable[[Pace], Workload]] = {
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_jobs_take_their_time_one_after_the_other_and_hold_sends_up(name: str) -> None:
+def test_jobs_run_in_sequence_and_delay_sends(name: str) -> None:
     pace = Pace(gap=Exponential(0.1), service_time=Constant(0.125), service_share=1.0)
     _, events = record(JOBS[name](pace), Network(loss=0.1), seed=3)
     working: dict[int, Event] = {}
@@ -380,7 +380,7 @@ def test_jobs_take_their_time_one_after_the_other_and_hold_sends_up(name: str) -
 
 
 def test_a_server_replies_at_the_end_of_each_job_though_more_are_waiting() -> None:
-    """Requests come at 0.25 and 0.5; the second job begins when the first ends."""
+    """Requests arrive at 0.25 and 0.5; the second job starts when the first ends."""
     pace = Pace(gap=Constant(0.25), service_time=Constant(1.0), service_share=1.0)
     network = Network(delay=Everywhere(Constant(0)))
     _, events = record(RequestReply(2, 2, pace, servers=0.5), network)

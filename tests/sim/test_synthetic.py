@@ -1,4 +1,4 @@
-"""Workloads: who sends what to whom, whatever the protocol does with it."""
+"""Workloads send the same messages under every protocol."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -39,13 +39,13 @@ MAKERS: dict[str, Callable[[Pace], Workload]] = {
     "conversation": lambda pace: Conversation(7, 20, pace, reply_share=0.7, depth=5),
     "microservices": lambda pace: Microservices(7, 5, pace, layers=3, fan_out=2),
 }
-"""A workload serves one run, so there is a maker for each."""
+"""A workload serves one run, so each has a factory."""
 
 Sent = tuple[int, PlannedSend]
 
 
 def run_workload(workload: Workload, *, newest_first: bool = False) -> list[Sent]:
-    """Let a workload send and deliver at once; what is pending, in one order or another."""
+    """Run a workload without delays; pending sends are taken in either order."""
     sends: list[Sent] = []
     pending = deque(
         (process, planned)
@@ -78,7 +78,7 @@ def plans(sends: list[Sent]) -> list[tuple[int, int, tuple[int, ...], int, float
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_ids_are_unique_at_their_source_and_nobody_sends_to_itself(name: str) -> None:
+def test_ids_are_unique_at_their_source_and_no_process_sends_to_itself(name: str) -> None:
     sends = run_workload(MAKERS[name](PACE))
     assert sends
     ids = [(process, planned.id) for process, planned in sends]
@@ -94,14 +94,14 @@ def test_ids_are_unique_at_their_source_and_nobody_sends_to_itself(name: str) ->
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_work_is_the_same_in_whatever_order_messages_are_delivered(name: str) -> None:
+def test_the_work_does_not_depend_on_the_order_of_deliveries(name: str) -> None:
     assert plans(run_workload(MAKERS[name](PACE))) == plans(
         run_workload(MAKERS[name](PACE), newest_first=True)
     )
 
 
 def others(process: int) -> tuple[int, ...]:
-    """Whom a broadcast is for, under a protocol that has multicast only."""
+    """Return the targets of a broadcast, under a protocol without broadcast."""
     return tuple(other for other in range(7) if other != process)
 
 
@@ -133,12 +133,12 @@ def test_another_seed_makes_other_work(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "multicast", "peers", "hotspot", "groups"])
-def test_traffic_is_so_many_messages_of_each_process(name: str) -> None:
+def test_every_process_sends_the_given_number_of_messages(name: str) -> None:
     counts = Counter(process for process, _ in run_workload(MAKERS[name](PACE)))
     assert counts == dict.fromkeys(range(7), 20)
 
 
-def test_sends_come_at_the_gaps_asked_for() -> None:
+def test_sends_have_the_given_gaps() -> None:
     events = record(Uniform(3, 8, Pace(gap=Constant(0.25))))
     for process in range(3):
         times = [e.time for e in events if e.kind is Kind.SEND and e.process == process]
@@ -151,7 +151,7 @@ def test_random_gaps_and_sizes_have_the_means_of_their_distributions() -> None:
     gap = sum(planned.wait_s for planned in sends) / 5000
     size = sum(planned.payload_bytes for planned in sends) / 5000
     assert abs(gap - 2.0) < 5 * 2.0 / sqrt(5000)
-    # Sizes are whole: of 100 to 199, all equally likely.
+    # Sizes are integers from 100 to 199, all equally likely.
     assert abs(size - 149.5) < 5 * 100 / sqrt(12 * 5000)
     assert {planned.payload_bytes for planned in sends} == set(range(100, 200))
 
@@ -166,19 +166,19 @@ def test_uniform_targets_are_all_equally_likely() -> None:
 
 
 @pytest.mark.parametrize("peers", [1, 3, 19])
-def test_a_process_with_few_peers_speaks_to_exactly_those(peers: int) -> None:
-    spoken: dict[int, set[int]] = {process: set() for process in range(20)}
+def test_a_process_with_peers_sends_to_exactly_those(peers: int) -> None:
+    targets_of: dict[int, set[int]] = {process: set() for process in range(20)}
     for process, planned in run_workload(Uniform(20, 200, PACE, peers=peers)):
-        spoken[process].update(planned.targets)
-    assert {len(others) for others in spoken.values()} == {peers}
+        targets_of[process].update(planned.targets)
+    assert {len(others) for others in targets_of.values()} == {peers}
     neighbours = [{(p + 1 + n) % 20 for n in range(peers)} for p in range(20)]
-    if peers < 19:  # They are somewhere, not always right behind.
-        assert [spoken[p] for p in range(20)] != neighbours
+    if peers < 19:  # The peers start at a random offset.
+        assert [targets_of[p] for p in range(20)] != neighbours
 
 
 @pytest.mark.parametrize(("hot", "share"), [(0.1, 0.8), (0.5, 0.5), (0.04, 0.9), (0, 0.5)])
-def test_hotspots_get_just_their_share(hot: float, share: float) -> None:
-    """A lone hotspot, the case of 0.04 of 25, can send to the others only."""
+def test_hotspots_get_their_share(hot: float, share: float) -> None:
+    """A single hotspot (0.04 of 25) sends to the others only."""
     spots = round(hot * 25)
     expected = 0.0
     for process in range(25):
@@ -215,7 +215,7 @@ def test_the_largest_fan_out_of_groups_is_one_less_than_the_largest_group(
     assert Groups(processes, 1, PACE, group=group).fan_out_max == group - 1
 
 
-def test_a_broadcast_names_nobody_and_a_protocol_with_multicast_all_others() -> None:
+def test_a_broadcast_has_no_targets_and_multicast_names_all_others() -> None:
     assert Broadcast(5, 3, PACE).broadcast
     assert all(not planned.targets for _, planned in run_workload(Broadcast(5, 3, PACE)))
     sends = [e for e in record(Broadcast(5, 3, PACE)) if e.kind is Kind.SEND]
@@ -224,7 +224,7 @@ def test_a_broadcast_names_nobody_and_a_protocol_with_multicast_all_others() -> 
         assert sorted([event.process, *(event.targets or ())]) == [0, 1, 2, 3, 4]
 
 
-def test_a_pipeline_passes_every_message_on_from_process_to_process() -> None:
+def test_a_pipeline_forwards_every_message_from_process_to_process() -> None:
     events = record(Pipeline(5, 12, Pace(gap=Exponential(0.02))))
     sends = [event for event in events if event.kind is Kind.SEND]
     assert Counter((event.process, event.targets) for event in sends) == {
@@ -240,7 +240,9 @@ def test_a_pipeline_passes_every_message_on_from_process_to_process() -> None:
 
 
 def test_each_request_is_answered_once_by_its_server_to_its_client() -> None:
-    events = record(RequestReply(10, 30, PACE, servers=0.25))  # Processes 0 and 1 serve.
+    events = record(
+        RequestReply(10, 30, PACE, servers=0.25)
+    )  # Processes 0 and 1 are servers.
     open_requests: Counter[tuple[int, int]] = Counter()
     requests: Counter[int] = Counter()
     for event in events:
@@ -259,7 +261,9 @@ def test_each_request_is_answered_once_by_its_server_to_its_client() -> None:
 
 
 @pytest.mark.parametrize(("servers", "count"), [(0.0, 1), (0.2, 2), (0.9, 9)])
-def test_the_first_processes_are_servers_at_least_one(servers: float, count: int) -> None:
+def test_the_first_processes_are_servers_and_there_is_at_least_one(
+    servers: float, count: int
+) -> None:
     sends = run_workload(RequestReply(10, 50, PACE, servers=servers))
     clients = {process for process, planned in sends if planned.id % 2}
     assert clients == set(range(count, 10))
@@ -267,13 +271,15 @@ def test_the_first_processes_are_servers_at_least_one(servers: float, count: int
 
 
 @pytest.mark.parametrize(("share", "depth", "count"), [(1, 4, 5), (1, 0, 1), (0, 9, 1)])
-def test_a_conversation_goes_on_to_its_depth(share: float, depth: int, count: int) -> None:
+def test_a_conversation_continues_to_its_depth(
+    share: float, depth: int, count: int
+) -> None:
     sends = run_workload(Conversation(6, 10, PACE, reply_share=share, depth=depth))
     assert len(sends) == 6 * 10 * count
 
 
-def test_the_share_of_deliveries_that_are_answered_is_as_asked() -> None:
-    """With 3000 beginnings, the messages at depth d are 3000 times the share to the d."""
+def test_the_share_of_replies_is_that_given() -> None:
+    """Of 3000 chains, 3000 * share ** d messages have depth d."""
     sends = run_workload(Conversation(6, 500, PACE, reply_share=0.6, depth=2))
     expected = 3000 * (1 + 0.6 + 0.36)
     # Depth 1 is binomial; depth 2 follows it at 0.6 and is binomial itself.
@@ -288,7 +294,7 @@ def test_the_share_of_deliveries_that_are_answered_is_as_asked() -> None:
 def test_microservices_send_a_call_and_a_reply_per_service_needed(
     processes: int, layers: int, fan_out: int, front: int, protocol: str
 ) -> None:
-    """Of 7 processes in 3 layers, 0, 3 and 6 are the front."""
+    """Of 7 processes in 3 layers, 0, 3 and 6 are the front end."""
     workload = Microservices(processes, 6, PACE, layers=layers, fan_out=fan_out)
     sends = [e for e in record(workload, protocol) if e.kind is Kind.SEND]
     calls = sum(fan_out**layer for layer in range(1, layers))
@@ -301,7 +307,7 @@ def test_microservices_send_a_call_and_a_reply_per_service_needed(
 
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_a_service_replies_once_when_all_its_callees_have(newest_first: bool) -> None:
-    """Follows who called whom by what the workload returns, not by its ids.
+    """Callers and callees follow from the results of the workload, not from its ids.
 
     A *task* is the call that a service works on, None for a request at the front.
     """

@@ -1,4 +1,4 @@
-"""The in-memory cluster: every step does what it says, and nothing more."""
+"""The steps of a cluster, and its history."""
 
 import doctest
 from collections.abc import Iterable
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from antecede.core.codec import Frame
 from antecede.core.process import Delivery, ProcessId, Transmit
-from antecede.core.protocols.hybrid.basic import HybridBasic
+from antecede.core.protocols.hybrid.basic import make_hybrid_basic
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
+from antecede.core.protocols.hybrid.process import HybridProcess
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError, InternalError, LocalError
 from antecede.testing import Cluster, Packet, cluster
@@ -19,8 +20,8 @@ from antecede.trace import Event, Kind
 from antecede.verify import Property, verify_events
 
 
-def happened(history: list[Event]) -> list[tuple[int, str, str]]:
-    """Show what concerns messages in a history, as (process, kind, message)."""
+def message_events(history: list[Event]) -> list[tuple[int, str, str]]:
+    """Return the events of messages in a history, as (process, kind, message)."""
     return [
         (e.process, e.kind.value, f"{e.source}:{e.number}")
         for e in history
@@ -38,13 +39,13 @@ def message_in(packet: Packet) -> MessageFrame:
 
 
 class Counts:
-    """How many events of a kind there were at each process."""
+    """The number of events of a kind at each process."""
 
     def __init__(self, joined: Cluster, kind: Kind) -> None:
-        self.places = [e.process for e in joined.history if e.kind is kind]
+        self.processes = [e.process for e in joined.history if e.kind is kind]
 
     def at(self, process: int) -> int:
-        return self.places.count(process)
+        return self.processes.count(process)
 
 
 def test_the_example_in_the_documentation_runs() -> None:
@@ -53,7 +54,7 @@ def test_the_example_in_the_documentation_runs() -> None:
     assert result.failed == 0
 
 
-def test_a_new_cluster_is_at_rest_at_time_zero() -> None:
+def test_a_new_cluster_is_idle_at_time_zero() -> None:
     joined = Cluster("hybrid", 3)
     assert [process.id for process in joined.processes] == [0, 1, 2]
     assert (joined.in_flight, joined.history, joined.now) == ([], [], 0.0)
@@ -74,7 +75,7 @@ def test_send_numbers_messages_per_source_and_puts_a_copy_per_target_in_flight()
     assert joined.send(1, [0], b"c") == 1
     carried = [(p.source, p.target, message_in(p).payload) for p in joined.in_flight]
     assert carried == [(0, 1, b"a"), (0, 2, b"a"), (0, 2, b"b"), (1, 0, b"c")]
-    assert happened(joined.history) == [
+    assert message_events(joined.history) == [
         (0, "send", "0:1"),
         (0, "release", "0:1"),
         (0, "release", "0:1"),
@@ -87,7 +88,7 @@ def test_send_numbers_messages_per_source_and_puts_a_copy_per_target_in_flight()
     assert [event.target for event in joined.history[1:3]] == [1, 2]
 
 
-def test_a_message_to_oneself_is_delivered_before_send_returns() -> None:
+def test_a_message_to_the_sender_itself_is_delivered_before_send_returns() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [0])
     assert joined.delivered(0) == [(0, 1)]
@@ -95,7 +96,7 @@ def test_a_message_to_oneself_is_delivered_before_send_returns() -> None:
     assert joined.verdict().held
 
 
-def test_a_refused_send_leaves_no_trace() -> None:
+def test_a_refused_send_changes_nothing() -> None:
     joined = Cluster("hybrid", 2)
     with pytest.raises(LocalError):
         joined.send(0, [])
@@ -103,12 +104,15 @@ def test_a_refused_send_leaves_no_trace() -> None:
     assert joined.send(0, [1]) == 1
 
 
-def test_arrive_takes_the_oldest_packet_and_lets_its_target_answer() -> None:
+def test_arrive_passes_the_oldest_packet_to_its_target() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     joined.arrive()
     assert flights(joined) == [(0, 2, MessageFrame), (1, 0, Ack)]
-    assert happened(joined.history[3:]) == [(1, "arrive", "0:1"), (1, "deliver", "0:1")]
+    assert message_events(joined.history[3:]) == [
+        (1, "arrive", "0:1"),
+        (1, "deliver", "0:1"),
+    ]
     assert (joined.delivered(0), joined.delivered(1), joined.delivered(2)) == (
         [],
         [(0, 1)],
@@ -116,12 +120,12 @@ def test_arrive_takes_the_oldest_packet_and_lets_its_target_answer() -> None:
     )
 
 
-def test_arrive_takes_the_packet_it_is_told_to() -> None:
+def test_arrive_takes_the_packet_at_an_index() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1])
     joined.send(0, [1])
     joined.arrive(1)
-    assert joined.delivered(1) == []  # Its predecessor is not there.
+    assert joined.delivered(1) == []  # Its predecessor has not arrived.
     joined.arrive(0)
     assert joined.delivered(1) == [(0, 1), (0, 2)]
     arrivals = [e.number for e in joined.history if e.kind is Kind.ARRIVE]
@@ -141,18 +145,18 @@ def test_the_history_counts_the_bytes_of_every_frame_on_the_wire() -> None:
     assert wire == [(0, Kind.RELEASE, 1, 5, 4), (1, Kind.CONTROL, 0, 0, 2)]
 
 
-def test_an_arriving_control_frame_is_no_event() -> None:
+def test_the_arrival_of_a_control_frame_is_not_an_event() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1])
     joined.arrive()
     before = len(joined.history)
-    joined.arrive()  # The ack, after which there is nothing left to do.
+    joined.arrive()  # The ack, after which the cluster is idle.
     assert len(joined.history) == before
     assert joined.in_flight == []
     assert joined.processes[0].next_timer() is None
 
 
-def test_lose_removes_one_packet_and_leaves_a_trace_of_it() -> None:
+def test_drop_removes_one_packet_and_records_it() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     history = list(joined.history)
@@ -165,7 +169,7 @@ def test_lose_removes_one_packet_and_leaves_a_trace_of_it() -> None:
     assert lost == [(Kind.DROP, 0, 2), (Kind.DROP, 0, 1)]
 
 
-def test_a_lost_message_is_transmitted_again_when_its_time_out_has_passed() -> None:
+def test_a_lost_message_is_retransmitted_after_its_time_out() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1], b"again")
     joined.drop()
@@ -175,7 +179,7 @@ def test_a_lost_message_is_transmitted_again_when_its_time_out_has_passed() -> N
     assert joined.now == 1.0
     (packet,) = joined.in_flight
     assert message_in(packet).payload == b"again"
-    assert happened(joined.history) == [
+    assert message_events(joined.history) == [
         (0, "send", "0:1"),
         (0, "release", "0:1"),
         (0, "drop", "0:1"),
@@ -184,16 +188,16 @@ def test_a_lost_message_is_transmitted_again_when_its_time_out_has_passed() -> N
     assert [event.time for event in joined.history] == [0.0, 0.0, 0.0, 1.0]
 
 
-def test_a_timer_that_comes_due_meanwhile_expires_at_the_end() -> None:
+def test_a_timer_that_becomes_due_fires_at_the_end() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1])
     joined.pass_time(10.0)
     repeats = [event.time for event in joined.history if event.kind is Kind.TRANSMIT]
     assert repeats == [10.0]
-    assert joined.processes[0].next_timer() == 12.0  # Doubled once, counted from then.
+    assert joined.processes[0].next_timer() == 12.0  # Doubled once, from that time.
 
 
-def test_the_timers_of_a_paused_process_do_not_expire_until_settle() -> None:
+def test_the_timers_of_a_paused_process_do_not_fire_until_run_until_idle() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [2])
     joined.send(1, [2])
@@ -233,7 +237,7 @@ def test_a_duplicate_arrives_too_but_is_delivered_once() -> None:
     assert joined.verdict().held
 
 
-def test_settle_delivers_everything_and_leaves_nothing_to_do() -> None:
+def test_run_until_idle_delivers_everything() -> None:
     joined = Cluster("hybrid", 3)
     for source in range(3):
         joined.send(source, [0, 1, 2])
@@ -244,10 +248,10 @@ def test_settle_delivers_everything_and_leaves_nothing_to_do() -> None:
     assert [process.next_timer() for process in joined.processes] == [None] * 3
     for process in range(3):
         assert sorted(joined.delivered(process)) == [(0, 1), (1, 1), (2, 1)]
-    assert joined.now == 1.0  # Everything was transmitted again after a second.
+    assert joined.now == 1.0  # Everything was retransmitted after a second.
 
 
-def test_settle_lets_no_time_pass_while_anything_is_in_flight() -> None:
+def test_run_until_idle_advances_no_time_while_packets_are_in_flight() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     joined.send(1, [0, 2])
@@ -255,7 +259,7 @@ def test_settle_lets_no_time_pass_while_anything_is_in_flight() -> None:
     assert joined.now == 0.0
 
 
-def test_settle_keeps_the_order_of_transmission() -> None:
+def test_run_until_idle_keeps_the_order_of_transmission() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1])
     joined.send(2, [1])
@@ -265,7 +269,7 @@ def test_settle_keeps_the_order_of_transmission() -> None:
     assert arrivals == [(0, 1), (2, 1), (0, 2)]
 
 
-def settled_at_random(seed: int) -> Cluster:
+def run_at_random(seed: int) -> Cluster:
     joined = Cluster("hybrid", 3)
     for step in range(12):
         joined.send(step % 3, [(step + 1) % 3, (step + 2) % 3])
@@ -273,17 +277,17 @@ def settled_at_random(seed: int) -> Cluster:
     return joined
 
 
-def test_settle_draws_the_order_from_what_it_is_given() -> None:
-    first, again = settled_at_random(1), settled_at_random(1)
+def test_run_until_idle_draws_the_order_from_its_random_source() -> None:
+    first, again = run_at_random(1), run_at_random(1)
     assert first.history == again.history
-    orders = {tuple(happened(settled_at_random(seed).history)) for seed in (1, 2, 3)}
+    orders = {tuple(message_events(run_at_random(seed).history)) for seed in (1, 2, 3)}
     assert len(orders) == 3
     assert first.verdict().held
     assert first.verdict().deliveries == 24
 
 
 class Restless:
-    """A process that always has something to do at once."""
+    """A process that always has a timer due."""
 
     def __init__(self, id: ProcessId) -> None:
         self.id = id
@@ -316,7 +320,7 @@ class Restless:
         return []
 
 
-def test_settle_gives_up_on_a_process_that_never_rests(
+def test_run_until_idle_raises_for_a_process_that_is_never_idle(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cluster, "IDLE_STEPS_MAX", 100)
@@ -326,14 +330,14 @@ def test_settle_gives_up_on_a_process_that_never_rests(
 
 
 def test_processes_outside_the_registry_can_be_joined() -> None:
-    joined = Cluster("mine", 2, make=HybridBasic)
-    assert all(isinstance(process, HybridBasic) for process in joined.processes)
+    joined = Cluster("mine", 2, make=make_hybrid_basic)
+    assert all(isinstance(process, HybridProcess) for process in joined.processes)
     joined.send(0, [1])
     joined.run_until_idle()
     assert joined.delivered(1) == [(0, 1)]
 
 
-def test_the_verdict_counts_what_is_undelivered_only_in_a_complete_run() -> None:
+def test_undelivered_messages_are_violations_only_in_a_complete_run() -> None:
     joined = Cluster("hybrid", 3)
     joined.send(0, [1, 2])
     joined.arrive()
@@ -370,14 +374,14 @@ def test_a_message_sent_after_a_delivery_waits_for_its_permit() -> None:
     assert joined.verdict().held
 
 
-def test_the_verdict_catches_a_history_with_two_deliveries_swapped() -> None:
+def test_the_verdict_detects_two_swapped_deliveries() -> None:
     joined = Cluster("hybrid", 2)
     joined.send(0, [1])
     joined.send(0, [1])
     joined.run_until_idle()
     assert joined.verdict().held
     first, second = (
-        place for place, e in enumerate(joined.history) if e.kind is Kind.DELIVER
+        index for index, e in enumerate(joined.history) if e.kind is Kind.DELIVER
     )
     history = joined.history
     history[first], history[second] = history[second], history[first]
@@ -390,7 +394,7 @@ Action = tuple[str, int, int]
 
 actions = st.lists(
     st.tuples(
-        st.sampled_from(["send", "send", "arrive", "arrive", "lose", "duplicate", "time"]),
+        st.sampled_from(["send", "send", "arrive", "arrive", "drop", "duplicate", "time"]),
         st.integers(0, 99),
         st.integers(1, 15),
     ),
@@ -398,17 +402,17 @@ actions = st.lists(
 )
 
 
-def act(joined: Cluster, action: Action) -> None:
-    what, choice, bits = action
-    if what == "send":
+def apply(joined: Cluster, action: Action) -> None:
+    kind, choice, bits = action
+    if kind == "send":
         joined.send(choice % 4, [target for target in range(4) if bits >> target & 1])
-    elif what == "time":
+    elif kind == "time":
         joined.pass_time(bits / 4)
     elif joined.in_flight:
         index = choice % len(joined.in_flight)
-        if what == "arrive":
+        if kind == "arrive":
             joined.arrive(index)
-        elif what == "lose":
+        elif kind == "drop":
             joined.drop(index)
         else:
             joined.duplicate(index)
@@ -416,12 +420,12 @@ def act(joined: Cluster, action: Action) -> None:
 
 @settings(max_examples=100)
 @given(actions, st.integers(0, 9))
-def test_whatever_the_network_does_the_history_is_a_linear_extension(
+def test_the_history_is_a_linear_extension_on_every_network(
     steps: list[Action], seed: int
 ) -> None:
     joined = Cluster("hybrid", 4)
     for step in steps:
-        act(joined, step)
+        apply(joined, step)
     assert joined.verdict(complete=False).held
     joined.run_until_idle(Random(seed))
     assert joined.verdict().held

@@ -67,7 +67,7 @@ class Canonicalizer:
     def _fingerprint(self, id: int) -> int:
         return self._table.packets[id].fingerprint
 
-    def least(self, row: list[int]) -> list[int]:
+    def canonical(self, row: list[int]) -> list[int]:
         """Return the least permutation of a row; the row itself without symmetry."""
         symmetry = self._symmetry
         if symmetry is None:

@@ -1,4 +1,6 @@
-"""Removal of peers: the rules and actions that it adds to a state space (docs/explanation/peer-removal.md).
+"""Removal of peers: the rules and actions that it adds to a state space.
+
+The proof that these rules keep causal order is in docs/explanation/peer-removal.md.
 
 *Abandon.* At any moment, up to a budget, a process gives up its copies for a peer. By the
 lease, the peer accepts none of the packets that are in flight to it from the process, so

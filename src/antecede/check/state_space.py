@@ -130,7 +130,7 @@ class StateSpace:
         """Return the least of the states that are equal up to a permutation."""
         if not self._symmetric:
             return state
-        row = self.canonicalizer.least(array("I", state).tolist())
+        row = self.canonicalizer.canonical(array("I", state).tolist())
         return array("I", row).tobytes()
 
     def successors(self, state: bytes, *, canonical: bool = True) -> list[Successor]:
@@ -301,5 +301,5 @@ class StateSpace:
     def _pack(self, row: list[int]) -> bytes:
         self.canonicalizer.sort(row)
         if self._canonicalizing:
-            row = self.canonicalizer.least(row)
+            row = self.canonicalizer.canonical(row)
         return array("I", row).tobytes()

@@ -18,7 +18,8 @@ from typing import Final
 from antecede.check.inputs import REMOVALS, TIMER, apply_removal, processes_in
 from antecede.check.snapshot import snapshot
 from antecede.core.codec import Frame
-from antecede.core.process import NEVER, Process, ProcessId
+from antecede.core.driver import drain
+from antecede.core.process import NEVER, Delivery, Process, ProcessId, Transmit
 from antecede.core.support.retransmission import (
     RetransmissionPolicy,
     RetransmissionTimer,
@@ -214,18 +215,21 @@ class TransitionTable:
     def _compute_step(self, local: LocalState, input: int) -> Step:
         process = self._rebuild(local)
         clock = self._apply(process, input, local.clock)
-        deliveries = [
-            (int(delivery.source), delivery.number)
-            for delivery in process.messages_to_deliver()
-            if delivery.source != local.process
-        ]
+        deliveries: list[tuple[int, int]] = []
         packets: list[int] = []
-        for transmit in process.frames_to_transmit():
-            packet = self._intern_packet(local.process, transmit.target, transmit.frame)
+
+        def deliver(delivery: Delivery) -> None:
+            if delivery.source != local.process:
+                deliveries.append((int(delivery.source), delivery.number))
+
+        def transmit(output: Transmit) -> None:
+            packet = self._intern_packet(local.process, output.target, output.frame)
             if packet.sender is None:
                 packet.sender = local
                 packet.input = input
             packets.append(packet.id)
+
+        drain(process, deliver, transmit)
         sends = local.sends + (1 if REMOVALS < input < TIMER else 0)
         after = self._intern(process, local.process, local, input, sends, clock)
         return Step(after, packets, deliveries)
