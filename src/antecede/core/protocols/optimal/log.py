@@ -1,24 +1,22 @@
-"""The log of ``optimal``: which dependencies are to be told (see :mod:`.optimal`).
+"""The log of ``optimal``: the dependencies that messages carry (see :mod:`.optimal`).
 
-A log is a list of entries, ordered by source and number. An entry is a message of the past
-with the targets to which it is still a dependency. With none left it is *settled*, and
-stays only as long as it is the last of its source: it bears witness that all before it
-which are not in the log are settled too.
+A log is a list of entries, ordered by source and number. An entry is an earlier message
+with the targets for which it is still a dependency. An entry without targets is *settled*;
+it is kept while it is the last of its source, because it shows that all earlier messages
+of the source without an entry are settled, too.
 
-Entries and logs are never changed once they are made, so logs and messages share them.
+Entries and logs are immutable, so logs and messages share them.
 """
-
-from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import Reader, varint_width, write_varint
+from antecede.core.process import NO_PROCESS
 
 __all__ = [
-    "NOBODY",
     "Entry",
     "append",
-    "ascend",
+    "are_valid",
     "merged",
     "read_targets",
     "targets_size",
@@ -27,41 +25,36 @@ __all__ = [
     "write_targets",
 ]
 
-NOBODY: Final = -1
-"""Is no process."""
-
 
 @mypyc_attr(acyclic=True)
 class Entry:
-    """A message of the past, and where it is still a dependency."""
+    """An earlier message, and the targets for which it is still a dependency."""
 
     __slots__ = ("number", "size", "source", "targets")
 
     source: int
-    """Who sent it."""
+    """The source of the message."""
     number: int
-    """Its number among all messages of its source, from 1."""
+    """The number among all messages of the source, from 1."""
     targets: tuple[int, ...]
-    """To whom it is not known to be settled, in ascending order."""
+    """The targets for which it is not known to be settled, in ascending order."""
     size: int
-    """The bytes of this entry on the wire."""
+    """The size of the encoding in bytes."""
 
     def __init__(self, source: int, number: int, targets: tuple[int, ...]) -> None:
-        """Make the entry; the fields are documented on the class."""
         self.source = source
         self.number = number
         self.targets = targets
         self.size = varint_width(source) + varint_width(number) + targets_size(targets)
 
     def __repr__(self) -> str:
-        """Show the fields."""
         return f"Entry({self.source}:{self.number}, to {self.targets})"
 
 
 def append(log: list[Entry], entry: Entry) -> None:
-    """Append the next entry; a settled one of its source before it is not needed then.
+    """Append the next entry; it replaces a settled last entry of the same source.
 
-    This is the paper's PURGE_NULL_ENTRIES, done while a log is being made.
+    This is the paper's PURGE_NULL_ENTRIES, applied while a log is built.
     """
     if log and not log[-1].targets and log[-1].source == entry.source:
         log[-1] = entry
@@ -70,7 +63,7 @@ def append(log: list[Entry], entry: Entry) -> None:
 
 
 def with_last(log: list[Entry], entry: Entry) -> list[Entry]:
-    """Return a log with one entry more, which is the last of its source."""
+    """Return a log with an additional entry, which is the last of its source."""
     end = len(log)
     while end > 0 and log[end - 1].source > entry.source:
         end -= 1
@@ -79,26 +72,26 @@ def with_last(log: list[Entry], entry: Entry) -> list[Entry]:
     return head + log[end:]
 
 
-def without(entry: Entry, gone: set[int], kept: int = NOBODY) -> Entry:
-    """Return the entry without the targets ``gone``, save ``kept`` if it is one."""
+def without(entry: Entry, removed: set[int], kept: int = NO_PROCESS) -> Entry:
+    """Return the entry without the targets ``removed``, except ``kept``."""
     for target in entry.targets:
-        if target in gone and target != kept:
-            rest = [t for t in entry.targets if t not in gone or t == kept]
+        if target in removed and target != kept:
+            rest = [t for t in entry.targets if t not in removed or t == kept]
             return Entry(entry.source, entry.number, tuple(rest))
     return entry
 
 
-def merged(mine: list[Entry], theirs: list[Entry]) -> list[Entry]:
-    """Return what two logs say together: settled is what either of them knows to be.
+def merged(own: list[Entry], received: list[Entry]) -> list[Entry]:
+    """Merge two logs: a dependency is settled if it is settled in either of them.
 
-    A log that has a later message of a source and not this one knows that it is settled.
+    A message without an entry is settled in a log with a later message of its source.
     """
     log: list[Entry] = []
     i = 0
     j = 0
-    while i < len(mine) and j < len(theirs):
-        one = mine[i]
-        other = theirs[j]
+    while i < len(own) and j < len(received):
+        one = own[i]
+        other = received[j]
         if one.source < other.source:
             append(log, one)
             i += 1
@@ -106,34 +99,34 @@ def merged(mine: list[Entry], theirs: list[Entry]) -> list[Entry]:
             append(log, other)
             j += 1
         elif one.number < other.number:
-            i += 1  # They know a later one and are silent of this.
+            i += 1  # Settled in the received log.
         elif one.number > other.number:
-            j += 1  # Likewise we.
+            j += 1  # Settled in our own log.
         else:
             append(log, _common(one, other))
             i += 1
             j += 1
-    for entry in mine[i:]:
+    for entry in own[i:]:
         append(log, entry)
-    for entry in theirs[j:]:
+    for entry in received[j:]:
         append(log, entry)
     return log
 
 
 def _common(one: Entry, other: Entry) -> Entry:
-    """Return an entry of the same message with the targets that both have."""
+    """Return the entry with the targets that both entries of a message have."""
     if one is other or one.targets == other.targets:
         return one
-    named = set(other.targets)
-    both = [target for target in one.targets if target in named]
+    others = set(other.targets)
+    both = [target for target in one.targets if target in others]
     if len(both) == len(one.targets):
         return one
     return Entry(one.source, one.number, tuple(both))
 
 
-def ascend(targets: tuple[int, ...], source: int) -> bool:
-    """Tell whether targets are in ascending order, and the source is none of them."""
-    last = NOBODY
+def are_valid(targets: tuple[int, ...], source: int) -> bool:
+    """Return whether targets are in ascending order and do not contain the source."""
+    last = NO_PROCESS
     for target in targets:
         if target <= last or target == source:
             return False
@@ -142,7 +135,7 @@ def ascend(targets: tuple[int, ...], source: int) -> bool:
 
 
 def targets_size(targets: tuple[int, ...]) -> int:
-    """Count the bytes of targets on the wire."""
+    """Return the size of the encoded targets in bytes."""
     size = varint_width(len(targets))
     for target in targets:
         size += varint_width(target)
