@@ -1,7 +1,7 @@
 """Convert files in foreign formats to traces.
 
-:func:`ingest` writes one trace per run. The ``run.json`` of a trace lists what the files
-lack (``missing``), so that verifying the trace gives the verdict on the files.
+:func:`ingest` writes one trace per run. Its ``run.json`` lists the information that is
+missing in the files, so that verifying the trace gives the verdict on the files.
 """
 
 from collections.abc import Callable, Iterator, Sequence

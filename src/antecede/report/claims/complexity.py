@@ -97,20 +97,20 @@ def _non_causal(protocol: str, tables: Tables) -> str:
 
 def _in_transit(protocol: str, tables: Tables) -> str:
     most = []
-    for measure, whose in (
+    for measure, scope in (
         ("in_transit_source_max", "per sender"),
         ("in_transit_pair_max", "per sender and receiver"),
     ):
         found = [row.mean or 0.0 for row in tables.rows(measure, protocol=protocol)]
         if found:
-            most.append(f"{max(found):.4g} {whose}")
+            most.append(f"{max(found):.4g} {scope}")
     return f"up to {', '.join(most)}" if most else NO_VALUE
 
 
 def _live(protocol: str, tables: Tables) -> str:
     counts = verdict_counts(tables, protocol, "liveness")
-    judged = counts["held"] + counts["violated"]
-    return f"{counts['held']} of {judged} runs" if judged else NO_VALUE
+    verified = counts["held"] + counts["violated"]
+    return f"{counts['held']} of {verified} runs" if verified else NO_VALUE
 
 
 def _control(protocol: str, tables: Tables) -> str:
