@@ -1,9 +1,9 @@
-"""Algorithms 1 to 5 of the Cykas paper, line by line, and ways to get them wrong.
+"""Algorithms 1 to 5 of the Cykas paper, line by line, and variants with one change.
 
-The names, and the numbers at the ends of lines, are the paper's. It shares nothing with
-``antecede.core.protocols.cykas`` but the frames: there are bit vectors here (as sets of the bits
+The names, and the numbers at the ends of lines, are the paper's. Only the frames are shared
+with ``antecede.core.protocols.cykas``: this module uses bit vectors (as sets of the bits
 that are 1), no window. Without a `Change` it is Algorithms 1 to 5 with line 8 of
-Algorithm 4 moved behind the loop; every change makes it wrong in one point.
+Algorithm 4 moved after the loop; every change breaks it.
 """
 
 from collections.abc import Iterable
@@ -18,17 +18,17 @@ __all__ = ["Change", "Listing"]
 
 
 class Change(Enum):
-    """What is different; the first ones are the paper's own words."""
+    """The change to the corrected listing; the first three follow the paper's text."""
 
-    RELEASE_INSIDE_THE_LOOP = "Algorithm 4 as printed: line 8 stands inside the loop"
+    RELEASE_INSIDE_THE_LOOP = "Algorithm 4 as printed: line 8 is inside the loop"
     ACK_EVERYTHING = "§2.1: a YCT is acked like any other message"
     ANSWER_THE_LATEST = "§2.3: in secret mode, send to the source of the latest secret"
-    NO_SECRET_MODE = "Figure 2, center: eager messages impose nothing"
+    NO_SECRET_MODE = "Figure 2, center: eager messages are not secret"
     MODE_IS_A_FLAG = "one YCT ends all secrets"
     TELL_WITHOUT_OWN_ACK = "the YCT may overtake its message"
-    TELL_AT_OWN_ACK = "the bit vectors are not looked at"
-    PIPELINE = "several messages are in transit to one target"
-    OVERTAKE_IN_THE_BUFFER = "a message that has to wait holds up no other"
+    TELL_AT_OWN_ACK = "the bit vectors are ignored"
+    PIPELINE = "several messages are in flight to one target"
+    OVERTAKE_IN_THE_BUFFER = "a message that must wait blocks no other"
     NEVER_TELL_TWICE = "a second eager message to the same target gets no YCT"
 
 
@@ -49,8 +49,8 @@ class Listing:
         self.unack: set[ProcessId] = set()
         self.mode = 0
         self.eager_sent: dict[ProcessId, list[set[ProcessId]]] = {}
-        self.latest_secret = id  # Of the variant of §2.3: its source.
-        self.told: set[ProcessId] = set()  # Of NEVER_TELL_TWICE.
+        self.latest_secret = id  # For ANSWER_THE_LATEST: its source.
+        self.told: set[ProcessId] = set()  # For NEVER_TELL_TWICE.
         self.transmits: list[Transmit] = []
         self.deliveries: list[Delivery] = []
 
@@ -68,7 +68,7 @@ class Listing:
         index = 0
         while index < len(self.ob):  # 2:4
             m = self.ob[index]  # 2:5
-            if self.must_keep_silent_towards(m.receiver):  # 2:2
+            if self.must_not_send_to(m.receiver):  # 2:2
                 return
             if m.receiver in self.unack and self.change is not Change.PIPELINE:  # 2:7
                 if self.change is not Change.OVERTAKE_IN_THE_BUFFER:
@@ -84,7 +84,7 @@ class Listing:
             del self.ob[index]  # 2:15
             self.unack.add(m.receiver)  # 2:16
 
-    def must_keep_silent_towards(self, receiver: ProcessId) -> bool:
+    def must_not_send_to(self, receiver: ProcessId) -> bool:
         if self.change is Change.NO_SECRET_MODE or self.mode <= 0:
             return False
         return self.change is not Change.ANSWER_THE_LATEST or receiver != self.latest_secret

@@ -1,28 +1,25 @@
-"""The buffer protocol once more, naively, and what becomes of it with one thing wrong."""
+"""A naive second implementation of ``buffer``, optionally with one fault."""
 
 from collections.abc import Iterable
 
 from antecede.core import Delivery, Frame, ProcessId, Transmit
-from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.protocols.baseline import BaselineMessage
 from antecede.core.protocols.buffer import BufferAck
 
 
-class Naive:
-    """The protocol with lists for everything, and room for one fault.
-
-    Without a fault it is a second implementation to compare with.
-    """
+class NaiveBuffer:
+    """A process of ``buffer`` or ``buffer-fifo`` built on lists."""
 
     __slots__ = (
         "clock",
         "deliveries",
+        "due_acks",
         "fault",
         "fifo",
         "id",
-        "in_transit",
-        "out",
-        "owed",
-        "waiting",
+        "in_flight",
+        "queued",
+        "transmits",
     )
 
     def __init__(self, id: ProcessId, fifo: bool, fault: str = "") -> None:
@@ -30,10 +27,10 @@ class Naive:
         self.fifo = fifo
         self.fault = fault
         self.clock = 0
-        self.waiting: list[Transmit] = []
-        self.in_transit: list[ProcessId] = []  # A target for each unacked message.
-        self.owed: list[ProcessId] = []  # Acks, by one of the faults.
-        self.out: list[Transmit] = []
+        self.queued: list[Transmit] = []
+        self.in_flight: list[ProcessId] = []  # The targets of the unacked messages.
+        self.due_acks: list[ProcessId] = []
+        self.transmits: list[Transmit] = []
         self.deliveries: list[Delivery] = []
 
     def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
@@ -42,42 +39,42 @@ class Naive:
         if target == self.id:
             self.deliveries.append(Delivery(target, self.clock, payload))
         else:
-            self.waiting.append(Transmit(target, PlainMessage(self.clock, payload)))
-            self.post()
+            self.queued.append(Transmit(target, BaselineMessage(self.clock, payload)))
+            self.release()
         return self.clock
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        if isinstance(frame, PlainMessage):
+        if isinstance(frame, BaselineMessage):
             self.deliveries.append(Delivery(source, frame.number, frame.payload))
-            self.owed.append(source)
+            self.due_acks.append(source)
         else:
-            if source in self.in_transit:
-                self.in_transit.remove(source)
+            if source in self.in_flight:
+                self.in_flight.remove(source)
             if self.fault == "the first ack is enough":
-                self.in_transit.clear()
+                self.in_flight.clear()
             if self.fault != "an ack releases nothing":
-                self.post()
-        if self.fault != "acks wait for acks" or not self.in_transit:
-            self.out += [Transmit(owed, BufferAck()) for owed in self.owed]
-            self.owed.clear()
+                self.release()
+        if self.fault != "acks wait for acks" or not self.in_flight:
+            self.transmits += [Transmit(target, BufferAck()) for target in self.due_acks]
+            self.due_acks.clear()
 
-    def may_post(self, target: ProcessId) -> bool:
-        if self.fault == "two in transit":
-            return len(self.in_transit) < 2
-        if self.fault == "one in transit to each":
-            return target not in self.in_transit
-        return not self.in_transit or (self.fifo and target == self.in_transit[-1])
+    def may_release(self, target: ProcessId) -> bool:
+        if self.fault == "two in flight":
+            return len(self.in_flight) < 2
+        if self.fault == "one in flight to each":
+            return target not in self.in_flight
+        return not self.in_flight or (self.fifo and target == self.in_flight[-1])
 
-    def post(self) -> None:
+    def release(self) -> None:
         index = -1 if self.fault == "last in, first out" else 0
-        while self.waiting and self.may_post(self.waiting[index].target):
-            transmit = self.waiting.pop(index)
-            self.in_transit.append(transmit.target)
-            self.out.append(transmit)
+        while self.queued and self.may_release(self.queued[index].target):
+            transmit = self.queued.pop(index)
+            self.in_flight.append(transmit.target)
+            self.transmits.append(transmit)
 
     def frames_to_transmit(self) -> list[Transmit]:
-        out, self.out = self.out, []
-        return out
+        transmits, self.transmits = self.transmits, []
+        return transmits
 
     def messages_to_deliver(self) -> list[Delivery]:
         deliveries, self.deliveries = self.deliveries, []

@@ -1,13 +1,13 @@
-"""Cykas: the paper's own runs, its mistakes, random runs, and what it refuses.
+"""``cykas``: the runs and the errors of the paper, random runs, and invalid input.
 
-``tests.core.cykas_variants`` has the listings line by line, and what breaks them. The
-errata that these tests show, as the paper numbers its algorithms:
+``tests.core.cykas_variants`` has the listings line by line, and broken variants. The
+errata that these tests show, with the paper's numbers of algorithms:
 
-* Algorithm 4, line 8 stands inside the loop over EAGER_SENT. With that map empty an ack
+* In Algorithm 4, line 8 is inside the loop over EAGER_SENT. If that map is empty, an ack
   releases nothing; with two entries in it, causal order breaks.
-* §2.1 says that whatever is received is acked. A YCT must not be: its ack would pass for
-  that of the message in transit. (Algorithm 5 has no such ack.)
-* Lemma 3.5 shows that every YCT comes, and concludes that MODE becomes 0. It need not.
+* §2.1 says that every received frame is acked. A YCT must not be acked: its ack would
+  count as that of the message in flight. (Algorithm 5 has no such ack.)
+* Lemma 3.5 shows that every YCT arrives, and concludes that MODE becomes 0. It need not.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
 from antecede.core.codec import NUMBER_MAX, Frame, decode, encode
-from antecede.core.link import Linked, Segment
+from antecede.core.link import ReliableLink
+from antecede.core.link_frames import Segment
 from antecede.core.process import Process, ProcessId, Transmit
-from antecede.core.protocols.baseline import Plain, PlainMessage
+from antecede.core.protocols.baseline import Baseline, BaselineMessage
 from antecede.core.protocols.cykas import (
     Cykas,
     CykasAck,
@@ -32,29 +33,29 @@ from antecede.core.protocols.cykas import (
     YouCanTell,
     read_cykas,
 )
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
-from antecede.testing import Cluster, Step, play, random_schedule
+from antecede.testing import Cluster, Step, random_schedule, run_schedule
 from antecede.testing.strategies import schedules
 from antecede.verify import Property
 from tests.core.cykas_variants import Change, Listing
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 ALICE, BOB, CAROL = range(3)
-MESSAGES = (CykasMessage, PlainMessage, Message)
+MESSAGES = (CykasMessage, BaselineMessage, MessageFrame)
 
 Make = Callable[[ProcessId], Process]
 
 
 def listing(change: Change | None = None) -> Make:
     """Make processes of the listings."""
-    return lambda place: Listing(place, change)
+    return lambda index: Listing(index, change)
 
 
 def linked(id: ProcessId, *, fifo: bool = False) -> Process:
-    """Make a process on links, by default as unordered as the network."""
-    return Linked(Cykas(id), fifo=fifo, policy=POLICY)
+    """Make a process on reliable links, which keep no order by default."""
+    return ReliableLink(Cykas(id), fifo=fifo, policy=POLICY)
 
 
 def cluster_of(make: Make, processes: int) -> Cluster:
@@ -84,12 +85,12 @@ def hop(source: int, target: int) -> str:
     return f"{source} to {target}"
 
 
-# The paper's own runs.
+# The paper's runs.
 
 
-def play_figure_1(cluster: Cluster) -> None:
-    """Alice writes to Carol, then to Bob; Bob, having read that, writes to Carol. The
-    first message is slow: whatever else can arrive arrives before it."""
+def run_figure_1(cluster: Cluster) -> None:
+    """Alice writes to Carol, then to Bob, who then writes to Carol. The first message
+    arrives last, if possible."""
     cluster.send(ALICE, [CAROL], b"m1")
     cluster.send(ALICE, [BOB], b"m2")
     if find(cluster, MESSAGES, hop(ALICE, BOB)) >= 0:
@@ -97,26 +98,26 @@ def play_figure_1(cluster: Cluster) -> None:
     cluster.send(BOB, [CAROL], b"m3")
     if find(cluster, MESSAGES, hop(BOB, CAROL)) >= 0:
         arrive(cluster, MESSAGES, hop(BOB, CAROL))
-    cluster.settle()
+    cluster.run_until_idle()
 
 
-def test_figure_1_the_three_processes_that_open_the_paper() -> None:
+def test_figure_1_is_delivered_in_causal_order() -> None:
     cluster = cluster_of(Cykas, 3)
-    play_figure_1(cluster)
+    run_figure_1(cluster)
     assert cluster.verdict().held
     assert cluster.delivered(CAROL) == [(ALICE, 1), (BOB, 1)]
 
 
-@pytest.mark.parametrize("make", [Plain, listing(Change.NO_SECRET_MODE)])
+@pytest.mark.parametrize("make", [Baseline, listing(Change.NO_SECRET_MODE)])
 def test_figure_1_without_secrets_carol_reads_the_answer_first(make: Make) -> None:
-    """Figure 1, left, and Figure 2, center: sending eagerly is not enough."""
+    """Figure 1, left, and Figure 2, center: eager sends alone are not enough."""
     cluster = cluster_of(make, 3)
-    play_figure_1(cluster)
+    run_figure_1(cluster)
     assert cluster.delivered(CAROL) == [(BOB, 1), (ALICE, 1)]
-    assert cluster.verdict().broken() == {Property.CAUSAL}
+    assert cluster.verdict().violated() == {Property.CAUSAL}
 
 
-def test_figure_2_bob_starts_early_and_tells_late() -> None:
+def test_figure_2_bob_delivers_early_and_releases_late() -> None:
     """Figure 2, right: m2 does not wait for the ack of m1, m3 waits for Alice's YCT."""
     cluster = cluster_of(Cykas, 3)
     bob = cast("Cykas", cluster.processes[BOB])
@@ -128,25 +129,25 @@ def test_figure_2_bob_starts_early_and_tells_late() -> None:
     assert cluster.delivered(BOB) == [(ALICE, 2)]  # The long-running job starts here.
     assert bob.secrets == 1
     cluster.send(BOB, [CAROL], b"m3")
-    assert bob.buffered == 1
+    assert bob.queued == 1
     arrive(cluster, CykasAck, hop(BOB, ALICE))
     assert find(cluster, YouCanTell, hop(ALICE, BOB)) == -1  # Carol's ack is missing.
     m1 = arrive(cluster, CykasMessage, hop(ALICE, CAROL))
     assert isinstance(m1, CykasMessage)
     assert not m1.eager
-    assert bob.buffered == 1
+    assert bob.queued == 1
     arrive(cluster, CykasAck, hop(CAROL, ALICE))
-    assert bob.buffered == 1
+    assert bob.queued == 1
     arrive(cluster, YouCanTell, hop(ALICE, BOB))
-    assert (bob.secrets, bob.buffered) == (0, 0)
+    assert (bob.secrets, bob.queued) == (0, 0)
     m3 = arrive(cluster, CykasMessage, hop(BOB, CAROL))
     assert isinstance(m3, CykasMessage)
     assert not m3.eager
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
-def test_figure_2_the_yct_waits_for_bobs_own_ack_too() -> None:
+def test_figure_2_the_yct_also_waits_for_the_ack_of_bob() -> None:
     cluster = cluster_of(Cykas, 3)
     cluster.send(ALICE, [CAROL])
     cluster.send(ALICE, [BOB])
@@ -158,7 +159,7 @@ def test_figure_2_the_yct_waits_for_bobs_own_ack_too() -> None:
     assert find(cluster, YouCanTell, hop(ALICE, BOB)) >= 0
 
 
-def test_section_2_2_1_what_alice_notes_of_her_eager_message() -> None:
+def test_section_2_2_1_bit_vector_of_an_eager_message() -> None:
     """The listing's EAGER_SENT is as the paper prints it: {Bob: <[001]>}."""
     cluster = cluster_of(listing(), 3)
     cluster.send(ALICE, [CAROL])
@@ -167,7 +168,7 @@ def test_section_2_2_1_what_alice_notes_of_her_eager_message() -> None:
     assert alice.eager_sent == {BOB: [{CAROL}]}
 
 
-def play_figure_3(cluster: Cluster) -> None:
+def run_figure_3(cluster: Cluster) -> None:
     cluster.send(BOB, [ALICE], b"ns1")
     cluster.send(BOB, [CAROL], b"es1")
     arrive(cluster, CykasMessage, hop(BOB, CAROL))
@@ -177,12 +178,12 @@ def play_figure_3(cluster: Cluster) -> None:
     cluster.send(CAROL, [ALICE], b"ns3")
     if find(cluster, CykasMessage, hop(CAROL, ALICE)) >= 0:
         arrive(cluster, CykasMessage, hop(CAROL, ALICE))
-    cluster.settle()
+    cluster.run_until_idle()
 
 
 def test_figure_3_a_secret_is_kept_from_its_source_too() -> None:
     cluster = cluster_of(Cykas, 3)
-    play_figure_3(cluster)
+    run_figure_3(cluster)
     assert cluster.delivered(ALICE) == [(BOB, 1), (CAROL, 1)]
     assert cluster.verdict().held
 
@@ -190,13 +191,13 @@ def test_figure_3_a_secret_is_kept_from_its_source_too() -> None:
 @pytest.mark.parametrize("change", [Change.ANSWER_THE_LATEST, Change.NO_SECRET_MODE])
 def test_figure_3_answering_the_latest_secret_breaks_causal_order(change: Change) -> None:
     cluster = cluster_of(listing(change), 3)
-    play_figure_3(cluster)
+    run_figure_3(cluster)
     assert cluster.delivered(ALICE) == [(CAROL, 1), (BOB, 1)]
     (violation,) = cluster.verdict().violations
     assert str(violation).endswith("1:1 -> 1:2 -> 2:1")
 
 
-# The paper's mistakes.
+# The errors of the paper.
 
 
 def test_algorithm_4_as_printed_is_stuck_after_an_ack_without_eager_messages() -> None:
@@ -208,14 +209,14 @@ def test_algorithm_4_as_printed_is_stuck_after_an_ack_without_eager_messages() -
         cluster = cluster_of(make, 2)
         cluster.send(0, [1])
         cluster.send(0, [1])
-        cluster.settle()
+        cluster.run_until_idle()
         assert (cluster.delivered(1) == [(0, 1), (0, 2)]) is held
-        assert cluster.verdict().broken() == (set() if held else {Property.LIVE})
+        assert cluster.verdict().violated() == (set() if held else {Property.LIVENESS})
 
 
-def play_cleared_bit(cluster: Cluster) -> None:
-    """Process 0 has once been eager to 1, then to 2. The ack of 1 lets it release one more
-    message to each, and 2, having read its own, writes to 1."""
+def run_cleared_bit(cluster: Cluster) -> None:
+    """Process 0 has sent an eager message to 1, then to 2. The ack of 1 releases another
+    message to each, and 2 writes to 1 after it has delivered its own."""
     cluster.send(0, [2])
     cluster.send(0, [1])  # Eager: the first entry of EAGER_SENT.
     arrive(cluster, CykasMessage, "0 to 2")
@@ -234,23 +235,23 @@ def play_cleared_bit(cluster: Cluster) -> None:
     cluster.send(2, [1], b"fast")
     if find(cluster, CykasMessage, "2 to 1") >= 0:
         arrive(cluster, CykasMessage, "2 to 1")
-    cluster.settle()
+    cluster.run_until_idle()
 
 
-def test_algorithm_4_as_printed_forgets_an_ack_it_waits_for() -> None:
-    """What line 8 releases in one turn of the loop, line 5 clears in the next."""
+def test_algorithm_4_as_printed_drops_an_ack_it_waits_for() -> None:
+    """Line 5 clears the bit of a message that line 8 released in an earlier iteration."""
     cluster = cluster_of(listing(Change.RELEASE_INSIDE_THE_LOOP), 3)
-    play_cleared_bit(cluster)
+    run_cleared_bit(cluster)
     assert cluster.delivered(1) == [(0, 2), (2, 1), (0, 4)]
-    assert cluster.verdict().broken() == {Property.CAUSAL}
+    assert cluster.verdict().violated() == {Property.CAUSAL}
     for make in (listing(), Cykas):
         cluster = cluster_of(make, 3)
-        play_cleared_bit(cluster)
+        run_cleared_bit(cluster)
         assert cluster.delivered(1) == [(0, 2), (0, 4), (2, 1)]
         assert cluster.verdict().held
 
 
-def play_acked_yct(cluster: Cluster) -> None:
+def run_acked_yct(cluster: Cluster) -> None:
     cluster.send(0, [2])
     cluster.send(0, [1])
     for target in (2, 1):
@@ -263,24 +264,24 @@ def play_acked_yct(cluster: Cluster) -> None:
         arrive(cluster, CykasAck, "1 to 0")
     newest = max(i for i, p in enumerate(cluster.in_flight) if p.target == 1)
     cluster.arrive(newest)
-    cluster.settle()
+    cluster.run_until_idle()
 
 
-def test_section_2_1_the_ack_of_a_yct_passes_for_that_of_a_message() -> None:
+def test_section_2_1_the_ack_of_a_yct_counts_as_that_of_a_message() -> None:
     cluster = cluster_of(listing(Change.ACK_EVERYTHING), 3)
-    play_acked_yct(cluster)
+    run_acked_yct(cluster)
     assert cluster.delivered(1) == [(0, 2), (0, 4), (0, 3)]
-    assert cluster.verdict().broken() == {Property.CAUSAL, Property.FIFO}
+    assert cluster.verdict().violated() == {Property.CAUSAL, Property.FIFO}
     cluster = cluster_of(Cykas, 3)
-    play_acked_yct(cluster)
+    run_acked_yct(cluster)
     assert cluster.verdict().held
 
 
-# What the hybrid-buffering paper says of it.
+# Claims of the hybrid-buffering paper.
 
 
 def exchange(cluster: Cluster, one: int, other: int) -> None:
-    """Let everything between the two arrive, until there is nothing more."""
+    """Let all packets between two processes arrive, until none is in flight."""
     while True:
         between = [
             index
@@ -292,9 +293,9 @@ def exchange(cluster: Cluster, one: int, other: int) -> None:
         cluster.arrive(between[0])
 
 
-def play_taking_turns(cluster: Cluster, turns: int) -> Iterator[int]:
-    """Processes 1 and 2 write to 0 by turns, each after a message to 3 or 4, which arrives
-    only when the other has written again. At the first turn 0 writes to 5."""
+def run_taking_turns(cluster: Cluster, turns: int) -> Iterator[int]:
+    """Processes 1 and 2 take turns to write to 0, each after a message to 3 or 4 that
+    arrives only after the other's next message to 0. In the first turn, 0 writes to 5."""
     for turn in range(turns):
         writer = 1 + turn % 2
         waiting = 3 - writer
@@ -310,30 +311,30 @@ def play_taking_turns(cluster: Cluster, turns: int) -> Iterator[int]:
 
 
 def test_eager_messages_without_end_starve_cykas_but_not_hybrid() -> None:
-    """Almeida §4.3, against Lemma 3.5: every YCT comes, and MODE is never 0."""
+    """Almeida §4.3, against Lemma 3.5: every YCT arrives, and MODE is never 0."""
     turns = 200
     cluster = cluster_of(Cykas, 6)
     starved = cast("Cykas", cluster.processes[0])
-    for turn in play_taking_turns(cluster, turns):
+    for turn in run_taking_turns(cluster, turns):
         assert starved.secrets == 1
-        assert starved.buffered == 1
-        # The network is not to blame: the one frame in flight was sent in this turn.
+        assert starved.queued == 1
+        # The only frame in flight was transmitted in this turn.
         assert len(cluster.in_flight) == 1
         assert len(cluster.delivered(0)) == turn + 1
     assert cluster.delivered(5) == []
-    cluster.settle()  # The writers stop, and only then it gets through.
+    cluster.run_until_idle()  # The message is delivered only after the writers stop.
     assert cluster.delivered(5) == [(0, 1)]
     assert cluster.verdict().held
 
     cluster = Cluster("hybrid", 6)
-    through = [len(cluster.delivered(5)) for _ in play_taking_turns(cluster, turns)]
-    assert through == [0] + [1] * (turns - 1)
-    cluster.settle()
+    delivered = [len(cluster.delivered(5)) for _ in run_taking_turns(cluster, turns)]
+    assert delivered == [0] + [1] * (turns - 1)
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
 def test_almeida_figure_2_cykas_waits_for_a_message_that_came_after_the_send() -> None:
-    """m is sent after a and b; c, which arrives later, holds it up all the same."""
+    """m is sent after a and b; c, which arrives later, blocks it as well."""
     i, j, k, x, y, z = range(6)
     cluster = cluster_of(Cykas, 6)
     process = cast("Cykas", cluster.processes[i])
@@ -350,19 +351,19 @@ def test_almeida_figure_2_cykas_waits_for_a_message_that_came_after_the_send() -
     exchange(cluster, k, i)
     exchange(cluster, j, x)
     exchange(cluster, j, i)
-    assert (process.secrets, process.buffered) == (1, 1)  # a and b may be told.
+    assert (process.secrets, process.queued) == (1, 1)  # a and b are no longer secret.
     exchange(cluster, k, x)
     exchange(cluster, k, i)
-    assert (process.secrets, process.buffered) == (0, 0)
-    cluster.settle()
+    assert (process.secrets, process.queued) == (0, 0)
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
 # Random runs.
 
 
-def storm(cluster: Cluster, random: Random, steps: int) -> None:
-    """Send and let arrive in any order, where some hops are much slower than others."""
+def run_randomly(cluster: Cluster, random: Random, steps: int) -> None:
+    """Send messages and let packets arrive in any order; some hops are very slow."""
     members = range(len(cluster.processes))
     share = random.choice((0.2, 0.35, 0.5))
     hops = [(source, target) for source in members for target in members]
@@ -381,34 +382,34 @@ def storm(cluster: Cluster, random: Random, steps: int) -> None:
         cluster.arrive(random.choice(choices))
 
 
-def broken_in_storms(
-    make: Make, seeds: int, *, looked_for: frozenset[Property] = frozenset(Property)
+def find_violations(
+    make: Make, seeds: int, *, expected: frozenset[Property] = frozenset(Property)
 ) -> dict[Property, int]:
-    """Run storms until all that is looked for has broken, and return the first seeds."""
-    broken: dict[Property, int] = {}
+    """Return the first seed that violates each property; stop when all expected are."""
+    violated: dict[Property, int] = {}
     for seed in range(seeds):
         random = Random(seed)
         cluster = cluster_of(make, random.randint(3, 5))
-        storm(cluster, random, 100)
-        cluster.settle(random)
-        for which in cluster.verdict().broken():
-            broken.setdefault(which, seed)
-        if looked_for <= broken.keys():
+        run_randomly(cluster, random, 100)
+        cluster.run_until_idle(random)
+        for each in cluster.verdict().violated():
+            violated.setdefault(each, seed)
+        if expected <= violated.keys():
             break
-    return broken
+    return violated
 
 
 @pytest.mark.long
 def test_random_runs_are_causal_and_live_when_frames_overtake() -> None:
-    assert broken_in_storms(Cykas, 1500) == {}
+    assert find_violations(Cykas, 1500) == {}
 
 
-def test_the_mended_listing_is_causal_and_live_too() -> None:
-    assert broken_in_storms(listing(), 400) == {}
+def test_corrected_listing_is_causal_and_live() -> None:
+    assert find_violations(listing(), 400) == {}
 
 
-BREAKS = {
-    Change.RELEASE_INSIDE_THE_LOOP: {Property.LIVE, Property.CAUSAL},
+VIOLATED = {
+    Change.RELEASE_INSIDE_THE_LOOP: {Property.LIVENESS, Property.CAUSAL},
     Change.ACK_EVERYTHING: {Property.CAUSAL, Property.FIFO},
     Change.ANSWER_THE_LATEST: {Property.CAUSAL},
     Change.NO_SECRET_MODE: {Property.CAUSAL},
@@ -417,15 +418,15 @@ BREAKS = {
     Change.TELL_AT_OWN_ACK: {Property.CAUSAL},
     Change.PIPELINE: {Property.CAUSAL, Property.FIFO},
     Change.OVERTAKE_IN_THE_BUFFER: {Property.CAUSAL},
-    Change.NEVER_TELL_TWICE: {Property.LIVE},
+    Change.NEVER_TELL_TWICE: {Property.LIVENESS},
 }
 
 
 @pytest.mark.parametrize("change", Change, ids=lambda change: change.name)
 def test_random_runs_catch_every_wrong_variant(change: Change) -> None:
-    expected = frozenset(BREAKS[change])
-    broken = broken_in_storms(listing(change), 1500, looked_for=expected)
-    assert expected <= broken.keys()
+    expected = frozenset(VIOLATED[change])
+    violated = find_violations(listing(change), 1500, expected=expected)
+    assert expected <= violated.keys()
 
 
 @given(schedule=schedules(3, faults=False), order=st.randoms(use_true_random=False))
@@ -433,9 +434,9 @@ def test_causal_and_live_on_a_bare_network_that_reorders(
     schedule: list[Step], order: Random
 ) -> None:
     cluster = cluster_of(Cykas, 3)
-    play(cluster, schedule)
+    run_schedule(cluster, schedule)
     assert cluster.verdict(complete=False).held
-    cluster.settle(order)
+    cluster.run_until_idle(order)
     assert cluster.verdict().held
 
 
@@ -454,14 +455,14 @@ def test_causal_and_live_on_links_despite_all_faults(fifo: bool) -> None:
             duplicate=0.2,
             seconds=(0.25, 1.0, 4.0),
         )
-        play(cluster, schedule)
+        run_schedule(cluster, schedule)
         assert cluster.verdict(complete=False).held, f"seed {seed}"
-        cluster.settle(random)
+        cluster.run_until_idle(random)
         assert cluster.verdict().held, f"seed {seed}"
 
 
 class Lockstep:
-    """A process of the package and one of the listing, which must do the same."""
+    """A process of the package and one of the listing, whose outputs must be equal."""
 
     def __init__(self, id: ProcessId) -> None:
         self.id = id
@@ -469,16 +470,16 @@ class Lockstep:
         self.listing = Listing(id)
 
     def frames_to_transmit(self) -> list[Transmit]:
-        mine = self.cykas.frames_to_transmit()
-        theirs = self.listing.frames_to_transmit()
-        assert per_target(mine) == per_target(theirs)
+        ours = self.cykas.frames_to_transmit()
+        expected = self.listing.frames_to_transmit()
+        assert per_target(ours) == per_target(expected)
         assert self.cykas.secrets == self.listing.mode
-        assert self.cykas.buffered == len(self.listing.ob)
-        return mine
+        assert self.cykas.queued == len(self.listing.ob)
+        return ours
 
 
 def per_target(transmits: list[Transmit]) -> dict[ProcessId, list[bytes]]:
-    """Order counts only among the frames to one target."""
+    """Group the encoded frames by target; only their order per target matters."""
     frames: dict[ProcessId, list[bytes]] = {}
     for transmit in transmits:
         frames.setdefault(transmit.target, []).append(encode([transmit.frame]))
@@ -486,11 +487,11 @@ def per_target(transmits: list[Transmit]) -> dict[ProcessId, list[bytes]]:
 
 
 @pytest.mark.long
-def test_every_step_transmits_exactly_what_the_mended_listing_does() -> None:
-    """The window in place of the bit vectors changes nothing that can be seen."""
+def test_every_step_has_the_same_outputs_as_the_corrected_listing() -> None:
+    """The window in place of the bit vectors does not change the outputs."""
     for seed in range(400):
         random = Random(seed)
-        pairs = [Lockstep(ProcessId(place)) for place in range(random.randint(3, 6))]
+        pairs = [Lockstep(ProcessId(index)) for index in range(random.randint(3, 6))]
         in_flight: list[tuple[ProcessId, Transmit]] = []
         share = random.choice((0.2, 0.4))
         for turn in range(300):
@@ -504,11 +505,11 @@ def test_every_step_transmits_exactly_what_the_mended_listing_does() -> None:
                 pair = pairs[out.target]
                 for process in (pair.cykas, pair.listing):
                     process.receive(source, out.frame, 0.0)
-            mine, theirs = (
+            ours, expected = (
                 [str(delivery) for delivery in process.messages_to_deliver()]
                 for process in (pair.cykas, pair.listing)
             )
-            assert mine == theirs
+            assert ours == expected
             in_flight += [(pair.id, out) for out in pair.frames_to_transmit()]
 
 
@@ -517,7 +518,7 @@ def test_at_most_one_message_or_its_ack_is_in_flight_between_a_pair() -> None:
         random = Random(seed)
         cluster = cluster_of(Cykas, 4)
         for _ in range(40):
-            storm(cluster, random, 3)
+            run_randomly(cluster, random, 3)
             hops = [
                 (p.source, p.target)
                 if isinstance(p.frame, CykasMessage)
@@ -528,14 +529,14 @@ def test_at_most_one_message_or_its_ack_is_in_flight_between_a_pair() -> None:
             assert len(hops) == len(set(hops))
 
 
-def test_at_rest_nothing_is_buffered() -> None:
+def test_idle_process_keeps_no_message() -> None:
     for seed in range(50):
         random = Random(seed)
         cluster = cluster_of(Cykas, 4)
-        storm(cluster, random, 100)
+        run_randomly(cluster, random, 100)
         cluster.send(0, [1])
         assert "'_Sent'" in str([snapshot(process) for process in cluster.processes])
-        cluster.settle(random)
+        cluster.run_until_idle(random)
         state = str([snapshot(process) for process in cluster.processes])
         assert "'_Sent'" not in state
         assert all(cast("Cykas", process).secrets == 0 for process in cluster.processes)
@@ -546,11 +547,11 @@ def test_the_same_schedule_gives_the_same_history() -> None:
     for _ in range(2):
         random = Random(7)
         cluster = cluster_of(linked, 5)
-        play(
+        run_schedule(
             cluster,
             random_schedule(random, processes=5, steps=300, loss=0.1, seconds=(1.0,)),
         )
-        cluster.settle()
+        cluster.run_until_idle()
         histories.append(cluster.history)
     assert histories[0] == histories[1]
 
@@ -571,7 +572,7 @@ def test_a_target_named_twice_gets_one_copy() -> None:
     process = Cykas(ProcessId(0))
     process.send([ProcessId(1), ProcessId(1)], b"x", 0.0)
     (transmit,) = process.frames_to_transmit()
-    assert (transmit.target, transmit.repeat) == (1, False)
+    assert (transmit.target, transmit.is_retransmission) == (1, False)
 
 
 def test_a_payload_is_not_kept_once_it_is_released() -> None:
@@ -607,8 +608,7 @@ def test_the_metadata_of_a_message_does_not_grow_with_the_processes() -> None:
 
 
 def busy_process() -> Cykas:
-    """Process 0: 1:4 is a secret; 0:1 and 0:2 are in transit to 1 and 2; 0:3 and 0:4
-    wait."""
+    """Process 0: 1:4 is secret; 0:1 and 0:2 are in flight; 0:3 and 0:4 are queued."""
     process = Cykas(ProcessId(0))
     process.send([ProcessId(1)], b"", 0.0)
     process.send([ProcessId(2)], b"", 0.0)
@@ -621,7 +621,7 @@ def busy_process() -> Cykas:
 
 
 @pytest.mark.parametrize(
-    ("targets", "payload", "now", "words"),
+    ("targets", "payload", "now", "match"),
     [
         ([], b"", 1.0, "at least one target"),
         ([-1], b"", 1.0, "process id"),
@@ -636,39 +636,39 @@ def busy_process() -> Cykas:
         ([1], b"", inf, "finite"),
     ],
 )
-def test_a_bad_send_is_the_callers_fault_and_changes_nothing(
-    targets: object, payload: object, now: float, words: str
+def test_invalid_send_raises_local_error_and_changes_nothing(
+    targets: object, payload: object, now: float, match: str
 ) -> None:
     process = busy_process()
     before = snapshot(process)
-    with pytest.raises(LocalError, match=words):
+    with pytest.raises(LocalError, match=match):
         process.send(cast("list[ProcessId]", targets), payload, now)
     assert snapshot(process) == before
 
 
 @pytest.mark.parametrize(
-    ("source", "frame", "words"),
+    ("source", "frame", "match"),
     [
-        (1, CykasMessage(0, False, b""), "cannot be"),
-        (7, CykasMessage(0, True, b""), "cannot be"),
-        (1, CykasMessage(4, True, b""), "after 4"),
-        (1, CykasMessage(3, False, b""), "after 4"),
-        (3, CykasAck(), "nothing is in transit"),  # 0:4 has not been released.
-        (7, CykasAck(), "nothing is in transit"),
-        (2, YouCanTell(), "no secret"),
-        (7, YouCanTell(), "no secret"),
-        (1, PlainMessage(5, b""), "no frame of this protocol"),
-        (1, Ack(1, 1), "no frame of this protocol"),
-        (1, Permit(1), "no frame of this protocol"),
-        (1, Segment(1, 0, CykasAck()), "no frame of this protocol"),
+        (1, CykasMessage(0, False, b""), "number must be at least 1"),
+        (7, CykasMessage(0, True, b""), "number must be at least 1"),
+        (1, CykasMessage(4, True, b""), "arrived after message 4"),
+        (1, CykasMessage(3, False, b""), "arrived after message 4"),
+        (3, CykasAck(), "no message to it is in flight"),  # 0:4 has not been released.
+        (7, CykasAck(), "no message to it is in flight"),
+        (2, YouCanTell(), "no message of it is secret"),
+        (7, YouCanTell(), "no message of it is secret"),
+        (1, BaselineMessage(5, b""), "not a frame of this protocol"),
+        (1, Ack(1, 1), "not a frame of this protocol"),
+        (1, Permit(1), "not a frame of this protocol"),
+        (1, Segment(1, 0, CykasAck()), "not a frame of this protocol"),
     ],
 )
-def test_a_bad_frame_is_the_peers_fault_and_changes_nothing(
-    source: int, frame: Frame, words: str
+def test_invalid_frame_raises_peer_error_and_changes_nothing(
+    source: int, frame: Frame, match: str
 ) -> None:
     process = busy_process()
     before = snapshot(process)
-    with pytest.raises(PeerError, match=words):
+    with pytest.raises(PeerError, match=match):
         process.receive(ProcessId(source), frame, 1.0)
     assert snapshot(process) == before
 
@@ -679,17 +679,17 @@ def test_a_second_ack_or_yct_is_refused() -> None:
     process.receive(ProcessId(1), YouCanTell(), 1.0)
     process.receive(ProcessId(2), CykasAck(), 1.0)  # Of 0:3, which has been released.
     before = snapshot(process)
-    with pytest.raises(PeerError, match="nothing is in transit"):
+    with pytest.raises(PeerError, match="no message to it is in flight"):
         process.receive(ProcessId(2), CykasAck(), 1.0)
-    with pytest.raises(PeerError, match="no secret"):
+    with pytest.raises(PeerError, match="no message of it is secret"):
         process.receive(ProcessId(1), YouCanTell(), 1.0)
     assert snapshot(process) == before
 
 
-def test_other_misuse_is_the_drivers_fault_and_changes_nothing() -> None:
+def test_other_invalid_calls_raise_local_error_and_change_nothing() -> None:
     process = busy_process()
     before = snapshot(process)
-    with pytest.raises(LocalError, match="to itself"):
+    with pytest.raises(LocalError, match="source 0 is this process itself"):
         process.receive(ProcessId(0), CykasAck(), 1.0)
     with pytest.raises(LocalError, match="finite"):
         process.receive(ProcessId(1), CykasAck(), nan)
@@ -716,9 +716,7 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
 
 
 @pytest.mark.parametrize(("frame", "hexadecimal"), KNOWN_BYTES)
-def test_frames_have_the_bytes_that_the_module_promises(
-    frame: Frame, hexadecimal: str
-) -> None:
+def test_frames_have_the_documented_bytes(frame: Frame, hexadecimal: str) -> None:
     datagram = encode([frame])
     assert datagram[1:] == bytes.fromhex(hexadecimal)
     assert len(datagram) == 1 + frame.size()
@@ -730,7 +728,9 @@ def test_frames_have_the_bytes_that_the_module_promises(
     eager=st.booleans(),
     payload=st.binary(max_size=300),
 )
-def test_frames_survive_the_wire(number: int, eager: bool, payload: bytes) -> None:
+def test_frames_are_decoded_as_they_were_encoded(
+    number: int, eager: bool, payload: bytes
+) -> None:
     frames = [YouCanTell(), CykasMessage(number, eager, payload), CykasAck()]
     assert frames[1].message_number() == number
     assert frames[1].payload_size() == len(payload)
@@ -755,12 +755,12 @@ def test_frames_survive_the_wire(number: int, eager: bool, payload: bytes) -> No
         "01 40",
     ],
 )
-def test_what_is_no_frame_is_refused(hexadecimal: str) -> None:
+def test_invalid_bytes_are_refused(hexadecimal: str) -> None:
     with pytest.raises(PeerError):
         decode(bytes.fromhex(hexadecimal), read_cykas)
 
 
-def test_frames_are_shown_by_their_fields() -> None:
-    assert str(CykasMessage(3, True, b"hi")) == "CykasMessage(3 eager, 2 B)"
-    assert str(CykasMessage(3, False, b"")) == "CykasMessage(3, 0 B)"
+def test_repr_shows_the_fields() -> None:
+    message = CykasMessage(3, True, b"hi")
+    assert str(message) == "CykasMessage(eager=True, number=3, payload=2 B)"
     assert (str(CykasAck()), str(YouCanTell())) == ("CykasAck()", "YouCanTell()")
