@@ -13,12 +13,12 @@ from random import Random
 from time import perf_counter
 
 import antecede
-from antecede.core import Ack, Message, Process, ProcessId, Transmit, protocol
-from antecede.core.config import Setting
+from antecede.core import Ack, MessageFrame, Process, ProcessId, Transmit, protocol
+from antecede.core.config import ProcessConfig
 
 
 def make(name: str, id: int) -> Process:
-    return protocol(name).make(ProcessId(id), Setting())
+    return protocol(name).make(ProcessId(id), ProcessConfig())
 
 
 def timed(work: Callable[[], object], messages: int) -> float:
@@ -83,18 +83,18 @@ def peers(name: str, peers: int, messages: int) -> float:
     inbound = dict.fromkeys(ids, 0)
     number = 0
 
-    def script(count: int) -> list[tuple[list[ProcessId], Ack, Message]]:
+    def script(count: int) -> list[tuple[list[ProcessId], Ack, MessageFrame]]:
         nonlocal number
         steps = []
         for index in range(count):
             peer = ids[index % peers]
             number += 1
             inbound[peer] += 1
-            message = Message(inbound[peer], inbound[peer] - 1, True, b"")
+            message = MessageFrame(inbound[peer], inbound[peer] - 1, True, b"")
             steps.append(([peer], Ack(number, number), message))
         return steps
 
-    def run(steps: list[tuple[list[ProcessId], Ack, Message]]) -> None:
+    def run(steps: list[tuple[list[ProcessId], Ack, MessageFrame]]) -> None:
         now = 0.0
         for targets, ack, message in steps:
             peer = targets[0]

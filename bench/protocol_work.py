@@ -10,15 +10,16 @@ import json
 import sys
 from time import process_time
 
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.overlay.graphs import random_graph
 from antecede.core.registry import protocol
 from antecede.sim.delay import Everywhere
 from antecede.sim.distribution import Exponential
 from antecede.sim.network import Network
 from antecede.sim.runner import run
-from antecede.sim.workloads.synthetic import Broadcast, Pace, Uniform, Workload
-from antecede.trace.recorders import Tally
+from antecede.sim.workloads.synthetic import Broadcast, Pace, Uniform
+from antecede.sim.workloads.workload import Workload
+from antecede.trace.recorders import EventCounter
 
 GAP_S = 0.05
 DELAY_S = 0.05
@@ -40,7 +41,7 @@ def measure(name: str, processes: int, messages: int) -> dict[str, float]:
     links = None
     if able.overlay:
         links = random_graph(processes, min(DEGREE, processes - 1), 1, both_ways=True)
-    tally = Tally()
+    tally = EventCounter()
     gc.collect()
     start = process_time()
     outcome = run(
@@ -48,7 +49,7 @@ def measure(name: str, processes: int, messages: int) -> dict[str, float]:
         workload,
         Network(delay=Everywhere(Exponential(DELAY_S))),
         tally,
-        setting=Setting(reliable=True, links=links),
+        config=ProcessConfig(reliable=True, links=links),
     )
     elapsed = process_time() - start
     frames = tally.releases + tally.relays

@@ -20,7 +20,7 @@ from antecede.sim.distribution import Constant, Exponential
 from antecede.sim.network import Network
 from antecede.sim.runner import run
 from antecede.sim.workloads.synthetic import Pace, Uniform
-from antecede.trace.recorders import Tally
+from antecede.trace.recorders import EventCounter
 
 GAP_S = 0.02
 DELAY_S = 0.05
@@ -32,7 +32,7 @@ def hybrid(processes: int, messages: int) -> float:
 
     SimPy's model records nothing either.
     """
-    recorder = Tally()
+    recorder = EventCounter()
     pace = Pace(gap=Exponential(GAP_S))
     workload = Uniform(processes, messages, pace, peers=min(PEERS, processes - 1))
     network = Network(delay=Everywhere(Constant(DELAY_S)))

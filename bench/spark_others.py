@@ -23,14 +23,14 @@ from time import perf_counter
 
 from pyspark.sql import SparkSession
 
-from antecede.pipeline.study.directory import Place
+from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.simulate import simulate_cells
 from antecede.pipeline.study.study import Study, parse_study
 from antecede.sim.simulate import Scenario, simulate_to
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import EVENTS_NAME
-from antecede.verify.verifier import verify
+from antecede.verify.verifier import verify_trace
 from bench.spark_verify import plain_session
 
 COUNT_SCRIPT = """
@@ -69,7 +69,7 @@ def cells(seeds: int, messages: int) -> Study:
         {
             "name": "fan-out",
             "protocols": ["hybrid", "cykas", "optimal"],
-            "sizes": [20, 40],
+            "processes": [20, 40],
             "seeds": seeds,
             "messages": messages,
         }
@@ -88,7 +88,7 @@ def by_pool(study: Study, place: Path) -> None:
 
 
 def by_spark(spark: SparkSession, study: Study, directory: Path) -> None:
-    place = Place(directory)
+    place = StudyDirectory(directory)
     place.open(study)
     cores = spark.sparkContext.defaultParallelism
     assert simulate_cells(spark, place, study.cells, cores=cores) == 0
@@ -200,7 +200,7 @@ def by_vector_clocks(path: Path) -> int:
 
 
 def measure_rival(
-    work: Callable[[Path], int], place: Path, sizes: list[int], patience_s: float
+    work: Callable[[Path], int], place: Path, sizes: list[int], timeout_s: float
 ) -> list[dict[str, float]]:
     """Give it longer and longer runs, until the next would take too long."""
     table = []
@@ -210,7 +210,7 @@ def measure_rival(
         seconds = seconds_of(lambda: work(path))  # noqa: B023
         table.append({"events": rows, "seconds": round(seconds, 2)})
         print(json.dumps(table[-1]), file=sys.stderr, flush=True)
-        if GROWTH * seconds > patience_s:
+        if GROWTH * seconds > timeout_s:
             break
     return table
 
@@ -223,7 +223,7 @@ def main() -> int:
     result: dict[str, object] = {}
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
-        verify(trace_of(place, 1_000))  # So that nothing is compiled later on.
+        verify_trace(trace_of(place, 1_000))  # So that nothing is compiled later on.
         ours_s, plain_s = measure_first_result(place)
         result["first_result"] = {
             "verify_s": round(ours_s, 2),
@@ -243,7 +243,7 @@ def main() -> int:
             path = next(
                 each for each in place.glob("run-*") if read_trace(each).rows == events
             )
-            ours = seconds_of(lambda: verify(path))  # noqa: B023
+            ours = seconds_of(lambda: verify_trace(path))  # noqa: B023
             result[rival] = {"table": table, "ours_s": round(ours, 2)}
             result[f"{rival}_ratio"] = round(table[-1]["seconds"] / ours)
     print(json.dumps(result, indent=2))

@@ -34,9 +34,9 @@ from antecede.pipeline.spark.stage import spark_stage
 from antecede.pipeline.verify.runs import verify_runs
 from antecede.pipeline.verify.windows import verify_windows
 from antecede.sim.simulate import Scenario, simulate_to
-from antecede.trace.reader import RunInfo
+from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
-from antecede.verify.kernels.stream import MATCHED
+from antecede.verify.kernels.stream import MATCHING_COLUMNS
 
 EVENTS = 4_000_000
 EVENTS_PER_RUN = 20_000
@@ -132,7 +132,7 @@ def plain_session() -> Iterator[SparkSession]:
 
 def scan(spark: SparkSession, files: list[str]) -> Callable[[], None]:
     """Let Spark read the columns that a verdict needs, and throw them away."""
-    table = spark.read.parquet(*files).select(*MATCHED)
+    table = spark.read.parquet(*files).select(*MATCHING_COLUMNS)
     return lambda: table.write.format("noop").mode("overwrite").save()
 
 
@@ -144,7 +144,7 @@ def judge_runs(spark: SparkSession, paths: list[Path]) -> None:
 
 def judge_long(spark: SparkSession, path: Path) -> None:
     said: list[str] = []
-    report = verify_windows(spark, path, say=said.append)
+    report = verify_windows(spark, path, on_notice=said.append)
     assert report.held, str(report)
     assert not said, said
 

@@ -1,4 +1,4 @@
-"""``python -m bench.verification [--long]``: the tables of docs/verification.md.
+"""Print the tables of docs/explanation/model-checking.md: ``python -m bench.verification``.
 
 Every check runs in a process of its own, one after the other, so that memory is its own.
 It exits with 1 if a verdict is not the one expected.
@@ -16,7 +16,7 @@ from tests.check.lockstep import Lockstep, inspect_rules
 from tests.check.variants import LISTINGS, SECRET_MODE
 
 import antecede
-from antecede.check import Bound, check
+from antecede.check import CheckConfig, check
 from antecede.core.process import Process, ProcessId
 
 HELD = "held"
@@ -32,7 +32,7 @@ class Check:
     """One row of a table."""
 
     table: str
-    bound: Bound
+    config: CheckConfig
     expected: str = HELD
     subject: str = ""
     """What is checked, if it is not a protocol of the registry."""
@@ -45,30 +45,30 @@ class Check:
         """How to run it alone, or what it is."""
         if self.subject:
             return f"{self.subject}, {self._size()}"
-        words = ["antecede", "check", "--protocol", self.bound.protocol]
-        default = Bound(protocol=self.bound.protocol)
+        words = ["antecede", "check", "--protocol", self.config.protocol]
+        default = CheckConfig(protocol=self.config.protocol)
         for flag, name in FLAGS.items():
-            value = getattr(self.bound, name)
+            value = getattr(self.config, name)
             if value != getattr(default, name):
                 words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
-        words += ["--multicast"] * self.bound.multicast
-        words += ["--reduce", "off"] * (not self.bound.reduce)
+        words += ["--multicast"] * self.config.multicast
+        words += ["--symmetry", "off"] * (not self.config.symmetry)
         return f"`{shlex.join(words)}`"
 
     def _size(self) -> str:
-        cast = " multicast" if self.bound.multicast else ""
-        return f"{self.bound.processes} by {self.bound.messages}{cast}"
+        cast = " multicast" if self.config.multicast else ""
+        return f"{self.config.processes} by {self.config.messages}{cast}"
 
 
 FLAGS = {
     "--processes": "processes",
     "--messages": "messages",
-    "--loss": "losses",
-    "--duplicate": "duplicates",
-    "--abandon": "abandons",
-    "--stop": "stops",
-    "--states": "states_max",
-    "--memory": "memory_max_gib",
+    "--max-losses": "losses",
+    "--max-duplicates": "duplicates",
+    "--max-removals": "removals",
+    "--max-stops": "stops",
+    "--max-states": "states_max",
+    "--max-memory": "memory_max_gib",
 }
 
 
@@ -93,7 +93,7 @@ def lockstep(name: str) -> Callable[[int], Process]:
 def checks() -> list[Check]:
     """List every check, the quick ones first."""
     found = [
-        Check(table="3 processes, 2 messages each", bound=Bound(protocol=name))
+        Check(table="3 processes, 2 messages each", config=CheckConfig(protocol=name))
         for name in UNICAST
     ]
     found += _faults() + _multicast() + _removal() + _broken() + _rules() + _long()
@@ -103,12 +103,12 @@ def checks() -> list[Check]:
 def _faults() -> list[Check]:
     table = "One loss and one duplication"
     bounds = [
-        Bound(protocol=name, losses=1, duplicates=1, processes=n, messages=m)
+        CheckConfig(protocol=name, losses=1, duplicates=1, processes=n, messages=m)
         for name in HYBRIDS
         for n, m in ((3, 1), (2, 2))
     ]
-    bounds += [Bound(protocol="buffer", messages=1, losses=1, duplicates=1)]
-    return [Check(table=table, bound=bound) for bound in bounds]
+    bounds += [CheckConfig(protocol="buffer", messages=1, losses=1, duplicates=1)]
+    return [Check(table=table, config=config) for config in bounds]
 
 
 def _multicast() -> list[Check]:
@@ -116,10 +116,12 @@ def _multicast() -> list[Check]:
     return [
         Check(
             table=table,
-            bound=Bound(protocol=name, messages=1, multicast=True, reduce=reduce),
+            config=CheckConfig(
+                protocol=name, messages=1, multicast=True, symmetry=symmetry
+            ),
         )
         for name in ("hybrid", "hybrid-basic", "optimal", "matrix")
-        for reduce in (True, False)
+        for symmetry in (True, False)
     ]
 
 
@@ -128,47 +130,51 @@ def _removal() -> list[Check]:
     found: list[Check] = []
     for name in HYBRIDS:
         bounds = [
-            Bound(protocol=name, messages=1, abandons=2),
-            Bound(protocol=name, messages=1, abandons=1, stops=1),
-            Bound(protocol=name, messages=1, abandons=1, losses=1),
-            Bound(protocol=name, messages=1, stops=1, losses=1),
-            Bound(protocol=name, processes=2, abandons=1, losses=1),
-            Bound(protocol=name, messages=1, multicast=True, abandons=1),
+            CheckConfig(protocol=name, messages=1, removals=2),
+            CheckConfig(protocol=name, messages=1, removals=1, stops=1),
+            CheckConfig(protocol=name, messages=1, removals=1, losses=1),
+            CheckConfig(protocol=name, messages=1, stops=1, losses=1),
+            CheckConfig(protocol=name, processes=2, removals=1, losses=1),
+            CheckConfig(protocol=name, messages=1, multicast=True, removals=1),
         ]
-        found += [Check(table=table, bound=bound) for bound in bounds]
-        for subject, bound in (
+        found += [Check(table=table, config=config) for config in bounds]
+        for subject, config in (
             (
                 f"`{name}`, what was abandoned may come late",
-                Bound(protocol=name, abandons=1, lease=False),
+                CheckConfig(protocol=name, removals=1, lease=False),
             ),
             (
                 f"`{name}`, who stopped is waived before its lease is over",
-                Bound(protocol=name, stops=1, lease=False),
+                CheckConfig(protocol=name, stops=1, lease=False),
             ),
             (
                 f"`{name}`, the permits of one that lives are waived",
-                Bound(protocol=name, stops=1, mistaken=True),
+                CheckConfig(protocol=name, stops=1, false_suspicion=True),
             ),
         ):
             found.append(
-                Check(table=table, bound=bound, expected="causal", subject=subject)
+                Check(table=table, config=config, expected="causal", subject=subject)
             )
-        found.append(Check(table=table, bound=Bound(protocol=name, abandons=1), long=True))
+        found.append(
+            Check(table=table, config=CheckConfig(protocol=name, removals=1), long=True)
+        )
         if name == "hybrid":
-            found.append(Check(table=table, bound=Bound(protocol=name, stops=1), long=True))
+            found.append(
+                Check(table=table, config=CheckConfig(protocol=name, stops=1), long=True)
+            )
     return found
 
 
 def _broken() -> list[Check]:
     table = "Counterexamples"
     found = [
-        Check(table=table, bound=Bound(protocol=name), expected=expected)
+        Check(table=table, config=CheckConfig(protocol=name), expected=expected)
         for name, expected in (("fifo", "causal"), ("unordered", "fifo"))
     ]
     found += [
         Check(
             table=table,
-            bound=Bound(protocol="cykas", messages=messages),
+            config=CheckConfig(protocol="cykas", messages=messages),
             expected="causal",
             subject="Cykas with sends in secret mode (its §2.3)",
             make=SECRET_MODE,
@@ -178,8 +184,8 @@ def _broken() -> list[Check]:
     found += [
         Check(
             table=table,
-            bound=Bound(protocol="hybrid"),
-            expected="fifo" if "printed" in name else "live",
+            config=CheckConfig(protocol="hybrid"),
+            expected="fifo" if "printed" in name else "liveness",
             subject=name,
             make=make,
         )
@@ -201,7 +207,7 @@ def _rules() -> list[Check]:
     return [
         Check(
             table=table,
-            bound=Bound(
+            config=CheckConfig(
                 protocol=name, processes=processes, messages=messages, multicast=multicast
             ),
             subject=f"`{name}` beside {rules[name]}",
@@ -216,7 +222,7 @@ def _rules() -> list[Check]:
 def _long() -> list[Check]:
     table = "3 processes, 3 messages each"
     found = [
-        Check(table=table, bound=Bound(protocol=name, messages=3), long=True)
+        Check(table=table, config=CheckConfig(protocol=name, messages=3), long=True)
         for name in ("buffer", "buffer-fifo", "cykas", "matrix")
     ]
     found += [_part_of(table, name, messages=3) for name in ("optimal", *HYBRIDS)]
@@ -226,7 +232,7 @@ def _long() -> list[Check]:
 
 def _part_of(table: str, name: str, *, messages: int = 2, faults: int = 0) -> Check:
     """Make a check that is too large to come to an end."""
-    bound = Bound(
+    config = CheckConfig(
         protocol=name,
         messages=messages,
         losses=faults,
@@ -234,12 +240,12 @@ def _part_of(table: str, name: str, *, messages: int = 2, faults: int = 0) -> Ch
         states_max=LONG_STATES_MAX,
         memory_max_gib=LONG_MEMORY_MAX_GIB,
     )
-    return Check(table=table, bound=bound, expected=NOT_EXHAUSTED, long=True)
+    return Check(table=table, config=config, expected=NOT_EXHAUSTED, long=True)
 
 
 def run(item: Check) -> Row:
     """Carry out a check."""
-    checked = check(item.bound, make=item.make, inspect=item.inspect)
+    checked = check(item.config, make=item.make, inspect=item.inspect)
     verdict = HELD if checked.exhausted else NOT_EXHAUSTED
     if checked.violation is not None:
         verdict = checked.violation.property

@@ -17,6 +17,7 @@ SOURCE = ROOT / "src" / "antecede"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 CORE_MAY_IMPORT = {
+    "abc",
     "bisect",
     "collections.abc",
     "dataclasses",
@@ -134,7 +135,7 @@ def loaded():
     return {name for name in sys.modules}
 
 import antecede.core                      # whatever importing needs may be read now
-from antecede.core import Setting, decode, encode, protocols
+from antecede.core import ProcessConfig, decode, encode, protocols
 
 touched = []
 armed = False
@@ -163,7 +164,7 @@ for module, names in (
 
 armed = True
 for info in protocols():
-    everyone = [info.make(id, Setting(processes=3)) for id in range(3)]
+    everyone = [info.make(id, ProcessConfig(processes=3)) for id in range(3)]
     now = 0.0
     for turn in range(40):
         if info.capabilities.multicast:

@@ -14,23 +14,24 @@ SOURCE = Path(__file__).parent.parent / "src" / "antecede"
 
 REFUSED: dict[str, str] = {
     "": "Setting Experience Linked NumberRuns Preventive early_max begin_to_send"
-    " begin_to_hear waive renew forget_arrivals ITSELF NOBODY repeated Tally"
+    " begin_to_hear waive renew forget_arrivals ITSELF NOBODY Tally"
     " PackedRecorder LiveTrace Agenda Happening Waits Stopwatch chancy troubled"
     " hand_over_again is_lone FAREWELL Fate Passage Story load_story Wishes Figures"
     " rests_on unhurried mistaken strangers renamings go_out come_in tell_stories"
     " told ONCE GENUINE LIVE Bound Checked settle name_in_life life",
-    "core": "repeat stir begin file Request Lane Flight Peer",
-    "engine": "repeat Group Gate Remote Seal reading echo cut post feed take urgent judge close",
+    "core": "repeat repeated stir begin file Request Lane Flight Peer",
+    "engine": "repeat Group Gate Remote Seal reading echo cut post feed take urgent judge"
+    " close",
     "net": "Driver Waiting _settle _soon _due _shut",
-    "trace": "Report judge Recorder holes",
+    "trace": "Report judge holes",
     "verify": "Report judge Fault Faults holes",
     "diagram": "Story tell",
     "sim": "Loop Member Wire carry note take narrow orderly Sending Traffic Outcome"
-    " Simulation job sample",
+    " Simulation job",
     "check": "Space Local Model tell rank least news reduce place",
     "testing": "Act settle play lose",
     "ingest": "Place Draft Finding Findings Collector moments say",
-    "pipeline": "Place capacity say TOLD LIVES WIDE Judged left_out sizes",
+    "pipeline": "Place capacity say TOLD LIVES WIDE Judged left_out",
     "advise": "changes say",
     "report": "place calm pressed looks Look LOOKS tell",
     "cli": "deeds story tell told",

@@ -20,7 +20,9 @@ def test_simulate_ends_in_a_verified_verdict(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().out.splitlines()
     assert code == 0
     assert lines[0].startswith("hybrid, seed 0: 20 copies in ")
-    assert lines[-1] == "verdict: held (causal, fifo, no-duplication, no-creation, liveness)"
+    assert (
+        lines[-1] == "verdict: held (causal, fifo, no-duplication, no-creation, liveness)"
+    )
 
 
 def test_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +68,10 @@ def test_a_violation_is_printed_and_exits_with_1(
         ("--workload program:nowhere.json", "nowhere.json is not a valid program"),
         ("--delay -1", "must be finite and at least 0, got -1"),
         ("--delay nan", "must be finite and at least 0, got nan"),
-        ("--delay soon", "'soon' is not a valid distribution; the forms are: NUMBER, constant:NUMBER"),
+        (
+            "--delay soon",
+            "'soon' is not a valid distribution; the forms are: NUMBER, constant:NUMBER",
+        ),
         ("--gap uniform:2,1", "the width must be finite and at least 0"),
         ("--service-share 2", "service_share must be from 0 to 1"),
         ("--bandwidth 0", "bandwidth must be above 0"),
@@ -98,7 +103,8 @@ def test_a_missing_package_is_named_with_what_to_install(tmp_path: Path) -> None
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "antecede: this command needs more packages: pip install 'antecede[trace]' (no pyarrow)\n"
+        "antecede: this command needs more packages: pip install 'antecede[trace]'"
+        " (no pyarrow)\n"
     )
 
 

@@ -159,7 +159,7 @@ def unused_port() -> int:
         (["--max-violations", "-1"], "--max-violations must be at least 0, got -1"),
         (["--cores", "0"], "--cores must be at least 1, got 0"),
         (["--cores", "-3", "--spark", "on"], "--cores must be at least 1, got -3"),
-        (["--master", "local", "--spark", "off"], "leave out one"),
+        (["--master", "local", "--spark", "off"], "--spark is off: remove one"),
         (["--master", "http://somewhere"], "is not a valid master"),
         (["--master", "local[many]"], "is not a valid master"),
         (["--master", f"spark://127.0.0.1:{unused_port()}"], "Connection refused"),

@@ -9,7 +9,7 @@ from antecede.check.snapshot import snapshot
 from antecede.core import decode, encode
 from antecede.core.codec import Frame
 from antecede.core.link import ReliableLink
-from antecede.core.link_frames import read_link_frame
+from antecede.core.link_frames import Segment, read_link_frame
 from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.protocols.flood import Flood, RelayedMessage, read_flood
 from antecede.core.protocols.hybrid.frames import Permit
@@ -314,6 +314,7 @@ def test_a_linked_frame_keeps_its_source() -> None:
     assert frame.message_source() == 0
     (read,) = decode(encode([frame]), lambda reader: read_link_frame(reader, read_flood))
     assert repr(read) == repr(frame)
+    assert isinstance(read, Segment)
     assert repr(read.frame) == "RelayedMessage(number=1, payload=3 B, source=0)"
 
 

@@ -14,6 +14,7 @@ def catchers() -> dict[Mutant | None, str | None]:
     return dict(hunt_all((None, *MUTANTS)))
 
 
+@pytest.mark.slow
 def test_the_unbroken_core_is_not_caught(
     catchers: dict[Mutant | None, str | None],
 ) -> None:
@@ -21,6 +22,7 @@ def test_the_unbroken_core_is_not_caught(
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+@pytest.mark.slow
 def test_a_property_catches(
     mutant: Mutant, catchers: dict[Mutant | None, str | None]
 ) -> None:

@@ -31,6 +31,7 @@ print("held")
 """
 
 STUDY = """
+name = "two"
 title = "Two protocols"
 protocols = ["hybrid", "unordered"]
 processes = [4]

@@ -440,7 +440,8 @@ def targets_of(copies: dict[Key, CopyTimes], source: int, number: int) -> set[in
 def test_non_causal_latency(study: Tables) -> None:
     unmatched = 0
     for cell, copies in study.copies.items():
-        name, which, seed = cell.split("-")
+        name, _, rest = cell.partition("-")
+        which, _, seed = rest.rpartition("-")
         if name not in REFERENCES:
             check_statistics(study, cell, "non_causal_latency", [])
             assert study.measures[cell]["non_causal_unmatched"] is None

@@ -34,7 +34,7 @@ def test_verdicts_on_spark_equal_those_of_one_process(
     spark: SparkSession, tmp_path: Path, tasks: int | None
 ) -> None:
     paths = []
-    for seed in range(40):
+    for seed in range(20):
         random = Random(seed)
         run = arbitrary_run(random, 4, 60, 2)
         for _ in range(random.choice([0, 1, 3])):
@@ -63,7 +63,7 @@ def test_verdicts_on_spark_equal_those_of_one_process(
         assert tuple(row.reasons) == expected.reasons
         found = json.loads(row.violations)
         assert found == json.loads(expected.to_json())["violations"]
-    assert verified > 30
+    assert verified > 14
 
 
 def test_an_invalid_trace_is_a_row_with_its_error_and_the_others_continue(

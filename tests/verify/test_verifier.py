@@ -514,8 +514,8 @@ def test_the_earliest_violations_of_each_property_are_returned() -> None:
     # Also of messages that were never sent, and that were sent to others.
     run = [send(0, 1, 2), deliver(1, 8, 8), *[deliver(p, 0, 1) for p in (3, 1, 2)]]
     report = verify_trace(memory(run), violations_max=2)
-    found = [(v.process, str(v.message)) for v in report.violations]
-    assert found == [(1, "8:8"), (3, "0:1")]
+    unsent = [(v.process, str(v.message)) for v in report.violations]
+    assert unsent == [(1, "8:8"), (3, "0:1")]
 
 
 def test_a_run_without_messages_has_all_properties(tmp_path: Path) -> None:

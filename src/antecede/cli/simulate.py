@@ -125,6 +125,4 @@ def _print_summary(summary: RunSummary, held: bool, found: list[str]) -> None:
     elif held and summary.complete:
         print("verdict: held (causal, fifo, no-duplication, no-creation, liveness)")
     else:
-        print(
-            "verdict: held (causal, fifo, no-duplication, no-creation); the run was cut short"
-        )
+        print("verdict: held (causal, fifo, no-duplication, no-creation); run cut short")

@@ -75,7 +75,7 @@ def _run(options: argparse.Namespace) -> int:
             from antecede.cli.foreign import ForeignFiles
 
             foreign = stack.enter_context(ForeignFiles(options, line.write))
-            runs += foreign.take([files] if options.one_run else [[f] for f in files])
+            runs += foreign.ingest([files] if options.one_run else [[f] for f in files])
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
                 line.say(f"antecede: {error}")
@@ -94,7 +94,7 @@ def _run(options: argparse.Namespace) -> int:
                 print(f"antecede: {verified.error}", file=sys.stderr)
                 continue
             name: str = str(verified.path)
-            verdict: "TraceVerdict | IngestedVerdict" = verified.verdict
+            verdict: TraceVerdict | IngestedVerdict = verified.verdict
             if foreign is not None:
                 name, verdict = foreign.named_verdict(verified.path, verified.verdict)
             codes[exit_code(verdict.status)] += 1

@@ -170,7 +170,7 @@ class Membership:
             ends = session.lease_ends
         session.stopped = session.stopped or stopped
         session.apply(SessionEvent.REMOVAL_STARTED)
-        session.outbox.take()
+        session.outbox.pop_frames()
         self._layer.timers.start_lease(session, ends)
         return ends
 
@@ -224,7 +224,7 @@ class Membership:
             former = session.id
             session.id = self.new_id()
             self._driver.by_id[session.id] = session
-            session.outbox.take()
+            session.outbox.pop_frames()
             # Its former incarnation accepts no datagram any more, so abandoning is safe
             # now. Datagrams that it transmitted to others may be in flight for a lease.
             recovery.abandon(former, now)
@@ -267,7 +267,7 @@ class Membership:
         recovery = self._recovery
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)
-            session.outbox.take()
+            session.outbox.pop_frames()
             self._layer.timers.cancel_hello(session)
             self._layer.timers.start_lease(session, self._lease_end(session, now))
             self._driver.drain(now)

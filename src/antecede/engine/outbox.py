@@ -52,7 +52,7 @@ class Outbox:
             self._ack_index = len(self.frames)
         self.frames.append(frame)
 
-    def take(self) -> list[Frame]:
+    def pop_frames(self) -> list[Frame]:
         """Return all frames and empty the outbox."""
         frames = self.frames
         self.frames = []

@@ -267,11 +267,13 @@ class SessionLayer:
         if len(received.body) != WELCOME_BODY.size:
             self._drop("malformed")
             return False
-        timestamp, echo, epoch, history, protocol = WELCOME_BODY.unpack(received.body)
+        timestamp, timestamp_echo, epoch, history, protocol = WELCOME_BODY.unpack(
+            received.body
+        )
         if protocol != self._protocol:
             self._drop("protocol")
             return False
-        hello_at = session.handshake.hellos.pop(echo, -1.0)
+        hello_at = session.handshake.hellos.pop(timestamp_echo, -1.0)
         if hello_at < 0 or now - hello_at > self._lease_s:
             self._drop("expired")
             return False
@@ -292,8 +294,8 @@ class SessionLayer:
         ):
             self._drop("malformed")
             return False
-        timestamp, echo, epoch = DATA_PREFIX.unpack_from(body)
-        age_ms = elapsed_ms(echo, timestamp_ms(now))
+        timestamp, timestamp_echo, epoch = DATA_PREFIX.unpack_from(body)
+        age_ms = elapsed_ms(timestamp_echo, timestamp_ms(now))
         if age_ms >= self._lease_ms:
             self._drop("expired")
             return False

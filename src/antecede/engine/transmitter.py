@@ -72,7 +72,7 @@ class Transmitter:
             for session in unflushed:
                 session.outbox.needs_flush = False
                 if session.state is not ACTIVE:
-                    session.outbox.take()
+                    session.outbox.pop_frames()
                 elif layer.can_transmit(session, now):
                     self._pack(session, now, out)
                 else:
@@ -92,7 +92,7 @@ class Transmitter:
         prefix_size = len(prefix)
         body_bytes_max = self._body_bytes_max
         buffer = bytearray(prefix)
-        for frame in session.outbox.take():
+        for frame in session.outbox.pop_frames():
             end = len(buffer)
             frame.write(buffer)
             if len(buffer) > body_bytes_max and end > prefix_size:

@@ -113,14 +113,7 @@ def run(
     ends = [at_s for _, at_s in network.crashes] + [leave.at_s for leave in churn.leaves]
     if ends:
         until_s = min(until_s, max(ends) + AFTERMATH_S)
-    config = config if config is not None else ProcessConfig()
-    if churn or config.links is not None:
-        links = churn.initial_links(config.links, workload.processes)
-        newcomers = frozenset([join.process for join in churn.joins])
-        config = replace(config, links=links, newcomers=newcomers)
-    config = replace(
-        config, processes=workload.processes, seed=config.seed if config.seed else seed
-    )
+    config = _complete_config(config, workload.processes, churn, seed)
     if config.reliable:
         network = _reliable(network, fifo=not capabilities.reordering)
     if probe is not None and ends:
@@ -143,6 +136,18 @@ def run(
         if probe is not None:
             probe.end(simulator.now)
     return _summarize(name, seed, simulator, observer)
+
+
+def _complete_config(
+    config: ProcessConfig | None, processes: int, churn: Churn, seed: int
+) -> ProcessConfig:
+    """Return the configuration with the number of processes, the seed and the links."""
+    config = config if config is not None else ProcessConfig()
+    if churn or config.links is not None:
+        links = churn.initial_links(config.links, processes)
+        newcomers = frozenset([join.process for join in churn.joins])
+        config = replace(config, links=links, newcomers=newcomers)
+    return replace(config, processes=processes, seed=config.seed if config.seed else seed)
 
 
 def _run_probe(

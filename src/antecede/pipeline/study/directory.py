@@ -94,7 +94,7 @@ class StudyDirectory:
         return {
             row["run"]
             for row in self._verdict_rows()
-            if "violated" in (row[which.value] for which in Property)
+            if "violated" in (row[which.column] for which in Property)
         }
 
     def add_verdicts(self, table: pa.Table) -> None:

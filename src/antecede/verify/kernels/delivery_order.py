@@ -186,16 +186,9 @@ def _process(
                 if cursor[NEED] > 0:
                     return PAST_FULL
                 _merge(
-                    processes,
-                    past,
-                    position,
-                    messages,
-                    carried,
-                    counters,
-                    owner,
-                    message,
+                    processes, past, position, messages, carried, counters, owner, message,
                     now,
-                )
+                )  # fmt: skip
             messages[message, REMAINING] -= 1
             if messages[message, REMAINING] == 0:
                 counters[LIMITS] -= length
