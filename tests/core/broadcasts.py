@@ -83,7 +83,7 @@ def play(
             index = pick(cluster, random, fifo=fifo)
             fate = random.random()
             if fate < faults:
-                cluster.lose(index)
+                cluster.drop(index)
             elif fate < 2 * faults:
                 cluster.duplicate(index)
             else:

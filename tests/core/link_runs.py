@@ -1,4 +1,4 @@
-"""Random runs of the link layer against a model that knows what every end was told."""
+"""Random runs of the link layer against a model of what each process knows."""
 
 from collections import defaultdict
 from random import Random
@@ -14,33 +14,33 @@ REST_STEPS_MAX = 5000
 
 
 class Direction:
-    """What goes from one process to another, as an observer of everything sees it."""
+    """The segments from one process to another."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
         self.delivered: list[bytes] = []
         self.transmitted_at: dict[int, float] = {}  # By segment, the last time.
         self.arrived: set[int] = set()
-        # What the transmitting end has been told.
+        # The knowledge of the sender.
         self.told_acked = 0
         self.told_acked_at = 0.0
         self.told_arrived: set[int] = set()
 
     @property
     def transmitted(self) -> int:
-        """How many segments there are."""
+        """The number of segments."""
         return len(self.transmitted_at)
 
     @property
     def received(self) -> int:
-        """Up to which segment all have arrived."""
+        """The number up to which all segments have arrived."""
         number = 0
         while number + 1 in self.arrived:
             number += 1
         return number
 
-    def tell(self, acked: int, arrived: int, now: float) -> None:
-        """Let the transmitting end hear an ack."""
+    def receive_ack(self, acked: int, arrived: int, now: float) -> None:
+        """Update the knowledge of the sender by an ack."""
         if acked > self.told_acked:
             self.told_acked = acked
             self.told_acked_at = now
@@ -48,7 +48,7 @@ class Direction:
 
 
 class LinkRun:
-    """A few processes on links, and a network that may do anything.
+    """A few processes on links, and a network with arbitrary faults.
 
     Every output is checked as it comes: hand-over, numbers, acks, repetitions, timers.
     """
@@ -70,36 +70,36 @@ class LinkRun:
         self.acks = 0
 
     def send(self, source: int, target: int) -> None:
-        """Let a message be sent, unlike any other."""
+        """Send a message with a unique payload."""
         sent = self.ways[source, target].sent
         sent.append(f"{source}-{target}-{len(sent)}".encode())
         self.ends[source].send([target], sent[-1], self.now)
         self._drain(source)
 
     def arrive(self, index: int) -> None:
-        """Let a packet arrive."""
+        """Pass a packet to its target."""
         source, target, frame = self.in_flight.pop(index)
         self.ends[target].receive(source, frame, self.now)
         back = self.ways[target, source]
         if isinstance(frame, self.variant.segment):
             self.ways[source, target].arrived.add(frame.number)
             if frame.acked:
-                back.tell(frame.acked, frame.acked, self.now)
+                back.receive_ack(frame.acked, frame.acked, self.now)
             self._drain(target, answering=(source, frame.number))
         else:
-            back.tell(frame.acked, frame.arrived, self.now)
+            back.receive_ack(frame.acked, frame.arrived, self.now)
             self._drain(target)
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass, and timers expire at its end."""
+        """Advance the time, and handle the timers."""
         self.now += seconds
         for index, end in enumerate(self.ends):
             due = end.next_timer()
             end.handle_timer(self.now)  # Early calls must be harmless.
             self._drain(index, timer=True, due=due is not None and due <= self.now)
 
-    def rest(self, random: Random) -> None:
-        """Let everything arrive, and time pass, until nothing is left to do."""
+    def run_until_idle(self, random: Random) -> None:
+        """Deliver all packets and advance the time until the links are idle."""
         for _ in range(REST_STEPS_MAX):
             if self.in_flight:
                 self.arrive(random.randrange(len(self.in_flight)))
@@ -152,7 +152,7 @@ class LinkRun:
         if answering is not None:
             assert told or acks, f"{answering} is left unanswered"
             assert not (told and acks), f"{answering} is answered twice"
-        assert repetitions == 0 or timer, "repeated before the time"
+        assert repetitions == 0 or timer, "retransmitted before the time-out"
         assert repetitions > 0 or not due, "a time-out repeats nothing"
         self.repetitions += repetitions
         self.acks += acks
@@ -164,7 +164,7 @@ class LinkRun:
         assert (self.ends[index].next_timer() is not None) == waiting, "timer"
 
     def _check_segment(self, pair: tuple[int, int], number: int) -> bool:
-        """Check a segment that is transmitted; tell whether it is a repetition."""
+        """Check a transmitted segment; return whether it is a retransmission."""
         way = self.ways[pair]
         is_retransmission = number <= way.transmitted
         if is_retransmission:
@@ -174,7 +174,7 @@ class LinkRun:
                 since = max(since, way.told_acked_at)
             else:
                 assert number not in way.told_arrived, f"{number} is known to be there"
-            assert self.now - since >= MINIMUM_S, f"{number} is repeated too soon"
+            assert self.now - since >= MINIMUM_S, f"{number} is retransmitted too early"
         else:
             assert number == way.transmitted + 1, f"{number} leaves a gap"
         way.transmitted_at[number] = self.now
@@ -190,7 +190,7 @@ class LinkRun:
 
 
 def random_run(variant: Variant, seed: int) -> LinkRun:
-    """Run to the end on a network that loses, duplicates and reorders as ``seed`` says."""
+    """Run until idle on a network with random loss, duplication and reordering."""
     random = Random(seed)
     run = LinkRun(
         variant,
@@ -216,5 +216,5 @@ def random_run(variant: Variant, seed: int) -> LinkRun:
                 run.in_flight.append(run.in_flight[index])
             else:
                 run.arrive(index)
-    run.rest(random)
+    run.run_until_idle(random)
     return run

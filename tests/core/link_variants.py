@@ -1,7 +1,7 @@
-"""The link layer as it is, and copies of it in which one thing is broken.
+"""The link layer, and copies of it with one mutation each.
 
-A copy is made of the modules' source text, so it is interpreted and can be changed even
-where the package itself is compiled.
+A copy is made of the source text of the modules, so it is interpreted and can be changed
+even if the package is compiled.
 """
 
 import sys
@@ -34,28 +34,28 @@ MODULES = (
     "core.link_frames",
     "core.link",
 )
-"""What the link layer and the protocols on top of it need, imported ones first."""
+"""The link layer, its protocols and their imports, in import order."""
 
 _serial = count(1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A link layer, and protocols to put on top of it."""
+    """A link layer, and protocols to run on it."""
 
     linked: Callable[..., Any]
-    """Makes a process with links, of a bare one and whether they are FIFO."""
+    """Wraps a process in links, FIFO or not."""
     plain: Callable[..., Any]
-    """Makes a bare process that delivers what arrives, and answers nothing."""
+    """Makes a process without links that delivers each message and answers none."""
     buffer: Callable[..., Any]
-    """Makes a bare process that answers every message, on unordered links."""
+    """Makes a process that answers each message, for unordered links."""
     buffer_fifo: Callable[..., Any]
     """The same for FIFO links."""
     segment: type[Any]
     link_ack: type[Any]
     policy: Callable[..., Any]
     refusal: type[Exception]
-    """What it raises at a frame that makes no sense."""
+    """The exception for an invalid frame."""
 
 
 ORIGINAL = Variant(
@@ -71,9 +71,9 @@ ORIGINAL = Variant(
 
 
 def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
-    """Copy the link layer, with changes of its text: what stands there once, and what not.
+    """Copy the link layer with changes of its text, as pairs of old and new text.
 
-    Raise LookupError if something does not stand there exactly once.
+    Raise LookupError if an old text does not occur exactly once.
     """
     package = f"link_variant_{next(_serial)}"
     packages = ("", ".core", ".core.support", ".core.protocols")
@@ -110,73 +110,73 @@ def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
 
 
 MUTANTS = {
-    "what waits is handed over again": (
+    "a held segment is passed on twice": (
         "if number > channel.received and number not in channel.reorder_buffer:",
         "if number > channel.received:",
     ),
-    "what is past is handed over again": (
+    "a duplicate is passed on": (
         "if number > channel.received and number not in channel.reorder_buffer:",
         "if number not in channel.reorder_buffer:",
     ),
-    "there is no order": ("if self._fifo and number > channel.received + 1:", "if False:"),
-    "there is always an order": (
+    "a FIFO link keeps no order": ("if self._fifo and number > channel.received + 1:", "if False:"),
+    "an unordered link keeps the order": (
         "if self._fifo and number > channel.received + 1:",
         "if number > channel.received + 1:",
     ),
-    "only one that waited is handed over": (
+    "only one held segment is passed on": (
         "while channel.received + 1 in channel.reorder_buffer:",
         "if channel.received + 1 in channel.reorder_buffer:",
     ),
-    "what waited is handed over by an unordered link, too": (
+    "an unordered link passes an early segment on twice": (
         "if self._fifo and channel.received != passed_on:",
         "if channel.received != passed_on:",
     ),
-    "what waited is counted and forgotten": (
+    "held segments are dropped": (
         "self._inner.receive(channel.id, frame, now)",
         "pass",
     ),
-    "an early arrival is not told beside a segment": (
+    "an out-of-order arrival is not acked beside a segment": (
         "if channel.arrived <= channel.received:",
         "if True:",
     ),
-    "an ack never rides on a segment": (
+    "no segment carries an ack": (
         "if channel.arrived <= channel.received:",
         "if False:",
     ),
-    "what arrives again is not acked": (
+    "a duplicate is not acked": (
         "        if number > channel.received and number not in channel.reorder_buffer:",
         "        if number <= channel.received:\n            return\n"
         "        if number > channel.received and number not in channel.reorder_buffer:",
     ),
-    "repetitions carry no ack": (
+    "retransmissions carry no ack": (
         "segment = Segment(number, channel.received, unacked.frame)",
         "segment = Segment(number, 0, unacked.frame)",
     ),
-    "the ack on a segment is overlooked": (
+    "the ack in a segment is ignored": (
         "self._receive_ack(channel, segment.acked, segment.acked, now)",
         "pass",
     ),
-    "nothing is transmitted again": (
+    "nothing is retransmitted": (
         "            self._retransmit(self._channels[ProcessId(timer.owner)], now)\n",
         "",
     ),
-    "only the first is transmitted again": (
+    "only the first is retransmitted": (
         "not unacked.arrived and unacked.transmitted_at + timeout_s <= now",
         "False",
     ),
-    "a time-out may repeat nothing": (
+    "a time-out may retransmit nothing": (
         "if number == in_flight.first or (",
         "if (",
     ),
-    "what has arrived is repeated": (
+    "an arrived segment is retransmitted": (
         "not unacked.arrived and unacked.transmitted_at + timeout_s <= now",
         "unacked.transmitted_at + timeout_s <= now",
     ),
-    "what was transmitted just now is repeated": (
+    "a recent segment is retransmitted": (
         "not unacked.arrived and unacked.transmitted_at + timeout_s <= now",
         "not unacked.arrived",
     ),
-    "a repetition does not say so": (
+    "a retransmission is not marked": (
         "Transmit(channel.id, segment, True)",
         "Transmit(channel.id, segment)",
     ),
@@ -186,24 +186,27 @@ MUTANTS = {
         "if in_flight.first < in_flight.next:",
         "if False:",
     ),
-    "an ack is of one less": (
+    "an ack counts for one less": (
         "while in_flight.first <= acked:",
         "while in_flight.first < acked:",
     ),
-    "what arrived is not noted": ("            unacked.arrived = True\n", ""),
-    "a repeated one is a sample": (
+    "an arrival is not recorded": ("            unacked.arrived = True\n", ""),
+    "a retransmitted segment is a sample": (
         "if not unacked.arrived and not unacked.retransmitted:",
         "if not unacked.arrived:",
     ),
-    "an arrival is a sample twice": (
+    "an arrival is two samples": (
         "if not unacked.arrived and not unacked.retransmitted:",
         "if not unacked.retransmitted:",
     ),
-    "there are no samples": ("if not unacked.arrived and not unacked.retransmitted:", "if False:"),
-    "progress does not start the time-out anew": (
+    "there are no samples": (
+        "if not unacked.arrived and not unacked.retransmitted:",
+        "if False:",
+    ),
+    "progress does not restart the timer": (
         "            channel.timer.restart(now)\n            self._timers.schedule(channel.timer)\n"
         "        else:",
         "            pass\n        else:",
     ),
 }
-"""What is wrong with a link layer, and by which change of its text."""
+"""Mutations of the link layer: the text to replace, and its replacement."""

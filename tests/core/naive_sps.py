@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 from antecede.core.codec import Frame
 from antecede.core.process import Delivery, ProcessId, Transmit
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 
 __all__ = ["Copy", "NaiveProcess", "Sent"]
 
@@ -73,7 +73,7 @@ class NaiveProcess:
         self.told: dict[ProcessId, int] = {}  # What each target knows to be permitted.
         self.transmit_timers: dict[ProcessId, Timer] = {}
         # As a target.
-        self.arrived: dict[ProcessId, dict[int, Message]] = {}
+        self.arrived: dict[ProcessId, dict[int, MessageFrame]] = {}
         self.delivered: dict[ProcessId, int] = {}  # The last number of each source.
         self.past: set[tuple[ProcessId, int]] = set()  # All that were ever delivered.
         self.permits: dict[ProcessId, int] = {}  # The highest permit of each source.
@@ -135,7 +135,7 @@ class NaiveProcess:
         return number
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        if isinstance(frame, Message):
+        if isinstance(frame, MessageFrame):
             if frame.permitted:
                 self.hear_permit(source, frame.number)
             self.arrived.setdefault(source, {})[frame.number] = frame
@@ -146,7 +146,7 @@ class NaiveProcess:
             self.acked |= {c for c in self.released(source) if c.number <= frame.delivered}
         elif isinstance(frame, Permit):
             self.hear_permit(source, frame.number)
-        elif isinstance(frame, Request) and frame.number <= self.frontier(source):
+        elif isinstance(frame, PermitRequest) and frame.number <= self.frontier(source):
             self._permit(source)
         self._obey(now)
 
@@ -160,7 +160,7 @@ class NaiveProcess:
                 self.transmit_timers[target] = timer._replace(deadline=deadline)
         for source, timer in self.request_timers.items():
             if timer.deadline <= now:
-                self._transmit(source, Request(timer.waits_for))
+                self._transmit(source, PermitRequest(timer.waits_for))
                 self.request_timers[source] = timer._replace(deadline=deadline)
 
     # The outputs.
@@ -241,13 +241,17 @@ class NaiveProcess:
         permitted = self.is_permitted(copy)
         if permitted:
             self.told[copy.target] = max(self.told.get(copy.target, 0), copy.number)
-        frame = Message(copy.number, max(earlier, default=0), permitted, message.payload)
-        self._transmit(copy.target, frame, repeat=copy in self.transmitted_at)
+        frame = MessageFrame(
+            copy.number, max(earlier, default=0), permitted, message.payload
+        )
+        self._transmit(copy.target, frame, is_retransmission=copy in self.transmitted_at)
         self.transmitted_at[copy] = now
 
     def _permit(self, target: ProcessId) -> None:
         self.told[target] = self.frontier(target)
         self._transmit(target, Permit(self.told[target]))
 
-    def _transmit(self, target: ProcessId, frame: Frame, repeat: bool = False) -> None:
-        self._transmits.append(Transmit(target, frame, repeat))
+    def _transmit(
+        self, target: ProcessId, frame: Frame, is_retransmission: bool = False
+    ) -> None:
+        self._transmits.append(Transmit(target, frame, is_retransmission))

@@ -15,7 +15,7 @@ from antecede.core import Delivery, Frame, Process, ProcessId, Transmit
 from antecede.core.protocols.matrix import MatrixMessage, Row
 from antecede.core.protocols.optimal.log import Entry
 from antecede.core.protocols.optimal.optimal import OptimalMessage
-from antecede.testing import Cluster, Step, play, random_schedule
+from antecede.testing import Cluster, Step, random_schedule, run_schedule
 from antecede.trace import Event, Kind
 
 MessageKey = tuple[int, int]
@@ -142,9 +142,9 @@ def run_lockstep(
         if position < len(schedule):
             step = schedule[position]
             if not to_itself and step.pick % processes in step.targets:
-                step = Step(step.act, step.pick, ((step.pick + 1) % processes,))
+                step = Step(step.kind, step.pick, ((step.pick + 1) % processes,))
             for cluster in clusters:
-                play(cluster, [step])
+                run_schedule(cluster, [step])
         else:
             index = random.randrange(len(clusters[0].in_flight))
             for cluster in clusters:

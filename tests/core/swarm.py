@@ -8,8 +8,8 @@ from random import Random
 from antecede.core.codec import Frame
 from antecede.core.overlay.spray import Spray
 from antecede.core.process import ProcessBase, ProcessId
-from antecede.trace import Event, Kind, Recorder
-from antecede.verify import Verdict, judge
+from antecede.trace import Event, EventCounter, Kind, MemoryRecorder
+from antecede.verify import Verdict, verify_events
 
 __all__ = ["Swarm"]
 
@@ -25,7 +25,8 @@ class Swarm:
         self.now = 0.0
         self.frames = 0
         self.kinds: Counter[str] = Counter()
-        self.recorder = Recorder()
+        self.recorder = MemoryRecorder()
+        self.observer = EventCounter(self.recorder)
         self._heap: list[tuple[float, int, int, int, Frame]] = []
         self._latest: dict[tuple[int, int], float] = {}
 
@@ -39,7 +40,7 @@ class Swarm:
 
     def broadcast(self, index: int) -> None:
         number = self.processes[index].broadcast(b"", self.now)
-        self.recorder.sent(index, number, None, self.now)
+        self.observer.sent(index, number, None, self.now)
         self._drain(index)
 
     def run(self, until: float) -> None:
@@ -82,12 +83,12 @@ class Swarm:
     def verdict(self, joined: set[int]) -> Verdict:
         changes = [Event(process=i, kind=Kind.JOIN) for i in sorted(joined)]
         changes += [Event(process=i, kind=Kind.CRASH) for i in sorted(self.crashed)]
-        return judge(changes + self.recorder.events, processes=len(self.processes))
+        return verify_events(changes + self.recorder.events, processes=len(self.processes))
 
     def _drain(self, index: int) -> None:
         process = self.processes[index]
         for delivery in process.messages_to_deliver():
-            self.recorder.delivered(index, delivery, self.now)
+            self.observer.delivered(index, delivery, self.now)
         for transmit in process.frames_to_transmit():
             self.frames += 1
             self.kinds[type(transmit.frame).__name__] += 1

@@ -24,7 +24,9 @@ def test_a_group_has_as_many_members_as_it_was_told() -> None:
 
 @pytest.mark.parametrize("processes", [0, -1])
 def test_who_must_know_the_group_and_does_not_says_so_by_name(processes: int) -> None:
-    with pytest.raises(ConfigError, match="matrix needs the number of processes; set processes"):
+    with pytest.raises(
+        ConfigError, match="matrix needs the number of processes; set processes"
+    ):
         ProcessConfig(processes=processes).require_processes("matrix")
 
 

@@ -1,4 +1,4 @@
-"""Each erratum of docs/errata.md: what the listing does, the repair, and our protocols.
+"""Each erratum of docs/explanation/errata.md: what the listing does, the repair, and our protocols.
 
 A schedule is played on the listing with all earlier errata mended, on the listing with
 this one mended too, and on antecede.
@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from antecede.core.protocols.hybrid.frames import Message
+from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.errors import LocalError
 from antecede.verify import Property
 from tests.listings import Network, Ours, Packet, Per, Run, play
@@ -22,7 +22,7 @@ from tests.listings.almeida import (
 )
 
 Listed = type[Algorithm1]
-LIVE = frozenset({Property.LIVE})
+LIVENESS = frozenset({Property.LIVENESS})
 BOTH = pytest.mark.parametrize(
     ("listed", "name"), [(Algorithm1, "hybrid-basic"), (Algorithm2, "hybrid")]
 )
@@ -53,7 +53,7 @@ def test_first_message_is_taken_for_a_duplicate_when_numbered_from_zero(
     zero = network(listed, frozenset({Mend.ACK_THE_DUPLICATE}))
     play(zero, schedule)
     assert zero.delivered(1) == [(0, 2)]
-    assert zero.verdict().broken() == LIVE
+    assert zero.verdict().violated() == LIVENESS
     one = network(listed, frozenset({Mend.ACK_THE_DUPLICATE, Mend.NUMBER_FROM_ONE}))
     for run in (one, Ours(name)):
         play(run, schedule)
@@ -71,7 +71,7 @@ def test_two_messages_share_a_predecessor_when_numbered_from_zero(
     assert [packet.pid for packet in zero.in_flight] == [0, 0]
     assert [packet.pid for packet in one.in_flight] == [0, 1]
     frames = [packet.frame for packet in ours.cluster.in_flight]
-    assert [f.predecessor for f in frames if isinstance(f, Message)] == [0, 1]
+    assert [f.predecessor for f in frames if isinstance(f, MessageFrame)] == [0, 1]
 
 
 @BOTH
@@ -94,7 +94,7 @@ def test_permit_that_overtakes_its_message_is_forgotten(listed: Listed, name: st
     )
     play(forgetful, schedule)
     assert forgetful.delivered(2) == [(0, 1)]
-    assert forgetful.verdict().broken() == LIVE
+    assert forgetful.verdict().violated() == LIVENESS
     play(forgetful, "tick, rest")
     assert forgetful.delivered(2) == [(0, 1), (1, 1)]
     for run in mended_and_ours(listed, Mend.REMEMBER_EARLY_PERMITS, name):
@@ -118,7 +118,7 @@ def test_second_message_to_the_same_process_is_flagged_for_a_permit_nobody_sends
     assert run.needs_permit(0, 1) == [False, True]
     play(run, "rest, send 1 2, rest")
     assert run.delivered(2) == []
-    assert run.verdict().broken() == LIVE
+    assert run.verdict().violated() == LIVENESS
     for run in mended_and_ours(Algorithm2, Mend.ADVANCE_U2, "hybrid"):
         play(run, "send 0 1, send 0 1")
         assert run.needs_permit(0, 1) == [False, False]
@@ -183,7 +183,7 @@ def test_cumulative_ack_is_no_request_for_an_earlier_permit() -> None:
         assert run.count("PERMIT", 0, 1) == permits
     play(cumulative, "rest, tick, rest, tick, rest")
     assert cumulative.delivered(2) == [(0, 1), (0, 3)]
-    assert cumulative.verdict().broken() == LIVE
+    assert cumulative.verdict().violated() == LIVENESS
     for each in mended_and_ours(
         Algorithm1CumulativeAcks, Mend.SEPARATE_REQUEST, "hybrid-basic", "hybrid"
     ):
@@ -211,7 +211,7 @@ def test_one_predecessor_for_all_receivers_blocks_one_of_them(
     run: Run = printed(listed, Mend.PREDECESSOR_PER_RECEIVER)
     play(run, schedule)
     assert (run.delivered(1), run.delivered(2)) == (at_1, at_2)
-    assert run.verdict().broken() == LIVE
+    assert run.verdict().violated() == LIVENESS
     for run in mended_and_ours(
         listed, Mend.PREDECESSOR_PER_RECEIVER, "hybrid-basic", "hybrid"
     ):
@@ -226,7 +226,7 @@ def test_lowest_predecessor_for_all_receivers_lets_a_message_overtake_for_good()
     assert run.delivered(1) == [(0, 2)]
     play(run, "rest, tick, rest, tick, rest")
     assert run.delivered(1) == [(0, 2)]
-    assert run.verdict().broken() == LIVE
+    assert run.verdict().violated() == LIVENESS
     for run in mended_and_ours(
         Algorithm3Lowest, Mend.PREDECESSOR_PER_RECEIVER, "hybrid-basic", "hybrid"
     ):
@@ -291,7 +291,7 @@ def test_multicast_to_nobody_withholds_every_later_permit() -> None:
     play(run, "send 0")
     play(run, later)
     assert run.delivered(2) == [(0, 2)]
-    assert run.verdict().broken() == LIVE
+    assert run.verdict().violated() == LIVENESS
     for run in mended_and_ours(Algorithm3, Mend.REFUSE_NOBODY, "hybrid-basic", "hybrid"):
         with pytest.raises(LocalError):
             play(run, "send 0")

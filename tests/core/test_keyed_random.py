@@ -169,8 +169,7 @@ def test_bits_beyond_the_30th_of_a_value_matter(bit: int) -> None:
 def test_bits_beyond_the_30th_of_a_seed_matter(bit: int) -> None:
     assert len({key(seed) for seed in range(100)}) == 100
     assert (
-        len({key(seed + offset) for seed in range(100) for offset in (0, 1 << bit)})
-        == 200
+        len({key(seed + offset) for seed in range(100) for offset in (0, 1 << bit)}) == 200
     )
 
 

@@ -1,4 +1,4 @@
-"""The link layer: frames, exactly-once hand-over, acks, time-outs, refusals, mutants."""
+"""The link layer: frames, exactly-once delivery, acks, time-outs, refusals, mutants."""
 
 from contextlib import suppress
 from math import inf, nan
@@ -39,12 +39,12 @@ def message(number: int, payload: bytes = b"") -> BaselineMessage:
     return BaselineMessage(number, payload)
 
 
-def plain(fifo: bool = True, id: ProcessId = ZERO) -> ReliableLink:
+def linked_baseline(fifo: bool = True, id: ProcessId = ZERO) -> ReliableLink:
     return ReliableLink(Baseline(id), fifo, POLICY)
 
 
-def taken(process: Process) -> list[tuple[object, ...]]:
-    """Take the frames to transmit, as (target, number, acked) and (target, acks)."""
+def transmitted(process: Process) -> list[tuple[object, ...]]:
+    """Return the frames to transmit, as (target, number, acked) and (target, acks)."""
     taken: list[tuple[object, ...]] = []
     for transmit in process.frames_to_transmit():
         frame = transmit.frame
@@ -66,10 +66,10 @@ def delivered(process: Process) -> list[int]:
 # Frames.
 
 KNOWN_BYTES: list[tuple[Frame, str]] = [
-    # Kind 15, one byte for each number, and the frame within as it is on its own.
+    # Kind 15, one byte for each number, then the inner frame in its own encoding.
     (Segment(1, 0, message(1, b"hi")), "f0 01 00  10 01 02 68 69"),
     (Segment(2, 7, message(1)), "f0 02 07  10 01 00"),
-    # The wider of the two numbers counts for both, and not for the frame within.
+    # Both numbers have the width of the larger one; the inner frame has its own width.
     (Segment(256, 1, message(1)), "f2 01 00 00 01  10 01 00"),
     (Segment(1, 65_536, message(256)), "f4 00 00 01 01 00 00  12 01 00 00"),
     (Segment(255, 255, message(9)), "f0 ff ff  10 09 00"),
@@ -82,14 +82,14 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
 
 
 def fields(frame: Frame) -> tuple[object, ...]:
-    """Frames compare by identity: take one apart for comparison."""
+    """Return the fields of a frame: frames compare by identity."""
     if isinstance(frame, Segment):
         return ("segment", frame.number, frame.acked, encode([frame.frame]))
     assert isinstance(frame, LinkAck)
     return ("ack", frame.acked, frame.arrived)
 
 
-def read_linked_plain(reader: Reader) -> Frame:
+def read_linked_baseline(reader: Reader) -> Frame:
     return read_link_frame(reader, read_baseline)
 
 
@@ -98,12 +98,12 @@ def read_linked_hybrid(reader: Reader) -> Frame:
 
 
 @pytest.mark.parametrize(("frame", "expected"), KNOWN_BYTES, ids=str)
-def test_a_frame_is_encoded_and_decoded_as_its_documentation_says(
+def test_a_frame_is_encoded_and_decoded_as_documented(
     frame: Frame, expected: str
 ) -> None:
     datagram = b"\x01" + bytes.fromhex(expected)
     assert encode([frame]) == datagram
-    (decoded,) = decode(datagram, read_linked_plain)
+    (decoded,) = decode(datagram, read_linked_baseline)
     assert fields(decoded) == fields(frame)
 
 
@@ -113,7 +113,9 @@ numbers = st.integers(0, 300) | st.integers(0, NUMBER_MAX)
 @st.composite
 def messages(draw: st.DrawFn) -> MessageFrame:
     number = draw(numbers)
-    return MessageFrame(number, draw(st.integers(0, number)), draw(st.booleans()), b"payload")
+    return MessageFrame(
+        number, draw(st.integers(0, number)), draw(st.booleans()), b"payload"
+    )
 
 
 inner_frames: st.SearchStrategy[Frame] = st.one_of(
@@ -130,13 +132,13 @@ frames: st.SearchStrategy[Frame] = st.one_of(
 
 
 @given(st.lists(frames, max_size=5))
-def test_decoding_gives_back_what_was_encoded(sent: list[Frame]) -> None:
+def test_decoding_inverts_encoding(sent: list[Frame]) -> None:
     received = decode(encode(sent), read_linked_hybrid)
     assert [fields(frame) for frame in received] == [fields(frame) for frame in sent]
 
 
 @given(numbers, numbers, inner_frames)
-def test_a_segment_adds_its_own_bytes_to_the_metadata_and_passes_the_rest_on(
+def test_the_metadata_of_a_segment_includes_that_of_its_frame(
     number: int, acked: int, inner: Frame
 ) -> None:
     segment = Segment(number, acked, inner)
@@ -150,13 +152,13 @@ def test_a_segment_adds_its_own_bytes_to_the_metadata_and_passes_the_rest_on(
 
 
 @given(numbers, numbers)
-def test_the_size_of_an_ack_is_that_of_its_bytes(acked: int, arrived: int) -> None:
+def test_the_size_of_an_ack_is_the_length_of_its_encoding(acked: int, arrived: int) -> None:
     for frame in (LinkAck(acked, arrived), LinkAck(acked, acked)):
         assert len(encode([frame])) == 1 + frame.size() == 1 + frame.metadata_size()
         assert frame.payload_size() == frame.message_number() == 0
 
 
-def test_the_source_of_a_relayed_message_shows_through_a_segment() -> None:
+def test_a_segment_has_the_source_of_its_relayed_message() -> None:
     flood = ReliableLink(Flood(ZERO, [ONE]), True)
     flood.broadcast(b"", 0.0)
     (transmit,) = flood.frames_to_transmit()
@@ -164,7 +166,7 @@ def test_the_source_of_a_relayed_message_shows_through_a_segment() -> None:
     assert Segment(1, 0, message(1)).message_source() == -1
 
 
-def test_the_kinds_are_those_that_protocols_leave_to_the_link() -> None:
+def test_the_link_layer_uses_the_last_two_kinds() -> None:
     assert Segment(1, 0, message(1)).kind() == 15
     assert LinkAck(1, 1).kind() == 14
 
@@ -175,17 +177,17 @@ def test_the_kinds_are_those_that_protocols_leave_to_the_link() -> None:
         "f1 01 00 10 01 00",  # a flag on a segment
         "10 01 00",  # a frame of the protocol, outside a segment
         "d0 01",
-        "f0 01 00",  # a segment of nothing
+        "f0 01 00",  # a segment without a frame
         "f0 01 00 f0 01 00 10 01 00",  # a segment within a segment
         "f0 01 00 e0 01",  # an ack within a segment
         "f0 01",
-        "e1 01",  # the flag promises a second number
+        "e1 01",  # the flag requires a second number
         "ee ff ff ff ff ff ff ff ff",  # a number out of range
     ],
 )
-def test_what_is_no_frame_of_the_link_is_refused(datagram: str) -> None:
+def test_an_invalid_frame_is_refused(datagram: str) -> None:
     with pytest.raises(PeerError):
-        decode(b"\x01" + bytes.fromhex(datagram), read_linked_plain)
+        decode(b"\x01" + bytes.fromhex(datagram), read_linked_baseline)
 
 
 def test_frames_show_their_fields() -> None:
@@ -195,15 +197,15 @@ def test_frames_show_their_fields() -> None:
     assert str(LinkAck(2, 5)) == "LinkAck(acked=2, arrived=5)"
 
 
-# Hand-over.
+# Order and duplicates.
 
 
-def test_segments_are_numbered_for_each_pair_whatever_the_messages_are_numbered() -> None:
-    process = plain()
+def test_segments_are_numbered_for_each_pair_independently_of_messages() -> None:
+    process = linked_baseline()
     process.send([ONE, TWO], b"", 0.0)
     process.send([TWO], b"", 0.0)
     process.send([ONE], b"", 0.0)
-    assert taken(process) == [
+    assert transmitted(process) == [
         (1, "segment", 1, 0),
         (2, "segment", 1, 0),
         (2, "segment", 2, 0),
@@ -211,38 +213,38 @@ def test_segments_are_numbered_for_each_pair_whatever_the_messages_are_numbered(
     ]
 
 
-def test_a_fifo_link_hands_over_in_the_order_of_numbers() -> None:
-    process = plain(fifo=True)
+def test_a_fifo_link_passes_segments_on_in_the_order_of_their_numbers() -> None:
+    process = linked_baseline(fifo=True)
     for number, due in ((3, []), (2, []), (5, []), (1, [10, 20, 30]), (4, [40, 50])):
         process.receive(ONE, Segment(number, 0, message(10 * number)), 0.0)
         assert delivered(process) == due
 
 
-def test_an_unordered_link_hands_over_as_segments_arrive() -> None:
-    process = plain(fifo=False)
+def test_an_unordered_link_passes_segments_on_as_they_arrive() -> None:
+    process = linked_baseline(fifo=False)
     for number in (3, 1, 5, 2, 4):
         process.receive(ONE, Segment(number, 0, message(10 * number)), 0.0)
         assert delivered(process) == [10 * number]
 
 
 @pytest.mark.parametrize("fifo", [True, False])
-def test_what_arrives_again_is_not_handed_over_again_but_acked_again(fifo: bool) -> None:
-    process = plain(fifo)
+def test_a_duplicate_is_not_passed_on_but_acked(fifo: bool) -> None:
+    process = linked_baseline(fifo)
     for number in (1, 3, 4):
         process.receive(ONE, Segment(number, 0, message(number)), 0.0)
     process.messages_to_deliver()
-    taken(process)
-    for number in (1, 4, 3, 1):  # Handed over, and waiting for its turn if it is FIFO.
+    transmitted(process)
+    for number in (1, 4, 3, 1):  # Passed on, or held by a FIFO link.
         process.receive(ONE, Segment(number, 0, message(number)), 0.0)
-        assert taken(process) == [(1, "ack", 1, number)]
+        assert transmitted(process) == [(1, "ack", 1, number)]
     assert delivered(process) == []
     process.receive(ONE, Segment(2, 0, message(2)), 0.0)
     assert delivered(process) == ([2, 3, 4] if fifo else [2])
-    assert taken(process) == [(1, "ack", 4, 2)]
+    assert transmitted(process) == [(1, "ack", 4, 2)]
 
 
-def test_the_order_is_that_of_each_pair_alone() -> None:
-    process = plain(fifo=True)
+def test_each_pair_has_its_own_order() -> None:
+    process = linked_baseline(fifo=True)
     process.receive(ONE, Segment(2, 0, message(2)), 0.0)
     process.receive(TWO, Segment(1, 0, message(1)), 0.0)
     (delivery,) = process.messages_to_deliver()
@@ -254,65 +256,65 @@ def test_the_order_is_that_of_each_pair_alone() -> None:
 # Acks.
 
 
-def test_a_segment_is_acked_at_once_with_what_is_there_and_what_came() -> None:
-    process = plain()
+def test_a_segment_is_acked_at_once_cumulatively_and_by_its_number() -> None:
+    process = linked_baseline()
     for number, ack in ((1, (1, 1)), (4, (1, 4)), (3, (1, 3)), (2, (4, 2)), (5, (5, 5))):
         process.receive(ONE, Segment(number, 0, message(number)), 0.0)
-        assert taken(process) == [(1, "ack", *ack)]
+        assert transmitted(process) == [(1, "ack", *ack)]
 
 
 def test_an_ack_is_not_acked() -> None:
-    process = plain()
+    process = linked_baseline()
     process.send([ONE], b"", 0.0)
-    taken(process)
+    transmitted(process)
     process.receive(ONE, LinkAck(1, 1), 0.5)
-    assert taken(process) == []
+    assert transmitted(process) == []
 
 
-def test_an_ack_rides_on_a_segment_that_goes_back_at_the_same_moment() -> None:
+def test_a_segment_transmitted_in_the_same_step_carries_the_ack() -> None:
     process = ReliableLink(Buffer(ZERO), True, POLICY)  # It answers every message.
     process.receive(ONE, Segment(1, 0, message(1)), 0.0)
-    assert taken(process) == [(1, "segment", 1, 1)]
+    assert transmitted(process) == [(1, "segment", 1, 1)]
     process.receive(ONE, Segment(1, 0, message(1)), 0.0)  # A duplicate is not answered.
-    assert taken(process) == [(1, "ack", 1, 1)]
+    assert transmitted(process) == [(1, "ack", 1, 1)]
 
 
-def test_a_segment_that_goes_elsewhere_carries_no_ack() -> None:
+def test_a_segment_to_another_peer_does_not_carry_the_ack() -> None:
     process = ReliableLink(Flood(ZERO, [ONE, TWO]), True, POLICY)
     other = ReliableLink(Flood(ONE, [ZERO]), True, POLICY)
     other.broadcast(b"", 0.0)
     (transmit,) = other.frames_to_transmit()
     process.receive(ONE, transmit.frame, 0.0)
-    assert taken(process) == [(1, "segment", 1, 1), (2, "segment", 1, 0)]
+    assert transmitted(process) == [(1, "segment", 1, 1), (2, "segment", 1, 0)]
     third = ReliableLink(Flood(ZERO, [TWO]), True, POLICY)
     third.receive(ONE, transmit.frame, 0.0)
-    assert taken(third) == [(2, "segment", 1, 0), (1, "ack", 1, 1)]
+    assert transmitted(third) == [(2, "segment", 1, 0), (1, "ack", 1, 1)]
 
 
-def test_an_early_arrival_is_told_by_an_ack_of_its_own_beside_a_segment() -> None:
-    """The segment only says what came without a gap, so 2 would be transmitted again."""
+def test_an_out_of_order_arrival_is_acked_separately_from_a_segment() -> None:
+    """The segment acks only up to the first gap, so 2 would be retransmitted."""
     process = ReliableLink(Buffer(ZERO), False, POLICY)
     process.receive(ONE, Segment(2, 0, message(2)), 0.0)
-    assert taken(process) == [(1, "segment", 1, 0), (1, "ack", 0, 2)]
+    assert transmitted(process) == [(1, "segment", 1, 0), (1, "ack", 0, 2)]
     process.receive(ONE, Segment(1, 0, message(1)), 0.0)
-    assert taken(process) == [(1, "segment", 2, 2)]
+    assert transmitted(process) == [(1, "segment", 2, 2)]
 
 
-def test_a_later_segment_says_all_that_has_arrived_by_then() -> None:
-    process = plain()
+def test_a_later_segment_acks_all_arrivals_until_then() -> None:
+    process = linked_baseline()
     for number in (1, 2, 4):
         process.receive(ONE, Segment(number, 0, message(number)), 0.0)
-    taken(process)
+    transmitted(process)
     process.send([ONE], b"", 0.0)
-    assert taken(process) == [(1, "segment", 1, 2)]
+    assert transmitted(process) == [(1, "segment", 1, 2)]
     process.receive(ONE, Segment(3, 0, message(3)), 0.5)
-    taken(process)
+    transmitted(process)
     process.handle_timer(1.0)
-    assert taken(process) == [(1, "segment", 1, 4, "again")]
+    assert transmitted(process) == [(1, "segment", 1, 4, "again")]
 
 
-def test_the_ack_of_a_segment_ends_the_waiting_as_an_ack_frame_does() -> None:
-    process = plain()
+def test_the_ack_in_a_segment_counts_like_an_ack_frame() -> None:
+    process = linked_baseline()
     process.send([ONE], b"", 0.0)
     process.send([ONE], b"", 0.0)
     process.receive(ONE, Segment(1, 1, message(1)), 0.25)
@@ -321,93 +323,93 @@ def test_the_ack_of_a_segment_ends_the_waiting_as_an_ack_frame_does() -> None:
     assert process.next_timer() is None
 
 
-# Transmitting again.
+# Retransmission.
 
 
-def test_without_an_ack_everything_is_transmitted_again_with_doubling_time_outs() -> None:
-    process = plain()
+def test_unacked_segments_are_retransmitted_with_doubling_time_outs() -> None:
+    process = linked_baseline()
     process.send([ONE], b"", 0.0)
     process.send([ONE], b"", 0.0)
-    taken(process)
+    transmitted(process)
     for now in (1.0, 3.0, 7.0, 15.0, 23.0, 31.0):
         assert process.next_timer() == now
         process.handle_timer(now - 0.125)
-        assert taken(process) == []
+        assert transmitted(process) == []
         process.handle_timer(now)
-        assert taken(process) == [
+        assert transmitted(process) == [
             (1, "segment", 1, 0, "again"),
             (1, "segment", 2, 0, "again"),
         ]
 
 
-def test_only_what_is_unanswered_for_a_time_out_is_transmitted_again() -> None:
-    process = plain()
+def test_only_segments_unanswered_for_a_time_out_are_retransmitted() -> None:
+    process = linked_baseline()
     for now in (0.0, 0.0, 0.0, 0.75):
         process.send([ONE], b"", now)
     process.receive(ONE, LinkAck(0, 2), 0.5)  # A time-out is 0.5 + 4 · 0.25 from now on.
-    taken(process)
+    transmitted(process)
     assert process.next_timer() == 1.0
-    process.handle_timer(1.0)  # The first in any case; 3 has not waited for 1.5.
-    assert taken(process) == [(1, "segment", 1, 0, "again")]
+    process.handle_timer(1.0)  # The first one always; 3 was transmitted less than 1.5 ago.
+    assert transmitted(process) == [(1, "segment", 1, 0, "again")]
     assert process.next_timer() == 4.0
-    process.handle_timer(4.0)  # The doubled time-out has passed for 3 and 4; 2 is there.
-    assert taken(process) == [
+    process.handle_timer(4.0)  # The doubled time-out has passed for 3 and 4; 2 has arrived.
+    assert transmitted(process) == [
         (1, "segment", 1, 0, "again"),
         (1, "segment", 3, 0, "again"),
         (1, "segment", 4, 0, "again"),
     ]
 
 
-def test_what_is_acked_is_not_transmitted_again() -> None:
-    process = plain()
+def test_an_acked_segment_is_not_retransmitted() -> None:
+    process = linked_baseline()
     for _ in range(4):
         process.send([ONE], b"", 0.0)
     process.receive(ONE, LinkAck(2, 2), 0.5)
-    taken(process)
-    assert process.next_timer() == 2.0  # Progress: the time-out of 1.5 begins anew.
+    transmitted(process)
+    assert process.next_timer() == 2.0  # Progress restarts the time-out of 1.5.
     process.handle_timer(2.0)
-    assert taken(process) == [(1, "segment", 3, 0, "again"), (1, "segment", 4, 0, "again")]
+    assert transmitted(process) == [(1, "segment", 3, 0, "again"), (1, "segment", 4, 0, "again")]
 
 
-def test_peers_have_time_outs_of_their_own() -> None:
-    process = plain()
+def test_each_peer_has_its_own_time_out() -> None:
+    process = linked_baseline()
     process.send([ONE], b"", 0.0)
     process.send([TWO], b"", 0.25)
-    taken(process)
+    transmitted(process)
     process.handle_timer(1.0)
-    assert taken(process) == [(1, "segment", 1, 0, "again")]
+    assert transmitted(process) == [(1, "segment", 1, 0, "again")]
     assert process.next_timer() == 1.25
     process.handle_timer(4.0)  # Both are due.
-    assert taken(process) == [(2, "segment", 1, 0, "again"), (1, "segment", 1, 0, "again")]
+    assert transmitted(process) == [(2, "segment", 1, 0, "again"), (1, "segment", 1, 0, "again")]
     process.receive(TWO, LinkAck(1, 1), 4.0)
     assert process.next_timer() == 8.0
 
 
 def test_an_old_ack_changes_nothing() -> None:
-    process = plain()
+    process = linked_baseline()
     process.send([ONE], b"", 0.0)
     process.send([ONE], b"", 0.0)
     process.receive(ONE, LinkAck(1, 1), 0.5)
-    taken(process)
+    transmitted(process)
     before = snapshot(process)
     process.receive(ONE, LinkAck(1, 1), 0.75)
     assert snapshot(process) == before
 
 
-def test_a_link_at_rest_has_no_timer() -> None:
-    process = plain()
+def test_an_idle_link_has_no_timer() -> None:
+    process = linked_baseline()
     assert process.next_timer() is None
     process.receive(ONE, Segment(1, 0, message(1)), 0.0)
-    assert process.next_timer() is None  # An ack is never repeated.
+    assert process.next_timer() is None  # An ack is never retransmitted.
     process.send([ONE], b"", 0.0)
     assert process.next_timer() == 1.0
     process.receive(ONE, LinkAck(1, 1), 0.0)
     assert process.next_timer() is None
-    taken(process)
+    transmitted(process)
     process.handle_timer(100.0)
-    assert taken(process) == []
+    assert transmitted(process) == []
     process.send([ONE], b"", 200.0)
-    assert process.next_timer() == 200.5  # It was quick: the time-out is the shortest.
+    assert process.next_timer() == 200.5  # The round trip was short: the minimum time-out.
 
 
 def timeout_after(variant: Variant, acks: list[tuple[float, int, int]]) -> float:
@@ -434,40 +436,40 @@ def check_round_trips(variant: Variant) -> None:
     assert timeout_after(variant, [(0.25, 2, 2)]) == 0.75
     assert timeout_after(variant, [(0.25, 1, 1), (0.25, 2, 2)]) == 0.625
     assert timeout_after(variant, [(0.5, 0, 2), (0.5, 2, 1)]) == 1.25
-    # What is known to have arrived is no sample when it is acked.
+    # A segment known to have arrived is not a sample when it is acked.
     assert timeout_after(variant, [(0.25, 0, 2), (0.25, 0, 2), (0.5, 2, 2)]) == 0.75
-    # What was transmitted twice is none at all: the doubled time-out stays (Karn).
+    # A retransmitted one is never a sample: the doubled time-out stays (Karn).
     assert timeout_after(variant, [(1.25, 2, 2)]) == 2.0
     assert timeout_after(variant, [(1.25, 1, 1), (1.5, 2, 2)]) == 2.0
-    # 2 was answered before 1 was repeated; the answer to 1 says nothing.
+    # 2 was answered before 1 was retransmitted; the answer to 1 is not a sample.
     assert timeout_after(variant, [(0.5, 0, 2), (1.0, 2, 1)]) == 3.0
 
 
-def test_a_time_out_follows_the_answers_to_what_was_transmitted_once() -> None:
+def test_a_time_out_follows_the_round_trips_of_segments_transmitted_once() -> None:
     check_round_trips(ORIGINAL)
 
 
-# The process on top.
+# The protocol.
 
 
 def test_broadcast_connect_and_disconnect_reach_the_protocol() -> None:
     process = ReliableLink(Flood(ZERO, [ONE]), True, POLICY)
     assert process.broadcast(b"a", 0.0) == 1
     assert delivered(process) == [1]
-    assert taken(process) == [(1, "segment", 1, 0)]
+    assert transmitted(process) == [(1, "segment", 1, 0)]
     process.connect(TWO, 0.0)
     assert process.broadcast(b"b", 0.0) == 2
-    assert taken(process) == [(1, "segment", 2, 0), (2, "segment", 1, 0)]
+    assert transmitted(process) == [(1, "segment", 2, 0), (2, "segment", 1, 0)]
     process.disconnect(ONE, 0.0)
     assert process.broadcast(b"c", 0.0) == 3
-    assert taken(process) == [(2, "segment", 2, 0)]
-    process.handle_timer(1.0)  # What was transmitted to 1 before is seen through.
-    again = taken(process)
+    assert transmitted(process) == [(2, "segment", 2, 0)]
+    process.handle_timer(1.0)  # The segments in flight to 1 are retransmitted.
+    again = transmitted(process)
     assert (1, "segment", 1, 0, "again") in again
     assert (1, "segment", 2, 0, "again") in again
 
 
-def test_what_a_new_link_makes_the_protocol_transmit_goes_out() -> None:
+def test_frames_of_the_protocol_after_connect_are_transmitted() -> None:
     process = ReliableLink(PcBroadcast(ZERO, newcomer=True), True, POLICY)
     process.connect(ONE, 0.0)
     (transmit,) = process.frames_to_transmit()
@@ -476,7 +478,7 @@ def test_what_a_new_link_makes_the_protocol_transmit_goes_out() -> None:
     assert process.next_timer() == 1.0
 
 
-def test_the_process_on_top_is_at_hand_and_has_the_same_id() -> None:
+def test_inner_is_the_process_of_the_protocol_with_the_same_id() -> None:
     inner = Baseline(TWO)
     process = ReliableLink(inner, True)
     assert process.inner is inner
@@ -485,29 +487,29 @@ def test_the_process_on_top_is_at_hand_and_has_the_same_id() -> None:
     assert process.next_timer() == RetransmissionPolicy().initial_s
 
 
-def test_the_timer_of_the_protocol_counts_beside_that_of_the_link() -> None:
+def test_the_next_timer_is_the_earlier_one_of_link_and_protocol() -> None:
     process = ReliableLink(Newtop(ZERO, 2, 0.25), True, POLICY)
     process.receive(ONE, Segment(1, 0, NewtopMessage(1, 1, b"")), 0.0)
-    taken(process)
-    assert process.next_timer() == 0.25  # A null is owed; the link waits for nothing.
+    transmitted(process)
+    assert process.next_timer() == 0.25  # A null is due; no segment is in flight.
     process.handle_timer(0.25)
     (transmit,) = process.frames_to_transmit()
     assert isinstance(transmit.frame, Segment)
     assert isinstance(transmit.frame.frame, NewtopNull)
-    assert process.next_timer() == 1.25  # The null is unacked; nothing else is owed.
+    assert process.next_timer() == 1.25  # The null is in flight; no other is due.
     process.receive(ONE, Segment(2, 0, NewtopMessage(9, 2, b"")), 1.125)
-    assert process.next_timer() == 1.25  # The link's, ahead of the next null.
+    assert process.next_timer() == 1.25  # The link's, before the next null.
     process.handle_timer(1.25)
-    assert (1, "segment", 1, 2, "again") in taken(process)
+    assert (1, "segment", 1, 2, "again") in transmitted(process)
 
 
-def test_a_repetition_of_the_protocols_own_is_a_segment_of_its_own() -> None:
-    """Links may carry any protocol, even one that repeats by itself."""
+def test_a_retransmission_by_the_protocol_is_a_new_segment() -> None:
+    """A link may carry any protocol, even one that retransmits."""
     process = ReliableLink(make_hybrid(ZERO, POLICY), True, POLICY)
     process.send([ONE], b"", 0.0)
-    taken(process)
+    transmitted(process)
     process.handle_timer(1.0)
-    assert taken(process) == [
+    assert transmitted(process) == [
         (1, "segment", 1, 0, "again"),
         (1, "segment", 2, 0, "again"),
     ]
@@ -517,8 +519,8 @@ def test_a_repetition_of_the_protocols_own_is_a_segment_of_its_own() -> None:
 
 
 def busy(fifo: bool = True) -> ReliableLink:
-    """A process that has 2 and 3 to 1 outstanding, and from there 1 and an early 3."""
-    process = plain(fifo)
+    """A process with segments 2 and 3 in flight to 1, from which it has 1 and holds 3."""
+    process = linked_baseline(fifo)
     for _ in range(3):
         process.send([ONE], b"", 0.0)
     process.receive(ONE, LinkAck(1, 1), 0.25)
@@ -535,14 +537,14 @@ def busy(fifo: bool = True) -> ReliableLink:
         (1, Segment(0, 0, message(2))),  # numbers start at 1
         (1, Segment(-1, 0, message(2))),
         (1, Segment(2, -1, message(2))),
-        (1, Segment(2, 4, message(2))),  # an ack of what was not transmitted
-        (9, Segment(1, 1, message(2))),  # an ack from one who never got anything
+        (1, Segment(2, 4, message(2))),  # an ack of a segment that was not transmitted
+        (9, Segment(1, 1, message(2))),  # an ack from a peer without segments
         (9, LinkAck(1, 1)),
         (1, LinkAck(4, 4)),
         (1, LinkAck(1, 4)),
         (1, LinkAck(4, 1)),
         (1, LinkAck(-1, 1)),
-        (1, LinkAck(1, 0)),  # something must have arrived
+        (1, LinkAck(1, 0)),  # arrived must be at least 1
         (1, LinkAck(0, 0)),
         (1, LinkAck(1, -1)),
         (1, message(2)),  # not in a segment
@@ -557,7 +559,7 @@ def busy(fifo: bool = True) -> ReliableLink:
     ],
 )
 @pytest.mark.parametrize("fifo", [True, False])
-def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
+def test_an_invalid_frame_raises_peer_error_and_changes_nothing(
     fifo: bool, source: int, frame: Frame
 ) -> None:
     process = busy(fifo)
@@ -579,18 +581,18 @@ def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
         (1, LinkAck(0, 3)),
         (1, LinkAck(1, 1)),
         (1, LinkAck(3, 1)),
-        (1, LinkAck(0, 1)),  # an old one
+        (1, LinkAck(0, 1)),  # an old ack
     ],
     ids=str,
 )
-def test_what_a_bad_network_does_to_good_frames_is_no_error(
+def test_duplicates_and_reordering_raise_no_error(
     fifo: bool, source: int, frame: Frame
 ) -> None:
     busy(fifo).receive(ProcessId(source), frame, 1.0)
 
 
 @pytest.mark.parametrize("frame", [Segment(2, 0, message(2)), LinkAck(1, 1), Frame()])
-def test_a_frame_from_oneself_is_the_drivers_fault(frame: Frame) -> None:
+def test_a_frame_from_the_process_itself_raises_local_error(frame: Frame) -> None:
     process = busy()
     before = snapshot(process)
     with pytest.raises(LocalError):
@@ -599,7 +601,7 @@ def test_a_frame_from_oneself_is_the_drivers_fault(frame: Frame) -> None:
 
 
 @pytest.mark.parametrize("now", [nan, inf, -inf])
-def test_a_time_that_is_none_is_the_drivers_fault_and_changes_nothing(now: float) -> None:
+def test_a_time_that_is_not_finite_raises_local_error_and_changes_nothing(now: float) -> None:
     process = busy()
     before = snapshot(process)
     with pytest.raises(LocalError, match="finite"):
@@ -613,7 +615,7 @@ def test_a_time_that_is_none_is_the_drivers_fault_and_changes_nothing(now: float
     assert snapshot(process) == before
 
 
-def test_what_the_protocol_does_not_offer_is_refused_and_changes_nothing() -> None:
+def test_an_unsupported_input_raises_local_error_and_changes_nothing() -> None:
     process = busy()
     before = snapshot(process)
     with pytest.raises(LocalError, match="at least one target"):
@@ -628,18 +630,18 @@ def test_what_the_protocol_does_not_offer_is_refused_and_changes_nothing() -> No
 
 
 @pytest.mark.parametrize("fifo", [True, False])
-def test_a_number_whose_frame_was_refused_can_still_bring_a_good_one(fifo: bool) -> None:
+def test_a_refused_segment_may_arrive_again_with_a_valid_frame(fifo: bool) -> None:
     process = busy(fifo)
     with pytest.raises(PeerError):
         process.receive(ONE, Segment(2, 0, message(0)), 1.0)
-    assert taken(process) == []  # So that it is transmitted again.
+    assert transmitted(process) == []  # No ack, so that it is retransmitted.
     process.receive(ONE, Segment(2, 0, message(2)), 1.0)
     assert delivered(process) == ([2, 3] if fifo else [2])
-    assert taken(process) == [(1, "ack", 3, 2)]
+    assert transmitted(process) == [(1, "ack", 3, 2)]
 
 
 @pytest.mark.parametrize("fifo", [True, False])
-def test_a_strangers_frame_that_the_protocol_refuses_leaves_nothing_behind(
+def test_a_refused_frame_of_an_unknown_peer_changes_nothing(
     fifo: bool,
 ) -> None:
     process = busy(fifo)
@@ -649,23 +651,23 @@ def test_a_strangers_frame_that_the_protocol_refuses_leaves_nothing_behind(
     assert snapshot(process) == before
 
 
-def test_a_refused_frame_that_waited_does_not_stop_those_behind_it() -> None:
-    process = plain(fifo=True)
+def test_a_refused_held_frame_does_not_block_later_ones() -> None:
+    process = linked_baseline(fifo=True)
     process.receive(ONE, Segment(3, 0, message(3)), 0.0)
     process.receive(ONE, Segment(2, 0, message(0)), 0.0)  # The protocol will refuse it.
     with suppress(PeerError):
         process.receive(ONE, Segment(1, 0, message(1)), 0.0)
-    for number in (3, 4):  # The peer goes on, with what it has got no ack for.
+    for number in (3, 4):  # The peer retransmits its unacked segments.
         process.receive(ONE, Segment(number, 0, message(number)), 1.0)
     assert delivered(process) == [1, 3, 4]
-    assert taken(process)[-1] == (1, "ack", 4, 4)
+    assert transmitted(process)[-1] == (1, "ack", 4, 4)
 
 
-# At random, and broken on purpose.
+# Random runs and mutants.
 
 
 @pytest.mark.long
-def test_whatever_the_network_does_all_is_handed_over_once_and_the_link_comes_to_rest() -> (
+def test_on_any_network_each_segment_is_passed_on_once_and_the_link_becomes_idle() -> (
     None
 ):
     repetitions = acks = segments = 0
@@ -677,10 +679,10 @@ def test_whatever_the_network_does_all_is_handed_over_once_and_the_link_comes_to
         repetitions += run.repetitions
         acks += run.acks
         segments += sum(way.transmitted for way in run.ways.values())
-    assert min(repetitions, acks, segments) > 10_000  # There was something to see.
+    assert min(repetitions, acks, segments) > 10_000  # The runs had retransmissions.
 
 
-def test_without_loss_nothing_is_repeated_and_half_of_the_acks_ride_on_answers() -> None:
+def test_without_loss_nothing_is_retransmitted_and_answers_carry_half_the_acks() -> None:
     run = LinkRun(ORIGINAL, processes=2, fifo=True, answering=True)
     for _ in range(50):
         run.send(0, 1)
@@ -693,18 +695,18 @@ def test_without_loss_nothing_is_repeated_and_half_of_the_acks_ride_on_answers()
 
 
 def check(variant: Variant) -> None:
-    """Everything that is asked of a link layer, in a few hundred runs."""
+    """Check all requirements on a link layer in a few hundred runs."""
     check_round_trips(variant)
     for seed in range(400):
         random_run(variant, seed)
 
 
-def test_an_unchanged_copy_of_the_link_layer_is_not_caught() -> None:
+def test_an_unchanged_copy_of_the_link_layer_passes() -> None:
     check(copied())
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_link_layer_is_caught(name: str) -> None:
+def test_a_mutant_of_the_link_layer_fails(name: str) -> None:
     variant = copied([MUTANTS[name]])
     with pytest.raises((AssertionError, variant.refusal)):
         check(variant)

@@ -21,9 +21,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antecede.core.codec import Frame
-from antecede.core.config import Setting
+from antecede.core.config import ProcessConfig
 from antecede.core.process import Delivery, Process, ProcessId, Transmit
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.registry import protocol
 from antecede.core.support.retransmission import RetransmissionPolicy
 from tests.core.naive_sps import Copy, NaiveProcess, Sent
@@ -33,7 +33,7 @@ TICK_S = 0.25
 """Both are exact in binary, so deadlines can be compared with ``==``."""
 POLICY = RetransmissionPolicy(initial_s=TIMEOUT_S, minimum_s=TIMEOUT_S, maximum_s=TIMEOUT_S)
 """The time-out neither learns nor doubles: the rule says nothing of either."""
-SETTLE_STEPS_MAX = 10_000
+IDLE_STEPS_MAX = 10_000
 CONSERVATIVE = {"hybrid": False, "hybrid-basic": True}
 
 
@@ -118,12 +118,12 @@ class Line(NamedTuple):
     second: int = 0
     permitted: bool = False
     payload: bytes = b""
-    repeat: bool = False
+    is_retransmission: bool = False
 
     @staticmethod
     def of(transmit: Transmit) -> "Line":
         target, frame = transmit.target, transmit.frame
-        if isinstance(frame, Message):
+        if isinstance(frame, MessageFrame):
             return Line(
                 target,
                 "message",
@@ -131,13 +131,13 @@ class Line(NamedTuple):
                 frame.predecessor,
                 frame.permitted,
                 frame.payload,
-                transmit.repeat,
+                transmit.is_retransmission,
             )
         if isinstance(frame, Ack):
             return Line(target, "ack", frame.delivered, frame.arrived)
         if isinstance(frame, Permit):
             return Line(target, "permit", frame.number)
-        assert isinstance(frame, Request)
+        assert isinstance(frame, PermitRequest)
         return Line(target, "request", frame.number)
 
 
@@ -161,7 +161,7 @@ class Network:
         conservative = CONSERVATIVE[name]
         places = [ProcessId(place) for place in range(processes)]
         self.indexed: list[Process] = [
-            info.make(place, Setting(policy=POLICY)) for place in places
+            info.make(place, ProcessConfig(policy=POLICY)) for place in places
         ]
         self.naive = [
             naive(place, conservative=conservative, timeout_s=TIMEOUT_S) for place in places
@@ -196,9 +196,9 @@ class Network:
             self.naive[process.id].handle_timer(self.now)
             self._compare(process.id)
 
-    def settle(self, random: Random) -> None:
+    def run_until_idle(self, random: Random) -> None:
         """Come to rest on a perfect network, with everything delivered once."""
-        for _ in range(SETTLE_STEPS_MAX):
+        for _ in range(IDLE_STEPS_MAX):
             if self.in_flight:
                 self.take(Step("arrive", random.randrange(len(self.in_flight))))
                 continue
@@ -208,7 +208,7 @@ class Network:
                 assert not +self.owed, f"sent and never delivered: {+self.owed}"
                 return
             self.wait(max(due - self.now, 0.0))
-        raise AssertionError(f"not at rest after {SETTLE_STEPS_MAX} steps")
+        raise AssertionError(f"not at rest after {IDLE_STEPS_MAX} steps")
 
     def _send(self, source: ProcessId, targets: list[ProcessId]) -> None:
         number = len(self.naive[source].sent) + 1
@@ -256,14 +256,14 @@ def run(
     naive: type[NaiveProcess] = NaiveProcess,
     settle: int = 0,
 ) -> None:
-    """Run ``schedule`` in lockstep, then settle in an order drawn from ``settle``."""
+    """Run ``schedule`` in lockstep, then settle in an order drawn from ``run_until_idle``."""
     network = Network(name, processes, naive)
     index = 0
     try:
         for index, step in enumerate(schedule):  # noqa: B007 (named in the failure)
             network.take(step)
         index = len(schedule)
-        network.settle(Random(settle))
+        network.run_until_idle(Random(settle))
     except Exception as error:
         error.add_note(f"{name}, {processes} processes, settle={settle}, at step {index}")
         error.add_note("\n".join(map(str, schedule[: index + 1])))

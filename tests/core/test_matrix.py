@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from antecede.check.snapshot import snapshot
 from antecede.core import Process, ProcessId, RetransmissionPolicy, decode, encode
 from antecede.core.codec import NUMBER_MAX, VERSION, Frame
-from antecede.core.link import Linked
-from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.link import ReliableLink
+from antecede.core.protocols.baseline import BaselineMessage
 from antecede.core.protocols.matrix import Matrix, MatrixMessage, Row, read_matrix
 from antecede.errors import LocalError, PeerError
-from antecede.testing import Cluster, Step, play, random_schedule
+from antecede.testing import Cluster, Step, random_schedule, run_schedule
 from antecede.testing.strategies import schedules
 from antecede.verify import Property
 from tests.core.crowns import (
@@ -44,7 +44,7 @@ def bare(id: ProcessId) -> Process:
 
 
 def linked(id: ProcessId) -> Process:
-    return Linked(Matrix(id, GROUP_MAX), fifo=False, policy=POLICY)
+    return ReliableLink(Matrix(id, GROUP_MAX), fifo=False, policy=POLICY)
 
 
 def trio(id: ProcessId) -> Process:
@@ -88,7 +88,7 @@ def test_is_causal_and_live_on_links_despite_all_faults(fan_out_max: int) -> Non
         random = Random(seed)
         processes = random.randint(2, GROUP_MAX)
         cluster = Cluster("", processes, make=linked)
-        play(
+        run_schedule(
             cluster,
             random_schedule(
                 random,
@@ -101,15 +101,15 @@ def test_is_causal_and_live_on_links_despite_all_faults(fan_out_max: int) -> Non
             ),
         )
         assert cluster.verdict(complete=False).held, f"seed {seed}"
-        cluster.settle(random)
+        cluster.run_until_idle(random)
         assert cluster.verdict().held, f"seed {seed}"
 
 
 @given(schedule=schedules(4, fan_out_max=4, faults=False))
 def test_multicast_is_causal_when_frames_overtake(schedule: list[Step]) -> None:
     cluster = matrices(4)
-    play(cluster, schedule)
-    cluster.settle()
+    run_schedule(cluster, schedule)
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -177,8 +177,8 @@ def broken(make: Make, *, fan_out_max: int) -> set[Property]:
             cluster.send(source, random.sample(others, random.randint(1, fan_out_max)))
             while cluster.in_flight and random.random() < 0.6:
                 cluster.arrive(random.randrange(len(cluster.in_flight)))
-        cluster.settle(random)
-        found |= cluster.verdict().broken()
+        cluster.run_until_idle(random)
+        found |= cluster.verdict().violated()
     return found
 
 
@@ -187,16 +187,16 @@ def test_a_message_to_oneself_wedges_the_listing() -> None:
     wedged = Cluster("", 2, make=lambda place: MatrixListing(place, 2))
     for cluster in (wedged, matrices(2)):
         cluster.send(0, [0])
-        cluster.settle()
+        cluster.run_until_idle()
         assert cluster.delivered(0) == [(0, 1)]
         cluster.send(0, [0])
         cluster.send(0, [1])
-        cluster.settle()
+        cluster.run_until_idle()
         cluster.send(1, [0])  # It knows of the two messages to 0, or of three.
-        cluster.settle()
+        cluster.run_until_idle()
         if cluster is wedged:
             assert cluster.delivered(0) == [(0, 1)]
-            assert cluster.verdict().broken() == {Property.LIVE}
+            assert cluster.verdict().violated() == {Property.LIVENESS}
         else:
             assert cluster.delivered(0) == [(0, 1), (0, 2), (1, 1)]
             assert cluster.verdict().held
@@ -362,7 +362,7 @@ def with_rows(*rows: tuple[int, ...], number: int = 1) -> Frame:
 NOTHING = (0, 0, 0)
 
 BAD_FRAMES: list[tuple[Frame, str]] = [
-    (PlainMessage(1, b""), "no frame"),
+    (BaselineMessage(1, b""), "no frame"),
     (Frame(), "no frame"),
     (with_rows((0, 1), (0, 0)), "expected n = 3"),
     (with_rows(NOTHING, (0, 0), NOTHING), "row 1"),

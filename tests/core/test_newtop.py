@@ -9,8 +9,8 @@ import pytest
 from antecede.check.snapshot import snapshot
 from antecede.core import Delivery, Frame, ProcessId, RetransmissionPolicy, Transmit
 from antecede.core.codec import decode, encode
-from antecede.core.link import Linked
-from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.link import ReliableLink
+from antecede.core.protocols.baseline import BaselineMessage
 from antecede.core.protocols.newtop import (
     SILENCE_S,
     Newtop,
@@ -39,7 +39,7 @@ def linked(processes: int) -> Cluster:
     return Cluster(
         "newtop",
         processes,
-        make=lambda place: Linked(
+        make=lambda place: ReliableLink(
             Newtop(place, processes, SILENCE), fifo=True, policy=POLICY
         ),
     )
@@ -145,7 +145,7 @@ def test_random_runs_are_totally_ordered_and_live(faults: float) -> None:
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         for process in cluster.processes:
-            inner = process.inner if isinstance(process, Linked) else process
+            inner = process.inner if isinstance(process, ReliableLink) else process
             assert isinstance(inner, Newtop)
             assert inner.held == 0, f"seed {seed}"
             assert inner.next_timer() is None
@@ -173,7 +173,7 @@ def test_the_same_choices_give_the_same_history() -> None:
     for _ in range(2):
         cluster = linked(4)
         play(cluster, Random(7), steps=300, faults=0.1, seconds=(1.0,))
-        cluster.settle()
+        cluster.run_until_idle()
         histories.append(cluster.history)
     assert histories[0] == histories[1]
 
@@ -241,11 +241,11 @@ class AnswersNulls(NaiveNewtop):
         (DeliversOnArrival, {Property.CAUSAL}, False, True),
         (DoesNotWaitForTheSilent, {Property.CAUSAL}, False, True),
         (OneOff, set(), False, True),
-        (IgnoresStamps, {Property.LIVE}, True, True),
-        (IgnoresStampsAndItself, {Property.CAUSAL, Property.LIVE}, False, True),
+        (IgnoresStamps, {Property.LIVENESS}, True, True),
+        (IgnoresStampsAndItself, {Property.CAUSAL, Property.LIVENESS}, False, True),
         (BreaksTiesByArrival, set(), False, True),
-        (NoNulls, {Property.LIVE}, True, True),
-        (NullsOnlyForItself, {Property.LIVE}, True, True),
+        (NoNulls, {Property.LIVENESS}, True, True),
+        (NullsOnlyForItself, {Property.LIVENESS}, True, True),
         (AnswersNulls, set(), True, False),
     ],
 )
@@ -259,7 +259,7 @@ def test_random_runs_catch_a_broken_rule(
         cluster = Cluster("newtop", 4, make=lambda place: mutant(place, 4))
         play(cluster, random, steps=60, fifo=True, seconds=(0.125, 0.25))
         at_rest = rest(cluster, random, fifo=True, steps_max=600) and at_rest
-        found |= cluster.verdict().broken()
+        found |= cluster.verdict().violated()
         in_order = one_order(cluster) and in_order
     assert (found, in_order, at_rest) == (broken, ordered, rests)
 
@@ -294,12 +294,12 @@ def test_nobody_delivers_while_one_member_is_silent() -> None:
         cluster.broadcast(1)
         arrive_all(cluster)
     assert all(cluster.delivered(place) == [] for place in range(3))
-    assert cluster.verdict().broken() == {Property.LIVE}
+    assert cluster.verdict().violated() == {Property.LIVENESS}
     cluster.pass_time(SILENCE)  # Now 2 says a null.
     arrive_all(cluster)
     assert one_order(cluster)
     assert len(cluster.delivered(0)) >= 18
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -347,7 +347,7 @@ def test_ones_own_message_is_delivered_in_its_turn() -> None:
     cluster = bare(2)
     cluster.broadcast(0)
     assert cluster.delivered(0) == []
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.delivered(0) == [(0, 1)]
 
 
@@ -365,7 +365,7 @@ def test_a_group_of_one_delivers_at_once() -> None:
 def test_a_message_in_a_silent_group_costs_one_null_from_each_other_member() -> None:
     cluster = bare(4)
     cluster.broadcast(0)
-    cluster.settle()
+    cluster.run_until_idle()
     assert cluster.verdict().held
     assert nulls(cluster) == 3 * 3
     cluster.pass_time(100.0)
@@ -497,7 +497,7 @@ def busy_process() -> Newtop:
 @pytest.mark.parametrize(
     ("source", "frame", "words"),
     [
-        (0, PlainMessage(3, b""), "no frame of this protocol"),
+        (0, BaselineMessage(3, b""), "not a frame of this protocol"),
         (3, NewtopNull(6), "not in the group"),
         (-1, NewtopNull(6), "not in the group"),
         (0, NewtopNull(5), "after the stamp 5"),

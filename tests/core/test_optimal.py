@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from antecede.check.snapshot import snapshot
 from antecede.core import Process, ProcessId, RetransmissionPolicy, decode, encode
 from antecede.core.codec import NUMBER_MAX, VERSION, Frame
-from antecede.core.link import Linked
-from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.link import ReliableLink
+from antecede.core.protocols.baseline import BaselineMessage
 from antecede.core.protocols.matrix import Matrix, MatrixMessage
 from antecede.core.protocols.optimal.log import Entry
 from antecede.core.protocols.optimal.optimal import Optimal, OptimalMessage, read_optimal
 from antecede.errors import LocalError, PeerError
-from antecede.testing import Cluster, Packet, Step, play, random_schedule
+from antecede.testing import Cluster, Packet, Step, random_schedule, run_schedule
 from antecede.testing.strategies import schedules
 from antecede.trace import Kind
 from antecede.verify import Property
@@ -51,7 +51,7 @@ def matrix(id: ProcessId) -> Process:
 
 
 def linked(id: ProcessId) -> Process:
-    return Linked(Optimal(id), fifo=False, policy=POLICY)
+    return ReliableLink(Optimal(id), fifo=False, policy=POLICY)
 
 
 def listing(flaw: OptimalFlaw) -> Make:
@@ -90,7 +90,7 @@ def test_is_causal_and_live_on_links_despite_all_faults(fan_out_max: int) -> Non
         random = Random(seed)
         processes = random.randint(2, GROUP_MAX)
         cluster = Cluster("", processes, make=linked)
-        play(
+        run_schedule(
             cluster,
             random_schedule(
                 random,
@@ -103,15 +103,15 @@ def test_is_causal_and_live_on_links_despite_all_faults(fan_out_max: int) -> Non
             ),
         )
         assert cluster.verdict(complete=False).held, f"seed {seed}"
-        cluster.settle(random)
+        cluster.run_until_idle(random)
         assert cluster.verdict().held, f"seed {seed}"
 
 
 @given(schedule=schedules(4, fan_out_max=4, faults=False))
 def test_multicast_is_causal_when_frames_overtake(schedule: list[Step]) -> None:
     cluster = Cluster("", 4, make=bare)
-    play(cluster, schedule)
-    cluster.settle()
+    run_schedule(cluster, schedule)
+    cluster.run_until_idle()
     assert cluster.verdict().held
 
 
@@ -171,7 +171,7 @@ def sparse_bytes(make: Make, processes: int) -> int:
         cluster.send(source, [(source + random.choice((1, 2, 5, 11))) % processes])
         while len(cluster.in_flight) > processes // 4:
             cluster.arrive(random.randrange(len(cluster.in_flight)))
-    cluster.settle(random)
+    cluster.run_until_idle(random)
     metadata = 0
     for event in cluster.history:
         metadata += event.metadata_bytes or 0
@@ -232,9 +232,9 @@ def broken(make: Make) -> set[Property]:
         processes = random.randint(3, GROUP_MAX)
         cluster = Cluster("", processes, make=make)
         schedule = random_schedule(random, processes=processes, steps=150, fan_out_max=3)
-        play(cluster, schedule)
-        cluster.settle(random)
-        found |= cluster.verdict().broken()
+        run_schedule(cluster, schedule)
+        cluster.run_until_idle(random)
+        found |= cluster.verdict().violated()
     return found
 
 
@@ -442,7 +442,7 @@ def message(
 
 
 BAD_FRAMES: list[tuple[Frame, str]] = [
-    (PlainMessage(9, b""), "no frame"),
+    (BaselineMessage(9, b""), "no frame"),
     (Frame(), "no frame"),
     (message(0), "cannot be"),
     (message(9, others=(3, 2)), "cannot be"),

@@ -448,7 +448,9 @@ def heard_by(process: ProcessBase) -> set[int]:
 
 
 def test_without_exchanges_the_links_of_the_setting_stay() -> None:
-    config = ProcessConfig(processes=3, links=((1, 2), (0,), (0,)), newcomers=frozenset({2}))
+    config = ProcessConfig(
+        processes=3, links=((1, 2), (0,), (0,)), newcomers=frozenset({2})
+    )
     assert initial_links(ProcessId(0), config) == [1]
     assert initial_links(ProcessId(2), config) == []
     process = flood_in(config, 0)

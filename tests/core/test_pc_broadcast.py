@@ -752,7 +752,10 @@ def test_what_no_safe_link_has_carried_is_kept() -> None:
     cluster.pass_time(4.0)
     assert process_of(cluster, A).buffered_for(ProcessId(D)) == 5
     summaries = [p.frame for p in cluster.in_flight if isinstance(p.frame, Summary)]
-    assert [repr(s) for s in summaries] == ["Summary(delivered={0: 1}, number=1)", "Summary(delivered={0: 1}, number=2)"]
+    assert [repr(s) for s in summaries] == [
+        "Summary(delivered={0: 1}, number=1)",
+        "Summary(delivered={0: 1}, number=2)",
+    ]
     settle_fifo(cluster)
     assert process_of(cluster, A).links == [D]
     assert process_of(cluster, A).buffered == 0
@@ -771,7 +774,10 @@ def test_a_message_that_nobody_has_is_not_asked_for() -> None:
     summaries = [
         p.frame for p in cluster.in_flight if p.source == A and isinstance(p.frame, Summary)
     ]
-    assert [repr(s) for s in summaries] == ["Summary(delivered={1: 1}, number=1)", "Summary(delivered={1: 1}, number=2)"]
+    assert [repr(s) for s in summaries] == [
+        "Summary(delivered={1: 1}, number=1)",
+        "Summary(delivered={1: 1}, number=2)",
+    ]
     settle_fifo(cluster)
     assert cluster.verdict().held
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from antecede.check.snapshot import snapshot
 from antecede.core import RetransmissionPolicy
-from antecede.testing import Cluster, Step, play, random_schedule
+from antecede.testing import Cluster, Step, random_schedule, run_schedule
 from antecede.testing.strategies import schedules
 from antecede.trace import Kind
 from antecede.verify import Property
@@ -20,7 +20,7 @@ POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 def assert_right(cluster: Cluster, random: Random | None = None) -> None:
     """The run so far is safe, and once at rest on a perfect network it is live too."""
     assert cluster.verdict(complete=False).held
-    cluster.settle(random)
+    cluster.run_until_idle(random)
     verdict = cluster.verdict()
     assert verdict.held, "\n".join(str(violation) for violation in verdict.violations)
 
@@ -31,7 +31,7 @@ def test_unicast_is_causal_when_frames_only_overtake(
     name: str, schedule: list[Step], order: Random
 ) -> None:
     cluster = Cluster(name, 3, policy=POLICY)
-    play(cluster, schedule)
+    run_schedule(cluster, schedule)
     assert_right(cluster, order)
 
 
@@ -41,7 +41,7 @@ def test_unicast_is_causal_despite_loss_duplication_and_pauses(
     name: str, schedule: list[Step], order: Random
 ) -> None:
     cluster = Cluster(name, 4, policy=POLICY)
-    play(cluster, schedule)
+    run_schedule(cluster, schedule)
     assert_right(cluster, order)
 
 
@@ -51,7 +51,7 @@ def test_multicast_is_causal_despite_loss_duplication_and_pauses(
     name: str, schedule: list[Step], order: Random
 ) -> None:
     cluster = Cluster(name, 4, policy=POLICY)
-    play(cluster, schedule)
+    run_schedule(cluster, schedule)
     assert_right(cluster, order)
 
 
@@ -66,7 +66,7 @@ def test_long_random_runs_are_causal_and_live(
         random = Random(seed)
         processes = random.randint(2, 6)
         cluster = Cluster(name, processes, policy=POLICY)
-        play(
+        run_schedule(
             cluster,
             random_schedule(
                 random,
@@ -90,7 +90,7 @@ def test_nothing_but_lost_frames_needs_a_timer(name: str) -> None:
     for seed in range(200):
         random = Random(seed)
         cluster = Cluster(name, 4)
-        play(
+        run_schedule(
             cluster,
             random_schedule(random, processes=4, steps=100, fan_out_max=3, duplicate=0.1),
         )
@@ -107,7 +107,7 @@ def test_at_rest_nothing_is_buffered(name: str) -> None:
     for seed in range(50):
         random = Random(seed)
         cluster = Cluster(name, 4, policy=POLICY)
-        play(
+        run_schedule(
             cluster,
             random_schedule(
                 random,
@@ -119,10 +119,12 @@ def test_at_rest_nothing_is_buffered(name: str) -> None:
                 seconds=(1.0,),
             ),
         )
-        cluster.settle(random)
+        cluster.run_until_idle(random)
         state = str([snapshot(process) for process in cluster.processes])
         kept = [
-            kind for kind in ("Copy", "Message", "MissingPermit") if f"'{kind}'" in state
+            kind
+            for kind in ("Copy", "MessageFrame", "MissingPermit")
+            if f"'{kind}'" in state
         ]
         assert kept == [], f"seed {seed}"
 
@@ -135,8 +137,8 @@ def test_the_same_schedule_gives_the_same_history(name: str) -> None:
     histories = []
     for _ in range(2):
         cluster = Cluster(name, 5)
-        play(cluster, schedule)
-        cluster.settle()
+        run_schedule(cluster, schedule)
+        cluster.run_until_idle()
         histories.append(cluster.history)
     assert histories[0] == histories[1]
 
@@ -168,7 +170,7 @@ def test_a_silent_peer_stalls_permits_but_breaks_nothing(name: str) -> None:
     cluster = Cluster(name, 4, policy=POLICY)
     cluster.send(0, [3])
     cluster.send(0, [1])
-    cluster.lose(0)
+    cluster.drop(0)
     cluster.arrive(0)
     cluster.send(1, [2])
     for _ in range(50):
@@ -181,4 +183,4 @@ def test_a_silent_peer_stalls_permits_but_breaks_nothing(name: str) -> None:
             cluster.pass_time(8.0)
     assert cluster.delivered(2) == []
     assert cluster.verdict(complete=False).held
-    assert cluster.verdict().broken() == {Property.LIVE}
+    assert cluster.verdict().violated() == {Property.LIVENESS}

@@ -29,7 +29,9 @@ def linked(parents: list[int], *, fifo: bool = True) -> Cluster:
     """Nodes on top of the link layer."""
     topology = Topology(parents)
     return Cluster(
-        "tree", len(parents), make=lambda place: ReliableLink(Tree(place, topology), fifo, POLICY)
+        "tree",
+        len(parents),
+        make=lambda place: ReliableLink(Tree(place, topology), fifo, POLICY),
     )
 
 

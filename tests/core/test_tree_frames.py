@@ -252,7 +252,9 @@ def test_a_placement_must_be_on_the_nodes_of_the_tree() -> None:
 
 def test_a_refused_frame_does_not_stop_the_link() -> None:
     topology = Topology([0, 0])
-    cluster = Cluster("tree", 2, make=lambda place: ReliableLink(Tree(place, topology), True))
+    cluster = Cluster(
+        "tree", 2, make=lambda place: ReliableLink(Tree(place, topology), True)
+    )
     process = cluster.processes[1]
     with pytest.raises(PeerError):
         process.receive(ProcessId(0), Segment(1, 0, message(1, 1, [1])), 0.0)

@@ -9,8 +9,8 @@ import pytest
 from antecede.check.snapshot import snapshot
 from antecede.core import Delivery, Frame, ProcessId, RetransmissionPolicy, Transmit
 from antecede.core.codec import decode, encode, varint_width
-from antecede.core.link import Linked
-from antecede.core.protocols.baseline import PlainMessage
+from antecede.core.link import ReliableLink
+from antecede.core.protocols.baseline import BaselineMessage
 from antecede.core.protocols.vector import Vector, VectorMessage, read_vector
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
@@ -28,7 +28,9 @@ def linked(processes: int) -> Cluster:
     return Cluster(
         "vector",
         processes,
-        make=lambda place: Linked(Vector(place, processes), fifo=False, policy=POLICY),
+        make=lambda place: ReliableLink(
+            Vector(place, processes), fifo=False, policy=POLICY
+        ),
     )
 
 
@@ -134,7 +136,7 @@ def test_the_same_choices_give_the_same_history() -> None:
     for _ in range(2):
         cluster = linked(4)
         play(cluster, Random(7), steps=300, faults=0.1, seconds=(1.0,))
-        cluster.settle()
+        cluster.run_until_idle()
         histories.append(cluster.history)
     assert histories[0] == histories[1]
 
@@ -171,7 +173,7 @@ class LooksOnce(NaiveVector):
         (FifoOnly, {Property.CAUSAL}),
         (OutOfTurn, {Property.CAUSAL, Property.FIFO}),
         (OneOff, {Property.CAUSAL}),
-        (LooksOnce, {Property.LIVE}),
+        (LooksOnce, {Property.LIVENESS}),
     ],
 )
 def test_random_runs_catch_a_broken_rule(
@@ -183,7 +185,7 @@ def test_random_runs_catch_a_broken_rule(
         cluster = Cluster("vector", 4, make=lambda place: mutant(place, 4))
         play(cluster, random, steps=60)
         assert rest(cluster, random, fifo=False)
-        found |= cluster.verdict().broken()
+        found |= cluster.verdict().violated()
     assert found == broken
 
 
@@ -349,7 +351,7 @@ def busy_process() -> Vector:
 @pytest.mark.parametrize(
     ("source", "frame", "words"),
     [
-        (0, PlainMessage(1, b""), "no frame of this protocol"),
+        (0, BaselineMessage(1, b""), "not a frame of this protocol"),
         (3, VectorMessage(1, [0, 0], b""), "not in the group"),
         (-1, VectorMessage(1, [0, 0], b""), "not in the group"),
         (0, VectorMessage(0, [0, 0], b""), "cannot be"),

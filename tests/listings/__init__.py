@@ -1,6 +1,6 @@
 """Published pseudo-code as printed, and what it runs on.
 
-The tests of docs/errata.md run it to show what is wrong with it. Here are the data
+The tests of docs/explanation/errata.md run it to show what is wrong with it. Here are the data
 structures of Almeida §5.3 and a network in memory; `tests.listings.almeida` has the
 algorithms. `play` runs a schedule on them and, to compare, on antecede.
 """
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from antecede.core.codec import Frame
-from antecede.core.protocols.hybrid.frames import Ack, Message, Permit, Request
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.testing import Cluster
 from antecede.trace import Event, Kind
-from antecede.verify import Verdict, judge
+from antecede.verify import Verdict, verify_events
 
 __all__ = [
     "Listing",
@@ -157,7 +157,7 @@ class Network:
     def arrive(self, kind: str, source: int, target: int) -> None:
         self._hand_over(self._take(kind, source, target))
 
-    def lose(self, kind: str, source: int, target: int) -> None:
+    def drop(self, kind: str, source: int, target: int) -> None:
         self._take(kind, source, target)
 
     def duplicate(self, kind: str, source: int, target: int) -> None:
@@ -197,7 +197,7 @@ class Network:
         ]
 
     def verdict(self) -> Verdict:
-        return judge(self.history)
+        return verify_events(self.history)
 
     @staticmethod
     def _is(packet: Packet, kind: str, source: int, target: int) -> bool:
@@ -248,10 +248,10 @@ class Ours:
     """A cluster of antecede with the words of `Network`."""
 
     FRAMES: Mapping[str, type[Frame]] = {
-        "MSG": Message,
+        "MSG": MessageFrame,
         "ACK": Ack,
         "PERMIT": Permit,
-        "REQUEST": Request,
+        "REQUEST": PermitRequest,
     }
     TICK_S = 60.0
     """Longer than any time-out, so that whatever waits is transmitted again."""
@@ -265,8 +265,8 @@ class Ours:
     def arrive(self, kind: str, source: int, target: int) -> None:
         self.cluster.arrive(self._find(kind, source, target)[0])
 
-    def lose(self, kind: str, source: int, target: int) -> None:
-        self.cluster.lose(self._find(kind, source, target)[0])
+    def drop(self, kind: str, source: int, target: int) -> None:
+        self.cluster.drop(self._find(kind, source, target)[0])
 
     def duplicate(self, kind: str, source: int, target: int) -> None:
         self.cluster.duplicate(self._find(kind, source, target)[0])
@@ -287,7 +287,7 @@ class Ours:
     def needs_permit(self, source: int, target: int) -> list[bool]:
         frames = [packet.frame for packet in self.cluster.in_flight]
         found = [frames[index] for index in self._find("MSG", source, target)]
-        return [not frame.permitted for frame in found if isinstance(frame, Message)]
+        return [not frame.permitted for frame in found if isinstance(frame, MessageFrame)]
 
     def delivered(self, process: int) -> list[tuple[int, int]]:
         return self.cluster.delivered(process)
@@ -322,7 +322,7 @@ def play(run: Run, schedule: str) -> None:
             case ["send", *ids]:
                 run.send(*map(int, ids))
             case ["lose", kind, source, target]:
-                run.lose(kind, int(source), int(target))
+                run.drop(kind, int(source), int(target))
             case ["duplicate", kind, source, target]:
                 run.duplicate(kind, int(source), int(target))
             case [kind, source, target]:

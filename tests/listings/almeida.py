@@ -2,7 +2,7 @@
 
 The names and the numbers at the ends of lines are the paper's (arXiv:2601.11487). A
 listing runs as printed unless a `Mend` is switched on; each repairs one erratum of
-docs/errata.md. Nothing is shared with antecede.core. Where the indentation of a listing
+docs/explanation/errata.md. Nothing is shared with antecede.core. Where the indentation of a listing
 and its description in §5.4, §5.6 or §5.7 disagree, the description counts.
 """
 
@@ -17,7 +17,7 @@ from tests.listings import Packet, Per, SlidingArray, SlidingMap
 
 
 class Mend(Enum):
-    """The repairs, in the order and with the numbers of docs/errata.md."""
+    """The repairs, in the order and with the numbers of docs/explanation/errata.md."""
 
     NUMBER_FROM_ONE = "1"
     ACK_THE_DUPLICATE = "2"

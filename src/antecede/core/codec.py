@@ -65,9 +65,10 @@ class Frame:
 
     def kind(self) -> int:
         """Return the kind in the first byte of the encoding, from 1 to 15."""
-        if self.KIND == 0:
+        kind = self.KIND
+        if kind == 0:
             raise TypeError("Frame itself has no encoding")
-        return self.KIND
+        return kind
 
     def metadata_size(self) -> int:
         """Return the size in bytes without the payload."""

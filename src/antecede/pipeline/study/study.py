@@ -200,7 +200,7 @@ def parse_study(table: Mapping[str, object], profile: str | None = None) -> Stud
 def _expand(grid: str, keys: Grid, cells: list[Cell], skipped: list[str]) -> None:
     """Append the cells of a grid to ``cells``, and skipped combinations to ``skipped``."""
     protocols = read_strings(keys, "protocols")
-    sizes = read_counts(keys, "processes", least=2)
+    process_counts = read_counts(keys, "processes", least=2)
     seed_list = read_seeds(keys)
     memory = read_value(keys, "memory_gib", float, MEMORY_GIB)
     base = Scenario(messages=read_value(keys, "messages", int, 20))
@@ -215,7 +215,7 @@ def _expand(grid: str, keys: Grid, cells: list[Cell], skipped: list[str]) -> Non
         protocol(which)  # Raises if the protocol is unknown.
         before = len(cells)
         for workload, work in workloads.items():
-            for size in sizes:
+            for size in process_counts:
                 trial = replace(work, protocol=which, processes=size)
                 try:
                     check_capabilities(protocol(which), trial.make_workload(), None)
