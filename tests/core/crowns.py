@@ -1,15 +1,15 @@
-"""Distributed programs, all the ways they can run, and the crowns in a run.
+"""Distributed programs, the enumeration of their runs, and the crowns in a run.
 
 A *pattern* is a distributed program as Mattern and Fünfrocken write theirs: for each
 process, the sends and the (unselective) receives of its application, in order. A *history*
-is what came of it: for each process, the same events in the same order, with the message
-that each receive took. The program fixes everything but the order of deliveries.
+is its result: for each process, the same events in the same order, with the message that
+each receive returned. The program fixes everything except the order of deliveries.
 
-:func:`histories` runs a pattern in every possible way, and :func:`reachable` asks whether
-one of these satisfies a predicate. Both take any process class, by the contract alone.
+:func:`histories` enumerates all runs of a pattern, and :func:`reachable` returns whether
+one of them satisfies a predicate. Both take any class that implements ``Process``.
 
-A *crown* is a set of messages m1 … mk, k > 1, of which each, in a circle, was sent before
-the next was received: s1 ≺ r2, s2 ≺ r3, …, sk ≺ r1. No synchronous run has one.
+A *crown* is a set of messages m1 … mk, k > 1, in which each message was sent before the
+next one was received, cyclically: s1 ≺ r2, s2 ≺ r3, …, sk ≺ r1. No synchronous run has one.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ RECEIVE = "receive"
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The application sends the message called ``label``."""
+    """The application sends the message ``label``."""
 
     label: str
     target: int
@@ -34,13 +34,13 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """The application takes the next message delivered to it, and waits if none is."""
+    """The application takes the next delivered message, and waits until there is one."""
 
 
 Pattern = Sequence[Sequence[Send | Receive]]
-Happening = tuple[str, str]
+HistoryEvent = tuple[str, str]
 """Either ``SEND`` or ``RECEIVE``, and the label of the message."""
-History = tuple[tuple[Happening, ...], ...]
+History = tuple[tuple[HistoryEvent, ...], ...]
 Predicate = Callable[[History], bool]
 
 FIRST_PROGRAM: Pattern = (
@@ -48,65 +48,65 @@ FIRST_PROGRAM: Pattern = (
     (Receive(), Send("z", 2)),
     (Receive(), Receive()),
 )
-"""Three processes; x must not be overtaken by y and z (§4.1, Fig. 4 to 6)."""
+"""The chain of y and z must not overtake x (§4.1, Fig. 4 to 6)."""
 
 SECOND_PROGRAM: Pattern = (
     (Send("e", 1), Send("d", 2), Receive(), Receive()),
     (Send("c", 2), Send("b", 0), Receive(), Receive()),
     (Send("a", 0), Send("f", 1), Receive(), Receive()),
 )
-"""Nobody sends after a receive, so that every run is causal (§4.2, Fig. 7 and 8)."""
+"""No process sends after a receive, so every run is causal (§4.2, Fig. 7 and 8)."""
 
 
 def history_of(pattern: Pattern, received: Sequence[str]) -> History:
     """Return the history of a pattern whose processes receive messages in this order."""
-    happenings = []
+    events = []
     for program, labels in zip(pattern, received, strict=True):
         remaining = iter(labels)
-        happenings.append(
+        events.append(
             tuple(
                 (SEND, step.label) if isinstance(step, Send) else (RECEIVE, next(remaining))
                 for step in program
             )
         )
-    return tuple(happenings)
+    return tuple(events)
 
 
 FIGURE_4 = history_of(FIRST_PROGRAM, ["", "y", "zx"])
-"""x is overtaken: not causal."""
+"""z overtakes x: not causal."""
 FIGURE_5_AND_6 = history_of(FIRST_PROGRAM, ["", "y", "xz"])
-"""One computation; the two protocols come to it in different ways."""
+"""The same computation, by the matrix protocol and by the buffer protocol."""
 FIGURE_7 = history_of(SECOND_PROGRAM, ["ab", "ef", "cd"])
-"""Overlapping crowns: what was sent first is received first."""
+"""Overlapping crowns: the message sent first is received first."""
 FIGURE_8 = history_of(SECOND_PROGRAM, ["ba", "fe", "dc"])
-"""Nested crowns: what was sent first is received last."""
+"""Nested crowns: the message sent first is received last."""
 
 
 # Crowns.
 
 
-def pasts(history: History) -> dict[Happening, set[Happening]]:
+def pasts(history: History) -> dict[HistoryEvent, set[HistoryEvent]]:
     """Return, for each event, itself and every event that happened before it."""
-    past: dict[Happening, set[Happening]] = {}
+    past: dict[HistoryEvent, set[HistoryEvent]] = {}
     position = [0] * len(history)
     moved = True
     while moved:
         moved = False
-        for process, happenings in enumerate(history):
-            while position[process] < len(happenings):
+        for process, events in enumerate(history):
+            while position[process] < len(events):
                 index = position[process]
-                kind, label = happenings[index]
+                kind, label = events[index]
                 if kind == RECEIVE and (SEND, label) not in past:
-                    break  # Its send comes first.
+                    break  # Wait for its send.
                 before = {(kind, label)}
                 if index > 0:
-                    before |= past[happenings[index - 1]]
+                    before |= past[events[index - 1]]
                 if kind == RECEIVE:
                     before |= past[SEND, label]
                 past[kind, label] = before
                 position[process] += 1
                 moved = True
-    assert len(past) == sum(map(len, history)), "a receive whose send is not there"
+    assert len(past) == sum(map(len, history)), "a receive without its send"
     return past
 
 
@@ -126,40 +126,40 @@ def crowns(history: History) -> list[frozenset[str]]:
     return found
 
 
-def _shaped(history: History, shape: Sequence[tuple[str, int]]) -> bool:
-    """Tell whether two crowns interleave in this shape, as (kind, which) per process."""
+def _has_shape(history: History, shape: Sequence[tuple[str, int]]) -> bool:
+    """Return whether two crowns interleave as in ``shape``, given as (kind, crown)."""
     found = crowns(history)
     processes = len(history)
     for first in found:
         for second in found:
             if first & second or not len(first) == len(second) == processes:
                 continue
-            which = dict.fromkeys(first, 0) | dict.fromkeys(second, 1)
+            crown_of = dict.fromkeys(first, 0) | dict.fromkeys(second, 1)
             if all(
-                [(kind, which[label]) for kind, label in happenings if label in which]
+                [(kind, crown_of[label]) for kind, label in events if label in crown_of]
                 == list(shape)
-                for happenings in history
+                for events in history
             ):
                 return True
     return False
 
 
 def nested_crowns(history: History) -> bool:
-    """Tell whether one crown lies inside another at every process, as in Figure 8."""
-    return _shaped(history, [(SEND, 0), (SEND, 1), (RECEIVE, 1), (RECEIVE, 0)])
+    """Return whether one crown lies inside another at every process, as in Figure 8."""
+    return _has_shape(history, [(SEND, 0), (SEND, 1), (RECEIVE, 1), (RECEIVE, 0)])
 
 
 def overlapping_crowns(history: History) -> bool:
-    """Tell whether one crown follows another at every process, as in Figure 7."""
-    return _shaped(history, [(SEND, 0), (SEND, 1), (RECEIVE, 0), (RECEIVE, 1)])
+    """Return whether one crown follows another at every process, as in Figure 7."""
+    return _has_shape(history, [(SEND, 0), (SEND, 1), (RECEIVE, 0), (RECEIVE, 1)])
 
 
-# Every schedule.
+# Enumeration of all schedules.
 
 
 @dataclass(frozen=True, slots=True)
-class _Flight:
-    """A frame in flight; two of the same content are the same."""
+class _FrameInFlight:
+    """A frame in flight; frames with equal content are equal."""
 
     source: int
     target: int
@@ -167,37 +167,39 @@ class _Flight:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """A process after some inputs, and what these have given so far."""
+class _LocalState:
+    """A process after some inputs, and its deliveries."""
 
-    inputs: tuple[int | _Flight, ...] = ()
+    inputs: tuple[int | _FrameInFlight, ...] = ()
     """Sends, as steps of the program, and arrivals."""
     state: object = None
-    """All that the process remembers."""
+    """The snapshot of the process."""
     next: int = 0
-    """The first step of its program that is not done; receives are done with a send."""
+    """The first step of its program that is not done; a send includes earlier receives."""
     delivered: tuple[tuple[int, int], ...] = ()
-    """The (source, number) of each, in order."""
+    """The (source, number) of each delivery, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    places: tuple[_Place, ...]
-    in_flight: tuple[_Flight, ...] = ()
+    processes: tuple[_LocalState, ...]
+    in_flight: tuple[_FrameInFlight, ...] = ()
 
     def key(self) -> object:
-        """Two states with the same key go on in the same ways to the same histories."""
+        """Return a key that is equal for states with the same possible continuations."""
         order = sorted(self.in_flight, key=lambda flight: (flight.source, flight.target))
-        places = tuple((place.state, place.next, place.delivered) for place in self.places)
-        return places, tuple(order)
+        processes = tuple(
+            (local.state, local.next, local.delivered) for local in self.processes
+        )
+        return processes, tuple(order)
 
 
 class _Explorer:
-    """Runs one pattern in every way.
+    """Enumerates all runs of one pattern.
 
-    Processes cannot be copied, so a state names the inputs of each, which are repeated on
-    a new process for every step: a process is deterministic. States that differ only in
-    how they came about are explored once.
+    Processes cannot be copied, so a state lists the inputs of each, which are replayed on
+    a new process for every step; processes are deterministic. States with the same key
+    are explored once.
     """
 
     def __init__(
@@ -210,8 +212,8 @@ class _Explorer:
         self.states = 0
 
     def histories(self) -> Iterator[History]:
-        """Yield the history of every run that has come to rest; repeats are possible."""
-        start = _State(tuple(_Place() for _ in self.pattern))
+        """Yield the history of every final state; histories may repeat."""
+        start = _State(tuple(_LocalState() for _ in self.pattern))
         known = {start.key()}
         stack = [start]
         while stack:
@@ -227,18 +229,18 @@ class _Explorer:
                     stack.append(successor)
 
     def sends(self, state: _State) -> Iterator[_State]:
-        """Let each process whose receives so far can be done carry out its next send."""
+        """Yield the states after the next send of each process that can do it now."""
         for index, program in enumerate(self.pattern):
-            place = state.places[index]
-            step = place.next
+            local = state.processes[index]
+            step = local.next
             while step < len(program) and isinstance(program[step], Receive):
                 step += 1
             receives = sum(isinstance(earlier, Receive) for earlier in program[:step])
-            if step < len(program) and receives <= len(place.delivered):
+            if step < len(program) and receives <= len(local.delivered):
                 yield self.after(state, index, step, step + 1)
 
     def arrivals(self, state: _State) -> Iterator[_State]:
-        """Let each frame in flight arrive that may be the next to do so."""
+        """Yield the states after the arrival of each frame that may arrive next."""
         seen = set()
         for position, flight in enumerate(state.in_flight):
             pair = (flight.source, flight.target)
@@ -246,21 +248,23 @@ class _Explorer:
             if same not in seen:
                 seen.add(same)
                 rest = state.in_flight[:position] + state.in_flight[position + 1 :]
-                target = state.places[flight.target]
+                target = state.processes[flight.target]
                 yield self.after(
                     replace(state, in_flight=rest), flight.target, flight, target.next
                 )
 
-    def after(self, state: _State, index: int, step: int | _Flight, next: int) -> _State:
+    def after(
+        self, state: _State, index: int, step: int | _FrameInFlight, next: int
+    ) -> _State:
         """Return the state after one more input of the process at ``index``."""
-        place = state.places[index]
-        inputs = (*place.inputs, step)
+        local = state.processes[index]
+        inputs = (*local.inputs, step)
         process = self.make_process(ProcessId(index))
         delivered: list[tuple[int, int]] = []
-        flights: list[_Flight] = []
+        flights: list[_FrameInFlight] = []
         for earlier in inputs:
-            flights = []  # What the earlier inputs gave is in the state already.
-            if isinstance(earlier, _Flight):
+            flights = []  # The outputs of earlier inputs are already in the state.
+            if isinstance(earlier, _FrameInFlight):
                 frame = self.frames[earlier.content]
                 process.receive(ProcessId(earlier.source), frame, 0.0)
             else:
@@ -271,43 +275,43 @@ class _Explorer:
             for transmit in process.frames_to_transmit():
                 content = encode([transmit.frame])
                 self.frames.setdefault(content, transmit.frame)
-                flights.append(_Flight(index, transmit.target, content))
-        assert process.next_timer() is None, "time does not pass here"
-        assert not getattr(process, "__dict__", None), "a snapshot would not see it all"
-        places = list(state.places)
-        places[index] = _Place(inputs, snapshot(process), next, tuple(delivered))
-        return _State(tuple(places), state.in_flight + tuple(flights))
+                flights.append(_FrameInFlight(index, transmit.target, content))
+        assert process.next_timer() is None, "timers are not supported"
+        assert not getattr(process, "__dict__", None), "a snapshot needs __slots__"
+        processes = list(state.processes)
+        processes[index] = _LocalState(inputs, snapshot(process), next, tuple(delivered))
+        return _State(tuple(processes), state.in_flight + tuple(flights))
 
     def history(self, state: _State) -> History:
-        """Return what happened; a process that waits in vain stops there."""
+        """Return the history of a final state, up to the first receive without message."""
         labels = {}
         for source, program in enumerate(self.pattern):
             sends = (step for step in program if isinstance(step, Send))
             for number, send in enumerate(sends, start=1):
                 labels[source, number] = send.label
         history = []
-        for program, place in zip(self.pattern, state.places, strict=True):
-            delivered = iter(place.delivered)
-            happenings: list[Happening] = []
+        for program, local in zip(self.pattern, state.processes, strict=True):
+            delivered = iter(local.delivered)
+            events: list[HistoryEvent] = []
             for index, step in enumerate(program):
-                if isinstance(step, Send) and index < place.next:
-                    happenings.append((SEND, step.label))
+                if isinstance(step, Send) and index < local.next:
+                    events.append((SEND, step.label))
                     continue
                 message = None if isinstance(step, Send) else next(delivered, None)
                 if message is None:
                     break
-                happenings.append((RECEIVE, labels[message]))
-            history.append(tuple(happenings))
+                events.append((RECEIVE, labels[message]))
+            history.append(tuple(events))
         return tuple(history)
 
 
 def histories(
     make_process: Callable[[ProcessId], Process], pattern: Pattern, *, fifo: bool = False
 ) -> Counter[History]:
-    """Run ``pattern`` in every way and count the ends that have each history.
+    """Enumerate the runs of ``pattern``, and count the final states per history.
 
-    Frames arrive exactly once, in any order, or with ``fifo`` in the order of each pair.
-    The process class must declare ``__slots__``, and have no timers.
+    Frames arrive exactly once, in any order, or with ``fifo`` in the order of each
+    channel. The process class must declare ``__slots__`` and have no timers.
     """
     return Counter(_Explorer(make_process, pattern, fifo).histories())
 
@@ -319,6 +323,6 @@ def reachable(
     *,
     fifo: bool = False,
 ) -> bool:
-    """Tell whether some run of ``pattern`` comes to rest with such a history."""
+    """Return whether the history of some run of ``pattern`` satisfies ``predicate``."""
     explorer = _Explorer(make_process, pattern, fifo)
     return any(predicate(history) for history in explorer.histories())

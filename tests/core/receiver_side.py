@@ -1,10 +1,10 @@
-"""What the protocols that hold messages back at the receiver are compared with.
+"""References for the protocols that hold messages at the receiver.
 
-* :class:`Omniscient` sees the whole run and knows by the definitions what may be delivered
-  now, and which dependencies a message has to tell of.
-* :class:`MatrixListing` and :class:`OptimalListing` are the two papers' listings, line by
-  line with plain loops and sets, as they are or with a flaw. They use the frames of the
-  real protocols, and nothing else of them.
+* :class:`CausalObserver` sees the whole run and derives from the definitions which messages
+  may be delivered, and which dependencies a message must carry.
+* :class:`MatrixListing` and :class:`OptimalListing` are the listings of the two papers,
+  line by line with plain loops and sets, optionally with a flaw. Only the frames are
+  shared with the real protocols.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,103 +19,106 @@ from antecede.testing import Cluster, Step, random_schedule, run_schedule
 from antecede.trace import Event, Kind
 
 MessageKey = tuple[int, int]
-"""A message, as (source, number)."""
+"""The source and the number of a message."""
 Dependencies = dict[MessageKey, frozenset[int]]
-"""Messages, and where each is a dependency."""
+"""The targets for which each message is a dependency."""
 Make = Callable[[ProcessId], Process]
 
 
-class Omniscient:
-    """Follows a run event by event, and holds it to the definitions."""
+class CausalObserver:
+    """Checks every event of a run against the definitions."""
 
     def __init__(self, processes: int) -> None:
         self.targets: dict[MessageKey, frozenset[int]] = {}
         self.past: dict[MessageKey, set[MessageKey]] = {}
-        """For each message, those that happened before it."""
+        """For each message, the messages that happened before it."""
         self.known: dict[MessageKey, set[tuple[MessageKey, int]]] = {}
         """For each message, the deliveries that happened before its send."""
         self.past_at: list[set[MessageKey]] = [set() for _ in range(processes)]
         self.known_at: list[set[tuple[MessageKey, int]]] = [set() for _ in range(processes)]
-        self.waiting: list[set[MessageKey]] = [set() for _ in range(processes)]
+        self.held: list[set[MessageKey]] = [set() for _ in range(processes)]
         self.delivered: list[set[MessageKey]] = [set() for _ in range(processes)]
-        self.followed = 0
+        self.events_checked = 0
 
-    def follow(self, history: Sequence[Event]) -> None:
-        """Take what is new; every delivery must be allowed, and none be overdue."""
-        touched = set()
-        for event in history[self.followed :]:
+    def check(self, history: Sequence[Event]) -> None:
+        """Check that every new delivery is allowed, and that none is overdue."""
+        changed = set()
+        for event in history[self.events_checked :]:
             if event.source is None or event.number is None:
                 continue
             message = (event.source, event.number)
-            place = event.process
-            touched.add(place)
+            process = event.process
+            changed.add(process)
             if event.kind is Kind.SEND:
                 assert event.targets is not None
                 self.targets[message] = frozenset(event.targets)
-                self.past[message] = set(self.past_at[place])
-                self.known[message] = set(self.known_at[place])
-                self.past_at[place].add(message)
+                self.past[message] = set(self.past_at[process])
+                self.known[message] = set(self.known_at[process])
+                self.past_at[process].add(message)
             elif event.kind is Kind.ARRIVE:
-                self.waiting[place].add(message)
+                self.held[process].add(message)
             elif event.kind is Kind.DELIVER:
-                assert self.may_deliver(place, message), f"{message} too early at {place}"
-                self.waiting[place].discard(message)
-                self.delivered[place].add(message)
-                self.past_at[place] |= self.past[message] | {message}
-                self.known_at[place] |= self.known[message] | {(message, place)}
-        self.followed = len(history)
-        for place in touched:
-            for message in self.waiting[place]:
-                assert not self.may_deliver(place, message), f"{message} late at {place}"
+                assert self.may_deliver(process, message), f"{message} early at {process}"
+                self.held[process].discard(message)
+                self.delivered[process].add(message)
+                self.past_at[process] |= self.past[message] | {message}
+                self.known_at[process] |= self.known[message] | {(message, process)}
+        self.events_checked = len(history)
+        for process in changed:
+            for message in self.held[process]:
+                assert not self.may_deliver(process, message), (
+                    f"{message} late at {process}"
+                )
 
-    def may_deliver(self, place: int, message: MessageKey) -> bool:
-        """Tell whether all before it that was sent to the same place is delivered."""
+    def may_deliver(self, process: int, message: MessageKey) -> bool:
+        """Return whether the earlier messages to the same process are delivered."""
         return all(
-            before in self.delivered[place]
+            before in self.delivered[process]
             for before in self.past[message]
-            if place in self.targets[before]
+            if process in self.targets[before]
         )
 
     def dependencies(self, message: MessageKey, target: int) -> Dependencies:
-        """Return what the copy to ``target`` has to tell: neither (I) nor (II) holds.
+        """Return the dependencies that the copy to ``target`` must carry.
 
-        Also, with no targets, the last message known of each other source.
+        These are the dependencies for which neither (I) nor (II) holds, and, without
+        targets, the last known message of each other source.
         """
         past = self.past[message]
         later_to = {
-            (before, place)
+            (before, process)
             for later in past
-            for place in self.targets[later]
+            for process in self.targets[later]
             for before in self.past[later]
         }
-        told: Dependencies = {}
+        dependencies: Dependencies = {}
         for before in past:
-            told[before] = frozenset(
-                place
-                for place in self.targets[before]
-                if place != before[0]  # Delivered inside its send.
-                and (before, place) not in self.known[message]
-                and (before, place) not in later_to
-                and (place == target or place not in self.targets[message])
+            dependencies[before] = frozenset(
+                process
+                for process in self.targets[before]
+                if process != before[0]  # Delivered inside its send.
+                and (before, process) not in self.known[message]
+                and (before, process) not in later_to
+                and (process == target or process not in self.targets[message])
             )
         last = {source: 0 for source, _ in past if source != message[0]}
         for source, number in past:
             if source in last:
                 last[source] = max(last[source], number)
         return {
-            before: places
-            for before, places in told.items()
-            if places or last.get(before[0]) == before[1]
+            before: targets
+            for before, targets in dependencies.items()
+            if targets or last.get(before[0]) == before[1]
         }
 
 
-def told(frame: Frame) -> Dependencies:
-    """Return what a message of ``optimal`` carries."""
+def carried_by(frame: Frame) -> Dependencies:
+    """Return the dependencies that a message of ``optimal`` carries."""
     assert isinstance(frame, OptimalMessage)
     return {(e.source, e.number): frozenset(e.targets) for e in frame.log}
 
 
-# Runs of several protocols at once, on a network that keeps no order.
+# Runs of several protocols in lockstep, on a network that reorders.
 
 
 def run_lockstep(
@@ -123,17 +126,17 @@ def run_lockstep(
     seed: int,
     *,
     fan_out_max: int = 1,
-    after_step: Callable[[list[Cluster], Omniscient], None] | None = None,
+    after_step: Callable[[list[Cluster], CausalObserver], None] | None = None,
     to_itself: bool = True,
 ) -> list[Cluster]:
-    """Play one schedule on several protocols; all must do the same at every step.
+    """Run one schedule on several protocols; all must deliver the same at every step.
 
-    What that is, an omniscient observer says. Everything has arrived at the end.
+    A :class:`CausalObserver` checks these deliveries. At the end no frame is in flight.
     """
     random = Random(seed)
     processes = random.randint(2, 6)
     clusters = [Cluster("", processes, make=make) for make in makes]
-    observer = Omniscient(processes)
+    observer = CausalObserver(processes)
     schedule = random_schedule(
         random, processes=processes, steps=random.choice((30, 80)), fan_out_max=fan_out_max
     )
@@ -150,15 +153,15 @@ def run_lockstep(
             for cluster in clusters:
                 cluster.arrive(index)
         position += 1
-        compare(clusters, observer.followed)
-        observer.follow(clusters[0].history)
+        compare(clusters, observer.events_checked)
+        observer.check(clusters[0].history)
         if after_step is not None:
             after_step(clusters, observer)
     return clusters
 
 
 def compare(clusters: list[Cluster], since: int) -> None:
-    """Assert that the same happened in all since then, whatever the order of deliveries."""
+    """Assert that all clusters have the same new events, in any order."""
     happened = [
         sorted((e.process, e.kind.value, e.source, e.number) for e in c.history[since:])
         for c in clusters
@@ -170,7 +173,7 @@ def compare(clusters: list[Cluster], since: int) -> None:
 
 
 class Listing:
-    """What the listings share; a process by the contract."""
+    """The parts of a process that the listings share."""
 
     def __init__(self, id: ProcessId) -> None:
         self._id = id
@@ -213,16 +216,16 @@ class Listing:
 
 
 class MatrixFlaw(Enum):
-    """How the matrix protocol may be broken; for multicast the listing is broken anyway."""
+    """Flaws of the matrix protocol; the listing itself is not causal for multicast."""
 
     NONE = "none"
     LEARNS_NOTHING = "does not take the maximum of the matrices"
-    TRUSTS_OTHERS = "waits for earlier messages of the same source only"
+    IGNORES_OTHER_SOURCES = "waits for earlier messages of the same source only"
     SKIPS_A_ROW = "does not wait for messages of process 0"
 
 
 class MatrixListing(Listing):
-    """Raynal, Schiper and Toueg: attach SENT, then count; messages to oneself travel."""
+    """Raynal, Schiper and Toueg: attach SENT, then count, also for messages to itself."""
 
     def __init__(
         self, id: ProcessId, processes: int, flaw: MatrixFlaw = MatrixFlaw.NONE
@@ -230,7 +233,7 @@ class MatrixListing(Listing):
         super().__init__(id)
         self.sent = [[0] * processes for _ in range(processes)]
         self.deliv = [0] * processes
-        self.waiting: list[tuple[ProcessId, MatrixMessage]] = []
+        self.held: list[tuple[ProcessId, MatrixMessage]] = []
         self.flaw = flaw
 
     def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
@@ -244,17 +247,17 @@ class MatrixListing(Listing):
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         assert isinstance(frame, MatrixMessage)
-        self.waiting.append((source, frame))
+        self.held.append((source, frame))
         while True:
-            ready = [pair for pair in self.waiting if self.ready(*pair)]
+            ready = [pair for pair in self.held if self.ready(*pair)]
             if not ready:
                 return
-            self.waiting.remove(ready[0])
+            self.held.remove(ready[0])
             self.deliver(*ready[0])
 
     def ready(self, source: ProcessId, frame: MatrixMessage) -> bool:
         for other, row in enumerate(frame.rows):
-            if self.flaw is MatrixFlaw.TRUSTS_OTHERS and other != source:
+            if self.flaw is MatrixFlaw.IGNORES_OTHER_SOURCES and other != source:
                 continue
             if self.flaw is MatrixFlaw.SKIPS_A_ROW and other == 0 != source:
                 continue
@@ -268,25 +271,25 @@ class MatrixListing(Listing):
         self.sent[source][self._id] += 1
         if self.flaw is MatrixFlaw.LEARNS_NOTHING:
             return
-        for mine, theirs in zip(self.sent, frame.rows, strict=True):
-            mine[:] = map(max, mine, theirs.counts)
+        for own, received in zip(self.sent, frame.rows, strict=True):
+            own[:] = map(max, own, received.counts)
 
 
 class OptimalFlaw(Enum):
-    """How the optimal protocol may be broken, or made to say too much."""
+    """Flaws that break the optimal protocol, or make messages carry too much."""
 
     NONE = "none"
-    COPY_FORGETS_ITS_TARGET = "a copy to d does not say what was sent to d before"
-    SEND_SETTLES_ALL = "a send ends dependencies on targets that are not its own"
-    SILENCE_IS_SETTLED = "what the message does not name is settled, later one or not"
-    OWN_SILENCE_IS_SETTLED = "what is not in the log is settled, later one or not"
-    OTHERS_ARE_SETTLED = "a delivery here settles the copies to the others"
-    KEEPS_UNION = "of a message that both name, either's word that it is open counts"
-    DROPS_LAST = "the last message of a source is dropped when it is settled"
+    COPY_OMITS_ITS_TARGET = "a copy to d omits the dependencies for d"
+    SEND_SETTLES_ALL = "a send ends the dependencies for all targets"
+    MISSING_IN_MESSAGE_IS_SETTLED = "an entry missing in the message is always settled"
+    MISSING_IN_LOG_IS_SETTLED = "an entry missing in the log is always settled"
+    OTHERS_ARE_SETTLED = "a delivery settles the copies to the other targets"
+    KEEPS_UNION = "merging keeps the targets of either entry"
+    DROPS_LAST = "the last message of a source is dropped if it is settled"
 
 
 WASTEFUL = (OptimalFlaw.KEEPS_UNION, OptimalFlaw.DROPS_LAST)
-"""The flaws that break no order, but tell more than must be told."""
+"""The flaws that keep causal order, but carry more than necessary."""
 
 
 class OptimalListing(Listing):
@@ -296,7 +299,7 @@ class OptimalListing(Listing):
         super().__init__(id)
         self.log: dict[MessageKey, set[int]] = {}
         self.last: dict[int, int] = {}  # SR
-        self.waiting: list[tuple[ProcessId, OptimalMessage]] = []
+        self.held: list[tuple[ProcessId, OptimalMessage]] = []
         self.flaw = flaw
 
     def send(self, targets: Iterable[ProcessId], payload: bytes, now: float) -> int:
@@ -311,7 +314,7 @@ class OptimalListing(Listing):
             carried = {
                 key: (named - dests) | (named & {target}) for key, named in self.log.items()
             }
-            if self.flaw is OptimalFlaw.COPY_FORGETS_ITS_TARGET:
+            if self.flaw is OptimalFlaw.COPY_OMITS_ITS_TARGET:
                 carried = {key: named - dests for key, named in self.log.items()}
             self.purge(carried)
             log = [Entry(*key, tuple(sorted(named))) for key, named in carried.items()]
@@ -329,12 +332,12 @@ class OptimalListing(Listing):
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         assert isinstance(frame, OptimalMessage)
-        self.waiting.append((source, frame))
+        self.held.append((source, frame))
         while True:
-            ready = [pair for pair in self.waiting if self.ready(pair[1])]
+            ready = [pair for pair in self.held if self.ready(pair[1])]
             if not ready:
                 return
-            self.waiting.remove(ready[0])
+            self.held.remove(ready[0])
             self.deliver(*ready[0])
 
     def ready(self, frame: OptimalMessage) -> bool:
@@ -352,31 +355,31 @@ class OptimalListing(Listing):
         carried[source, frame.number] = set() if settled else set(frame.others)
         for named in carried.values():
             named.discard(self._id)
-        mine, theirs = self.log, carried
-        old_mine = [key for key in mine if self.silent(key, theirs)]
-        old_theirs = [key for key in theirs if self.silent(key, mine)]
-        if self.flaw is OptimalFlaw.SILENCE_IS_SETTLED:
-            old_mine = [key for key in mine if key not in theirs]
-        if self.flaw is OptimalFlaw.OWN_SILENCE_IS_SETTLED:
-            old_theirs = [k for k in theirs if mine and k not in mine]
-        for key in old_mine:
-            del mine[key]
-        for key in old_theirs:
-            del theirs[key]
-        for key, named in theirs.items():
+        own, received = self.log, carried
+        settled_own = [key for key in own if self.is_settled(key, received)]
+        settled_received = [key for key in received if self.is_settled(key, own)]
+        if self.flaw is OptimalFlaw.MISSING_IN_MESSAGE_IS_SETTLED:
+            settled_own = [key for key in own if key not in received]
+        if self.flaw is OptimalFlaw.MISSING_IN_LOG_IS_SETTLED:
+            settled_received = [k for k in received if own and k not in own]
+        for key in settled_own:
+            del own[key]
+        for key in settled_received:
+            del received[key]
+        for key, named in received.items():
             if self.flaw is OptimalFlaw.KEEPS_UNION:
-                mine[key] = mine.get(key, set()) | named
+                own[key] = own.get(key, set()) | named
             else:
-                mine[key] = mine.get(key, named) & named
-        self.purge(mine)
+                own[key] = own.get(key, named) & named
+        self.purge(own)
 
     @staticmethod
-    def silent(key: MessageKey, log: dict[MessageKey, set[int]]) -> bool:
-        """Tell whether a log knows a later message of the source, and not this one."""
+    def is_settled(key: MessageKey, log: dict[MessageKey, set[int]]) -> bool:
+        """Return whether a log has a later message of the source, but not this one."""
         return key not in log and any(s == key[0] and t > key[1] for s, t in log)
 
     def purge(self, log: dict[MessageKey, set[int]]) -> None:
-        """Drop what is settled and not the last of its source."""
+        """Drop the settled messages that are not the last of their source."""
         for key, named in list(log.items()):
             last = not any(s == key[0] and t > key[1] for s, t in log)
             if not named and (not last or self.flaw is OptimalFlaw.DROPS_LAST):

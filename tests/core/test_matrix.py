@@ -28,10 +28,10 @@ from tests.core.crowns import (
     reachable,
 )
 from tests.core.receiver_side import (
+    CausalObserver,
     Make,
     MatrixFlaw,
     MatrixListing,
-    Omniscient,
     run_lockstep,
 )
 
@@ -52,11 +52,11 @@ def trio(id: ProcessId) -> Process:
 
 
 def matrices(processes: int) -> Cluster:
-    return Cluster("", processes, make=lambda place: Matrix(place, processes))
+    return Cluster("", processes, make=lambda index: Matrix(index, processes))
 
 
 def listing(flaw: MatrixFlaw) -> Make:
-    return lambda place: MatrixListing(place, GROUP_MAX, flaw)
+    return lambda index: MatrixListing(index, GROUP_MAX, flaw)
 
 
 def process_at(cluster: Cluster, index: int) -> Matrix:
@@ -66,7 +66,7 @@ def process_at(cluster: Cluster, index: int) -> Matrix:
 
 
 def arrive(cluster: Cluster, *, source: int, target: int) -> None:
-    """Let the oldest message between the two arrive."""
+    """Let the oldest message from ``source`` to ``target`` arrive."""
     between = [(packet.source, packet.target) for packet in cluster.in_flight]
     cluster.arrive(between.index((source, target)))
 
@@ -113,22 +113,22 @@ def test_multicast_is_causal_when_frames_overtake(schedule: list[Step]) -> None:
     assert cluster.verdict().held
 
 
-def test_knows_exactly_what_happened_before() -> None:
-    """Rule 1, and that rows need no maximum place by place: one of two is the larger."""
+def test_matrix_counts_exactly_the_messages_that_happened_before() -> None:
+    """Rule 1; it also shows that the maximum of two rows is the larger row."""
     for seed in range(150):
         run_lockstep([bare], seed, fan_out_max=3, after_step=check_counts)
 
 
-def check_counts(clusters: list[Cluster], observer: Omniscient) -> None:
-    for place, past in enumerate(observer.past_at):
+def check_counts(clusters: list[Cluster], observer: CausalObserver) -> None:
+    for index, past in enumerate(observer.past_at):
         counts = [[0] * GROUP_MAX for _ in range(GROUP_MAX)]
         for source, number in past:
             for target in observer.targets[source, number] - {source}:
                 counts[source][target] += 1
-        assert process_at(clusters[0], place).sent == [tuple(row) for row in counts]
+        assert process_at(clusters[0], index).sent == [tuple(row) for row in counts]
 
 
-def test_at_rest_nothing_is_held() -> None:
+def test_idle_process_holds_no_message() -> None:
     for seed in range(50):
         (cluster,) = run_lockstep([bare], seed, fan_out_max=3)
         for process in cluster.processes:
@@ -145,35 +145,35 @@ def test_the_same_schedule_gives_the_same_history() -> None:
 # The listing.
 
 
-def test_does_what_the_listing_does_without_messages_to_oneself() -> None:
+def test_delivers_like_the_listing_without_messages_to_itself() -> None:
     for seed in range(300):
         run_lockstep([bare, listing(MatrixFlaw.NONE)], seed, to_itself=False)
 
 
 @pytest.mark.parametrize("flaw", [flaw for flaw in MatrixFlaw if flaw.value != "none"])
 def test_every_flaw_breaks_causal_order(flaw: MatrixFlaw) -> None:
-    assert Property.CAUSAL in broken(listing(flaw), fan_out_max=1)
+    assert Property.CAUSAL in find_violations(listing(flaw), fan_out_max=1)
 
 
-def test_the_listing_is_sound_on_the_runs_that_show_its_flaws() -> None:
-    assert broken(listing(MatrixFlaw.NONE), fan_out_max=1) == set()
+def test_listing_without_a_flaw_is_causal_on_the_same_runs() -> None:
+    assert find_violations(listing(MatrixFlaw.NONE), fan_out_max=1) == set()
 
 
-def test_multicast_is_not_the_listing_for_each_target() -> None:
-    """A target that is not told of the other copies answers before they are there."""
-    assert Property.CAUSAL in broken(listing(MatrixFlaw.NONE), fan_out_max=3)
-    assert broken(bare, fan_out_max=3) == set()
+def test_sending_the_listing_to_each_target_is_not_a_causal_multicast() -> None:
+    """A target that does not know of the other copies answers before they arrive."""
+    assert Property.CAUSAL in find_violations(listing(MatrixFlaw.NONE), fan_out_max=3)
+    assert find_violations(bare, fan_out_max=3) == set()
 
 
-def broken(make: Make, *, fan_out_max: int) -> set[Property]:
-    """Return the properties that some of many runs break; nobody writes to itself."""
+def find_violations(make: Make, *, fan_out_max: int) -> set[Property]:
+    """Return the violated properties of random runs without messages to oneself."""
     found: set[Property] = set()
     for seed in range(60):
         random = Random(seed)
         cluster = Cluster("", GROUP_MAX, make=make)
         for _ in range(60):
             source = random.randrange(GROUP_MAX)
-            others = [place for place in range(GROUP_MAX) if place != source]
+            others = [member for member in range(GROUP_MAX) if member != source]
             cluster.send(source, random.sample(others, random.randint(1, fan_out_max)))
             while cluster.in_flight and random.random() < 0.6:
                 cluster.arrive(random.randrange(len(cluster.in_flight)))
@@ -182,19 +182,19 @@ def broken(make: Make, *, fan_out_max: int) -> set[Property]:
     return found
 
 
-def test_a_message_to_oneself_wedges_the_listing() -> None:
-    """It is counted twice, so that the next messages wait for one that never was."""
-    wedged = Cluster("", 2, make=lambda place: MatrixListing(place, 2))
-    for cluster in (wedged, matrices(2)):
+def test_message_to_itself_blocks_the_listing_forever() -> None:
+    """It is counted twice, so later messages wait for a message that does not exist."""
+    blocked = Cluster("", 2, make=lambda index: MatrixListing(index, 2))
+    for cluster in (blocked, matrices(2)):
         cluster.send(0, [0])
         cluster.run_until_idle()
         assert cluster.delivered(0) == [(0, 1)]
         cluster.send(0, [0])
         cluster.send(0, [1])
         cluster.run_until_idle()
-        cluster.send(1, [0])  # It knows of the two messages to 0, or of three.
+        cluster.send(1, [0])  # Its matrix counts two messages to 0, or three.
         cluster.run_until_idle()
-        if cluster is wedged:
+        if cluster is blocked:
             assert cluster.delivered(0) == [(0, 1)]
             assert cluster.verdict().violated() == {Property.LIVENESS}
         else:
@@ -205,8 +205,8 @@ def test_a_message_to_oneself_wedges_the_listing() -> None:
 # The papers' examples.
 
 
-def test_holds_the_message_back_that_overtakes_indirectly() -> None:
-    """Mattern and Fünfrocken, Fig. 5: z is there and waits, x sets it free."""
+def test_message_that_overtakes_indirectly_is_held() -> None:
+    """Mattern and Fünfrocken, Fig. 5: z is held until x arrives."""
     cluster = matrices(3)
     cluster.send(0, [2], b"x")
     cluster.send(0, [1], b"y")
@@ -225,8 +225,8 @@ def test_figure_5_is_the_only_run_of_its_program() -> None:
     assert set(histories(trio, FIRST_PROGRAM)) == {FIGURE_5_AND_6}
 
 
-def test_figure_8_nested_crowns_come_about() -> None:
-    """What no schedule of the buffer protocol gives: first sent, last received."""
+def test_figure_8_nested_crowns_are_possible() -> None:
+    """No schedule of the buffer protocol has them: first sent, last received."""
     cluster = matrices(3)
     for number in (1, 2):
         for source, program in enumerate(SECOND_PROGRAM):
@@ -242,8 +242,8 @@ def test_figure_8_nested_crowns_come_about() -> None:
         if isinstance(send, Send)
     }
     received = [
-        "".join(labels[message] for message in cluster.delivered(place))
-        for place in range(3)
+        "".join(labels[message] for message in cluster.delivered(index))
+        for index in range(3)
     ]
     assert history_of(SECOND_PROGRAM, received) == FIGURE_8
     assert nested_crowns(history_of(SECOND_PROGRAM, received))
@@ -271,7 +271,7 @@ def test_a_multicast_counts_for_each_target_and_all_copies_are_the_same() -> Non
     assert cluster.delivered(2) == [(0, 1), (1, 1)]
 
 
-def test_one_arrival_sets_a_whole_chain_free() -> None:
+def test_one_arrival_unblocks_a_whole_chain() -> None:
     cluster = matrices(4)
     cluster.send(0, [3])
     for source in (0, 1, 2):
@@ -301,7 +301,7 @@ KNOWN_BYTES = [
 
 
 @pytest.mark.parametrize(("frame", "expected"), KNOWN_BYTES)
-def test_frames_are_these_bytes(frame: MatrixMessage, expected: str) -> None:
+def test_frames_have_the_documented_bytes(frame: MatrixMessage, expected: str) -> None:
     assert encode([frame]) == bytes([VERSION]) + bytes.fromhex(expected)
     assert (frame.kind(), frame.message_source()) == (1, -1)
 
@@ -321,7 +321,7 @@ def messages(draw: st.DrawFn) -> MatrixMessage:
 
 
 @given(frame=messages())
-def test_frames_survive_the_wire(frame: MatrixMessage) -> None:
+def test_frames_are_decoded_as_they_were_encoded(frame: MatrixMessage) -> None:
     datagram = encode([frame, frame])
     assert len(datagram) == 1 + 2 * frame.size()
     assert frame.payload_size() == len(frame.payload)
@@ -362,8 +362,8 @@ def with_rows(*rows: tuple[int, ...], number: int = 1) -> Frame:
 NOTHING = (0, 0, 0)
 
 BAD_FRAMES: list[tuple[Frame, str]] = [
-    (BaselineMessage(1, b""), "no frame"),
-    (Frame(), "no frame"),
+    (BaselineMessage(1, b""), "not a frame"),
+    (Frame(), "not a frame"),
     (with_rows((0, 1), (0, 0)), "expected n = 3"),
     (with_rows(NOTHING, (0, 0), NOTHING), "row 1"),
     (with_rows(NOTHING, (1, 0), (0, 0, 0, 0)), "row 1"),
@@ -373,34 +373,32 @@ BAD_FRAMES: list[tuple[Frame, str]] = [
     (with_rows(NOTHING, (2, 0, 0), NOTHING, number=1), "message 2"),
     (with_rows(NOTHING, (1, 0, 0), NOTHING, number=0), "message 1"),
     (with_rows(NOTHING, (-1, 0, 0), NOTHING), "message -1"),
-    (with_rows(NOTHING, (1, 0, 0), NOTHING), "here already"),
-    (with_rows(NOTHING, (3, 0, 0), NOTHING, number=9), "here already"),
+    (with_rows(NOTHING, (1, 0, 0), NOTHING), "duplicate"),
+    (with_rows(NOTHING, (3, 0, 0), NOTHING, number=9), "duplicate"),
 ]
 
 
-@pytest.mark.parametrize(("frame", "why"), BAD_FRAMES)
-def test_a_frame_that_cannot_be_is_refused_and_changes_nothing(
-    frame: Frame, why: str
-) -> None:
+@pytest.mark.parametrize(("frame", "match"), BAD_FRAMES)
+def test_invalid_frame_is_refused_and_changes_nothing(frame: Frame, match: str) -> None:
     process = Matrix(ProcessId(0), 3)
     process.send([ProcessId(1)], b"", 0.0)
     process.receive(ProcessId(1), with_rows((0, 1, 0), (1, 0, 0), NOTHING), 0.0)
     process.receive(ProcessId(1), with_rows((0, 1, 0), (3, 0, 0), NOTHING, number=3), 0.0)
     assert (process.held, len(process.messages_to_deliver())) == (1, 1)
     before = snapshot(process)
-    with pytest.raises(PeerError, match=why):
+    with pytest.raises(PeerError, match=match):
         process.receive(ProcessId(1), frame, 0.0)
     assert snapshot(process) == before
 
 
-def test_a_stranger_and_oneself_are_no_source() -> None:
+def test_invalid_sources_are_refused() -> None:
     process = Matrix(ProcessId(0), 3)
     frame = with_rows(NOTHING, (1, 0, 0), NOTHING)
     before = snapshot(process)
-    for stranger in (3, -1):
+    for source in (3, -1):
         with pytest.raises(PeerError, match="expected n = 3"):
-            process.receive(ProcessId(stranger), frame, 0.0)
-    with pytest.raises(LocalError, match="to itself"):
+            process.receive(ProcessId(source), frame, 0.0)
+    with pytest.raises(LocalError, match="source 0 is this process itself"):
         process.receive(ProcessId(0), frame, 0.0)
     with pytest.raises(LocalError, match="finite"):
         process.receive(ProcessId(1), frame, float("nan"))
@@ -419,7 +417,7 @@ def test_a_stranger_and_oneself_are_no_source() -> None:
         ([1], b"", float("inf")),
     ],
 )
-def test_a_bad_send_is_refused_and_changes_nothing(
+def test_invalid_send_is_refused_and_changes_nothing(
     targets: list[ProcessId], payload: object, now: float
 ) -> None:
     process = Matrix(ProcessId(0), 3)
@@ -429,7 +427,7 @@ def test_a_bad_send_is_refused_and_changes_nothing(
     assert snapshot(process) == before
 
 
-def test_what_the_protocol_does_not_have_is_refused() -> None:
+def test_unsupported_operations_are_refused() -> None:
     process = Matrix(ProcessId(0), 3)
     with pytest.raises(LocalError):
         process.broadcast(b"", 0.0)
@@ -440,5 +438,5 @@ def test_what_the_protocol_does_not_have_is_refused() -> None:
 
 @pytest.mark.parametrize(("id", "processes"), [(0, 0), (3, 3), (-1, 3)])
 def test_a_process_outside_its_group_is_refused(id: int, processes: int) -> None:
-    with pytest.raises(LocalError, match="no process"):
+    with pytest.raises(LocalError, match="is not in a group of"):
         Matrix(ProcessId(id), processes)

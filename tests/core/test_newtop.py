@@ -1,4 +1,4 @@
-"""``newtop``: one order for all, live as long as silence is broken, and quiet at rest."""
+"""``newtop``: total order, liveness through null frames, and silence when idle."""
 
 from math import inf, nan
 from random import Random
@@ -22,16 +22,16 @@ from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.trace import Kind
 from antecede.verify import Property
-from tests.core.broadcasts import Outputs, assert_right, joined, play, rest
+from tests.core.broadcasts import Outputs, assert_correct, cluster_of, run_randomly, rest
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 SILENCE = 0.25
-"""A sum of powers of two, like all times here, so that times are exact."""
+"""A sum of powers of two, like all times here, so that floats are exact."""
 
 
 def bare(processes: int) -> Cluster:
     return Cluster(
-        "newtop", processes, make=lambda place: Newtop(place, processes, SILENCE)
+        "newtop", processes, make=lambda index: Newtop(index, processes, SILENCE)
     )
 
 
@@ -39,21 +39,21 @@ def linked(processes: int) -> Cluster:
     return Cluster(
         "newtop",
         processes,
-        make=lambda place: ReliableLink(
-            Newtop(place, processes, SILENCE), fifo=True, policy=POLICY
+        make=lambda index: ReliableLink(
+            Newtop(index, processes, SILENCE), fifo=True, policy=POLICY
         ),
     )
 
 
-def one_order(cluster: Cluster) -> bool:
-    """Tell whether every process has delivered a prefix of one and the same order."""
-    orders = [cluster.delivered(place) for place in range(len(cluster.processes))]
+def is_totally_ordered(cluster: Cluster) -> bool:
+    """Return whether every process has delivered a prefix of the same order."""
+    orders = [cluster.delivered(index) for index in range(len(cluster.processes))]
     longest = max(orders, key=len)
     return all(order == longest[: len(order)] for order in orders)
 
 
 class NaiveNewtop(Outputs):
-    """The rules as they are written; each is a method for a mutant to break."""
+    """A naive implementation, with a method per rule for the mutants to override."""
 
     def __init__(self, id: ProcessId, processes: int) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class NaiveNewtop(Outputs):
         self.last = dict.fromkeys(range(processes), 0)
         self.held: list[tuple[int, ProcessId, int, bytes]] = []
         self.known = [0]
-        """The stamps of all messages ever heard of."""
+        """The stamps of all known messages."""
         self.silent_since: float | None = None
         self.deadline: float | None = None
 
@@ -93,7 +93,7 @@ class NaiveNewtop(Outputs):
         self.advance_clock(frame.clock)
         if self.silent_since is None:
             self.silent_since = now
-        if self.deadline is None and self.owes_null(frame):
+        if self.deadline is None and self.is_null_due(frame):
             self.deadline = self.silent_since
             while self.deadline <= now:
                 self.deadline += SILENCE
@@ -117,7 +117,7 @@ class NaiveNewtop(Outputs):
     def horizon(self) -> int:
         return min(self.last.values())
 
-    def owes_null(self, arrived: Frame) -> bool:
+    def is_null_due(self, arrived: Frame) -> bool:
         return self.last[self.id] < max(self.known)
 
     def handle_timer(self, now: float) -> None:
@@ -137,11 +137,11 @@ def test_random_runs_are_totally_ordered_and_live(faults: float) -> None:
         cluster = linked(processes) if faults else bare(processes)
         steps = random.choice((30, 100))
         seconds = (0.125, 0.25, 1.0)
-        play(cluster, random, steps=steps, fifo=not faults, faults=faults, seconds=seconds)
+        run_randomly(cluster, random, steps=steps, fifo=not faults, faults=faults, seconds=seconds)
         try:
-            assert one_order(cluster)
-            assert_right(cluster, random, fifo=not faults)
-            assert one_order(cluster)
+            assert is_totally_ordered(cluster)
+            assert_correct(cluster, random, fifo=not faults)
+            assert is_totally_ordered(cluster)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         for process in cluster.processes:
@@ -151,19 +151,19 @@ def test_random_runs_are_totally_ordered_and_live(faults: float) -> None:
             assert inner.next_timer() is None
 
 
-def test_does_at_every_step_what_the_naive_rules_do() -> None:
+def test_has_the_same_history_as_the_naive_implementation() -> None:
     for seed in range(150):
         random = Random(seed)
         processes = random.randint(1, 6)
         histories = []
         for make in (
-            [Newtop(ProcessId(place), processes, SILENCE) for place in range(processes)],
-            [NaiveNewtop(ProcessId(place), processes) for place in range(processes)],
+            [Newtop(ProcessId(index), processes, SILENCE) for index in range(processes)],
+            [NaiveNewtop(ProcessId(index), processes) for index in range(processes)],
         ):
-            cluster = joined(make)
+            cluster = cluster_of(make)
             choices = Random(seed)
-            play(cluster, choices, steps=120, fifo=True, seconds=(0.125, 0.25, 1.0))
-            assert rest(cluster, choices, fifo=True)
+            run_randomly(cluster, choices, steps=120, fifo=True, seconds=(0.125, 0.25, 1.0))
+            assert run_until_idle(cluster, choices, fifo=True)
             histories.append(cluster.history)
         assert histories[0] == histories[1], f"seed {seed}"
 
@@ -172,13 +172,13 @@ def test_the_same_choices_give_the_same_history() -> None:
     histories = []
     for _ in range(2):
         cluster = linked(4)
-        play(cluster, Random(7), steps=300, faults=0.1, seconds=(1.0,))
+        run_randomly(cluster, Random(7), steps=300, faults=0.1, seconds=(1.0,))
         cluster.run_until_idle()
         histories.append(cluster.history)
     assert histories[0] == histories[1]
 
 
-# Mutants: the rules with one broken. Each must be caught, and for the right reason.
+# Mutants: each breaks one rule, and must violate the expected properties.
 
 
 class DeliversOnArrival(NaiveNewtop):
@@ -197,7 +197,7 @@ class OneOff(NaiveNewtop):
 
 
 class IgnoresStamps(NaiveNewtop):
-    """Its own entry keeps order, but its nulls do not pass what others wait for."""
+    """Its own entry keeps order, but its nulls have too low stamps."""
 
     def advance_clock(self, clock: int) -> None:
         pass
@@ -217,25 +217,25 @@ class BreaksTiesByArrival(NaiveNewtop):
 
 
 class NoNulls(NaiveNewtop):
-    def owes_null(self, arrived: Frame) -> bool:
+    def is_null_due(self, arrived: Frame) -> bool:
         return False
 
 
 class NullsOnlyForItself(NaiveNewtop):
-    """It ends its silence only if its own message is held up."""
+    """It transmits a null only while its own message is held."""
 
-    def owes_null(self, arrived: Frame) -> bool:
-        mine = [message for message in self.held if message[1] == self.id]
-        return bool(mine) and super().owes_null(arrived)
+    def is_null_due(self, arrived: Frame) -> bool:
+        own = [message for message in self.held if message[1] == self.id]
+        return bool(own) and super().is_null_due(arrived)
 
 
 class AnswersNulls(NaiveNewtop):
-    def owes_null(self, arrived: Frame) -> bool:
+    def is_null_due(self, arrived: Frame) -> bool:
         return True
 
 
 @pytest.mark.parametrize(
-    ("mutant", "broken", "ordered", "rests"),
+    ("mutant", "violated", "ordered", "becomes_idle"),
     [
         (NaiveNewtop, set(), True, True),
         (DeliversOnArrival, {Property.CAUSAL}, False, True),
@@ -250,25 +250,25 @@ class AnswersNulls(NaiveNewtop):
     ],
 )
 def test_random_runs_catch_a_broken_rule(
-    mutant: type[NaiveNewtop], broken: set[Property], ordered: bool, rests: bool
+    mutant: type[NaiveNewtop], violated: set[Property], ordered: bool, becomes_idle: bool
 ) -> None:
     found: set[Property] = set()
-    in_order = at_rest = True
+    in_order = is_idle = True
     for seed in range(60):
         random = Random(seed)
-        cluster = Cluster("newtop", 4, make=lambda place: mutant(place, 4))
-        play(cluster, random, steps=60, fifo=True, seconds=(0.125, 0.25))
-        at_rest = rest(cluster, random, fifo=True, steps_max=600) and at_rest
+        cluster = Cluster("newtop", 4, make=lambda index: mutant(index, 4))
+        run_randomly(cluster, random, steps=60, fifo=True, seconds=(0.125, 0.25))
+        is_idle = run_until_idle(cluster, random, fifo=True, steps_max=600) and is_idle
         found |= cluster.verdict().violated()
-        in_order = one_order(cluster) and in_order
-    assert (found, in_order, at_rest) == (broken, ordered, rests)
+        in_order = is_totally_ordered(cluster) and in_order
+    assert (found, in_order, is_idle) == (violated, ordered, becomes_idle)
 
 
-# Waiting for everybody.
+# Deliveries wait for all members.
 
 
 def arrive(cluster: Cluster, *, source: int, target: int) -> None:
-    """Let the first frame between the two arrive."""
+    """Let the first frame from ``source`` to ``target`` arrive."""
     for index, packet in enumerate(cluster.in_flight):
         if (packet.source, packet.target) == (source, target):
             cluster.arrive(index)
@@ -282,35 +282,35 @@ def arrive_all(cluster: Cluster) -> None:
 
 
 def nulls(cluster: Cluster) -> int:
-    """Count the null frames transmitted so far, each once for every target."""
+    """Return the number of null frames transmitted so far, over all targets."""
     return sum(event.kind is Kind.CONTROL for event in cluster.history)
 
 
-def test_nobody_delivers_while_one_member_is_silent() -> None:
-    """Stuck with time standing still, however many messages the others send."""
+def test_no_member_delivers_while_one_member_is_silent() -> None:
+    """Without timers, the group makes no progress, however much the others send."""
     cluster = bare(3)
     for _ in range(10):
         cluster.broadcast(0)
         cluster.broadcast(1)
         arrive_all(cluster)
-    assert all(cluster.delivered(place) == [] for place in range(3))
+    assert all(cluster.delivered(index) == [] for index in range(3))
     assert cluster.verdict().violated() == {Property.LIVENESS}
-    cluster.pass_time(SILENCE)  # Now 2 says a null.
+    cluster.pass_time(SILENCE)  # Process 2 transmits a null.
     arrive_all(cluster)
-    assert one_order(cluster)
+    assert is_totally_ordered(cluster)
     assert len(cluster.delivered(0)) >= 18
     cluster.run_until_idle()
     assert cluster.verdict().held
 
 
-def test_a_message_is_delivered_when_everybody_has_passed_its_stamp() -> None:
+def test_message_is_delivered_when_all_members_have_passed_its_stamp() -> None:
     cluster = bare(3)
     cluster.broadcast(0)
     arrive(cluster, source=0, target=1)
     cluster.broadcast(1)
     arrive(cluster, source=0, target=2)
     arrive(cluster, source=1, target=2)
-    assert cluster.delivered(2) == []  # Its own entry is lacking, as in the paper.
+    assert cluster.delivered(2) == []  # Its own entry is 0, as in the paper.
     cluster.broadcast(2)
     assert cluster.delivered(2) == [(0, 1)]
     process = cluster.processes[2]
@@ -328,22 +328,22 @@ def test_messages_with_equal_stamps_are_delivered_by_source_everywhere() -> None
     for member in (2, 1, 0):
         cluster.broadcast(member)
     arrive_all(cluster)
-    assert all(cluster.delivered(place) == [(0, 1), (1, 1), (2, 1)] for place in range(3))
+    assert all(cluster.delivered(index) == [(0, 1), (1, 1), (2, 1)] for index in range(3))
     assert nulls(cluster) == 0
     assert all(process.next_timer() is None for process in cluster.processes)
 
 
-def test_a_message_waits_for_concurrent_ones_which_causal_order_does_not_ask_for() -> None:
+def test_message_waits_for_concurrent_ones_unlike_in_causal_order() -> None:
     cluster = bare(2)
     cluster.broadcast(0)
     cluster.broadcast(1)
     arrive(cluster, source=0, target=1)
     assert cluster.delivered(1) == [(0, 1), (1, 1)]
     cluster.broadcast(1)
-    assert cluster.delivered(1) == [(0, 1), (1, 1)]  # Its own waits for 0.
+    assert cluster.delivered(1) == [(0, 1), (1, 1)]  # Its own message waits for 0.
 
 
-def test_ones_own_message_is_delivered_in_its_turn() -> None:
+def test_own_message_is_delivered_in_the_total_order() -> None:
     cluster = bare(2)
     cluster.broadcast(0)
     assert cluster.delivered(0) == []
@@ -362,7 +362,7 @@ def test_a_group_of_one_delivers_at_once() -> None:
 # Time-silence.
 
 
-def test_a_message_in_a_silent_group_costs_one_null_from_each_other_member() -> None:
+def test_message_in_a_silent_group_causes_one_null_of_each_other_member() -> None:
     cluster = bare(4)
     cluster.broadcast(0)
     cluster.run_until_idle()
@@ -372,14 +372,14 @@ def test_a_message_in_a_silent_group_costs_one_null_from_each_other_member() -> 
     assert cluster.in_flight == []
 
 
-def test_members_that_all_talk_need_no_null() -> None:
+def test_members_that_all_send_transmit_no_null() -> None:
     cluster = bare(3)
     for turn in range(30):
         cluster.pass_time(SILENCE / 4)
         cluster.broadcast(turn % 3)
         arrive_all(cluster)
     assert nulls(cluster) == 0
-    assert all(len(cluster.delivered(place)) == 28 for place in range(3))
+    assert all(len(cluster.delivered(index)) == 28 for index in range(3))
 
 
 def test_silence_ends_at_a_multiple_of_omega_after_the_last_transmission() -> None:
@@ -391,9 +391,9 @@ def test_silence_ends_at_a_multiple_of_omega_after_the_last_transmission() -> No
     process.receive(peer, NewtopMessage(2, 2, b""), 10.125)
     assert process.next_timer() == 10.25
     process.receive(peer, NewtopMessage(3, 3, b""), 10.1875)
-    assert process.next_timer() == 10.25  # Not put off.
+    assert process.next_timer() == 10.25  # Not postponed.
     process.frames_to_transmit()
-    process.handle_timer(10.24)  # Early: harmless.
+    process.handle_timer(10.24)  # Too early: no effect.
     assert process.frames_to_transmit() == []
     process.handle_timer(10.25)
     (transmit,) = process.frames_to_transmit()
@@ -401,14 +401,14 @@ def test_silence_ends_at_a_multiple_of_omega_after_the_last_transmission() -> No
     assert (transmit.target, transmit.frame.clock) == (1, 4)
     assert process.next_timer() is None
     process.receive(peer, NewtopNull(9), 12.0)
-    assert process.next_timer() is None  # Nobody waits for a null to be passed.
+    assert process.next_timer() is None  # A null needs no null.
     process.receive(peer, NewtopMessage(10, 4, b""), 12.3)
     assert process.next_timer() == 12.5  # 10.25 and nine times 0.25.
     process.broadcast(b"", 12.4)
-    assert process.next_timer() is None  # That was no silence.
+    assert process.next_timer() is None  # The message has ended the silence.
 
 
-def test_a_null_that_is_overdue_is_not_put_off_by_another_message() -> None:
+def test_overdue_null_is_not_postponed_by_another_message() -> None:
     process = Newtop(ProcessId(0), 2, SILENCE)
     process.receive(ProcessId(1), NewtopMessage(1, 1, b""), 1.0)
     process.receive(ProcessId(1), NewtopMessage(2, 2, b""), 1.5)  # The driver is late.
@@ -418,7 +418,7 @@ def test_a_null_that_is_overdue_is_not_put_off_by_another_message() -> None:
     assert len(process.messages_to_deliver()) == 2
 
 
-def test_who_never_transmitted_is_silent_since_its_first_frame() -> None:
+def test_silence_of_a_new_member_begins_with_the_first_frame() -> None:
     process = Newtop(ProcessId(0), 2)
     process.receive(ProcessId(1), NewtopNull(1), 3.0)
     assert process.next_timer() is None
@@ -429,7 +429,7 @@ def test_who_never_transmitted_is_silent_since_its_first_frame() -> None:
 # Frames.
 
 
-def test_frames_survive_the_wire_and_their_size_is_exact() -> None:
+def test_frames_are_decoded_as_they_were_encoded_and_have_the_given_size() -> None:
     random = Random(1)
     bounds = (1, 255, 256, 65535, 65536, 2**40, 2**63 - 1)
     for _ in range(300):
@@ -466,7 +466,7 @@ def test_metadata_does_not_grow_with_the_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "match"),
     [
         (b"\x01\x30\x01", "kind 3"),
         (b"\x01\x11\x01\x01\x00", "kind 1 with its flag"),
@@ -474,8 +474,8 @@ def test_metadata_does_not_grow_with_the_group() -> None:
         (b"\x01\x10\x01\x01\x02", "cut short"),
     ],
 )
-def test_bytes_that_are_no_frame_are_refused(data: bytes, words: str) -> None:
-    with pytest.raises(PeerError, match=words):
+def test_invalid_bytes_are_refused(data: bytes, match: str) -> None:
+    with pytest.raises(PeerError, match=match):
         decode(data, read_newtop)
 
 
@@ -483,7 +483,7 @@ def test_bytes_that_are_no_frame_are_refused(data: bytes, words: str) -> None:
 
 
 def busy_process() -> Newtop:
-    """Process 1 of 3: it owes a null and holds 0:1, 0:2 and its own first message."""
+    """Process 1 of 3: a null is due; it holds 0:1, 0:2 and its own first message."""
     process = Newtop(ProcessId(1), 3)
     process.broadcast(b"", 0.0)
     process.receive(ProcessId(0), NewtopMessage(1, 1, b""), 0.01)
@@ -495,27 +495,27 @@ def busy_process() -> Newtop:
 
 
 @pytest.mark.parametrize(
-    ("source", "frame", "words"),
+    ("source", "frame", "match"),
     [
         (0, BaselineMessage(3, b""), "not a frame of this protocol"),
-        (3, NewtopNull(6), "not in the group"),
-        (-1, NewtopNull(6), "not in the group"),
-        (0, NewtopNull(5), "after the stamp 5"),
-        (0, NewtopNull(4), "after the stamp 5"),
-        (2, NewtopNull(0), "after the stamp 0"),
-        (0, NewtopMessage(5, 3, b""), "after the stamp 5"),
-        (0, NewtopMessage(6, 2, b""), "after message 2"),
-        (0, NewtopMessage(6, 4, b""), "after message 2"),
-        (2, NewtopMessage(6, 0, b""), "after message 0"),
-        (2, NewtopMessage(0, 1, b""), "after the stamp 0"),
+        (3, NewtopNull(6), "not in a group of 3"),
+        (-1, NewtopNull(6), "not in a group of 3"),
+        (0, NewtopNull(5), "expected a stamp above 5"),
+        (0, NewtopNull(4), "expected a stamp above 5"),
+        (2, NewtopNull(0), "expected a stamp above 0"),
+        (0, NewtopMessage(5, 3, b""), "expected a stamp above 5"),
+        (0, NewtopMessage(6, 2, b""), "expected message 3"),
+        (0, NewtopMessage(6, 4, b""), "expected message 3"),
+        (2, NewtopMessage(6, 0, b""), "expected message 1"),
+        (2, NewtopMessage(0, 1, b""), "expected a stamp above 0"),
     ],
 )
-def test_a_frame_that_cannot_be_is_the_peers_fault_and_changes_nothing(
-    source: int, frame: Frame, words: str
+def test_invalid_frame_raises_peer_error_and_changes_nothing(
+    source: int, frame: Frame, match: str
 ) -> None:
     process = busy_process()
     before = snapshot(process)
-    with pytest.raises(PeerError, match=words):
+    with pytest.raises(PeerError, match=match):
         process.receive(ProcessId(source), frame, 1.0)
     assert snapshot(process) == before
     process.receive(ProcessId(2), NewtopMessage(1, 1, b""), 1.0)
@@ -523,7 +523,7 @@ def test_a_frame_that_cannot_be_is_the_peers_fault_and_changes_nothing(
     assert delivered == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_what_the_caller_does_wrong_is_refused_and_changes_nothing() -> None:
+def test_invalid_call_raises_local_error_and_changes_nothing() -> None:
     process = busy_process()
     before = snapshot(process)
     with pytest.raises(LocalError, match="itself"):
@@ -545,12 +545,12 @@ def test_what_the_caller_does_wrong_is_refused_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("id", "processes"), [(0, 0), (3, 3), (-1, 3)])
-def test_a_process_outside_the_group_cannot_be_made(id: int, processes: int) -> None:
-    with pytest.raises(ConfigError, match="no process"):
+def test_process_outside_the_group_is_refused(id: int, processes: int) -> None:
+    with pytest.raises(ConfigError, match="is not in a group of"):
         Newtop(ProcessId(id), processes)
 
 
 @pytest.mark.parametrize("silence_s", [0.0, -1.0, inf, nan])
-def test_a_silence_that_is_no_time_is_refused(silence_s: float) -> None:
+def test_invalid_silence_is_refused(silence_s: float) -> None:
     with pytest.raises(ConfigError, match="silence_s"):
         Newtop(ProcessId(0), 3, silence_s)

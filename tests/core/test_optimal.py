@@ -1,4 +1,4 @@
-"""``optimal``: as early as ``matrix``, telling the least that must be told."""
+"""``optimal``: delivers as early as ``matrix``, and carries the minimal dependencies."""
 
 from random import Random
 
@@ -29,13 +29,13 @@ from tests.core.crowns import (
 )
 from tests.core.receiver_side import (
     WASTEFUL,
+    CausalObserver,
     Dependencies,
     Make,
-    Omniscient,
     OptimalFlaw,
     OptimalListing,
+    carried_by,
     run_lockstep,
-    told,
 )
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
@@ -55,7 +55,7 @@ def linked(id: ProcessId) -> Process:
 
 
 def listing(flaw: OptimalFlaw) -> Make:
-    return lambda place: OptimalListing(place, flaw)
+    return lambda index: OptimalListing(index, flaw)
 
 
 def process_at(cluster: Cluster, index: int) -> Optimal:
@@ -65,10 +65,10 @@ def process_at(cluster: Cluster, index: int) -> Optimal:
 
 
 def arrive(cluster: Cluster, *, source: int, target: int) -> Dependencies:
-    """Let the oldest message between the two arrive, and return what it carried."""
+    """Let the oldest message of a channel arrive, and return its dependencies."""
     between = [(packet.source, packet.target) for packet in cluster.in_flight]
     index = between.index((source, target))
-    carried = told(cluster.in_flight[index].frame)
+    carried = carried_by(cluster.in_flight[index].frame)
     cluster.arrive(index)
     return carried
 
@@ -116,7 +116,7 @@ def test_multicast_is_causal_when_frames_overtake(schedule: list[Step]) -> None:
 
 
 def new_packets(cluster: Cluster) -> list[Packet]:
-    """Return what the last step released: a send is the last event but its outputs."""
+    """Return the packets of the last step: only releases follow the event of a send."""
     released = 0
     for event in reversed(cluster.history):
         if event.kind is Kind.SEND:
@@ -127,43 +127,47 @@ def new_packets(cluster: Cluster) -> list[Packet]:
     return cluster.in_flight[len(cluster.in_flight) - released :]
 
 
-def check_least(clusters: list[Cluster], observer: Omniscient) -> None:
+def check_minimal(clusters: list[Cluster], observer: CausalObserver) -> None:
     for packet in new_packets(clusters[0]):
         message = (packet.source, packet.frame.message_number())
-        least = observer.dependencies(message, packet.target)
-        assert told(packet.frame) == least
+        minimal = observer.dependencies(message, packet.target)
+        assert carried_by(packet.frame) == minimal
 
 
 @pytest.mark.parametrize("fan_out_max", [1, 4])
-def test_tells_exactly_what_must_be_told(fan_out_max: int) -> None:
-    """Neither (I) nor (II) holds of what a message tells, and one does of the rest."""
+def test_carries_exactly_the_necessary_dependencies(fan_out_max: int) -> None:
+    """Neither (I) nor (II) holds for these, and one of them for all others."""
     for seed in range(250):
-        run_lockstep([bare], seed, fan_out_max=fan_out_max, after_step=check_least)
+        run_lockstep([bare], seed, fan_out_max=fan_out_max, after_step=check_minimal)
 
 
-def check_fewer(clusters: list[Cluster], observer: Omniscient) -> None:
+def check_fewer(clusters: list[Cluster], observer: CausalObserver) -> None:
     optimal, matrix = clusters
     packets = zip(new_packets(optimal), new_packets(matrix), strict=True)
     for packet, other in packets:
         frame = other.frame
         assert isinstance(frame, MatrixMessage)
-        tells = told(packet.frame)
-        by_pair = [(source, place) for (source, _), to in tells.items() for place in to]
+        carried = carried_by(packet.frame)
+        by_pair = [
+            (source, target)
+            for (source, _), targets in carried.items()
+            for target in targets
+        ]
         assert len(by_pair) == len(set(by_pair))
-        assert all(frame.rows[source].counts[place] > 0 for source, place in by_pair)
+        assert all(frame.rows[source].counts[target] > 0 for source, target in by_pair)
         messages = sum(sum(row.counts) for row in frame.rows)
-        assert sum(bool(places) for places in tells.values()) <= messages
+        assert sum(bool(targets) for targets in carried.values()) <= messages
 
 
 @pytest.mark.parametrize("fan_out_max", [1, 4])
-def test_never_tells_of_more_dependencies_than_matrix_knows(fan_out_max: int) -> None:
-    """At most one for each count of the matrix that is not 0."""
+def test_never_carries_more_dependencies_than_matrix(fan_out_max: int) -> None:
+    """At most one for each count of the matrix above 0."""
     for seed in range(250):
         run_lockstep([bare, matrix], seed, fan_out_max=fan_out_max, after_step=check_fewer)
 
 
 def sparse_bytes(make: Make, processes: int) -> int:
-    """Count the metadata of a run in which everybody writes to four others only."""
+    """Return the metadata bytes of a run in which each process has four targets."""
     random = Random(processes)
     cluster = Cluster("", processes, make=make)
     for _ in range(10 * processes):
@@ -181,13 +185,13 @@ def sparse_bytes(make: Make, processes: int) -> int:
 def test_takes_fewer_bytes_than_matrix_on_sparse_traffic() -> None:
     processes = 100
     optimal = sparse_bytes(bare, processes)
-    matrix = sparse_bytes(lambda place: Matrix(place, processes), processes)
+    matrix = sparse_bytes(lambda index: Matrix(index, processes), processes)
     messages = 10 * processes
     assert matrix > messages * processes * processes
     assert optimal * 10 < matrix
 
 
-def test_at_rest_nothing_is_held() -> None:
+def test_idle_process_holds_no_message() -> None:
     for seed in range(50):
         (cluster,) = run_lockstep([bare], seed, fan_out_max=3)
         for process in cluster.processes:
@@ -201,31 +205,31 @@ def test_the_same_schedule_gives_the_same_history() -> None:
     assert runs[0] == runs[1]
 
 
-# The listing, and what becomes of it with a wrong prune.
+# The listing, and its flaws.
 
 
 @pytest.mark.parametrize("fan_out_max", [1, 4])
-def test_does_what_the_listing_does(fan_out_max: int) -> None:
+def test_delivers_like_the_listing(fan_out_max: int) -> None:
     makes = [listing(OptimalFlaw.NONE), bare]
     for seed in range(150):
         run_lockstep(makes, seed, fan_out_max=fan_out_max, after_step=check_same_log)
 
 
-def check_same_log(clusters: list[Cluster], observer: Omniscient) -> None:
-    """The listing also tells of the settled last message of the source itself."""
-    for theirs, ours in zip(
+def check_same_log(clusters: list[Cluster], observer: CausalObserver) -> None:
+    """The listing also carries the settled last message of the source itself."""
+    for listed, ours in zip(
         new_packets(clusters[0]), new_packets(clusters[1]), strict=True
     ):
         expected = {
-            message: places
-            for message, places in told(theirs.frame).items()
-            if places or message[0] != theirs.source
+            message: targets
+            for message, targets in carried_by(listed.frame).items()
+            if targets or message[0] != listed.source
         }
-        assert told(ours.frame) == expected
+        assert carried_by(ours.frame) == expected
 
 
-def broken(make: Make) -> set[Property]:
-    """Return the properties that some of many runs break."""
+def find_violations(make: Make) -> set[Property]:
+    """Return the violated properties of random runs."""
     found: set[Property] = set()
     for seed in range(100):
         random = Random(seed)
@@ -239,24 +243,24 @@ def broken(make: Make) -> set[Property]:
 
 
 @pytest.mark.parametrize("flaw", [f for f in OptimalFlaw if f not in WASTEFUL])
-def test_a_wrong_prune_breaks_causal_order(flaw: OptimalFlaw) -> None:
+def test_flaw_breaks_causal_order(flaw: OptimalFlaw) -> None:
     expected = set() if flaw is OptimalFlaw.NONE else {Property.CAUSAL}
-    assert broken(listing(flaw)) & {Property.CAUSAL} == expected
+    assert find_violations(listing(flaw)) & {Property.CAUSAL} == expected
 
 
 @pytest.mark.parametrize("flaw", WASTEFUL)
-def test_a_missing_prune_breaks_nothing_but_tells_too_much(flaw: OptimalFlaw) -> None:
-    assert broken(listing(flaw)) == set()
+def test_wasteful_flaw_keeps_causal_order_but_carries_too_much(flaw: OptimalFlaw) -> None:
+    assert find_violations(listing(flaw)) == set()
     surplus = 0
 
-    def count_surplus(clusters: list[Cluster], observer: Omniscient) -> None:
+    def count_surplus(clusters: list[Cluster], observer: CausalObserver) -> None:
         nonlocal surplus
         for packet in new_packets(clusters[0]):
             message = (packet.source, packet.frame.message_number())
-            least = observer.dependencies(message, packet.target)
-            for before, places in told(packet.frame).items():
-                assert places >= least.get(before, frozenset())
-                surplus += len(places - least.get(before, frozenset()))
+            minimal = observer.dependencies(message, packet.target)
+            for before, targets in carried_by(packet.frame).items():
+                assert targets >= minimal.get(before, frozenset())
+                surplus += len(targets - minimal.get(before, frozenset()))
 
     for seed in range(60):
         run_lockstep([listing(flaw)], seed, fan_out_max=4, after_step=count_surplus)
@@ -266,12 +270,12 @@ def test_a_missing_prune_breaks_nothing_but_tells_too_much(flaw: OptimalFlaw) ->
 # The rules, one by one.
 
 
-def test_a_message_tells_of_the_one_before_it_and_waits_for_it() -> None:
-    """No channel need be FIFO."""
+def test_message_depends_on_the_previous_one_of_its_channel() -> None:
+    """Channels need not be FIFO."""
     cluster = Cluster("", 2, make=bare)
     for _ in range(3):
         cluster.send(0, [1])
-    carried = [told(packet.frame) for packet in cluster.in_flight]
+    carried = [carried_by(packet.frame) for packet in cluster.in_flight]
     assert carried == [{}, {(0, 1): {1}}, {(0, 2): {1}}]
     cluster.arrive(2)
     cluster.arrive(1)
@@ -281,7 +285,7 @@ def test_a_message_tells_of_the_one_before_it_and_waits_for_it() -> None:
     assert process_at(cluster, 1).delivered == {0: 3}
 
 
-def test_a_delivery_that_is_known_ends_a_dependency() -> None:
+def test_known_delivery_ends_a_dependency() -> None:
     """Condition (I)."""
     cluster = Cluster("", 3, make=bare)
     cluster.send(0, [1])
@@ -291,15 +295,17 @@ def test_a_delivery_that_is_known_ends_a_dependency() -> None:
     arrive(cluster, source=0, target=1)
     cluster.send(1, [2])
     assert arrive(cluster, source=1, target=2) == {(0, 1): set()}
-    cluster.send(2, [1])  # It knows that 0:1 was delivered, and of 0:2 all is known.
-    assert [told(packet.frame) for packet in cluster.in_flight if packet.source == 2] == [
+    cluster.send(2, [1])  # It knows the deliveries of 0:1 and 0:2.
+    assert [
+        carried_by(packet.frame) for packet in cluster.in_flight if packet.source == 2
+    ] == [
         {(0, 1): {1}, (0, 2): set()},
         {(0, 2): set(), (1, 1): set(), (2, 1): {0}},
     ]
 
 
-def test_a_later_message_to_the_same_target_ends_a_dependency() -> None:
-    """Condition (II): 1 answers to 2, so nobody after it need hear of 0:1."""
+def test_later_message_to_the_same_target_ends_a_dependency() -> None:
+    """Condition (II): after the message of 1 to 2, 0:1 is no longer carried to others."""
     cluster = Cluster("", 4, make=bare)
     cluster.send(0, [1, 2])
     arrive(cluster, source=0, target=1)
@@ -319,12 +325,12 @@ def test_a_later_message_to_the_same_target_ends_a_dependency() -> None:
     assert cluster.delivered(2) == [(0, 1), (1, 1), (3, 1)]
 
 
-def test_silence_settles_only_what_happened_before_a_message_that_is_named() -> None:
+def test_missing_entry_is_settled_only_with_a_later_entry_of_the_source() -> None:
     cluster = Cluster("", 4, make=bare)
     cluster.send(0, [3])
     cluster.send(0, [1])
     arrive(cluster, source=0, target=1)
-    cluster.send(2, [1])  # It has never heard of 0, which is not to say that 0:1 is there.
+    cluster.send(2, [1])  # Its log has no message of 0, which does not settle 0:1.
     arrive(cluster, source=2, target=1)
     log = process_at(cluster, 1).log
     assert [(e.source, e.number, e.targets) for e in log] == [
@@ -334,11 +340,11 @@ def test_silence_settles_only_what_happened_before_a_message_that_is_named() -> 
     ]
 
 
-def test_each_copy_of_a_multicast_tells_of_what_its_own_target_waits_for() -> None:
+def test_each_copy_of_a_multicast_carries_the_dependencies_for_its_target() -> None:
     cluster = Cluster("", 4, make=bare)
     cluster.send(0, [1, 2, 3])
     cluster.send(0, [2, 1])
-    carried = {p.target: told(p.frame) for p in cluster.in_flight[3:]}
+    carried = {p.target: carried_by(p.frame) for p in cluster.in_flight[3:]}
     assert carried == {2: {(0, 1): {2, 3}}, 1: {(0, 1): {1, 3}}}
     others = [
         p.frame.others for p in cluster.in_flight if isinstance(p.frame, OptimalMessage)
@@ -346,7 +352,7 @@ def test_each_copy_of_a_multicast_tells_of_what_its_own_target_waits_for() -> No
     assert others == [(2, 3), (1, 3), (1, 2), (1,), (2,)]
 
 
-def test_a_message_to_oneself_is_delivered_at_once_and_nobody_waits_for_it() -> None:
+def test_message_to_itself_is_delivered_at_once_and_is_no_dependency() -> None:
     cluster = Cluster("", 2, make=bare)
     assert cluster.send(0, [0]) == 1
     assert cluster.send(0, [1, 0, 1]) == 2
@@ -359,7 +365,7 @@ def test_a_message_to_oneself_is_delivered_at_once_and_nobody_waits_for_it() -> 
     assert cluster.verdict().held
 
 
-def test_one_arrival_sets_a_whole_chain_free() -> None:
+def test_one_arrival_unblocks_a_whole_chain() -> None:
     cluster = Cluster("", 4, make=bare)
     cluster.send(0, [1, 3])
     arrive(cluster, source=0, target=1)
@@ -391,7 +397,7 @@ KNOWN_BYTES = [
 
 
 @pytest.mark.parametrize(("frame", "expected"), KNOWN_BYTES)
-def test_frames_are_these_bytes(frame: OptimalMessage, expected: str) -> None:
+def test_frames_have_the_documented_bytes(frame: OptimalMessage, expected: str) -> None:
     assert encode([frame]) == bytes([VERSION]) + bytes.fromhex(expected)
     assert (frame.kind(), frame.message_source()) == (1, -1)
 
@@ -408,7 +414,7 @@ messages = st.builds(
 
 
 @given(frame=messages)
-def test_frames_survive_the_wire(frame: OptimalMessage) -> None:
+def test_frames_are_decoded_as_they_were_encoded(frame: OptimalMessage) -> None:
     datagram = encode([frame, frame])
     assert len(datagram) == 1 + 2 * frame.size()
     assert frame.payload_size() == len(frame.payload)
@@ -442,48 +448,46 @@ def message(
 
 
 BAD_FRAMES: list[tuple[Frame, str]] = [
-    (BaselineMessage(9, b""), "no frame"),
-    (Frame(), "no frame"),
-    (message(0), "cannot be"),
-    (message(9, others=(3, 2)), "cannot be"),
-    (message(9, others=(2, 2)), "cannot be"),
-    (message(9, others=(-1,)), "cannot be"),
-    (message(9, others=(1, 2)), "cannot be"),  # The source is none of the others.
-    (message(9, others=(0, 2)), "its own target"),
-    (message(9, (3, 1, ()), (2, 1, ())), "cannot be"),
-    (message(9, (2, 2, ()), (2, 1, ())), "cannot be"),
-    (message(9, (2, 1, ()), (2, 1, ())), "cannot be"),
-    (message(9, (-1, 1, ())), "cannot be"),
-    (message(9, (2, 0, ())), "cannot be"),
-    (message(9, (2, 1, (3, 0))), "cannot be"),
-    (message(9, (2, 1, (2,))), "cannot be"),
-    (message(9, (0, 1, (0,))), "cannot be"),
+    (BaselineMessage(9, b""), "not a frame"),
+    (Frame(), "not a frame"),
+    (message(0), "out of order"),
+    (message(9, others=(3, 2)), "out of order"),
+    (message(9, others=(2, 2)), "out of order"),
+    (message(9, others=(-1,)), "out of order"),
+    (message(9, others=(1, 2)), "out of order"),  # The source must not be listed.
+    (message(9, others=(0, 2)), "is listed in others"),
+    (message(9, (3, 1, ()), (2, 1, ())), "out of order"),
+    (message(9, (2, 2, ()), (2, 1, ())), "out of order"),
+    (message(9, (2, 1, ()), (2, 1, ())), "out of order"),
+    (message(9, (-1, 1, ())), "out of order"),
+    (message(9, (2, 0, ())), "out of order"),
+    (message(9, (2, 1, (3, 0))), "out of order"),
+    (message(9, (2, 1, (2,))), "out of order"),
+    (message(9, (0, 1, (0,))), "out of order"),
     (message(9, (1, 9, ())), "was not sent"),
     (message(9, (0, 2, ())), "was not sent"),
-    (message(1), "here already"),
-    (message(3), "here already"),
+    (message(1), "duplicate"),
+    (message(3), "duplicate"),
 ]
 
 
-@pytest.mark.parametrize(("frame", "why"), BAD_FRAMES)
-def test_a_frame_that_cannot_be_is_refused_and_changes_nothing(
-    frame: Frame, why: str
-) -> None:
+@pytest.mark.parametrize(("frame", "match"), BAD_FRAMES)
+def test_invalid_frame_is_refused_and_changes_nothing(frame: Frame, match: str) -> None:
     process = Optimal(ProcessId(0))
     process.send([ProcessId(1)], b"", 0.0)
     process.receive(ProcessId(1), message(1), 0.0)
     process.receive(ProcessId(1), message(3, (1, 2, (0,))), 0.0)
     assert (process.held, len(process.messages_to_deliver())) == (1, 1)
     before = snapshot(process)
-    with pytest.raises(PeerError, match=why):
+    with pytest.raises(PeerError, match=match):
         process.receive(ProcessId(1), frame, 0.0)
     assert snapshot(process) == before
 
 
-def test_oneself_is_no_source() -> None:
+def test_own_id_as_source_is_refused() -> None:
     process = Optimal(ProcessId(0))
     before = snapshot(process)
-    with pytest.raises(LocalError, match="to itself"):
+    with pytest.raises(LocalError, match="source 0 is this process itself"):
         process.receive(ProcessId(0), message(1), 0.0)
     with pytest.raises(LocalError, match="finite"):
         process.receive(ProcessId(1), message(1), float("nan"))
@@ -500,7 +504,7 @@ def test_oneself_is_no_source() -> None:
         ([1], b"", float("inf")),
     ],
 )
-def test_a_bad_send_is_refused_and_changes_nothing(
+def test_invalid_send_is_refused_and_changes_nothing(
     targets: list[ProcessId], payload: object, now: float
 ) -> None:
     process = Optimal(ProcessId(0))
@@ -510,7 +514,7 @@ def test_a_bad_send_is_refused_and_changes_nothing(
     assert snapshot(process) == before
 
 
-def test_what_the_protocol_does_not_have_is_refused() -> None:
+def test_unsupported_operations_are_refused() -> None:
     process = Optimal(ProcessId(0))
     with pytest.raises(LocalError):
         process.broadcast(b"", 0.0)

@@ -1,4 +1,4 @@
-"""``vector``: causal, live, and never later than causal order asks for."""
+"""``vector``: causal order, liveness, and delivery as early as causal order allows."""
 
 from math import inf, nan
 from random import Random
@@ -15,27 +15,27 @@ from antecede.core.protocols.vector import Vector, VectorMessage, read_vector
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.verify import Property
-from tests.core.broadcasts import Outputs, assert_right, joined, play, rest
+from tests.core.broadcasts import Outputs, assert_correct, cluster_of, run_randomly, rest
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 
 
 def bare(processes: int) -> Cluster:
-    return Cluster("vector", processes, make=lambda place: Vector(place, processes))
+    return Cluster("vector", processes, make=lambda index: Vector(index, processes))
 
 
 def linked(processes: int) -> Cluster:
     return Cluster(
         "vector",
         processes,
-        make=lambda place: ReliableLink(
-            Vector(place, processes), fifo=False, policy=POLICY
+        make=lambda index: ReliableLink(
+            Vector(index, processes), fifo=False, policy=POLICY
         ),
     )
 
 
 class NaiveVector(Outputs):
-    """The rule as it is written, with a search of everything held at every step."""
+    """A naive implementation, which searches all held messages at every step."""
 
     def __init__(self, id: ProcessId, processes: int) -> None:
         super().__init__()
@@ -71,12 +71,14 @@ class NaiveVector(Outputs):
         return False
 
     def ready(self, source: int, message: VectorMessage) -> bool:
-        return self.in_turn(source, message) and self.depends_on_delivered(source, message)
+        return self.is_next(source, message) and self.are_dependencies_delivered(
+            source, message
+        )
 
-    def in_turn(self, source: int, message: VectorMessage) -> bool:
+    def is_next(self, source: int, message: VectorMessage) -> bool:
         return message.number == self.clock[source] + 1
 
-    def depends_on_delivered(self, source: int, message: VectorMessage) -> bool:
+    def are_dependencies_delivered(self, source: int, message: VectorMessage) -> bool:
         others = [member for member in self.clock if member != source]
         return all(
             entry <= self.clock[member] + self.tolerance()
@@ -102,27 +104,26 @@ def test_random_runs_are_causal_and_live(faults: float) -> None:
         cluster = linked(processes) if faults else bare(processes)
         seconds = (0.25, 1.0, 4.0) if faults else ()
         steps = random.choice((30, 100))
-        play(cluster, random, steps=steps, faults=faults, seconds=seconds)
+        run_randomly(cluster, random, steps=steps, faults=faults, seconds=seconds)
         try:
-            assert_right(cluster, random, fifo=False)
+            assert_correct(cluster, random, fifo=False)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         state = str([snapshot(process) for process in cluster.processes])
         assert "'_Held'" not in state, f"seed {seed}"
 
 
-def test_delivers_exactly_when_the_naive_rule_does() -> None:
-    """In lockstep: after every step, both have delivered the same messages."""
+def test_delivers_at_the_same_steps_as_the_naive_implementation() -> None:
     for seed in range(150):
         random = Random(seed)
         processes = random.randint(2, 6)
-        ours = [Vector(ProcessId(place), processes) for place in range(processes)]
-        naive = [NaiveVector(ProcessId(place), processes) for place in range(processes)]
-        cluster = joined(ours)
-        model = joined(naive)
+        ours = [Vector(ProcessId(index), processes) for index in range(processes)]
+        naive = [NaiveVector(ProcessId(index), processes) for index in range(processes)]
+        cluster = cluster_of(ours)
+        model = cluster_of(naive)
         for step in range(120):
             for either in (cluster, model):
-                play(either, Random(f"{seed}:{step}"), steps=1)
+                run_randomly(either, Random(f"{seed}:{step}"), steps=1)
             assert [process.delivered for process in ours] == [
                 list(process.clock.values()) for process in naive
             ], f"seed {seed}, step {step}"
@@ -135,22 +136,22 @@ def test_the_same_choices_give_the_same_history() -> None:
     histories = []
     for _ in range(2):
         cluster = linked(4)
-        play(cluster, Random(7), steps=300, faults=0.1, seconds=(1.0,))
+        run_randomly(cluster, Random(7), steps=300, faults=0.1, seconds=(1.0,))
         cluster.run_until_idle()
         histories.append(cluster.history)
     assert histories[0] == histories[1]
 
 
-# Mutants: the rule with a part broken. Each must be caught, and for the right reason.
+# Mutants: each breaks the rule, and must violate the expected properties.
 
 
 class FifoOnly(NaiveVector):
-    def depends_on_delivered(self, source: int, message: VectorMessage) -> bool:
+    def are_dependencies_delivered(self, source: int, message: VectorMessage) -> bool:
         return True
 
 
-class OutOfTurn(NaiveVector):
-    def in_turn(self, source: int, message: VectorMessage) -> bool:
+class IgnoresFifo(NaiveVector):
+    def is_next(self, source: int, message: VectorMessage) -> bool:
         return True
 
 
@@ -159,7 +160,7 @@ class OneOff(NaiveVector):
         return 1
 
 
-class LooksOnce(NaiveVector):
+class DeliversOne(NaiveVector):
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         assert isinstance(frame, VectorMessage)
         self.held.append((source, frame))
@@ -167,33 +168,33 @@ class LooksOnce(NaiveVector):
 
 
 @pytest.mark.parametrize(
-    ("mutant", "broken"),
+    ("mutant", "violated"),
     [
         (NaiveVector, set()),
         (FifoOnly, {Property.CAUSAL}),
-        (OutOfTurn, {Property.CAUSAL, Property.FIFO}),
+        (IgnoresFifo, {Property.CAUSAL, Property.FIFO}),
         (OneOff, {Property.CAUSAL}),
-        (LooksOnce, {Property.LIVENESS}),
+        (DeliversOne, {Property.LIVENESS}),
     ],
 )
 def test_random_runs_catch_a_broken_rule(
-    mutant: type[NaiveVector], broken: set[Property]
+    mutant: type[NaiveVector], violated: set[Property]
 ) -> None:
     found: set[Property] = set()
     for seed in range(60):
         random = Random(seed)
-        cluster = Cluster("vector", 4, make=lambda place: mutant(place, 4))
-        play(cluster, random, steps=60)
-        assert rest(cluster, random, fifo=False)
+        cluster = Cluster("vector", 4, make=lambda index: mutant(index, 4))
+        run_randomly(cluster, random, steps=60)
+        assert run_until_idle(cluster, random, fifo=False)
         found |= cluster.verdict().violated()
-    assert found == broken
+    assert found == violated
 
 
-# By hand.
+# Scenarios.
 
 
 def arrive(cluster: Cluster, *, source: int, target: int, number: int) -> None:
-    """Let that copy arrive."""
+    """Let this copy arrive."""
     for index, packet in enumerate(cluster.in_flight):
         if (packet.source, packet.target, packet.frame.message_number()) == (
             source,
@@ -205,7 +206,7 @@ def arrive(cluster: Cluster, *, source: int, target: int, number: int) -> None:
     raise AssertionError(f"no {source}:{number} for {target} in flight")
 
 
-def test_the_papers_example_an_answer_waits_for_its_question() -> None:
+def test_example_of_the_paper_an_answer_waits_for_its_question() -> None:
     """p1 sends m1; p2 delivers it and sends m2; at p3 m2 arrives first."""
     p1, p2, p3 = range(3)
     cluster = bare(3)
@@ -233,8 +234,8 @@ def test_concurrent_messages_do_not_wait_for_each_other() -> None:
     assert cluster.delivered(2) == [(1, 1), (0, 1)]
 
 
-def test_one_arrival_frees_a_whole_chain() -> None:
-    """Messages of one source in reverse, and the answers to each before all of them."""
+def test_one_arrival_unblocks_a_whole_chain() -> None:
+    """Messages of one source arrive in reverse, and the answers to them even earlier."""
     cluster = bare(3)
     for number in range(1, 6):
         cluster.broadcast(0)
@@ -250,7 +251,7 @@ def test_one_arrival_frees_a_whole_chain() -> None:
     assert cluster.verdict(complete=False).held
 
 
-def test_ones_own_message_is_delivered_inside_broadcast() -> None:
+def test_own_message_is_delivered_inside_broadcast() -> None:
     process = Vector(ProcessId(1), 3)
     assert process.broadcast(b"x", 0.0) == 1
     assert process.broadcast(b"y", 0.0) == 2
@@ -262,7 +263,7 @@ def test_ones_own_message_is_delivered_inside_broadcast() -> None:
     assert process.next_timer() is None
 
 
-def test_a_group_of_one_talks_to_itself() -> None:
+def test_group_of_one_transmits_no_frame() -> None:
     cluster = bare(1)
     cluster.broadcast(0)
     cluster.broadcast(0)
@@ -273,7 +274,7 @@ def test_a_group_of_one_talks_to_itself() -> None:
 # Frames.
 
 
-def test_frames_survive_the_wire_and_their_size_is_exact() -> None:
+def test_frames_are_decoded_as_they_were_encoded_and_have_the_given_size() -> None:
     random = Random(1)
     bounds = (1, 127, 128, 255, 256, 16383, 16384, 70000, 2**40, 2**63 - 1)
     for _ in range(300):
@@ -312,18 +313,18 @@ def test_a_vector_costs_an_entry_for_every_member() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "match"),
     [
         (b"\x01\x20\x01\x01\x00", "kind 2"),
         (b"\x01\x11\x01\x01\x00", "flag"),
-        (b"\x01\x10\x01\x00\x00", "without an entry"),
+        (b"\x01\x10\x01\x00\x00", "has no entry"),
         (b"\x01\x10\x01\x03\x01", "cut short"),
         (b"\x01\x10\x01\xff\xff\xff\xff\x0f\x00", "cut short"),
         (b"\x01\x10\x01\x80\x80\x80\x80\x80\x01", "out of range"),
     ],
 )
-def test_bytes_that_are_no_frame_are_refused(data: bytes, words: str) -> None:
-    with pytest.raises(PeerError, match=words):
+def test_invalid_bytes_are_refused(data: bytes, match: str) -> None:
+    with pytest.raises(PeerError, match=match):
         decode(data, read_vector)
 
 
@@ -349,27 +350,27 @@ def busy_process() -> Vector:
 
 
 @pytest.mark.parametrize(
-    ("source", "frame", "words"),
+    ("source", "frame", "match"),
     [
         (0, BaselineMessage(1, b""), "not a frame of this protocol"),
-        (3, VectorMessage(1, [0, 0], b""), "not in the group"),
-        (-1, VectorMessage(1, [0, 0], b""), "not in the group"),
-        (0, VectorMessage(0, [0, 0], b""), "cannot be"),
-        (0, VectorMessage(2, [0], b""), "cannot be"),
-        (0, VectorMessage(2, [0, 0, 0], b""), "cannot be"),
-        (0, VectorMessage(2, [0, -1], b""), "cannot be"),
-        (0, VectorMessage(2, [3, 0], b""), "message 3, which was not sent"),
-        (2, VectorMessage(2, [0, 3], b""), "message 3, which was not sent"),
-        (0, VectorMessage(1, [1, 0], b""), "arrived before"),
-        (0, VectorMessage(3, [2, 0], b""), "arrived before"),
+        (3, VectorMessage(1, [0, 0], b""), "not in a group of 3"),
+        (-1, VectorMessage(1, [0, 0], b""), "not in a group of 3"),
+        (0, VectorMessage(0, [0, 0], b""), "at least 1 and 2 entries"),
+        (0, VectorMessage(2, [0], b""), "at least 1 and 2 entries"),
+        (0, VectorMessage(2, [0, 0, 0], b""), "at least 1 and 2 entries"),
+        (0, VectorMessage(2, [0, -1], b""), "an entry is negative"),
+        (0, VectorMessage(2, [3, 0], b""), "depends on unsent message 3"),
+        (2, VectorMessage(2, [0, 3], b""), "depends on unsent message 3"),
+        (0, VectorMessage(1, [1, 0], b""), "duplicate"),
+        (0, VectorMessage(3, [2, 0], b""), "duplicate"),
     ],
 )
-def test_a_frame_that_cannot_be_is_the_peers_fault_and_changes_nothing(
-    source: int, frame: Frame, words: str
+def test_invalid_frame_raises_peer_error_and_changes_nothing(
+    source: int, frame: Frame, match: str
 ) -> None:
     process = busy_process()
     before = snapshot(process)
-    with pytest.raises(PeerError, match=words):
+    with pytest.raises(PeerError, match=match):
         process.receive(ProcessId(source), frame, 1.0)
     assert snapshot(process) == before
     process.receive(ProcessId(0), VectorMessage(2, [2, 0], b""), 1.0)
@@ -377,7 +378,7 @@ def test_a_frame_that_cannot_be_is_the_peers_fault_and_changes_nothing(
     assert sorted(delivered) == [(0, 2), (0, 3), (2, 1)]
 
 
-def test_what_the_caller_does_wrong_is_refused_and_changes_nothing() -> None:
+def test_invalid_call_raises_local_error_and_changes_nothing() -> None:
     process = busy_process()
     before = snapshot(process)
     with pytest.raises(LocalError, match="itself"):
@@ -399,6 +400,6 @@ def test_what_the_caller_does_wrong_is_refused_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(("id", "processes"), [(0, 0), (3, 3), (-1, 3)])
-def test_a_process_outside_the_group_cannot_be_made(id: int, processes: int) -> None:
-    with pytest.raises(ConfigError, match="no process"):
+def test_process_outside_the_group_is_refused(id: int, processes: int) -> None:
+    with pytest.raises(ConfigError, match="is not in a group of"):
         Vector(ProcessId(id), processes)
