@@ -79,9 +79,9 @@ def kill_worker_when_started(
 def test_a_cluster_that_loses_a_worker_writes_the_same_tables(
     spark: SparkSession, two_workers: Standalone, tmp_path: Path
 ) -> None:
-    study = parse_study({**TABLE, "seeds": 6, "messages": 30})
+    study = parse_study({**TABLE, "seeds": 4, "messages": 30})
     run_study(spark, study, tmp_path / "local")
-    file = study_file(tmp_path, seeds=6, messages=30)
+    file = study_file(tmp_path, seeds=4, messages=30)
     command = [
         *(sys.executable, "-m", "antecede", "study", "run", str(file)),
         *("--out", str(tmp_path / "cluster"), "--json"),
@@ -101,7 +101,7 @@ def test_a_cluster_that_loses_a_worker_writes_the_same_tables(
         killer.join()
         assert process.returncode == 0, errors
         assert len(two_workers.workers) == 1
-    assert json.loads(out)["simulated"] == 18
+    assert json.loads(out)["simulated"] == 12
     assert tables(tmp_path / "cluster") == tables(tmp_path / "local")
 
 

@@ -46,7 +46,9 @@ def test_an_interrupted_study_leaves_no_process_and_can_continue(
     os.killpg(process.pid, signal.SIGINT)  # To the process group, as a terminal does.
     out, errors = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130, errors
-    assert errors == "antecede: interrupted; run the same command again to resume\n"
+    *progress, last = errors.splitlines()
+    assert last == "antecede: interrupted; run the same command again to resume"
+    assert all(line.startswith(("small: ", "simulate: ")) for line in progress)
     assert out == ""
     assert left_behind(process.pid) == []
     assert not (directory / "summary").exists()  # The study had not finished.

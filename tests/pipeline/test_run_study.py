@@ -190,7 +190,7 @@ def test_the_command_reports_an_invalid_study_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "bad.toml"
-    file.write_text('name = "x"\nprotocols = ["hybird"]\nsizes = [3]\n')
+    file.write_text('name = "x"\nprotocols = ["hybird"]\nprocesses = [3]\n')
     assert cli.main(["study", "run", str(file)]) == 2
     assert cli.main(["study", "run", str(tmp_path / "none.toml")]) == 2
     lines = capsys.readouterr().err.splitlines()
