@@ -94,13 +94,13 @@ def test_merged_traces_are_the_run_and_have_its_verdict(name: str, tmp_path: Pat
     assert events_by_process(trace) == by_process(events)
     assert (merged.events, merged.missing, merged.notes) == (len(events), (), ())
     assert merged.messages == sum(event.kind is Kind.SEND for event in events)
-    report = verify_trace(trace, violations_max=ALL)
+    verdict = verify_trace(trace, violations_max=ALL)
     expected = verify_simulated(events, tmp_path / "simulated")
-    assert violation_keys(report, trace.info.names) == violation_keys(expected)
-    assert report == replace(
-        expected, violations=report.violations, limits_max=report.limits_max
+    assert violation_keys(verdict, trace.info.names) == violation_keys(expected)
+    assert verdict == replace(
+        expected, violations=verdict.violations, limits_max=verdict.limits_max
     )
-    assert report.held == (name != "unordered")
+    assert verdict.held == (name != "unordered")
 
 
 def test_the_rows_are_in_a_linear_extension(tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_two_swapped_deliveries_violate_causal_order(tmp_path: Path) -> None:
     swap_deliveries(events, process=2)
     merge_traces(record_nodes(events, tmp_path / "wrong"), tmp_path / "violated")
     assert verify_trace(tmp_path / "held").held
-    report = verify_trace(tmp_path / "violated")
-    assert report.statuses[Property.CAUSAL] is Status.VIOLATED
-    assert report.statuses[Property.FIFO] is Status.VIOLATED
+    verdict = verify_trace(tmp_path / "violated")
+    assert verdict.statuses[Property.CAUSAL] is Status.VIOLATED
+    assert verdict.statuses[Property.FIFO] is Status.VIOLATED
     names = read_trace(tmp_path / "violated").info.names
-    assert {names[violation.process] for violation in report.violations} == {name_of(2)}
+    assert {names[violation.process] for violation in verdict.violations} == {name_of(2)}
 
 
 def record_restarted(
@@ -240,10 +240,10 @@ def test_a_missing_node_is_reported_by_name(tmp_path: Path) -> None:
     trace = read_trace(tmp_path / "merged")
     assert events_by_process(trace) == by_process(kept)
     assert not trace.info.complete
-    report = verify_trace(trace)
-    assert set(report.statuses.values()) == {Status.UNKNOWN}
-    assert report.counts[Property.NO_CREATION] == delivered
-    assert merged.missing[0] in report.reasons
+    verdict = verify_trace(trace)
+    assert set(verdict.statuses.values()) == {Status.UNKNOWN}
+    assert verdict.counts[Property.NO_CREATION] == delivered
+    assert merged.missing[0] in verdict.reasons
 
 
 def test_undelivered_messages_are_lost_only_if_every_node_was_complete(
@@ -258,9 +258,9 @@ def test_undelivered_messages_are_lost_only_if_every_node_was_complete(
         node.trace.close(complete=complete)
         out = tmp_path / f"merged-{complete}"
         merge_traces([*paths, tmp_path / f"{complete}"], out)
-        report = verify_trace(out)
-        assert report.statuses[Property.LIVENESS] is status
-        assert report.statuses[Property.CAUSAL] is Status.HELD
+        verdict = verify_trace(out)
+        assert verdict.statuses[Property.LIVENESS] is status
+        assert verdict.statuses[Property.CAUSAL] is Status.HELD
 
 
 def test_a_violation_remains_if_a_node_is_missing(tmp_path: Path) -> None:
@@ -268,9 +268,9 @@ def test_a_violation_remains_if_a_node_is_missing(tmp_path: Path) -> None:
     swap_deliveries(events, process=2)
     paths = record_nodes(events, tmp_path / "nodes", skip=[3])
     merge_traces(paths, tmp_path / "merged")
-    report = verify_trace(tmp_path / "merged")
-    assert report.statuses[Property.FIFO] is Status.VIOLATED
-    assert report.statuses[Property.LIVENESS] is Status.UNKNOWN
+    verdict = verify_trace(tmp_path / "merged")
+    assert verdict.statuses[Property.FIFO] is Status.VIOLATED
+    assert verdict.statuses[Property.LIVENESS] is Status.UNKNOWN
 
 
 def test_a_peer_without_any_message_is_not_reported_missing(tmp_path: Path) -> None:
@@ -294,8 +294,8 @@ def test_a_delivery_without_a_send_in_a_closed_trace_is_a_violation(
     merged = merge_traces(paths, tmp_path / "merged")
     assert merged.missing == ()
     assert merged.notes == (f"1 deliveries of messages of {name_of(2)} lack their send",)
-    report = verify_trace(tmp_path / "merged")
-    assert report.statuses[Property.NO_CREATION] is Status.VIOLATED
+    verdict = verify_trace(tmp_path / "merged")
+    assert verdict.statuses[Property.NO_CREATION] is Status.VIOLATED
 
 
 def record_killed(events: list[Event], directory: Path, flushed: int, **o: object) -> None:

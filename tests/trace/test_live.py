@@ -113,9 +113,9 @@ def test_the_trace_of_a_single_node_is_unknown(tmp_path: Path) -> None:
     events = history(processes=3, messages=9)
     node.record(event for event in events if event.process == 0)
     node.trace.close(complete=True)
-    report = verify_trace(tmp_path)
-    assert report.status is Status.UNKNOWN
-    assert "antecede merge" in report.reasons[0]
+    verdict = verify_trace(tmp_path)
+    assert verdict.status is Status.UNKNOWN
+    assert "antecede merge" in verdict.reasons[0]
 
 
 @pytest.mark.parametrize("left", ["events.parquet", "run.json", "run.json.partial"])

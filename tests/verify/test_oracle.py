@@ -1,4 +1,4 @@
-"""The reference oracle, on runs worked out by hand and against brute force."""
+"""The reference oracle, on small runs worked out by hand and against brute force."""
 
 from collections import Counter
 from itertools import combinations, pairwise
@@ -14,11 +14,8 @@ from antecede.trace import Event, Kind
 from antecede.verify import MessageId, Property, Verdict, Violation, verify_events
 
 CAUSAL, FIFO = Property.CAUSAL, Property.FIFO
-NO_DUPLICATION, NO_CREATION, LIVENESS = (
-    Property.NO_DUPLICATION,
-    Property.NO_CREATION,
-    Property.LIVENESS,
-)
+NO_DUPLICATION, NO_CREATION = Property.NO_DUPLICATION, Property.NO_CREATION
+LIVENESS = Property.LIVENESS
 
 
 def send(source: int, number: int, *targets: int) -> Event:
@@ -27,12 +24,12 @@ def send(source: int, number: int, *targets: int) -> Event:
     )
 
 
-def happen(kind: Kind, process: int, source: int, number: int) -> Event:
+def event_at(kind: Kind, process: int, source: int, number: int) -> Event:
     return Event(process=process, kind=kind, source=source, number=number, target=process)
 
 
 def deliver(process: int, source: int, number: int) -> Event:
-    return happen(Kind.DELIVER, process, source, number)
+    return event_at(Kind.DELIVER, process, source, number)
 
 
 def message(text: str) -> MessageId:
@@ -44,9 +41,9 @@ def chain(text: str) -> tuple[MessageId, ...]:
     return tuple(message(part) for part in text.split())
 
 
-def violation(which: Property, process: int, early: str, because: str = "") -> Violation:
+def violation(which: Property, process: int, early: str, via: str = "") -> Violation:
     return Violation(
-        property=which, process=process, message=message(early), chain=chain(because)
+        property=which, process=process, message=message(early), chain=chain(via)
     )
 
 
@@ -55,8 +52,8 @@ def violation(which: Property, process: int, early: str, because: str = "") -> V
 FIGURE_1 = [
     send(0, 1, 1, 3),  # a
     send(2, 1, 1, 3),  # b
-    happen(Kind.ARRIVE, 1, 0, 1),
-    happen(Kind.ARRIVE, 1, 2, 1),
+    event_at(Kind.ARRIVE, 1, 0, 1),
+    event_at(Kind.ARRIVE, 1, 2, 1),
     deliver(1, 0, 1),
     send(1, 1, 3),  # c
     deliver(1, 2, 1),
@@ -135,8 +132,8 @@ def test_a_chain_through_four_processes_is_found_and_shown() -> None:
     )
 
 
-def test_a_chain_with_one_link_turned_round_is_none() -> None:
-    # As before, but process 1 sends before it delivers: nothing relates 0:1 to 2:1.
+def test_a_chain_with_one_link_reversed_is_not_a_chain() -> None:
+    # As before, but process 1 sends before it delivers: 0:1 and 2:1 are concurrent.
     run = [
         send(0, 1, 3),
         send(0, 2, 1),
@@ -168,7 +165,7 @@ def test_a_multicast_is_ordered_at_every_target_including_its_sender() -> None:
     )
 
 
-def test_an_own_message_and_a_concurrent_one_may_come_in_any_order() -> None:
+def test_an_own_message_and_a_concurrent_one_may_be_delivered_in_any_order() -> None:
     run = [send(0, 1, 0, 1), send(1, 1, 0, 1), deliver(1, 1, 1), deliver(1, 0, 1)]
     assert verify_events([*run, deliver(0, 1, 1), deliver(0, 0, 1)]).held
     assert verify_events([*run, deliver(0, 0, 1), deliver(0, 1, 1)]).held
@@ -203,7 +200,7 @@ def test_concurrent_messages_may_be_delivered_in_different_orders() -> None:
     assert (verdict.held, verdict.messages, verdict.deliveries) == (True, 2, 4)
 
 
-SOUND = [
+VALID = [
     send(0, 1, 1, 2),
     deliver(1, 0, 1),
     send(1, 1, 2),
@@ -212,32 +209,32 @@ SOUND = [
 ]
 
 
-def test_a_sound_run_holds_and_is_counted() -> None:
-    assert verify_events(SOUND) == Verdict(messages=2, deliveries=3, violations=())
+def test_a_valid_run_has_all_properties_and_is_counted() -> None:
+    assert verify_events(VALID) == Verdict(messages=2, deliveries=3, violations=())
     assert verify_events([]) == Verdict(messages=0, deliveries=0, violations=())
 
 
-def test_two_swapped_deliveries_break_causal_order_and_nothing_else() -> None:
-    swapped = [*SOUND[:3], SOUND[4], SOUND[3]]
+def test_two_swapped_deliveries_violate_only_causal_order() -> None:
+    swapped = [*VALID[:3], VALID[4], VALID[3]]
     assert verify_events(swapped).violations == (violation(CAUSAL, 2, "1:1", "0:1 1:1"),)
 
 
 @pytest.mark.parametrize("repeat_at", [4, 5])
-def test_a_duplicated_delivery_breaks_once_and_nothing_else(repeat_at: int) -> None:
+def test_a_duplicated_delivery_violates_only_no_duplication(repeat_at: int) -> None:
     # Even after a later message: only the first delivery counts for the order.
-    run = [*SOUND[:repeat_at], SOUND[3], *SOUND[repeat_at:]]
+    run = [*VALID[:repeat_at], VALID[3], *VALID[repeat_at:]]
     verdict = verify_events(run)
     assert verdict.violations == (violation(NO_DUPLICATION, 2, "0:1"),)
     assert verdict.deliveries == 4
 
 
 def test_every_further_duplicate_is_reported() -> None:
-    verdict = verify_events([*SOUND, SOUND[3], SOUND[3]])
+    verdict = verify_events([*VALID, VALID[3], VALID[3]])
     assert verdict.violations == (violation(NO_DUPLICATION, 2, "0:1"),) * 2
 
 
-def test_a_removed_delivery_breaks_liveness_and_nothing_else() -> None:
-    assert verify_events(SOUND[:4]).violations == (violation(LIVENESS, 2, "1:1"),)
+def test_a_removed_delivery_violates_only_liveness() -> None:
+    assert verify_events(VALID[:4]).violations == (violation(LIVENESS, 2, "1:1"),)
 
 
 def test_a_message_delivered_at_one_target_is_still_missing_at_the_other() -> None:
@@ -245,16 +242,16 @@ def test_a_message_delivered_at_one_target_is_still_missing_at_the_other() -> No
     assert verify_events(run).violations == (violation(LIVENESS, 1, "0:1"),)
 
 
-def test_a_missing_own_delivery_breaks_liveness() -> None:
+def test_a_missing_own_delivery_violates_liveness() -> None:
     assert verify_events([send(0, 1, 0)]).violations == (violation(LIVENESS, 0, "0:1"),)
 
 
 def test_an_incomplete_run_may_lack_deliveries() -> None:
-    assert verify_events(SOUND[:1], complete=False).held
-    assert verify_events(SOUND[:4], complete=False).held
+    assert verify_events(VALID[:1], complete=False).held
+    assert verify_events(VALID[:4], complete=False).held
 
 
-def test_an_incomplete_run_may_not_break_the_order() -> None:
+def test_an_incomplete_run_must_not_violate_the_order() -> None:
     run = [send(0, 1, 1), send(0, 2, 1), send(0, 3, 1), deliver(1, 0, 3)]
     assert verify_events(run, complete=False).held
     verdict = verify_events([*run, deliver(1, 0, 1)], complete=False)
@@ -265,26 +262,28 @@ def test_an_incomplete_run_may_not_break_the_order() -> None:
 
 
 @pytest.mark.parametrize("source", [0, 7])
-def test_an_invented_delivery_is_from_nowhere(source: int) -> None:
-    verdict = verify_events([*SOUND, deliver(2, source, 9)])
+def test_a_delivery_of_a_message_that_was_not_sent_violates_no_creation(
+    source: int,
+) -> None:
+    verdict = verify_events([*VALID, deliver(2, source, 9)])
     assert verdict.violations == (violation(NO_CREATION, 2, f"{source}:9"),)
     assert (verdict.messages, verdict.deliveries) == (2, 4)
 
 
-def test_a_delivery_at_no_target_is_not_genuine() -> None:
-    verdict = verify_events([*SOUND, deliver(0, 1, 1)])
+def test_a_delivery_at_another_process_violates_no_creation() -> None:
+    verdict = verify_events([*VALID, deliver(0, 1, 1)])
     assert verdict.violations == (violation(NO_CREATION, 0, "1:1"),)
 
 
-def test_a_delivery_at_no_target_does_not_make_up_for_the_missing_one() -> None:
+def test_a_delivery_at_another_process_does_not_replace_the_missing_one() -> None:
     run = [send(0, 1, 1), deliver(2, 0, 1)]
     assert Counter(verify_events(run).violations) == Counter(
         [violation(NO_CREATION, 2, "0:1"), violation(LIVENESS, 1, "0:1")]
     )
 
 
-def test_what_a_process_wrongly_learned_is_in_its_past_all_the_same() -> None:
-    # 1 is no target of 0:1, but delivers it and then sends: 0:1 happened before 1:1.
+def test_a_message_delivered_by_mistake_is_in_the_causal_past() -> None:
+    # 1 is not a target of 0:1, but delivers it and then sends: 0:1 happened before 1:1.
     run = [send(0, 1, 2), deliver(1, 0, 1), send(1, 1, 2)]
     verdict = verify_events([*run, deliver(2, 1, 1), deliver(2, 0, 1)])
     assert Counter(verdict.violations) == Counter(
@@ -292,14 +291,14 @@ def test_what_a_process_wrongly_learned_is_in_its_past_all_the_same() -> None:
     )
 
 
-def test_events_other_than_send_and_deliver_are_no_evidence() -> None:
+def test_events_other_than_send_and_deliver_are_ignored() -> None:
     others = [Kind.RELEASE, Kind.ARRIVE, Kind.CONTROL, Kind.TRANSMIT, Kind.DROP]
-    before = [happen(kind, 2, 1, 1) for kind in others]
+    before = [event_at(kind, 2, 1, 1) for kind in others]
     bare = [Event(process=2, kind=Kind.CONTROL), Event(process=9, kind=Kind.DROP)]
-    assert verify_events([*before, *bare, *SOUND]) == verify_events(SOUND)
+    assert verify_events([*before, *bare, *VALID]) == verify_events(VALID)
 
 
-def test_time_is_no_evidence() -> None:
+def test_time_is_ignored() -> None:
     run = [
         Event(process=0, kind=Kind.SEND, time=9.0, source=0, number=1, targets=(1,)),
         Event(process=1, kind=Kind.DELIVER, time=1.0, source=0, number=1, target=1),
@@ -328,7 +327,7 @@ def test_time_is_no_evidence() -> None:
                 deliver(1, 0, 1),
                 send(1, 1, 0),
             ],
-            id="each the cause of the other",
+            id="a cycle of two",
         ),
         pytest.param(
             [
@@ -339,11 +338,11 @@ def test_time_is_no_evidence() -> None:
                 deliver(2, 1, 1),
                 send(2, 1, 0),
             ],
-            id="a ring of causes",
+            id="a cycle of three",
         ),
     ],
 )
-def test_what_cannot_have_happened_is_refused(run: list[Event]) -> None:
+def test_impossible_runs_are_refused(run: list[Event]) -> None:
     with pytest.raises(TraceError):
         verify_events(run)
     with pytest.raises(TraceError):
@@ -351,39 +350,44 @@ def test_what_cannot_have_happened_is_refused(run: list[Event]) -> None:
 
 
 def test_a_delivery_may_be_listed_before_its_send_at_another_process() -> None:
-    assert verify_events(SOUND[3:] + SOUND[:3]).held
+    assert verify_events(VALID[3:] + VALID[:3]).held
     assert verify_events([deliver(1, 0, 1), send(0, 1, 1)]).held
 
 
-def test_a_verdict_says_in_one_line_what_is_wrong() -> None:
+def test_a_violation_is_formatted_as_one_line() -> None:
     assert str(MessageId(2, 7)) == "2:7"
     causal = str(violation(CAUSAL, 3, "2:1", "0:1 0:2 1:1 2:1"))
     assert causal.startswith("causal: process 3 delivered 2:1 before 0:1")
     assert causal.endswith("0:1 -> 0:2 -> 1:1 -> 2:1")
-    for which, word in (
-        (NO_DUPLICATION, "twice"),
-        (NO_CREATION, "never sent"),
-        (LIVENESS, "never"),
-    ):
-        line = str(violation(which, 4, "5:6"))
-        assert line.startswith(f"{which.value}: ")
-        assert all(part in line for part in ("4", "5:6", word))
-        assert "\n" not in line
+    lines = {
+        NO_DUPLICATION: "no-duplication: process 4 delivered 5:6 twice",
+        NO_CREATION: "no-creation: process 4 delivered 5:6, which was never sent to it",
+        LIVENESS: "liveness: process 4 never delivered 5:6",
+    }
+    for which, line in lines.items():
+        assert str(violation(which, 4, "5:6")) == line
+    named = violation(LIVENESS, 4, "5:6").format({4: "shop", 5: "bank"})
+    assert named == "liveness: shop never delivered bank:6"
 
 
-def test_broken_names_each_property_once() -> None:
+def test_the_column_of_a_property_is_an_identifier() -> None:
+    columns = ["causal", "fifo", "no_duplication", "no_creation", "liveness"]
+    assert [which.column for which in Property] == columns
+
+
+def test_violated_returns_each_property_once() -> None:
     run = [send(0, 1, 1), send(0, 2, 1), deliver(1, 0, 2), deliver(1, 0, 1)]
     verdict = verify_events([*run, deliver(1, 0, 1), deliver(2, 0, 1)])
     assert not verdict.held
     assert verdict.violated() == {CAUSAL, FIFO, NO_DUPLICATION, NO_CREATION}
 
 
-# Random runs. A step lets a process send to a set of targets, written as bits, or, if that
-# is empty, deliver any of the messages on their way to it: in causal order or not. Harm is
-# then done to what it recorded.
+# Random runs. In a step, a process sends to a set of targets, given as bits, or, if the set
+# is empty, delivers one of the messages in flight to it, in causal order or not. Then some
+# changes corrupt the run.
 
 Step = tuple[int, int, int]
-Harm = tuple[str, int, int]
+Change = tuple[str, int, int]
 
 processes_max = 4
 steps_of_runs = st.lists(
@@ -394,7 +398,7 @@ steps_of_runs = st.lists(
     ),
     max_size=28,
 )
-harms_of_runs = st.lists(
+changes_of_runs = st.lists(
     st.tuples(
         st.sampled_from(["swap", "swap", "drop", "repeat", "misplace", "invent"]),
         st.integers(0, 99),
@@ -404,49 +408,49 @@ harms_of_runs = st.lists(
 )
 
 
-def play(steps: list[Step]) -> list[Event]:
+def run_steps(steps: list[Step]) -> list[Event]:
     run: list[Event] = []
     numbers: Counter[int] = Counter()
-    on_the_way: list[tuple[int, int, int]] = []
+    in_flight: list[tuple[int, int, int]] = []
     for process, bits, choice in steps:
         if bits:
             targets = [target for target in range(processes_max) if bits >> target & 1]
             numbers[process] += 1
             run.append(send(process, numbers[process], *targets))
-            on_the_way += [(target, process, numbers[process]) for target in targets]
+            in_flight += [(target, process, numbers[process]) for target in targets]
         else:
-            mine = [item for item in on_the_way if item[0] == process]
+            mine = [item for item in in_flight if item[0] == process]
             if mine:
                 chosen = mine[choice % len(mine)]
-                on_the_way.remove(chosen)
+                in_flight.remove(chosen)
                 run.append(deliver(*chosen))
     return run
 
 
-def corrupt(run: list[Event], harm: Harm) -> None:
-    what, one, two = harm
+def corrupt(run: list[Event], change: Change) -> None:
+    kind, one, two = change
     deliveries = [i for i, event in enumerate(run) if event.kind is Kind.DELIVER]
     if not deliveries:
         return
-    place = deliveries[one % len(deliveries)]
-    event = run[place]
+    index = deliveries[one % len(deliveries)]
+    event = run[index]
     assert event.source is not None
     assert event.number is not None
-    if what == "swap":
+    if kind == "swap":
         same = [i for i, other in enumerate(run) if other.process == event.process]
-        other_place = same[two % len(same)]
-        run[place], run[other_place] = run[other_place], run[place]
-    elif what == "drop":
-        del run[place]
-    elif what == "repeat":
+        other_index = same[two % len(same)]
+        run[index], run[other_index] = run[other_index], run[index]
+    elif kind == "drop":
+        del run[index]
+    elif kind == "repeat":
         run.insert(two % (len(run) + 1), event)
-    elif what == "misplace":
-        run[place] = deliver(two % processes_max, event.source, event.number)
+    elif kind == "misplace":
+        run[index] = deliver(two % processes_max, event.source, event.number)
     else:
         run.insert(two % (len(run) + 1), deliver(event.process, event.source, 1000 + two))
 
 
-Finding = tuple[Property, int, MessageId, MessageId | None]
+ViolationKey = tuple[Property, int, MessageId, MessageId | None]
 
 
 def message_of(event: Event) -> MessageId:
@@ -455,10 +459,10 @@ def message_of(event: Event) -> MessageId:
     return MessageId(event.source, event.number)
 
 
-def close(run: list[Event]) -> list[list[bool]]:
-    """Lamport's relation between events: their order per process, and send to deliver.
+def happened_before(run: list[Event]) -> list[list[bool]]:
+    """Return Lamport's relation: the order of each process, and send before deliver.
 
-    Closed by Warshall's algorithm; between sends it is happened-before of the messages.
+    Warshall's algorithm closes it; between sends it is happened-before of messages.
     """
     size = len(run)
     reach = [[False] * size for _ in run]
@@ -475,25 +479,25 @@ def close(run: list[Event]) -> list[list[bool]]:
     return reach
 
 
-def judge_by_force(run: list[Event]) -> Counter[Finding] | None:
-    """Find every violation, as a property, a place and the messages; None if no run."""
-    reach = close(run)
+def verify_by_force(run: list[Event]) -> Counter[ViolationKey] | None:
+    """Return every violation, or None if the events are not a run."""
+    reach = happened_before(run)
     if any(reach[i][i] for i in range(len(run))):
         return None
     sends = {message_of(e): i for i, e in enumerate(run) if e.kind is Kind.SEND}
-    found: Counter[Finding] = Counter()
+    found: Counter[ViolationKey] = Counter()
     first: dict[tuple[int, MessageId], int] = {}
-    for place, event in enumerate(run):
+    for index, event in enumerate(run):
         if event.kind is not Kind.DELIVER:
             continue
-        what = message_of(event)
-        targets = run[sends[what]].targets if what in sends else None
+        message = message_of(event)
+        targets = run[sends[message]].targets if message in sends else None
         if targets is None or event.process not in targets:
-            found[(NO_CREATION, event.process, what, None)] += 1
-        elif (event.process, what) in first:
-            found[(NO_DUPLICATION, event.process, what, None)] += 1
+            found[(NO_CREATION, event.process, message, None)] += 1
+        elif (event.process, message) in first:
+            found[(NO_DUPLICATION, event.process, message, None)] += 1
         else:
-            first[event.process, what] = place
+            first[event.process, message] = index
     for (process, a), (other_process, b) in combinations(first, 2):
         if process != other_process:
             continue
@@ -502,15 +506,15 @@ def judge_by_force(run: list[Event]) -> Counter[Finding] | None:
             found[(CAUSAL, process, early, late)] += 1
             if early.source == late.source:
                 found[(FIFO, process, early, late)] += 1
-    for what, place in sends.items():
-        for target in set(run[place].targets or ()):
-            if (target, what) not in first:
-                found[(LIVENESS, target, what, None)] += 1
+    for message, index in sends.items():
+        for target in set(run[index].targets or ()):
+            if (target, message) not in first:
+                found[(LIVENESS, target, message, None)] += 1
     return found
 
 
 def check_chain(run: list[Event], shown: Violation) -> None:
-    """Every link: sent or delivered at a process before that process sent the next."""
+    """Check that each message was sent or delivered before its process sent the next."""
     assert shown.chain[-1] == shown.message
     for earlier, later in pairwise(shown.chain):
         history = [event for event in run if event.process == later.source]
@@ -524,8 +528,8 @@ def check_chain(run: list[Event], shown: Violation) -> None:
 
 
 def compare(run: list[Event]) -> Verdict | None:
-    """Judge a run in both ways, which must agree; None if it is none."""
-    expected = judge_by_force(run)
+    """Check that oracle and brute force agree; return None if the events are not a run."""
+    expected = verify_by_force(run)
     if expected is None:
         with pytest.raises(TraceError):
             verify_events(run)
@@ -541,19 +545,21 @@ def compare(run: list[Event]) -> Verdict | None:
         assert bool(shown.chain) == (shown.property in (CAUSAL, FIFO))
         if shown.chain:
             check_chain(run, shown)
-    unfinished = verify_events(run, complete=False).violations
-    assert unfinished == tuple(v for v in verdict.violations if v.property is not LIVENESS)
+    incomplete = verify_events(run, complete=False).violations
+    assert incomplete == tuple(v for v in verdict.violations if v.property is not LIVENESS)
     return verdict
 
 
 @settings(max_examples=500)
-@given(steps_of_runs, harms_of_runs)
-def test_the_oracle_agrees_with_brute_force(steps: list[Step], harms: list[Harm]) -> None:
-    run = play(steps)
-    for harm in harms:
-        corrupt(run, harm)
+@given(steps_of_runs, changes_of_runs)
+def test_the_oracle_agrees_with_brute_force(
+    steps: list[Step], changes: list[Change]
+) -> None:
+    run = run_steps(steps)
+    for change in changes:
+        corrupt(run, change)
     verdict = compare(run)
-    note("impossible" if verdict is None else f"held: {verdict.held}")
+    note("not a run" if verdict is None else f"held: {verdict.held}")
 
 
 def test_the_oracle_agrees_with_brute_force_on_longer_runs() -> None:
@@ -569,35 +575,35 @@ def test_the_oracle_agrees_with_brute_force_on_longer_runs() -> None:
             )
             for _ in range(60)
         ]
-        run = play(steps)
+        run = run_steps(steps)
         for _ in range(random.choice([0, 1, 2])):
             corrupt(run, ("swap", random.randrange(99), random.randrange(99)))
         verdict = compare(run)
         verdicts.append(verdict)
         if verdict is not None:
             longest = max([longest, *(len(v.chain) for v in verdict.violations)])
-    # The runs are of all sorts, or the agreement would mean little.
+    # The agreement means little unless there are runs of all kinds.
     assert longest >= 4
     assert None in verdicts
-    broken = [
+    violated = [
         verdict.violated() - {LIVENESS} for verdict in verdicts if verdict is not None
     ]
-    assert {frozenset(), frozenset({CAUSAL}), frozenset({CAUSAL, FIFO})} <= set(broken)
+    assert {frozenset(), frozenset({CAUSAL}), frozenset({CAUSAL, FIFO})} <= set(violated)
 
 
 @settings(max_examples=200)
-@given(steps_of_runs, harms_of_runs, st.randoms(use_true_random=False))
-def test_the_order_across_processes_is_irrelevant(
-    steps: list[Step], harms: list[Harm], random: Random
+@given(steps_of_runs, changes_of_runs, st.randoms(use_true_random=False))
+def test_the_order_across_processes_is_ignored(
+    steps: list[Step], changes: list[Change], random: Random
 ) -> None:
-    run = play(steps)
-    for harm in harms:
-        corrupt(run, harm)
+    run = run_steps(steps)
+    for change in changes:
+        corrupt(run, change)
     histories = [[e for e in run if e.process == p] for p in range(processes_max)]
     shuffled: list[Event] = []
     while any(histories):
         shuffled.append(random.choice([h for h in histories if h]).pop(0))
-    if judge_by_force(run) is None:
+    if verify_by_force(run) is None:
         with pytest.raises(TraceError):
             verify_events(shuffled)
         return

@@ -258,12 +258,12 @@ def test_the_verifier_agrees_with_the_oracle(
             corrupt(random, run)
         complete = random.random() < 0.8
         trace = memory(run, random_batch_rows(random, run), complete=complete)
-        report = compare(run, trace)
-        if report is None:
+        verdict = compare(run, trace)
+        if verdict is None:
             invalid += 1
             continue
-        held += report.held
-        violated.update(w for w in Property if report.statuses[w] is Status.VIOLATED)
+        held += verdict.held
+        violated.update(w for w in Property if verdict.statuses[w] is Status.VIOLATED)
     # The agreement means little unless there are runs of all kinds.
     assert held > count / 50
     assert invalid
@@ -292,10 +292,10 @@ def test_the_verdict_does_not_depend_on_the_order_of_rows(
         run = make(random, random.randint(2, 6), 40, random.choice([1, 3]))
         for _ in range(random.choice([0, 0, 1, 2])):
             corrupt(random, run)
-        report = compare(run, shuffled(random, run))
-        if report is not None:
-            assert report.counts == verify_trace(memory(run)).counts
-            assert report.statuses == verify_trace(memory(run)).statuses
+        verdict = compare(run, shuffled(random, run))
+        if verdict is not None:
+            assert verdict.counts == verify_trace(memory(run)).counts
+            assert verdict.statuses == verify_trace(memory(run)).statuses
 
 
 def test_a_run_in_parts_on_disk_has_the_verdict_of_the_run_in_memory(
@@ -441,9 +441,9 @@ def test_only_the_copies_in_flight_of_the_past_are_kept() -> None:
     for number in range(1, 2_000):
         run += [send(2, number, 3), deliver(3, 2, number)]
     run.append(deliver(1, 0, 1))
-    report = verify_trace(memory(run, 100))
-    assert report.held
-    assert report.limits_max <= 2
+    verdict = verify_trace(memory(run, 100))
+    assert verdict.held
+    assert verdict.limits_max <= 2
 
 
 FIGURE = [
@@ -460,18 +460,18 @@ FIGURE = [
 
 
 def test_a_verdict_formats_its_violations() -> None:
-    report = verify_trace(
+    verdict = verify_trace(
         memory([*FIGURE, deliver(3, 0, 1), deliver(2, 9, 9), send(0, 3, 4)])
     )
-    assert report.status is Status.VIOLATED
-    assert [str(violation) for violation in report.violations] == [
+    assert verdict.status is Status.VIOLATED
+    assert [str(violation) for violation in verdict.violations] == [
         "causal: process 3 delivered 2:1 before 0:1, which happened before it:"
         " 0:1 -> 0:2 -> 1:1 -> 2:1",
         "no-duplication: process 3 delivered 0:1 twice",
         "no-creation: process 2 delivered 9:9, which was never sent to it",
         "liveness: process 4 never delivered 0:3",
     ]
-    assert str(report).splitlines()[:6] == [
+    assert str(verdict).splitlines()[:6] == [
         "r: 5 messages, 6 deliveries",
         "  causal         violated (1)",
         "  fifo           held",
@@ -479,8 +479,8 @@ def test_a_verdict_formats_its_violations() -> None:
         "  no-creation    violated (1)",
         "  liveness       violated (1)",
     ]
-    assert str(report).splitlines()[6:] == [str(v) for v in report.violations]
-    found = json.loads(report.to_json())
+    assert str(verdict).splitlines()[6:] == [str(v) for v in verdict.violations]
+    found = json.loads(verdict.to_json())
     assert found["held"] is False
     assert found["status"] == "violated"
     assert found["properties"]["causal"] == {"status": "violated", "count": 1}
@@ -494,27 +494,27 @@ def test_the_earliest_violations_of_each_property_are_returned() -> None:
     run += [deliver(1, 5, number) for number in (7, 8, 9)]
     run += [send(0, number, 1) for number in (11, 12, 13)]
     for batch_rows in (1, 4, 100):
-        report = verify_trace(memory(run, batch_rows), violations_max=2)
-        assert report.counts == {
+        verdict = verify_trace(memory(run, batch_rows), violations_max=2)
+        assert verdict.counts == {
             CAUSAL: 9,
             FIFO: 9,
             NO_DUPLICATION: 3,
             NO_CREATION: 3,
             LIVENESS: 3,
         }
-        found = [(v.property, str(v.message)) for v in report.violations]
+        found = [(v.property, str(v.message)) for v in verdict.violations]
         assert found == [
             (CAUSAL, "0:2"), (CAUSAL, "0:3"), (FIFO, "0:2"), (FIFO, "0:3"),
             (NO_DUPLICATION, "0:4"), (NO_DUPLICATION, "0:5"),
             (NO_CREATION, "5:7"), (NO_CREATION, "5:8"),
             (LIVENESS, "0:11"), (LIVENESS, "0:12"),
         ]  # fmt: skip
-        assert str(report).endswith("and 17 more")
+        assert str(verdict).endswith("and 17 more")
         assert verify_trace(memory(run, batch_rows), violations_max=0).violations == ()
     # Also of messages that were never sent, and that were sent to others.
     run = [send(0, 1, 2), deliver(1, 8, 8), *[deliver(p, 0, 1) for p in (3, 1, 2)]]
-    report = verify_trace(memory(run), violations_max=2)
-    unsent = [(v.process, str(v.message)) for v in report.violations]
+    verdict = verify_trace(memory(run), violations_max=2)
+    unsent = [(v.process, str(v.message)) for v in verdict.violations]
     assert unsent == [(1, "8:8"), (3, "0:1")]
 
 
@@ -522,19 +522,19 @@ def test_a_run_without_messages_has_all_properties(tmp_path: Path) -> None:
     pq.write_table(events_to_table([], "r"), tmp_path / "events.parquet")
     assert verify_trace(tmp_path).held
     for run in ([], [Event(process=1, kind=Kind.LOCAL), Event(process=0, kind=Kind.CRASH)]):
-        report = verify_trace(memory(run))
-        assert report.held
-        assert (report.messages, report.deliveries) == (0, 0)
-        assert report.status is Status.HELD
+        verdict = verify_trace(memory(run))
+        assert verdict.held
+        assert (verdict.messages, verdict.deliveries) == (0, 0)
+        assert verdict.status is Status.HELD
 
 
 def test_liveness_is_unknown_in_an_incomplete_run() -> None:
-    report = verify_trace(memory([send(0, 1, 1)], complete=False))
-    assert report.statuses[LIVENESS] is Status.UNKNOWN
-    assert report.counts[LIVENESS] == 1
-    assert report.violations == ()
-    assert report.status is Status.UNKNOWN
-    assert "unknown: the run is not marked complete" in str(report)
+    verdict = verify_trace(memory([send(0, 1, 1)], complete=False))
+    assert verdict.statuses[LIVENESS] is Status.UNKNOWN
+    assert verdict.counts[LIVENESS] == 1
+    assert verdict.violations == ()
+    assert verdict.status is Status.UNKNOWN
+    assert "unknown: the run is not marked complete" in str(verdict)
     assert verify_trace(memory([send(0, 1, 1), deliver(1, 0, 1)], complete=False)).held
     # A violation counts even if another property is unknown.
     violated = verify_trace(memory([*FIGURE, send(0, 3, 1)], complete=False))
@@ -545,18 +545,18 @@ def test_liveness_of_a_broadcast_holds_if_every_process_delivered_it() -> None:
     run = [broadcast(0, 1), deliver(1, 0, 1), broadcast(1, 1), deliver(0, 1, 1)]
     assert verify_trace(memory(run)).held
     others = [deliver(2, 1, 1), deliver(2, 0, 1)]
-    report = verify_trace(memory(run + others))
-    assert report.counts == {
+    verdict = verify_trace(memory(run + others))
+    assert verdict.counts == {
         CAUSAL: 1,
         FIFO: 0,
         NO_DUPLICATION: 0,
         NO_CREATION: 0,
         LIVENESS: 0,
     }
-    assert report.statuses[LIVENESS] is Status.HELD
-    report = verify_trace(memory([*run, others[1]]))
-    assert report.statuses[LIVENESS] is Status.UNKNOWN
-    assert report.status is Status.UNKNOWN
+    assert verdict.statuses[LIVENESS] is Status.HELD
+    verdict = verify_trace(memory([*run, others[1]]))
+    assert verdict.statuses[LIVENESS] is Status.UNKNOWN
+    assert verdict.status is Status.UNKNOWN
     assert verify_trace(memory(run, processes=3)).statuses[LIVENESS] is Status.UNKNOWN
     to_itself = verify_trace(memory([broadcast(0, 1), deliver(0, 0, 1)], processes=2))
     assert to_itself.statuses[LIVENESS] is Status.UNKNOWN
@@ -575,13 +575,13 @@ def test_a_gap_in_a_history_makes_unviolated_properties_unknown() -> None:
         kept = [i for i in range(len(FIGURE)) if i != missing]
         rest = table.take(kept)
         for rows in (rest, rest.take(list(range(len(kept)))[::-1])):
-            report = verify_trace(MemoryTrace(rows, info))
-            assert report.statuses[NO_DUPLICATION] is Status.UNKNOWN
-            assert report.reasons == ("the histories of the processes have 1 gap",)
+            verdict = verify_trace(MemoryTrace(rows, info))
+            assert verdict.statuses[NO_DUPLICATION] is Status.UNKNOWN
+            assert verdict.reasons == ("the histories of the processes have 1 gap",)
     within = [send(0, 1, 1), send(0, 2, 1), send(0, 3, 1), deliver(1, 0, 1)]
-    report = verify_trace(MemoryTrace(events_to_table(within, "r").take([0, 2, 3]), info))
-    assert report.statuses[CAUSAL] is Status.UNKNOWN
-    assert report.statuses[LIVENESS] is Status.VIOLATED
+    verdict = verify_trace(MemoryTrace(events_to_table(within, "r").take([0, 2, 3]), info))
+    assert verdict.statuses[CAUSAL] is Status.UNKNOWN
+    assert verdict.statuses[LIVENESS] is Status.VIOLATED
     foreign = verify_trace(MemoryTrace(table.slice(1), RunInfo(run="r")))
     assert foreign.statuses[NO_CREATION] is Status.UNKNOWN
     assert foreign.status is Status.UNKNOWN
