@@ -1,4 +1,4 @@
-"""What the checker finds: published variants, listings as printed, and mutants."""
+"""Violations that the checker finds: in published variants, listings, and mutants."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from antecede.testing import replay
 from tests.check.mutant_hunt import break_core, find
 from tests.check.programs import search_program
 from tests.check.variants import LISTINGS, SECRET_MODE, listing
-from tests.listings.almeida import Algorithm1, Algorithm2, Mend, before
+from tests.listings.almeida import Algorithm1, Algorithm2, Repair, before
 from tests.mutation.mutants import MUTANTS, Mutant
 
 TWO_THEN_ONE = [[[2], [1]], [[2], [2]], [[1], [1]]]
-"""Process 0 sends to 2 and then to 1, which answers 2: what the errata are about."""
+"""Process 0 sends to 2 and then to 1, which sends to 2: the case of the errata."""
 
 UNICAST: dict[str, object] = {"processes": 2, "messages": 2}
 MULTICAST: dict[str, object] = {"messages": 1, "multicast": True}
@@ -31,54 +31,54 @@ FOUND: dict[str, dict[str, object]] = {
     "the frontier ignores copies that are not released": MULTICAST,
     "every process counts as the target of the first unacked message": PROGRAM
     | {"losses": 1},
-    "no message is ever held at the sender": MULTICAST,
-    "no message is ever held at the sender (basic)": MULTICAST,
+    "no message is ever queued": MULTICAST,
+    "no message is ever queued (basic)": MULTICAST,
     "one missing permit is overlooked": MULTICAST,
     "a copy to the source of the first missing permit ignores all others": MULTICAST,
-    "what is delivered is forgotten by the next send": MULTICAST,
+    "the next send does not depend on the last deliveries": MULTICAST,
     "a permit covers a message beyond its number": MULTICAST,
     "an ack is sent on arrival, before delivery": FAULTS,
-    "FIFO is off: what arrives is delivered": UNICAST,
+    "messages are delivered on arrival, without FIFO order": UNICAST,
     "duplicates are delivered again": FAULTS,
     # Liveness.
     "one predecessor for all copies of a message": PROGRAM,
     "messages are numbered from 0": {"messages": 1},
     "a permit that overtakes its message is forgotten": {"messages": 1},
-    "permits are never transmitted unasked": UNICAST,
-    "a lost message is not transmitted again": {
+    "permits are transmitted on request only": UNICAST,
+    "a lost message is not retransmitted": {
         "processes": 2,
         "messages": 1,
         "losses": 1,
     },
-    # The right moment: only beside the naive rule.
+    # Optimality: found only by comparison with the naive rule.
     "u2 does not move when a message is appended": LOCKSTEP,
     "p2 does not move": LOCKSTEP,
 }
-"""In which bound each mutant is found."""
+"""The bounds in which each mutant is found."""
 
 UNSEEN = {
     "duplicates are kept": "they cost memory, and nothing else",
     "a lost permit is not requested": "larger bounds",
     "a request is answered only when nothing is unacked": "late, and only after a loss",
-    "what is transmitted again repeats its first flag": "late, and only after a loss",
-    "all that is unacked is transmitted again, arrived or not": "needless, not wrong",
+    "a retransmission keeps the flag of the first transmission": "late, and only after a loss",
+    "arrived copies are retransmitted, too": "needless, not wrong",
     "the core reads the clock": "of the source, not of a schedule",
-    "an ack of a message never sent is believed": "nobody sends such an ack",
-    "a nonsensical message leaves a peer behind": "nobody sends such a message",
+    "an ack of a message never sent is believed": "no process sends such an ack",
+    "an invalid message creates a peer": "no process sends such a message",
 }
-"""What the checker cannot see, and why; the tests of the core do."""
+"""The mutants that the checker cannot find, and why; the tests of the core find them."""
 
 
-def test_sends_in_secret_mode_break_causal_order() -> None:
-    checked = check(CheckConfig(protocol="secret mode"), make=SECRET_MODE)
-    assert checked.violation is not None
-    assert checked.violation.property == "causal"
-    verdict = replay(Counterexample.from_result(checked), SECRET_MODE).verdict()
+def test_sends_in_secret_mode_violate_causal_order() -> None:
+    result = check(CheckConfig(protocol="secret mode"), make=SECRET_MODE)
+    assert result.violation is not None
+    assert result.violation.property == "causal"
+    verdict = replay(Counterexample.from_result(result), SECRET_MODE).verdict()
     assert {each.property.value for each in verdict.violations} == {"causal"}
 
 
 @pytest.mark.parametrize("name", LISTINGS)
-def test_listing_is_broken(name: str) -> None:
+def test_listing_violates_a_property(name: str) -> None:
     result = search_program(LISTINGS[name], TWO_THEN_ONE)
     assert result.violation is not None
     assert result.violation.property == ("fifo" if "printed" in name else "liveness")
@@ -86,10 +86,10 @@ def test_listing_is_broken(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("algorithm", "first_left"),
-    [(Algorithm1, Mend.SEPARATE_FLAG), (Algorithm2, Mend.PERMIT_ONCE)],
+    [(Algorithm1, Repair.SEPARATE_FLAG), (Algorithm2, Repair.PERMIT_ONCE)],
 )
-def test_mended_listing_holds(
-    algorithm: type[Algorithm1 | Algorithm2], first_left: Mend
+def test_repaired_listing_holds(
+    algorithm: type[Algorithm1 | Algorithm2], first_left: Repair
 ) -> None:
     result = search_program(listing(algorithm, before(first_left)), TWO_THEN_ONE)
     assert result.exhausted

@@ -1,4 +1,4 @@
-"""Processes outside the registry that the checker is let loose on: most are broken."""
+"""Processes outside the registry for the checker; most violate a property."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -9,7 +9,7 @@ from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from tests.core.cykas_variants import Change
 from tests.core.cykas_variants import Listing as CykasListing
 from tests.listings import Listing, Packet
-from tests.listings.almeida import Algorithm1, Algorithm2, Algorithm3, Mend, before
+from tests.listings.almeida import Algorithm1, Algorithm2, Algorithm3, Repair, before
 
 __all__ = ["LISTINGS", "SECRET_MODE", "ListingProcess", "Make", "cykas", "listing"]
 
@@ -19,7 +19,7 @@ Make = Callable[[int], Process]
 class ListingProcess:
     """A published listing with the methods of the contract, on a reliable network.
 
-    A listing that reads what is not there stops for good: nobody catches its errors.
+    A listing that reads a missing value stops for good.
     """
 
     def __init__(self, id: ProcessId, algorithm: Listing) -> None:
@@ -61,7 +61,7 @@ class ListingProcess:
         except (IndexError, NameError, TypeError):
             self.stopped = True
         if isinstance(self.algorithm, Algorithm2):
-            self.algorithm.visits = 0  # It counts for a test of speed.
+            self.algorithm.visits = 0  # A counter for a test of speed.
 
     def frames_to_transmit(self) -> list[Transmit]:
         packets = list(self.algorithm.outbox)
@@ -103,16 +103,16 @@ def _frame(packet: Packet) -> Frame:
 
 
 def cykas(change: Change | None = None) -> Make:
-    """Return what makes a process of the Cykas listings."""
+    """Return a factory of processes of the Cykas listings."""
     return lambda index: CykasListing(ProcessId(index), change)
 
 
 def listing(
-    algorithm: type[Algorithm1 | Algorithm2 | Algorithm3], mends: Iterable[Mend] = ()
+    algorithm: type[Algorithm1 | Algorithm2 | Algorithm3], repairs: Iterable[Repair] = ()
 ) -> Make:
-    """Return what makes a process of a listing of Almeida's, with some errata mended."""
-    mended = frozenset(mends)
-    return lambda index: ListingProcess(ProcessId(index), algorithm(index, mended))
+    """Return a factory of processes of a listing by Almeida, with some errata corrected."""
+    enabled = frozenset(repairs)
+    return lambda index: ListingProcess(ProcessId(index), algorithm(index, enabled))
 
 
 SECRET_MODE: Final = cykas(Change.ANSWER_THE_LATEST)
@@ -121,14 +121,14 @@ SECRET_MODE: Final = cykas(Change.ANSWER_THE_LATEST)
 LISTINGS: Final[Mapping[str, Make]] = {
     "Algorithm 1 as printed": listing(Algorithm1),
     "Algorithm 1 without errata 1 and 2": listing(
-        Algorithm1, before(Mend.REMEMBER_EARLY_PERMITS)
+        Algorithm1, before(Repair.REMEMBER_EARLY_PERMITS)
     ),
     "Algorithm 2 as printed": listing(Algorithm2),
     "Algorithm 2 without errata 1 and 2": listing(
-        Algorithm2, before(Mend.REMEMBER_EARLY_PERMITS)
+        Algorithm2, before(Repair.REMEMBER_EARLY_PERMITS)
     ),
-    "Algorithm 2 without errata 1 to 3": listing(Algorithm2, before(Mend.SEPARATE_FLAG)),
-    "Algorithm 2 without errata 1 to 4": listing(Algorithm2, before(Mend.ADVANCE_U2)),
-    "Algorithm 2 without errata 1 to 5": listing(Algorithm2, before(Mend.CLAMP_M2)),
+    "Algorithm 2 without errata 1 to 3": listing(Algorithm2, before(Repair.SEPARATE_FLAG)),
+    "Algorithm 2 without errata 1 to 4": listing(Algorithm2, before(Repair.ADVANCE_U2)),
+    "Algorithm 2 without errata 1 to 5": listing(Algorithm2, before(Repair.CLAMP_M2)),
 }
 """Every one of them gets stuck within 3 processes and 2 messages of each."""

@@ -1,27 +1,28 @@
-"""The SPS rule, written naively: what ``hybrid`` must do, without any of its indexes.
+"""A naive implementation of the SPS rule: ``hybrid`` without its indexes.
 
-It shares nothing with the protocol but the frames and the outputs. Everything is found by
-scanning everything, at every step:
+Only the frames and the outputs are shared with the protocol. At every step it scans all
+messages:
 
-* **Release.** The copy of message m to j leaves as soon as every permit that is missing,
-  among messages delivered before m was sent, is j's own. A message's permit is there when
-  its source has permitted its number or a higher one.
+* **Release.** A process releases the copy of message m to j when, among the messages
+  delivered before m was sent, only permits of j are missing. The permit of a message has
+  arrived if its source has permitted its number or a higher one.
 * **Frontier.** The frontier towards j is the highest number such that no message numbered
-  up to it has an unacked copy to a process other than j; a copy that has not left counts
-  as unacked. A copy to j above the frontier needs a permit, others say that they do not.
-* **Permit.** The permit up to the frontier goes out in the step in which the frontier
-  passes a released copy to j above all that j has been told.
-* **FIFO.** A copy is delivered once its predecessor, the message before it from the same
-  source to the same target, has been. A message to oneself is delivered at once.
-* **Ack.** Each message that arrives is answered by what has been delivered.
-* **Repetition.** When no ack has made progress for a time-out, the oldest unacked copy is
-  transmitted again, and so is every other that is overdue and not known to have arrived.
-* **Request.** When no permit has come for a time-out, the lowest missing one is requested;
-  the answer is a permit up to the frontier, if that covers it.
+  up to it has an unacked copy to a process other than j; a queued copy counts as unacked.
+  A copy to j above the frontier needs a permit; the flag of other copies says that they
+  need none.
+* **Permit.** The process transmits the permit up to the frontier in the step in which the
+  frontier passes a released copy to j above everything granted to j.
+* **FIFO.** A copy is delivered after its predecessor, the previous message of the same
+  source to the same target. A message of a process to itself is delivered at once.
+* **Ack.** The answer to each message that arrives is the last number delivered.
+* **Retransmission.** If no ack has made progress for a time-out, the process retransmits
+  the oldest unacked copy, and every other that is overdue and not known to have arrived.
+* **Request.** If no permit has arrived for a time-out, the process requests the lowest
+  missing one; the answer is a permit up to the frontier, if that covers it.
 
-The *conservative* rule (CSPS, ``hybrid-basic``) differs in two sentences: a message leaves
-only when no such permit is missing at all, and no frontier passes the first message that
-has an unacked copy to anybody. A test may break each sentence by overriding a method.
+The *conservative* rule (CSPS, ``hybrid-basic``) differs in two points: a message is
+released only when no such permit is missing at all, and no frontier passes the first
+message with an unacked copy. A test may break each rule by overriding a method.
 """
 
 from collections.abc import Sequence
@@ -39,14 +40,14 @@ class Sent(NamedTuple):
 
     number: int
     targets: tuple[ProcessId, ...]
-    """The sender is not among them."""
+    """The targets without the sender."""
     payload: bytes
     past: frozenset[tuple[ProcessId, int]]
-    """All (source, number) that had been delivered when it was sent."""
+    """The (source, number) of all messages delivered before the send."""
 
 
 class Copy(NamedTuple):
-    """The part of a message that goes to one of its targets."""
+    """A message for one of its targets."""
 
     target: ProcessId
     number: int
@@ -54,7 +55,7 @@ class Copy(NamedTuple):
 
 class Timer(NamedTuple):
     waits_for: int
-    """The oldest number without an answer; the timer starts anew when this changes."""
+    """The oldest number without an answer; the timer restarts when it changes."""
     deadline: float
 
 
@@ -67,24 +68,26 @@ class NaiveProcess:
         self.timeout_s = timeout_s
         # As a sender.
         self.sent: list[Sent] = []
-        self.transmitted_at: dict[Copy, float] = {}  # Of the copies that have left.
+        self.transmitted_at: dict[Copy, float] = {}  # Of the released copies.
         self.acked: set[Copy] = set()
-        self.reported: set[Copy] = set()  # Known to have arrived.
-        self.told: dict[ProcessId, int] = {}  # What each target knows to be permitted.
+        self.arrived_there: set[Copy] = set()  # Known to have arrived.
+        self.granted: dict[
+            ProcessId, int
+        ] = {}  # The highest number granted to each target.
         self.transmit_timers: dict[ProcessId, Timer] = {}
         # As a target.
         self.arrived: dict[ProcessId, dict[int, MessageFrame]] = {}
         self.delivered: dict[ProcessId, int] = {}  # The last number of each source.
-        self.past: set[tuple[ProcessId, int]] = set()  # All that were ever delivered.
+        self.past: set[tuple[ProcessId, int]] = set()  # All delivered messages.
         self.permits: dict[ProcessId, int] = {}  # The highest permit of each source.
         self.request_timers: dict[ProcessId, Timer] = {}
         self._transmits: list[Transmit] = []
         self._deliveries: list[Delivery] = []
 
-    # The rule.
+    # The rules.
 
     def missing(self, past: frozenset[tuple[ProcessId, int]]) -> set[tuple[ProcessId, int]]:
-        """Return those messages of ``past`` whose permit is missing."""
+        """Return the messages of ``past`` whose permit is missing."""
         return {(s, number) for s, number in past if number > self.permits.get(s, 0)}
 
     def may_release(self, message: Sent, target: ProcessId) -> bool:
@@ -106,24 +109,24 @@ class NaiveProcess:
         return Copy(target, message.number) in self.acked
 
     def is_permitted(self, copy: Copy) -> bool:
-        """Tell whether ``copy``, transmitted now, needs no permit."""
+        """Return whether ``copy`` needs no permit if it is transmitted now."""
         return copy.number <= self.frontier(copy.target)
 
     def permit_is_due(self, target: ProcessId) -> bool:
-        """Tell whether a copy that has left is permitted, and its target not told."""
-        told = self.told.get(target, 0)
-        untold = [copy.number for copy in self.released(target) if copy.number > told]
-        return bool(untold) and min(untold) <= self.frontier(target)
+        """Return whether the frontier covers a released copy that is not granted."""
+        granted = self.granted.get(target, 0)
+        open_ = [copy.number for copy in self.released(target) if copy.number > granted]
+        return bool(open_) and min(open_) <= self.frontier(target)
 
     def is_overdue(self, copy: Copy, now: float) -> bool:
-        """Tell whether ``copy``, which is not the oldest, is to be transmitted again."""
+        """Return whether to retransmit ``copy``, which is not the oldest one."""
         silent = now - self.transmitted_at[copy] >= self.timeout_s
-        return silent and copy not in self.reported
+        return silent and copy not in self.arrived_there
 
-    def hear_permit(self, source: ProcessId, number: int) -> None:
+    def receive_permit(self, source: ProcessId, number: int) -> None:
         self.permits[source] = max(self.permits.get(source, 0), number)
 
-    # The inputs.
+    # Inputs.
 
     def send(self, targets: Sequence[ProcessId], payload: bytes, now: float) -> int:
         number = len(self.sent) + 1
@@ -131,30 +134,30 @@ class NaiveProcess:
         self.sent.append(Sent(number, others, payload, frozenset(self.past)))
         if self._id in targets:
             self._deliveries.append(Delivery(self._id, number, payload))
-        self._obey(now)
+        self._apply_rules(now)
         return number
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         if isinstance(frame, MessageFrame):
             if frame.permitted:
-                self.hear_permit(source, frame.number)
+                self.receive_permit(source, frame.number)
             self.arrived.setdefault(source, {})[frame.number] = frame
             self._deliver(source)
             self._transmit(source, Ack(self.delivered.get(source, 0), frame.number))
         elif isinstance(frame, Ack):
-            self.reported.add(Copy(source, frame.arrived))
+            self.arrived_there.add(Copy(source, frame.arrived))
             self.acked |= {c for c in self.released(source) if c.number <= frame.delivered}
         elif isinstance(frame, Permit):
-            self.hear_permit(source, frame.number)
+            self.receive_permit(source, frame.number)
         elif isinstance(frame, PermitRequest) and frame.number <= self.frontier(source):
             self._permit(source)
-        self._obey(now)
+        self._apply_rules(now)
 
     def handle_timer(self, now: float) -> None:
         deadline = now + self.timeout_s
         for target, timer in self.transmit_timers.items():
             if timer.deadline <= now:
-                for copy in self.outstanding(target):
+                for copy in self.in_flight(target):
                     if copy.number == timer.waits_for or self.is_overdue(copy, now):
                         self._transmit_copy(copy, now)
                 self.transmit_timers[target] = timer._replace(deadline=deadline)
@@ -163,7 +166,7 @@ class NaiveProcess:
                 self._transmit(source, PermitRequest(timer.waits_for))
                 self.request_timers[source] = timer._replace(deadline=deadline)
 
-    # The outputs.
+    # Outputs.
 
     @property
     def id(self) -> ProcessId:
@@ -181,18 +184,18 @@ class NaiveProcess:
         deliveries, self._deliveries = self._deliveries, []
         return deliveries
 
-    # The scans.
+    # Scans.
 
     def released(self, target: ProcessId) -> list[Copy]:
-        """Return the copies that have left for ``target``, in order."""
+        """Return the released copies to ``target``, in order."""
         return sorted(copy for copy in self.transmitted_at if copy.target == target)
 
-    def outstanding(self, target: ProcessId) -> list[Copy]:
-        """Return the unacked copies that have left for ``target``, in order."""
+    def in_flight(self, target: ProcessId) -> list[Copy]:
+        """Return the copies to ``target`` that are in flight, in order."""
         return [copy for copy in self.released(target) if copy not in self.acked]
 
-    def _obey(self, now: float) -> None:
-        """Do all that the rule asks for in the present state."""
+    def _apply_rules(self, now: float) -> None:
+        """Release copies, transmit permits and start timers as the rules demand."""
         for message in self.sent:
             for target in message.targets:
                 copy = Copy(target, message.number)
@@ -201,7 +204,7 @@ class NaiveProcess:
         for target in {target for message in self.sent for target in message.targets}:
             if self.permit_is_due(target):
                 self._permit(target)
-            numbers = [copy.number for copy in self.outstanding(target)]
+            numbers = [copy.number for copy in self.in_flight(target)]
             self._wait(self.transmit_timers, target, numbers, now)
         missing = self.missing(frozenset(self.past))
         for source in self.delivered:
@@ -215,9 +218,9 @@ class NaiveProcess:
         numbers: list[int],
         now: float,
     ) -> None:
-        """Let a timer run while there are ``numbers`` without an answer.
+        """Run a timer while ``numbers`` are without an answer.
 
-        Answers are cumulative, so there was progress whenever the lowest has changed.
+        Answers are cumulative, so there was progress if the lowest number has changed.
         """
         if not numbers:
             timers.pop(peer, None)
@@ -225,7 +228,7 @@ class NaiveProcess:
             timers[peer] = Timer(min(numbers), now + self.timeout_s)
 
     def _deliver(self, source: ProcessId) -> None:
-        """Deliver what has arrived from ``source`` and whose predecessor was delivered."""
+        """Deliver the messages from ``source`` whose predecessor was delivered."""
         last = self.delivered.get(source, 0)
         for number, message in sorted(self.arrived[source].items()):
             if number > last and message.predecessor == last:
@@ -240,7 +243,7 @@ class NaiveProcess:
         ]
         permitted = self.is_permitted(copy)
         if permitted:
-            self.told[copy.target] = max(self.told.get(copy.target, 0), copy.number)
+            self.granted[copy.target] = max(self.granted.get(copy.target, 0), copy.number)
         frame = MessageFrame(
             copy.number, max(earlier, default=0), permitted, message.payload
         )
@@ -248,8 +251,8 @@ class NaiveProcess:
         self.transmitted_at[copy] = now
 
     def _permit(self, target: ProcessId) -> None:
-        self.told[target] = self.frontier(target)
-        self._transmit(target, Permit(self.told[target]))
+        self.granted[target] = self.frontier(target)
+        self._transmit(target, Permit(self.granted[target]))
 
     def _transmit(
         self, target: ProcessId, frame: Frame, is_retransmission: bool = False

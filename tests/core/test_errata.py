@@ -1,7 +1,7 @@
-"""Each erratum of docs/explanation/errata.md: what the listing does, the repair, and our protocols.
+"""Each erratum of docs/explanation/errata.md: the listing, the repair, and antecede.
 
-A schedule is played on the listing with all earlier errata mended, on the listing with
-this one mended too, and on antecede.
+A schedule runs on the listing with all earlier errata repaired, on the listing with this
+one repaired, too, and on antecede.
 """
 
 from collections import Counter, defaultdict
@@ -12,12 +12,12 @@ import pytest
 from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.errors import LocalError
 from antecede.verify import Property
-from tests.listings import Network, Ours, Packet, Per, Run, play
+from tests.listings import AntecedeRun, Network, Packet, Per, Run, run_steps
 from tests.listings.almeida import (
     Algorithm1,
     Algorithm2,
     Algorithm3,
-    Mend,
+    Repair,
     before,
 )
 
@@ -28,46 +28,46 @@ BOTH = pytest.mark.parametrize(
 )
 
 
-def network(listed: Listed, mends: frozenset[Mend], processes: int = 3) -> Network:
-    return Network([listed(i, mends) for i in range(processes)])
+def network(listed: Listed, repairs: frozenset[Repair], processes: int = 3) -> Network:
+    return Network([listed(i, repairs) for i in range(processes)])
 
 
-def printed(listed: Listed, mend: Mend) -> Network:
-    return network(listed, before(mend))
+def printed(listed: Listed, repair: Repair) -> Network:
+    return network(listed, before(repair))
 
 
-def mended(listed: Listed, mend: Mend) -> Network:
-    return network(listed, before(mend) | {mend})
+def repaired(listed: Listed, repair: Repair) -> Network:
+    return network(listed, before(repair) | {repair})
 
 
-def mended_and_ours(listed: Listed, mend: Mend, *names: str) -> list[Run]:
-    return [mended(listed, mend), *[Ours(name) for name in names]]
+def repaired_and_ours(listed: Listed, repair: Repair, *names: str) -> list[Run]:
+    return [repaired(listed, repair), *[AntecedeRun(name) for name in names]]
 
 
 @BOTH
-def test_first_message_is_taken_for_a_duplicate_when_numbered_from_zero(
+def test_first_message_counts_as_a_duplicate_if_numbers_start_at_0(
     listed: Listed, name: str
 ) -> None:
-    schedule = "send 0 1, send 0 1, rest, tick, rest"
-    # Without erratum 2 mended the run would stop at the supposed duplicate.
-    zero = network(listed, frozenset({Mend.ACK_THE_DUPLICATE}))
-    play(zero, schedule)
+    schedule = "send 0 1, send 0 1, idle, tick, idle"
+    # Without the repair of erratum 2 the run would fail at the supposed duplicate.
+    zero = network(listed, frozenset({Repair.ACK_THE_DUPLICATE}))
+    run_steps(zero, schedule)
     assert zero.delivered(1) == [(0, 2)]
     assert zero.verdict().violated() == LIVENESS
-    one = network(listed, frozenset({Mend.ACK_THE_DUPLICATE, Mend.NUMBER_FROM_ONE}))
-    for run in (one, Ours(name)):
-        play(run, schedule)
+    one = network(listed, frozenset({Repair.ACK_THE_DUPLICATE, Repair.NUMBER_FROM_ONE}))
+    for run in (one, AntecedeRun(name)):
+        run_steps(run, schedule)
         assert run.delivered(1) == [(0, 1), (0, 2)]
 
 
 @BOTH
-def test_two_messages_share_a_predecessor_when_numbered_from_zero(
+def test_two_messages_have_the_same_predecessor_if_numbers_start_at_0(
     listed: Listed, name: str
 ) -> None:
-    zero, one = network(listed, frozenset()), mended(listed, Mend.NUMBER_FROM_ONE)
-    ours = Ours(name)
+    zero, one = network(listed, frozenset()), repaired(listed, Repair.NUMBER_FROM_ONE)
+    ours = AntecedeRun(name)
     for run in (zero, one, ours):
-        play(run, "send 0 1, send 0 1")
+        run_steps(run, "send 0 1, send 0 1")
     assert [packet.pid for packet in zero.in_flight] == [0, 0]
     assert [packet.pid for packet in one.in_flight] == [0, 1]
     frames = [packet.frame for packet in ours.cluster.in_flight]
@@ -76,94 +76,94 @@ def test_two_messages_share_a_predecessor_when_numbered_from_zero(
 
 @BOTH
 def test_ack_of_a_duplicate_names_an_unbound_variable(listed: Listed, name: str) -> None:
-    schedule = "send 0 1, duplicate MSG 0 1, rest"
+    schedule = "send 0 1, duplicate MSG 0 1, idle"
     with pytest.raises(NameError, match="'b'"):
-        play(printed(listed, Mend.ACK_THE_DUPLICATE), schedule)
-    for run in mended_and_ours(listed, Mend.ACK_THE_DUPLICATE, name):
-        play(run, schedule)
+        run_steps(printed(listed, Repair.ACK_THE_DUPLICATE), schedule)
+    for run in repaired_and_ours(listed, Repair.ACK_THE_DUPLICATE, name):
+        run_steps(run, schedule)
         assert run.delivered(1) == [(0, 1)]
         assert run.verdict().held
 
 
 @BOTH
 def test_permit_that_overtakes_its_message_is_forgotten(listed: Listed, name: str) -> None:
-    schedule = "send 0 2, send 0 1, MSG 0 2, ACK 2 0, PERMIT 0 1, MSG 0 1, send 1 2, rest"
-    # All of 1 to 7 but this one: later errata hide it (7) or stop its rescue (4).
+    schedule = "send 0 2, send 0 1, MSG 0 2, ACK 2 0, PERMIT 0 1, MSG 0 1, send 1 2, idle"
+    # All repairs of 1 to 7 except this one: erratum 7 hides it, and 4 prevents recovery.
     forgetful = network(
-        listed, before(Mend.SEPARATE_REQUEST) - {Mend.REMEMBER_EARLY_PERMITS}
+        listed, before(Repair.SEPARATE_REQUEST) - {Repair.REMEMBER_EARLY_PERMITS}
     )
-    play(forgetful, schedule)
+    run_steps(forgetful, schedule)
     assert forgetful.delivered(2) == [(0, 1)]
     assert forgetful.verdict().violated() == LIVENESS
-    play(forgetful, "tick, rest")
+    run_steps(forgetful, "tick, idle")
     assert forgetful.delivered(2) == [(0, 1), (1, 1)]
-    for run in mended_and_ours(listed, Mend.REMEMBER_EARLY_PERMITS, name):
-        play(run, schedule)
+    for run in repaired_and_ours(listed, Repair.REMEMBER_EARLY_PERMITS, name):
+        run_steps(run, schedule)
         assert run.delivered(2) == [(0, 1), (1, 1)]
 
 
 def test_flag_of_a_released_message_is_compared_with_a_permit_index() -> None:
     schedule = "send 0 2, send 0 1, MSG 0 1, send 1 0, MSG 0 2, ACK 2 0, PERMIT 0 1"
     with pytest.raises(TypeError, match="'Flag' and 'int'"):
-        play(printed(Algorithm2, Mend.SEPARATE_FLAG), schedule)
-    for run in mended_and_ours(Algorithm2, Mend.SEPARATE_FLAG, "hybrid"):
-        play(run, schedule)
-        play(run, "rest")
+        run_steps(printed(Algorithm2, Repair.SEPARATE_FLAG), schedule)
+    for run in repaired_and_ours(Algorithm2, Repair.SEPARATE_FLAG, "hybrid"):
+        run_steps(run, schedule)
+        run_steps(run, "idle")
         assert run.verdict().held
 
 
-def test_second_message_to_the_same_process_is_flagged_for_a_permit_nobody_sends() -> None:
-    run: Run = printed(Algorithm2, Mend.ADVANCE_U2)
-    play(run, "send 0 1, send 0 1")
+def test_second_message_to_the_same_process_needs_a_permit_that_is_never_sent() -> None:
+    run: Run = printed(Algorithm2, Repair.ADVANCE_U2)
+    run_steps(run, "send 0 1, send 0 1")
     assert run.needs_permit(0, 1) == [False, True]
-    play(run, "rest, send 1 2, rest")
+    run_steps(run, "idle, send 1 2, idle")
     assert run.delivered(2) == []
     assert run.verdict().violated() == LIVENESS
-    for run in mended_and_ours(Algorithm2, Mend.ADVANCE_U2, "hybrid"):
-        play(run, "send 0 1, send 0 1")
+    for run in repaired_and_ours(Algorithm2, Repair.ADVANCE_U2, "hybrid"):
+        run_steps(run, "send 0 1, send 0 1")
         assert run.needs_permit(0, 1) == [False, False]
-        play(run, "rest, send 1 2, rest")
+        run_steps(run, "idle, send 1 2, idle")
         assert run.delivered(2) == [(1, 1)]
 
 
 def test_m2_points_at_a_message_that_has_left_the_buffer() -> None:
-    schedule = "send 1 2, rest, send 0 2, send 0 1, rest"
+    schedule = "send 1 2, idle, send 0 2, send 0 1, idle"
     with pytest.raises(IndexError, match="1 is not in"):
-        play(printed(Algorithm2, Mend.CLAMP_M2), schedule)
-    for run in mended_and_ours(Algorithm2, Mend.CLAMP_M2, "hybrid"):
-        play(run, schedule)
+        run_steps(printed(Algorithm2, Repair.CLAMP_M2), schedule)
+    for run in repaired_and_ours(Algorithm2, Repair.CLAMP_M2, "hybrid"):
+        run_steps(run, schedule)
         assert run.verdict().held
 
 
 def test_same_permit_is_sent_twice() -> None:
-    runs: list[Run] = [printed(Algorithm2, Mend.PERMIT_ONCE)]
-    runs += mended_and_ours(Algorithm2, Mend.PERMIT_ONCE, "hybrid")
+    runs: list[Run] = [printed(Algorithm2, Repair.PERMIT_ONCE)]
+    runs += repaired_and_ours(Algorithm2, Repair.PERMIT_ONCE, "hybrid")
     permits = []
     for run in runs:
-        play(run, "send 0 2, send 0 1, MSG 0 2, ACK 2 0")
+        run_steps(run, "send 0 2, send 0 1, MSG 0 2, ACK 2 0")
         permits.append(run.count("PERMIT", 0, 1))
     assert permits == [2, 1, 1]
 
 
-def test_lost_permit_is_asked_for_in_vain_while_an_earlier_ack_is_missing() -> None:
+def test_request_for_a_lost_permit_is_ignored_while_an_earlier_ack_is_missing() -> None:
     schedule = (
-        "send 0 1, send 0 2, send 0 1, MSG 0 1, lose ACK 1 0, MSG 0 1, lose ACK 1 0,"
-        "MSG 0 2, ACK 2 0, lose PERMIT 0 1, send 1 2, tick"
+        "send 0 1, send 0 2, send 0 1, MSG 0 1, drop ACK 1 0, MSG 0 1, drop ACK 1 0,"
+        "MSG 0 2, ACK 2 0, drop PERMIT 0 1, send 1 2, tick"
     )
-    vain = printed(Algorithm2, Mend.SEPARATE_REQUEST)
-    play(vain, schedule)
-    play(vain, "ACK 1 0")
-    assert vain.count("PERMIT", 0, 1) == 0
-    for run in mended_and_ours(Algorithm2, Mend.SEPARATE_REQUEST, "hybrid"):
-        play(run, schedule)
-        play(run, "REQUEST 1 0, PERMIT 0 1")
+    ignoring = printed(Algorithm2, Repair.SEPARATE_REQUEST)
+    run_steps(ignoring, schedule)
+    run_steps(ignoring, "ACK 1 0")
+    assert ignoring.count("PERMIT", 0, 1) == 0
+    for run in repaired_and_ours(Algorithm2, Repair.SEPARATE_REQUEST, "hybrid"):
+        run_steps(run, schedule)
+        run_steps(run, "REQUEST 1 0, PERMIT 0 1")
         assert run.count("MSG", 1, 2) == 1
-        play(run, "rest")
+        run_steps(run, "idle")
         assert run.verdict().held
 
 
 class Algorithm1CumulativeAcks(Algorithm1):
-    """Algorithm 1 with a tempting saving: one ack per sender stands for all it owes."""
+    """Algorithm 1 with one cumulative ack per sender as the request for all permits."""
 
     def ask_by_ack(self) -> None:
         for snd in sorted({per.snd for per in self.p}):
@@ -172,25 +172,25 @@ class Algorithm1CumulativeAcks(Algorithm1):
 
 def test_cumulative_ack_is_no_request_for_an_earlier_permit() -> None:
     schedule = (
-        "send 0 2, send 0 1, MSG 0 2, ACK 2 0, lose PERMIT 0 1, MSG 0 1, ACK 1 0,"
+        "send 0 2, send 0 1, MSG 0 2, ACK 2 0, drop PERMIT 0 1, MSG 0 1, ACK 1 0,"
         "send 1 2, send 0 2, send 0 1, MSG 0 1, ACK 1 0, tick"
     )
-    one_by_one = printed(Algorithm1, Mend.SEPARATE_REQUEST)
-    cumulative = printed(Algorithm1CumulativeAcks, Mend.SEPARATE_REQUEST)
+    one_by_one = printed(Algorithm1, Repair.SEPARATE_REQUEST)
+    cumulative = printed(Algorithm1CumulativeAcks, Repair.SEPARATE_REQUEST)
     for run, permits in ((one_by_one, 1), (cumulative, 0)):
-        play(run, schedule)
-        play(run, "ACK 1 0")
+        run_steps(run, schedule)
+        run_steps(run, "ACK 1 0")
         assert run.count("PERMIT", 0, 1) == permits
-    play(cumulative, "rest, tick, rest, tick, rest")
+    run_steps(cumulative, "idle, tick, idle, tick, idle")
     assert cumulative.delivered(2) == [(0, 1), (0, 3)]
     assert cumulative.verdict().violated() == LIVENESS
-    for each in mended_and_ours(
-        Algorithm1CumulativeAcks, Mend.SEPARATE_REQUEST, "hybrid-basic", "hybrid"
+    for each in repaired_and_ours(
+        Algorithm1CumulativeAcks, Repair.SEPARATE_REQUEST, "hybrid-basic", "hybrid"
     ):
-        play(each, schedule)
-        play(each, "REQUEST 1 0, PERMIT 0 1")
+        run_steps(each, schedule)
+        run_steps(each, "REQUEST 1 0, PERMIT 0 1")
         assert each.count("MSG", 1, 2) == 1
-        play(each, "rest")
+        run_steps(each, "idle")
         assert each.verdict().held
 
 
@@ -207,95 +207,97 @@ class Algorithm3Lowest(Algorithm3):
 def test_one_predecessor_for_all_receivers_blocks_one_of_them(
     listed: Listed, at_1: list[tuple[int, int]], at_2: list[tuple[int, int]]
 ) -> None:
-    schedule = "send 0 1, send 0 1 2, rest, tick, rest, tick"
-    run: Run = printed(listed, Mend.PREDECESSOR_PER_RECEIVER)
-    play(run, schedule)
+    schedule = "send 0 1, send 0 1 2, idle, tick, idle, tick"
+    run: Run = printed(listed, Repair.PREDECESSOR_PER_RECEIVER)
+    run_steps(run, schedule)
     assert (run.delivered(1), run.delivered(2)) == (at_1, at_2)
     assert run.verdict().violated() == LIVENESS
-    for run in mended_and_ours(
-        listed, Mend.PREDECESSOR_PER_RECEIVER, "hybrid-basic", "hybrid"
+    for run in repaired_and_ours(
+        listed, Repair.PREDECESSOR_PER_RECEIVER, "hybrid-basic", "hybrid"
     ):
-        play(run, schedule)
+        run_steps(run, schedule)
         assert (run.delivered(1), run.delivered(2)) == ([(0, 1), (0, 2)], [(0, 2)])
 
 
-def test_lowest_predecessor_for_all_receivers_lets_a_message_overtake_for_good() -> None:
-    schedule = "send 0 1, lose MSG 0 1, send 0 1 2, MSG 0 1"
-    run: Run = printed(Algorithm3Lowest, Mend.PREDECESSOR_PER_RECEIVER)
-    play(run, schedule)
+def test_lowest_predecessor_for_all_receivers_loses_an_overtaken_message() -> None:
+    schedule = "send 0 1, drop MSG 0 1, send 0 1 2, MSG 0 1"
+    run: Run = printed(Algorithm3Lowest, Repair.PREDECESSOR_PER_RECEIVER)
+    run_steps(run, schedule)
     assert run.delivered(1) == [(0, 2)]
-    play(run, "rest, tick, rest, tick, rest")
+    run_steps(run, "idle, tick, idle, tick, idle")
     assert run.delivered(1) == [(0, 2)]
     assert run.verdict().violated() == LIVENESS
-    for run in mended_and_ours(
-        Algorithm3Lowest, Mend.PREDECESSOR_PER_RECEIVER, "hybrid-basic", "hybrid"
+    for run in repaired_and_ours(
+        Algorithm3Lowest, Repair.PREDECESSOR_PER_RECEIVER, "hybrid-basic", "hybrid"
     ):
-        play(run, schedule)
+        run_steps(run, schedule)
         assert run.delivered(1) == []
-        play(run, "rest, tick, rest")
+        run_steps(run, "idle, tick, idle")
         assert run.delivered(1) == [(0, 1), (0, 2)]
 
 
 def test_permit_waits_for_the_ack_of_its_own_receiver() -> None:
     schedule = "send 0 1 2, MSG 0 1, send 1 2, MSG 0 2, ACK 2 0"
-    late = printed(Algorithm3, Mend.PERMIT_THE_LAST_UNACKED)
-    play(late, schedule)
+    late = printed(Algorithm3, Repair.PERMIT_THE_LAST_UNACKED)
+    run_steps(late, schedule)
     assert late.count("PERMIT", 0, 1) == 0
-    play(late, "ACK 1 0")
+    run_steps(late, "ACK 1 0")
     assert late.count("PERMIT", 0, 1) == 1
-    for run in mended_and_ours(
-        Algorithm3, Mend.PERMIT_THE_LAST_UNACKED, "hybrid-basic", "hybrid"
+    for run in repaired_and_ours(
+        Algorithm3, Repair.PERMIT_THE_LAST_UNACKED, "hybrid-basic", "hybrid"
     ):
-        play(run, schedule)
-        play(run, "PERMIT 0 1, MSG 1 2")
+        run_steps(run, schedule)
+        run_steps(run, "PERMIT 0 1, MSG 1 2")
         assert run.delivered(2) == [(0, 1), (1, 1)]
 
 
 @BOTH
-def test_repeated_message_still_asks_for_a_permit_it_no_longer_needs(
+def test_retransmission_still_needs_a_permit_although_it_is_covered(
     listed: Listed, name: str
 ) -> None:
-    schedule = "send 0 2, send 0 1, lose MSG 0 1, MSG 0 2, ACK 2 0, lose PERMIT 0 1, tick"
-    stale = printed(listed, Mend.FRESH_FLAG)
-    play(stale, schedule)
+    schedule = "send 0 2, send 0 1, drop MSG 0 1, MSG 0 2, ACK 2 0, drop PERMIT 0 1, tick"
+    stale = printed(listed, Repair.FRESH_FLAG)
+    run_steps(stale, schedule)
     assert stale.needs_permit(0, 1) == [True]
-    play(stale, "MSG 0 1, send 1 2")
+    run_steps(stale, "MSG 0 1, send 1 2")
     assert stale.count("MSG", 1, 2) == 0
-    for run in mended_and_ours(listed, Mend.FRESH_FLAG, name):
-        play(run, schedule)
+    for run in repaired_and_ours(listed, Repair.FRESH_FLAG, name):
+        run_steps(run, schedule)
         assert run.needs_permit(0, 1) == [False]
-        play(run, "MSG 0 1, send 1 2, MSG 1 2")
+        run_steps(run, "MSG 0 1, send 1 2, MSG 1 2")
         assert run.delivered(2) == [(0, 1), (1, 1)]
 
 
-def test_every_permit_walks_the_whole_buffer_again_when_m2_stays_behind() -> None:
+def test_every_permit_scans_the_whole_buffer_if_m2_does_not_move() -> None:
     unacked, permits = 50, 20
     round_of_0 = "send 0 3, send 0 1, MSG 0 1, MSG 0 3, ACK 3 0, PERMIT 0 1, ACK 1 0"
     schedule = ", ".join(["send 1 2"] * unacked + [round_of_0] * permits)
     visits: list[int] = []
-    for mends in (before(Mend.MOVE_M2_WHEN_EMPTY), frozenset(Mend)):
-        processes = [Algorithm2(i, mends) for i in range(4)]
-        play(Network(processes), schedule)
+    for repairs in (before(Repair.MOVE_M2_WHEN_EMPTY), frozenset(Repair)):
+        processes = [Algorithm2(i, repairs) for i in range(4)]
+        run_steps(Network(processes), schedule)
         visits.append(processes[1].visits)
-    # Every message is looked at once when it is sent.
+    # Every message is visited once when it is sent.
     assert visits == [unacked + unacked * permits, unacked + unacked]
-    ours = Ours("hybrid", 4)  # Whose steps cannot be counted from outside.
-    play(ours, schedule)
-    play(ours, "rest")
+    ours = AntecedeRun("hybrid", 4)
+    run_steps(ours, schedule)
+    run_steps(ours, "idle")
     assert ours.verdict().held
 
 
-def test_multicast_to_nobody_withholds_every_later_permit() -> None:
-    later = "send 0 2, send 0 1, rest, send 1 2, rest, tick, rest, tick, rest"
-    run: Run = printed(Algorithm3, Mend.REFUSE_NOBODY)
-    play(run, "send 0")
-    play(run, later)
+def test_multicast_without_receivers_blocks_every_later_permit() -> None:
+    later = "send 0 2, send 0 1, idle, send 1 2, idle, tick, idle, tick, idle"
+    run: Run = printed(Algorithm3, Repair.REFUSE_EMPTY_TARGETS)
+    run_steps(run, "send 0")
+    run_steps(run, later)
     assert run.delivered(2) == [(0, 2)]
     assert run.verdict().violated() == LIVENESS
-    for run in mended_and_ours(Algorithm3, Mend.REFUSE_NOBODY, "hybrid-basic", "hybrid"):
+    for run in repaired_and_ours(
+        Algorithm3, Repair.REFUSE_EMPTY_TARGETS, "hybrid-basic", "hybrid"
+    ):
         with pytest.raises(LocalError):
-            play(run, "send 0")
-        play(run, later)
+            run_steps(run, "send 0")
+        run_steps(run, later)
         assert run.delivered(2) == [(0, 1), (1, 1)]
 
 
@@ -305,11 +307,11 @@ class PlainSps:
     def __init__(self, i: int) -> None:
         self.i = i
         self.sent: dict[int, tuple[int, int, frozenset[Per]]] = {}
-        """By number: the receiver, the predecessor, the permits missing at the send."""
+        """By number: the receiver, the predecessor, and the permits missing at the send."""
         self.last: defaultdict[int, int] = defaultdict(int)
         self.acked: set[int] = set()
         self.released: dict[int, bool] = {}
-        """By number: whether its permit is still to be sent."""
+        """By number: whether its permit must still be sent."""
         self.missing: set[Per] = set()
         self.outbox: list[Packet] = []
 
@@ -320,7 +322,7 @@ class PlainSps:
         self.step()
 
     def step(self) -> None:
-        """Release and permit whatever can be, in order."""
+        """Release messages and send permits where possible, in order."""
         for number, (j, pid, permits) in self.sent.items():
             others = (k for k, (to, _, _) in self.sent.items() if k < number and to != j)
             needs = any(k not in self.acked for k in others)
@@ -333,10 +335,10 @@ class PlainSps:
                 self.outbox.append(Packet("PERMIT", self.i, j, number))
 
 
-def lockstep(seed: int, mends: frozenset[Mend]) -> int:
-    """Compare Algorithm 2 with the plain rule; return how many permits it repeats."""
+def lockstep(seed: int, repairs: frozenset[Repair]) -> int:
+    """Compare Algorithm 2 with the plain rule; return the number of repeated permits."""
     random = Random(seed)
-    listed = [Algorithm2(i, mends) for i in range(random.randint(2, 6))]
+    listed = [Algorithm2(i, repairs) for i in range(random.randint(2, 6))]
     plain = [PlainSps(i) for i in range(len(listed))]
     sends, repeats = 40, 0
     in_flight: list[Packet] = []
@@ -368,7 +370,7 @@ def lockstep(seed: int, mends: frozenset[Mend]) -> int:
     return repeats
 
 
-def test_mended_algorithm_2_sends_what_the_plain_rule_allows_and_when() -> None:
-    repeating, mended = before(Mend.PERMIT_ONCE), before(Mend.SEPARATE_REQUEST)
+def test_repaired_algorithm_2_sends_the_same_packets_as_the_plain_rule() -> None:
+    repeating, repaired_set = before(Repair.PERMIT_ONCE), before(Repair.SEPARATE_REQUEST)
     assert sum(lockstep(seed, repeating) for seed in range(50)) > 0
-    assert sum(lockstep(seed, mended) for seed in range(50)) == 0
+    assert sum(lockstep(seed, repaired_set) for seed in range(50)) == 0

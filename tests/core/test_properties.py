@@ -1,4 +1,4 @@
-"""Whatever the network does, a run is causal and everything arrives."""
+"""Runs of the hybrids are causal and live on any network."""
 
 from random import Random
 
@@ -17,8 +17,8 @@ PROTOCOLS = ("hybrid", "hybrid-basic")
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 
 
-def assert_right(cluster: Cluster, random: Random | None = None) -> None:
-    """The run so far is safe, and once at rest on a perfect network it is live too."""
+def assert_held(cluster: Cluster, random: Random | None = None) -> None:
+    """Assert safety of the run so far, and liveness after a run until idle."""
     assert cluster.verdict(complete=False).held
     cluster.run_until_idle(random)
     verdict = cluster.verdict()
@@ -32,7 +32,7 @@ def test_unicast_is_causal_when_frames_only_overtake(
 ) -> None:
     cluster = Cluster(name, 3, policy=POLICY)
     run_schedule(cluster, schedule)
-    assert_right(cluster, order)
+    assert_held(cluster, order)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -42,7 +42,7 @@ def test_unicast_is_causal_despite_loss_duplication_and_pauses(
 ) -> None:
     cluster = Cluster(name, 4, policy=POLICY)
     run_schedule(cluster, schedule)
-    assert_right(cluster, order)
+    assert_held(cluster, order)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
@@ -52,7 +52,7 @@ def test_multicast_is_causal_despite_loss_duplication_and_pauses(
 ) -> None:
     cluster = Cluster(name, 4, policy=POLICY)
     run_schedule(cluster, schedule)
-    assert_right(cluster, order)
+    assert_held(cluster, order)
 
 
 @pytest.mark.long
@@ -79,14 +79,14 @@ def test_long_random_runs_are_causal_and_live(
             ),
         )
         try:
-            assert_right(cluster, random)
+            assert_held(cluster, random)
         except AssertionError as error:
             raise AssertionError(f"{name}, seed {seed}: {error}") from error
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_nothing_but_lost_frames_needs_a_timer(name: str) -> None:
-    """Without loss a run comes to rest with time standing still."""
+def test_timers_are_needed_only_after_loss(name: str) -> None:
+    """Without loss, a run becomes idle although no time passes."""
     for seed in range(200):
         random = Random(seed)
         cluster = Cluster(name, 4)
@@ -102,8 +102,8 @@ def test_nothing_but_lost_frames_needs_a_timer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_at_rest_nothing_is_buffered(name: str) -> None:
-    """Payloads, copies, held frames and missing permits are all given up in the end."""
+def test_idle_process_keeps_no_message(name: str) -> None:
+    """Copies, held frames and missing permits are removed in the end."""
     for seed in range(50):
         random = Random(seed)
         cluster = Cluster(name, 4, policy=POLICY)
@@ -143,8 +143,8 @@ def test_the_same_schedule_gives_the_same_history(name: str) -> None:
     assert histories[0] == histories[1]
 
 
-def test_hybrid_releases_earlier_than_hybrid_basic_on_the_whole() -> None:
-    """SPS asks for less than CSPS; every frame takes one round here."""
+def test_hybrid_releases_earlier_than_hybrid_basic_on_average() -> None:
+    """SPS demands fewer permits than CSPS; every frame takes one turn here."""
     waits = dict.fromkeys(PROTOCOLS, 0)
     for name in PROTOCOLS:
         for seed in range(50):
@@ -165,8 +165,8 @@ def test_hybrid_releases_earlier_than_hybrid_basic_on_the_whole() -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_silent_peer_stalls_permits_but_breaks_nothing(name: str) -> None:
-    """An honest stall: what needs no permit goes on, what waits is named by liveness."""
+def test_silent_peer_blocks_permits_but_keeps_causal_order(name: str) -> None:
+    """Liveness is violated for the blocked message, and no other property."""
     cluster = Cluster(name, 4, policy=POLICY)
     cluster.send(0, [3])
     cluster.send(0, [1])

@@ -24,7 +24,7 @@ PROTOCOLS = ("hybrid", "hybrid-basic")
 
 
 def arrive(cluster: Cluster, kind: type[Frame], *, source: int, target: int) -> Frame:
-    """Let the oldest frame of that kind between the two processes arrive."""
+    """Let the oldest frame of this kind from ``source`` to ``target`` arrive."""
     for index, packet in enumerate(cluster.in_flight):
         if (packet.source, packet.target) == (source, target) and isinstance(
             packet.frame, kind
@@ -35,13 +35,13 @@ def arrive(cluster: Cluster, kind: type[Frame], *, source: int, target: int) -> 
 
 
 def in_flight(cluster: Cluster, kind: type[Frame], *, source: int, target: int) -> int:
-    """Count the frames of that kind in flight between the two processes."""
+    """Return the number of frames of this kind in flight on a channel."""
     between = [p for p in cluster.in_flight if (p.source, p.target) == (source, target)]
     return sum(isinstance(packet.frame, kind) for packet in between)
 
 
 def permitted(cluster: Cluster, *, source: int, target: int) -> list[bool]:
-    """Of the messages in flight between the two processes: which need no permit."""
+    """Return the permitted flags of the messages in flight on a channel."""
     return [
         packet.frame.permitted
         for packet in cluster.in_flight
@@ -51,10 +51,10 @@ def permitted(cluster: Cluster, *, source: int, target: int) -> list[bool]:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_figure_1_a_delivery_after_the_send_does_not_hold_the_message_back(
+def test_figure_1_a_delivery_after_the_send_does_not_block_the_message(
     name: str,
 ) -> None:
-    """a hb c, but b not hb c: it matters what was delivered before c was *sent*."""
+    """a happened before c, but b did not: only deliveries before the *send* of c count."""
     i, j, k, other = range(4)
     cluster = Cluster(name, 4)
     cluster.send(j, [other])
@@ -62,19 +62,21 @@ def test_figure_1_a_delivery_after_the_send_does_not_hold_the_message_back(
     cluster.send(k, [other])
     cluster.send(k, [i], b"before b")
     cluster.send(k, [i], b"b")
-    arrive(cluster, MessageFrame, source=j, target=i)  # a: received and delivered
+    arrive(cluster, MessageFrame, source=j, target=i)  # a arrives and is delivered
     index = [
         p.frame.payload for p in cluster.in_flight if isinstance(p.frame, MessageFrame)
     ]
-    cluster.arrive(index.index(b"b"))  # b: received, held back by FIFO
+    cluster.arrive(index.index(b"b"))  # b arrives and is held
     cluster.send(i, [other], b"c")
     assert in_flight(cluster, MessageFrame, source=i, target=other) == 0
-    arrive(cluster, MessageFrame, source=k, target=i)  # now b is delivered, c still waits
+    arrive(cluster, MessageFrame, source=k, target=i)  # b is delivered, c is queued
     assert cluster.delivered(i) == [(j, 2), (k, 2), (k, 3)]
     assert in_flight(cluster, MessageFrame, source=i, target=other) == 0
     arrive(cluster, MessageFrame, source=j, target=other)
     arrive(cluster, Ack, source=other, target=j)
-    arrive(cluster, Permit, source=j, target=i)  # a's permit suffices, b's is missing
+    arrive(
+        cluster, Permit, source=j, target=i
+    )  # the permit of a suffices; that of b is missing
     assert in_flight(cluster, MessageFrame, source=i, target=other) == 1
     cluster.run_until_idle()
     assert cluster.verdict().held
@@ -82,7 +84,7 @@ def test_figure_1_a_delivery_after_the_send_does_not_hold_the_message_back(
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_figure_2_a_message_leaves_with_the_last_permit_it_depends_on(name: str) -> None:
-    """m waits for the permits of a and b; c, delivered after its send, is no matter."""
+    """m waits for the permits of a and b, but not of c, delivered after its send."""
     i, j, k, x, y, z = range(6)
     cluster = Cluster(name, 6)
     cluster.send(k, [y])
@@ -110,7 +112,7 @@ def test_figure_2_a_message_leaves_with_the_last_permit_it_depends_on(name: str)
 
 
 @pytest.mark.parametrize(("name", "flags"), [("hybrid", [1, 1]), ("hybrid-basic", [1, 0])])
-def test_point_1_unacked_messages_to_the_same_target_ask_for_no_permit(
+def test_point_1_after_unacked_messages_to_the_same_target_no_permit_is_needed(
     name: str, flags: list[bool]
 ) -> None:
     cluster = Cluster(name, 2)
@@ -132,7 +134,7 @@ def test_point_2_a_permit_waits_only_for_acks_of_others(name: str, permits: int)
     assert in_flight(cluster, Permit, source=0, target=j) == permits
     arrive(cluster, MessageFrame, source=0, target=j)
     arrive(cluster, Ack, source=j, target=0)
-    assert in_flight(cluster, Permit, source=0, target=j) == 1  # now in any case
+    assert in_flight(cluster, Permit, source=0, target=j) == 1  # now with both protocols
     cluster.run_until_idle()
     assert cluster.verdict().held
 
@@ -155,7 +157,7 @@ def test_point_3_a_message_to_j_does_not_wait_for_permits_of_j(
 
 
 def test_messages_to_different_targets_may_leave_in_another_order_than_sent() -> None:
-    """§5.6: m2 leaves before m1, is numbered after it, and asks for a permit."""
+    """§5.6: m2 leaves before m1, has the higher number, and needs a permit."""
     i, j, k = range(3)
     cluster = Cluster("hybrid", 3)
     cluster.send(j, [k])
@@ -170,7 +172,7 @@ def test_messages_to_different_targets_may_leave_in_another_order_than_sent() ->
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_multicast_is_not_a_series_of_unicasts(name: str) -> None:
-    """§5.7: the answer to a multicast follows it at a common target, always."""
+    """§5.7: a common target delivers a multicast before the answer to it."""
     i, j, k = range(3)
     series = Cluster(name, 3)
     series.send(i, [j])
@@ -178,20 +180,22 @@ def test_multicast_is_not_a_series_of_unicasts(name: str) -> None:
     arrive(series, MessageFrame, source=i, target=j)
     series.send(j, [k], b"answer")
     arrive(series, MessageFrame, source=j, target=k)
-    assert series.delivered(k) == [(j, 1)]  # before i's second message: it may
+    assert series.delivered(k) == [
+        (j, 1)
+    ]  # before the second message of i: they are concurrent
 
     multicast = Cluster(name, 3)
     multicast.send(i, [j, k])
     arrive(multicast, MessageFrame, source=i, target=j)
     multicast.send(j, [k], b"answer")
-    assert in_flight(multicast, MessageFrame, source=j, target=k) == 0  # it must wait
+    assert in_flight(multicast, MessageFrame, source=j, target=k) == 0  # it is queued
     multicast.run_until_idle()
     assert multicast.delivered(k) == [(i, 1), (j, 1)]
     assert multicast.verdict().held
 
 
 def test_a_multicast_leaves_for_one_target_before_another() -> None:
-    """docs/explanation/multicast.md: the copy to the source of the missing permit need not wait."""
+    """The copy to the source of the missing permit need not wait (multicast.md)."""
     i, j, k = range(3)
     cluster = Cluster("hybrid", 3)
     cluster.send(j, [i, k])
@@ -201,9 +205,9 @@ def test_a_multicast_leaves_for_one_target_before_another() -> None:
     assert in_flight(cluster, MessageFrame, source=i, target=k) == 0
     frame = arrive(cluster, MessageFrame, source=i, target=j)
     assert isinstance(frame, MessageFrame)
-    assert not frame.permitted  # the copy to k is not even released
-    cluster.send(j, [k])  # depends on i's message, whose permit is missing
-    assert in_flight(cluster, MessageFrame, source=j, target=k) == 1  # only the first
+    assert not frame.permitted  # the copy to k is queued
+    cluster.send(j, [k])  # depends on the message of i, whose permit is missing
+    assert in_flight(cluster, MessageFrame, source=j, target=k) == 1  # the earlier message
     cluster.run_until_idle()
     assert cluster.delivered(k) == [(j, 1), (i, 1), (j, 2)]
     assert cluster.verdict().held
@@ -211,7 +215,7 @@ def test_a_multicast_leaves_for_one_target_before_another() -> None:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_the_last_target_to_ack_a_multicast_gets_its_permit_early(name: str) -> None:
-    """The optimisation that §5.7 names: nobody else's ack is missing."""
+    """The optimisation that §5.7 names: no ack of another target is missing."""
     cluster = Cluster(name, 3)
     cluster.send(0, [1, 2])
     arrive(cluster, MessageFrame, source=0, target=1)
@@ -223,7 +227,7 @@ def test_the_last_target_to_ack_a_multicast_gets_its_permit_early(name: str) -> 
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_message_to_oneself_is_delivered_inside_send(name: str) -> None:
+def test_message_to_itself_is_delivered_inside_send(name: str) -> None:
     cluster = Cluster(name, 2)
     assert cluster.send(0, [0], b"note") == 1
     assert cluster.delivered(0) == [(0, 1)]
@@ -252,15 +256,15 @@ def test_a_permit_that_overtakes_its_message_is_remembered(name: str) -> None:
     cluster.send(j, [i])
     arrive(cluster, MessageFrame, source=j, target=k)
     arrive(cluster, Ack, source=k, target=j)
-    arrive(cluster, Permit, source=j, target=i)  # from a peer never heard of
+    arrive(cluster, Permit, source=j, target=i)  # the first frame from this peer
     arrive(cluster, MessageFrame, source=j, target=i)
     cluster.send(i, [k])
     assert in_flight(cluster, MessageFrame, source=i, target=k) == 1
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_what_is_transmitted_again_says_truly_whether_it_needs_a_permit(name: str) -> None:
-    """A copy that asked for a permit when released may carry it when repeated."""
+def test_retransmission_has_an_updated_permitted_flag(name: str) -> None:
+    """A copy that needed a permit at its release may be permitted when retransmitted."""
     cluster = Cluster(name, 3)
     cluster.send(0, [1])
     cluster.send(0, [2])
@@ -276,8 +280,8 @@ def test_what_is_transmitted_again_says_truly_whether_it_needs_a_permit(name: st
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_what_has_arrived_is_not_transmitted_again(name: str) -> None:
-    """An ack tells of the arrival of a message that FIFO holds back."""
+def test_arrived_copy_is_not_retransmitted(name: str) -> None:
+    """An ack also reports the arrival of a message that is held."""
     cluster = Cluster(name, 2)
     for _ in range(4):
         cluster.send(0, [1])
@@ -292,14 +296,14 @@ def test_what_has_arrived_is_not_transmitted_again(name: str) -> None:
     ]
     assert numbers == [1]
     cluster.run_until_idle()
-    repeats = [event for event in cluster.history if event.kind is Kind.TRANSMIT]
-    assert len(repeats) == 1
+    retransmissions = [event for event in cluster.history if event.kind is Kind.TRANSMIT]
+    assert len(retransmissions) == 1
     assert cluster.verdict().held
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_nothing_depends_on_the_number_of_processes(name: str) -> None:
-    """A process keeps nothing for processes that it has no business with."""
+def test_state_does_not_depend_on_the_number_of_processes(name: str) -> None:
+    """A process has no state for processes that it does not communicate with."""
     states = []
     for processes in (3, 300):
         cluster = Cluster(name, processes)
@@ -325,7 +329,7 @@ def test_a_peer_may_appear_at_any_time(name: str) -> None:
     assert cluster.verdict().held
 
 
-def test_outputs_show_what_they_are() -> None:
+def test_repr_of_outputs() -> None:
     cluster = Cluster("hybrid", 2)
     cluster.send(0, [1], b"abc")
     process = cluster.processes[1]
@@ -338,8 +342,8 @@ def test_outputs_show_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_lost_burst_is_transmitted_again_as_a_whole(name: str) -> None:
-    """Whatever the clock shows: 0.9 + 1.0 - 1.0 is less than 0.9 in binary."""
+def test_lost_burst_is_retransmitted_completely(name: str) -> None:
+    """Despite rounding: 0.9 + 1.0 - 1.0 is less than 0.9 in binary."""
     cluster = Cluster(name, 2)
     cluster.pass_time(0.9)
     for _ in range(5):
@@ -359,30 +363,41 @@ def test_a_lost_burst_is_transmitted_again_as_a_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_path_slower_than_the_first_time_out_is_learned(name: str) -> None:
-    """Without loss, every message is in the end transmitted just once."""
+def test_timeout_adapts_to_a_path_slower_than_the_initial_timeout(name: str) -> None:
+    """Without loss, later messages are transmitted only once."""
     sender, receiver = (protocol(name).make(ProcessId(i), ProcessConfig()) for i in (0, 1))
-    repeats = []
+    retransmissions = []
     for turn in range(8):
         start = 10.0 * turn
         sender.send([receiver.id], b"", start)
         copies = sender.frames_to_transmit()
-        for tick in range(1, 13):  # The ack takes 3 seconds; the first time-out is one.
+        for tick in range(
+            1, 13
+        ):  # The ack takes 3 seconds; the first time-out is 1 second.
             now = start + tick / 4
             due = sender.next_timer()
             if due is not None and due <= now:
                 sender.handle_timer(now)
                 copies += sender.frames_to_transmit()
-        repeats.append(len(copies) - 1)
+        retransmissions.append(len(copies) - 1)
         for copy in copies:
             receiver.receive(sender.id, copy.frame, start + 1.5)
         for ack in receiver.frames_to_transmit():
             sender.receive(receiver.id, ack.frame, start + 3.0)
-    assert repeats == [2, 0, 0, 0, 0, 0, 0, 0]  # After 1 and 3 seconds, then 4 suffice.
+    assert retransmissions == [
+        2,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]  # After 1 and 3 seconds; later the time-out is 4 seconds.
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_clock_of_huge_numbers_stops_nothing(name: str) -> None:
+def test_timers_advance_with_a_clock_of_huge_numbers(name: str) -> None:
     process = protocol(name).make(ProcessId(0), ProcessConfig())
     process.send([ProcessId(1)], b"", 1.7e18)
     process.handle_timer(1.7e18)
@@ -391,14 +406,14 @@ def test_a_clock_of_huge_numbers_stops_nothing(name: str) -> None:
     assert due > 1.7e18
 
 
-def test_the_kind_of_a_frame_is_what_its_encoding_begins_with() -> None:
+def test_encoding_begins_with_the_kind_of_the_frame() -> None:
     for frame in (MessageFrame(1, 0, True, b""), Ack(1, 1), Permit(1), PermitRequest(1)):
         assert frame.kind() == encode([frame])[1] >> 4
     with pytest.raises(TypeError):
         Frame().kind()
 
 
-def test_a_process_without_a_protocol_refuses_all_but_time() -> None:
+def test_process_base_refuses_all_inputs_except_time() -> None:
     bare = ProcessBase(ProcessId(0))
     for refused in (
         lambda: bare.send([ProcessId(1)], b"", 0.0),

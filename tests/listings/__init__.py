@@ -1,8 +1,8 @@
-"""Published pseudo-code as printed, and what it runs on.
+"""Published pseudo-code as printed, with the data structures and a network to run it.
 
-The tests of docs/explanation/errata.md run it to show what is wrong with it. Here are the data
+The tests of docs/explanation/errata.md run it to show its errors. This module has the data
 structures of Almeida §5.3 and a network in memory; `tests.listings.almeida` has the
-algorithms. `play` runs a schedule on them and, to compare, on antecede.
+algorithms. `run_steps` runs a schedule on them and, for comparison, on antecede.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,19 +18,19 @@ from antecede.verify import Verdict, verify_events
 __all__ = [
     "Listing",
     "Network",
-    "Ours",
+    "AntecedeRun",
     "Packet",
     "Per",
     "Run",
     "SlidingArray",
     "SlidingMap",
-    "play",
+    "run_steps",
 ]
 
 E = TypeVar("E")
 
-REST_STEPS_MAX = 100_000
-"""A network that has more packets to carry than this never comes to rest."""
+IDLE_STEPS_MAX = 100_000
+"""A network that carries more packets than this never becomes idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Per:
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """Something in flight; ``pid`` and ``per`` are for MSG alone."""
+    """A packet in flight; ``pid`` and ``per`` are for MSG only."""
 
     kind: str
     source: int
@@ -116,7 +116,7 @@ class SlidingMap:
 
 
 class Listing(Protocol):
-    """One process of an algorithm: its events, and what they leave to be carried out."""
+    """One process of an algorithm: its events, and their outputs."""
 
     base: int
     """The id of its first message."""
@@ -134,9 +134,9 @@ class Listing(Protocol):
 class Network:
     """Processes of one listing, the packets between them, and the history of the run.
 
-    Nothing happens by itself: the test says what is sent, which packet arrives, is lost
-    or is duplicated, and when the ``periodically`` blocks run. A packet is named by its
-    kind, source and target; of several, the oldest is meant.
+    The test controls every send, arrival, loss and duplication, and when the
+    ``periodically`` blocks run. A packet is identified by kind, source and target; of
+    several, the oldest is used.
     """
 
     in_flight: list[Packet]
@@ -155,7 +155,7 @@ class Network:
         self._drain(source)
 
     def arrive(self, kind: str, source: int, target: int) -> None:
-        self._hand_over(self._take(kind, source, target))
+        self._deliver(self._take(kind, source, target))
 
     def drop(self, kind: str, source: int, target: int) -> None:
         self._take(kind, source, target)
@@ -169,20 +169,20 @@ class Network:
             process.periodically()
             self._drain(index)
 
-    def rest(self) -> None:
-        """Let everything arrive, in the order sent, without any tick."""
-        for _ in range(REST_STEPS_MAX):
+    def run_until_idle(self) -> None:
+        """Let all packets arrive, in the order of transmission, without any tick."""
+        for _ in range(IDLE_STEPS_MAX):
             if not self.in_flight:
                 return
-            self._hand_over(self.in_flight.pop(0))
-        raise AssertionError("the network does not come to rest")
+            self._deliver(self.in_flight.pop(0))
+        raise AssertionError("the network does not become idle")
 
     def count(self, kind: str, source: int, target: int) -> int:
-        """Count the packets of a kind between two processes that are in flight."""
+        """Return the number of packets of a kind in flight between two processes."""
         return sum(self._is(packet, kind, source, target) for packet in self.in_flight)
 
     def needs_permit(self, source: int, target: int) -> list[bool]:
-        """Tell which messages in flight between two processes are flagged."""
+        """Return the flags of the messages in flight between two processes."""
         return [
             packet.per
             for packet in self.in_flight
@@ -190,7 +190,7 @@ class Network:
         ]
 
     def delivered(self, process: int) -> list[tuple[int, int]]:
-        """Return what ``process`` has delivered, as (source, number from 1)."""
+        """Return the delivered messages as (source, number from 1)."""
         base = self.processes[process].base
         return [
             (each.snd, each.mid - base + 1) for each in self.processes[process].delivered
@@ -209,7 +209,7 @@ class Network:
                 return self.in_flight.pop(index)
         raise AssertionError(f"no {kind} {source}>{target} in {self.in_flight}")
 
-    def _hand_over(self, packet: Packet) -> None:
+    def _deliver(self, packet: Packet) -> None:
         process = self.processes[packet.target]
         if packet.kind == "MSG":
             process.receive_msg(packet.source, packet)
@@ -223,10 +223,10 @@ class Network:
 
     def _drain(self, id: int) -> None:
         process = self.processes[id]
-        known = sum(
+        recorded = sum(
             event.kind is Kind.DELIVER and event.process == id for event in self.history
         )
-        for each in process.delivered[known:]:
+        for each in process.delivered[recorded:]:
             self._record(id, Kind.DELIVER, each.snd, each.mid - process.base + 1, None)
         self.in_flight += process.outbox
         process.outbox.clear()
@@ -244,8 +244,8 @@ class Network:
         )
 
 
-class Ours:
-    """A cluster of antecede with the words of `Network`."""
+class AntecedeRun:
+    """A cluster of antecede with the interface of `Network`."""
 
     FRAMES: Mapping[str, type[Frame]] = {
         "MSG": MessageFrame,
@@ -254,7 +254,7 @@ class Ours:
         "REQUEST": PermitRequest,
     }
     TICK_S = 60.0
-    """Longer than any time-out, so that whatever waits is transmitted again."""
+    """Longer than any time-out, so that all unacked copies are retransmitted."""
 
     def __init__(self, name: str, processes: int = 3) -> None:
         self.cluster = Cluster(name, processes)
@@ -274,12 +274,12 @@ class Ours:
     def tick(self) -> None:
         self.cluster.pass_time(self.TICK_S)
 
-    def rest(self) -> None:
-        for _ in range(REST_STEPS_MAX):
+    def run_until_idle(self) -> None:
+        for _ in range(IDLE_STEPS_MAX):
             if not self.cluster.in_flight:
                 return
             self.cluster.arrive()
-        raise AssertionError("the cluster does not come to rest")
+        raise AssertionError("the cluster does not become idle")
 
     def count(self, kind: str, source: int, target: int) -> int:
         return len(self._find(kind, source, target))
@@ -304,28 +304,29 @@ class Ours:
         ]
 
 
-Run = Network | Ours
+Run = Network | AntecedeRun
 
 
-def play(run: Run, schedule: str) -> None:
-    """Let a run follow a schedule, whose steps are separated by commas.
+def run_steps(run: Run, schedule: str) -> None:
+    """Run a schedule, whose steps are separated by commas.
 
-    ``send 0 1 2`` (by 0, to 1 and 2), ``MSG 0 1`` (arrives at 1, likewise ACK, PERMIT and
-    REQUEST), ``lose MSG 0 1``, ``duplicate MSG 0 1``, ``tick``, ``rest``.
+    ``send 0 1 2`` (by 0, to 1 and 2), ``MSG 0 1`` (arrives at 1; also ACK, PERMIT and
+    REQUEST), ``drop MSG 0 1``, ``duplicate MSG 0 1``, ``tick``, ``idle``
+    (all packets arrive).
     """
     for step in schedule.split(","):
         match step.split():
             case ["tick"]:
                 run.tick()
-            case ["rest"]:
-                run.rest()
+            case ["idle"]:
+                run.run_until_idle()
             case ["send", *ids]:
                 run.send(*map(int, ids))
-            case ["lose", kind, source, target]:
+            case ["drop", kind, source, target]:
                 run.drop(kind, int(source), int(target))
             case ["duplicate", kind, source, target]:
                 run.duplicate(kind, int(source), int(target))
             case [kind, source, target]:
                 run.arrive(kind, int(source), int(target))
             case _:
-                raise AssertionError(f"no such step: {step}")
+                raise AssertionError(f"invalid step: {step}")

@@ -1,9 +1,10 @@
 """Algorithms 1, 2 and 3 of Almeida's hybrid-buffering paper, line by line.
 
 The names and the numbers at the ends of lines are the paper's (arXiv:2601.11487). A
-listing runs as printed unless a `Mend` is switched on; each repairs one erratum of
-docs/explanation/errata.md. Nothing is shared with antecede.core. Where the indentation of a listing
-and its description in §5.4, §5.6 or §5.7 disagree, the description counts.
+listing runs as printed unless a `Repair` is enabled; each repairs one erratum of
+docs/explanation/errata.md. The module shares no code with antecede.core. Where the
+indentation of a listing and its description in §5.4, §5.6 or §5.7 disagree, the module
+follows the description.
 """
 
 from collections import defaultdict
@@ -16,7 +17,7 @@ from antecede.errors import LocalError
 from tests.listings import Packet, Per, SlidingArray, SlidingMap
 
 
-class Mend(Enum):
+class Repair(Enum):
     """The repairs, in the order and with the numbers of docs/explanation/errata.md."""
 
     NUMBER_FROM_ONE = "1"
@@ -31,13 +32,13 @@ class Mend(Enum):
     PERMIT_THE_LAST_UNACKED = "9, second part"
     FRESH_FLAG = "10"
     MOVE_M2_WHEN_EMPTY = "11"
-    REFUSE_NOBODY = "12"
+    REFUSE_EMPTY_TARGETS = "12"
 
 
-def before(mend: Mend) -> frozenset[Mend]:
+def before(repair: Repair) -> frozenset[Repair]:
     """Return the repairs of all earlier errata."""
-    mends = list(Mend)
-    return frozenset(mends[: mends.index(mend)])
+    repairs = list(Repair)
+    return frozenset(repairs[: repairs.index(repair)])
 
 
 class Flag(Enum):
@@ -56,8 +57,10 @@ class Msg:
     pl: str | None = "payload"
     unack: set[int] = field(default_factory=set)
     sent: bool = False
-    flag: Flag = Flag.NO  # What per means once the message is sent, with mend 4.
-    granted: set[int] = field(default_factory=set)  # Who got a permit, with 7 and 9.
+    flag: Flag = Flag.NO  # The value of per after the send, with repair 4.
+    granted: set[int] = field(
+        default_factory=set
+    )  # The receivers of a permit, with repairs 7 and 9.
 
     @property
     def to(self) -> int:
@@ -68,10 +71,10 @@ class Msg:
 class Algorithm1:
     """The basic algorithm (lines 20 to 79)."""
 
-    def __init__(self, i: int, mends: Iterable[Mend] = ()) -> None:
+    def __init__(self, i: int, repairs: Iterable[Repair] = ()) -> None:
         self.i = i
-        self.mends = frozenset(mends)
-        self.base = int(Mend.NUMBER_FROM_ONE in self.mends)
+        self.repairs = frozenset(repairs)
+        self.base = int(Repair.NUMBER_FROM_ONE in self.repairs)
         self.ck = self.base  # 21
         self.u: SlidingArray[Msg] = SlidingArray(self.base)  # 22
         self.p = SlidingMap()  # 23
@@ -79,7 +82,7 @@ class Algorithm1:
         self.ld: defaultdict[int, int] = defaultdict(int)  # 25
         self.sb: list[Msg] = []  # 26
         self.rb: defaultdict[int, dict[int, Packet]] = defaultdict(dict)  # 27
-        self.highest: defaultdict[int, int] = defaultdict(lambda: -1)  # Mend 3.
+        self.highest: defaultdict[int, int] = defaultdict(lambda: -1)  # Repair 3.
         self.outbox: list[Packet] = []
         self.delivered: list[Per] = []
 
@@ -114,8 +117,8 @@ class Algorithm1:
 
     def receive_msg(self, j: int, m: Packet) -> None:
         if m.number <= self.ld[j]:  # 45
-            mended = Mend.ACK_THE_DUPLICATE in self.mends
-            n = m.number if mended else b.number  # type: ignore[has-type]  # noqa: F821
+            is_repaired = Repair.ACK_THE_DUPLICATE in self.repairs
+            n = m.number if is_repaired else b.number  # type: ignore[has-type]  # noqa: F821
             self.send(j, "ACK", n)  # 46
             return  # 47
         e = self.rb[j]  # 48
@@ -149,23 +152,23 @@ class Algorithm1:
             self.try_send()  # 73
 
     def permitted(self, j: int, n: int) -> list[Per]:
-        """Return what a permit stands for: itself, or all earlier ones with mend 8."""
-        if Mend.REMEMBER_EARLY_PERMITS in self.mends:
+        """Return the permits that n covers: its own, or all earlier ones with repair 8."""
+        if Repair.REMEMBER_EARLY_PERMITS in self.repairs:
             self.highest[j] = max(self.highest[j], n)
-        if Mend.SEPARATE_REQUEST not in self.mends:
+        if Repair.SEPARATE_REQUEST not in self.repairs:
             return [Per(j, n)]
         return [per for per in self.p if per.snd == j and per.mid <= n]
 
     def periodically(self) -> None:
         for m in self.u:  # 75
             if m.pl is not None:  # 76
-                if Mend.FRESH_FLAG in self.mends:
+                if Repair.FRESH_FLAG in self.repairs:
                     m.per = Flag(m.mid > self.frontier(m.to))
                 self.send_msg(m.to, m)  # 77
         self.ask()
 
     def ask(self) -> None:
-        if Mend.SEPARATE_REQUEST not in self.mends:
+        if Repair.SEPARATE_REQUEST not in self.repairs:
             self.ask_by_ack()
             return
         lowest = {per.snd: per.mid for per in reversed(list(self.p))}
@@ -181,7 +184,7 @@ class Algorithm1:
             self.send(j, "PERMIT", self.frontier(j))
 
     def frontier(self, j: int) -> int:
-        """Return the highest id whose permit can be sent to j (mends 8 and 10)."""
+        """Return the highest id whose permit can be sent to j (repairs 8 and 10)."""
         if self.u.size == 0:
             return self.u.next - 1
         return self.u.peek.mid - (self.u.peek.to != j)
@@ -190,17 +193,17 @@ class Algorithm1:
 class Algorithm2(Algorithm1):
     """The SPS-optimal algorithm (lines 1 to 100)."""
 
-    def __init__(self, i: int, mends: Iterable[Mend] = ()) -> None:
-        super().__init__(i, mends)
+    def __init__(self, i: int, repairs: Iterable[Repair] = ()) -> None:
+        super().__init__(i, repairs)
         self.p2 = 0  # 8
         self.m1 = self.m2 = self.u2 = self.base  # 9, 10, 11
-        self.visits = 0  # How many messages send_interval has looked at.
+        self.visits = 0  # The number of messages that send_interval has visited.
 
     def flag_of(self, m: Msg) -> int | Flag:
-        return m.flag if Mend.SEPARATE_FLAG in self.mends else m.per
+        return m.flag if Repair.SEPARATE_FLAG in self.repairs else m.per
 
     def set_flag(self, m: Msg, value: bool) -> None:
-        if Mend.SEPARATE_FLAG in self.mends:
+        if Repair.SEPARATE_FLAG in self.repairs:
             m.flag = Flag(value)
         else:
             m.per = Flag(value)
@@ -211,7 +214,7 @@ class Algorithm2(Algorithm1):
         self.ls[j] = self.ck  # 15
         self.ck += 1  # 16
         self.u.add(m)  # 17
-        if Mend.ADVANCE_U2 in self.mends:
+        if Repair.ADVANCE_U2 in self.repairs:
             at_end = self.u2 == self.u.next - 1
             self.u2 += at_end and self.u.peek.rcv == m.rcv
         self.send_interval(self.u.next - 1, self.p2)  # 18
@@ -219,7 +222,7 @@ class Algorithm2(Algorithm1):
     def periodically(self) -> None:
         for m in self.u:  # 20
             if m.sent and m.pl is not None:  # 21
-                if Mend.FRESH_FLAG in self.mends:
+                if Repair.FRESH_FLAG in self.repairs:
                     self.set_flag(m, m.mid > self.frontier(m.to))
                 self.send_msg(m.to, m)  # 22
         self.ask()  # 23, 24
@@ -233,7 +236,7 @@ class Algorithm2(Algorithm1):
         first = self.p[p1]
         s = first.snd if first is not None else None  # 27
         r = self.u.peek.to if self.u.size > 0 else None  # 28
-        if Mend.CLAMP_M2 in self.mends:
+        if Repair.CLAMP_M2 in self.repairs:
             k = max(k, self.u.first)
         while k < self.u.next and self.u[k].per <= p:  # type: ignore[operator]  # 29
             self.visits += 1
@@ -249,7 +252,7 @@ class Algorithm2(Algorithm1):
     def update_p2_m2(self) -> None:
         p1 = self.p.first  # 39
         if p1 == self.p.next:  # 40
-            if Mend.MOVE_M2_WHEN_EMPTY in self.mends:
+            if Repair.MOVE_M2_WHEN_EMPTY in self.repairs:
                 self.m2 = self.u.next
             return  # 41
         first = self.p[p1]
@@ -258,7 +261,7 @@ class Algorithm2(Algorithm1):
             or (first is not None and second.snd == first.snd)  # 42, 44
         ):
             self.p2 += 1  # 45
-        if Mend.CLAMP_M2 in self.mends:
+        if Repair.CLAMP_M2 in self.repairs:
             self.m2 = max(self.m2, self.u.first)
         while self.m2 < self.u.next:  # 46, where "per" is "perm"
             if self.u[self.m2].per > self.p2:  # type: ignore[operator]
@@ -266,7 +269,7 @@ class Algorithm2(Algorithm1):
             self.m2 += 1  # 47
 
     def permit(self, m: Msg) -> None:
-        if Mend.PERMIT_ONCE not in self.mends or not m.granted:
+        if Repair.PERMIT_ONCE not in self.repairs or not m.granted:
             self.send(m.to, "PERMIT", m.mid)
         m.granted.add(m.to)
 
@@ -297,8 +300,8 @@ class Algorithm2(Algorithm1):
 
     def receive_msg(self, j: int, m: Packet) -> None:
         if m.number <= self.ld[j]:  # 73
-            mended = Mend.ACK_THE_DUPLICATE in self.mends
-            n = m.number if mended else b.number  # type: ignore[name-defined]  # noqa: F821
+            is_repaired = Repair.ACK_THE_DUPLICATE in self.repairs
+            n = m.number if is_repaired else b.number  # type: ignore[name-defined]  # noqa: F821
             self.send(j, "ACK", n)  # 74
             return  # 75
         e = self.rb[j]  # 76
@@ -335,7 +338,7 @@ class Algorithm3(Algorithm1):
     """The multicast variant of Algorithm 1 (lines 7 to 45)."""
 
     pick_pid: Literal["highest", "lowest"] = "highest"
-    """Which of the receivers' predecessors line 18 means, for it names none."""
+    """The predecessor that line 18 means, which the listing does not specify."""
 
     def try_send(self) -> None:
         while self.sb:  # 8
@@ -350,10 +353,10 @@ class Algorithm3(Algorithm1):
                 self.send_msg(j, m)  # 16
 
     def causal_send(self, receivers: frozenset[int]) -> None:
-        if Mend.REFUSE_NOBODY in self.mends and not receivers:
+        if Repair.REFUSE_EMPTY_TARGETS in self.repairs and not receivers:
             raise LocalError("a message needs at least one receiver")
         pids = {j: self.ls[j] for j in receivers}
-        if Mend.PREDECESSOR_PER_RECEIVER not in self.mends and receivers:
+        if Repair.PREDECESSOR_PER_RECEIVER not in self.repairs and receivers:
             pid = (max if self.pick_pid == "highest" else min)(pids.values())
             pids = dict.fromkeys(receivers, pid)
         m = Msg(receivers, self.ck, pids, self.p.next, unack=set(receivers))  # 18
@@ -373,7 +376,7 @@ class Algorithm3(Algorithm1):
         if n == self.u.first:  # 31
             while self.u.size > 0:  # 32
                 m = self.u.peek  # 33
-                if Mend.PERMIT_THE_LAST_UNACKED in self.mends and len(m.unack) == 1:
+                if Repair.PERMIT_THE_LAST_UNACKED in self.repairs and len(m.unack) == 1:
                     self.permit(m, m.unack)
                 if m.pl is not None:  # 34
                     return  # 35

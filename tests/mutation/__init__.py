@@ -1,1 +1,1 @@
-"""Deliberate breakages of the core, each of which some test must catch."""
+"""Deliberate faults in the core, each of which a test must catch."""

@@ -1,4 +1,4 @@
-"""Run the tests of the core against a mutated copy of it, and see what fails."""
+"""Run the tests of the core against mutated copies of it."""
 
 import os
 import re
@@ -22,17 +22,17 @@ HUNTERS = (
     "tests/test_architecture.py",
     "tests/core/test_lockstep.py",
 )
-"""What hunts: the properties, not the single scenarios; the slowest last."""
+"""The tests to run: properties rather than scenarios; the slowest is the last."""
 TIMEOUT_S = 300
-"""A mutant under which the tests never end is caught, too; they take a minute at most."""
+"""A mutant is also caught if the tests time out; they take a minute at most."""
 
 
 def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     """Return the test that catches the mutant, or None if it survives.
 
     Args:
-        mutant: The breakage, or None for the core as it is.
-        directory: An empty place for the mutated copy.
+        mutant: The fault, or None for the unchanged core.
+        directory: An empty directory for the mutated copy.
     """
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -62,23 +62,23 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "no test ends"
+        return "time-out"
     if done.returncode == 0:
         return None
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
     if done.returncode != 1 or failed is None:
-        raise RuntimeError(f"the hunt itself failed:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"pytest failed:\n{done.stdout}{done.stderr}")
     return failed[1].removeprefix("tests/")
 
 
 def hunt_all(
     mutants: Iterable[Mutant | None],
 ) -> Iterator[tuple[Mutant | None, str | None]]:
-    """Hunt every mutant, as many at once as there are cores, and report in order."""
+    """Hunt all mutants, one per CPU at a time, and yield the results in order."""
 
-    def one(mutant: Mutant | None) -> tuple[Mutant | None, str | None]:
+    def hunt_one(mutant: Mutant | None) -> tuple[Mutant | None, str | None]:
         with tempfile.TemporaryDirectory() as directory:
             return mutant, hunt(mutant, Path(directory))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield from pool.map(one, mutants)
+        yield from pool.map(hunt_one, mutants)

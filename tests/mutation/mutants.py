@@ -1,4 +1,4 @@
-"""The mutants: what is broken, where, and by which change of the source."""
+"""The mutants: name, module and source change of each."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,16 @@ __all__ = ["MUTANTS", "Mutant"]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One deliberate breakage."""
+    """One deliberate fault in the core."""
 
     name: str
-    """What is wrong with it, as a claim."""
+    """The fault, as a claim."""
     module: str
-    """Which module of the core is changed."""
+    """The module of the core to change."""
     old: str
-    """What stands there, exactly once."""
+    """The source text to replace, which must occur exactly once."""
     new: str
-    """What stands there instead."""
+    """The replacement."""
 
 
 MUTANTS = (
@@ -60,13 +60,13 @@ MUTANTS = (
         "if index < buffer.next:",
     ),
     Mutant(
-        "no message is ever held at the sender",
+        "no message is ever queued",
         "protocols/hybrid/hybrid",
         "if copy.permits_before > permits_first:",
         "if False:",
     ),
     Mutant(
-        "no message is ever held at the sender (basic)",
+        "no message is ever queued (basic)",
         "protocols/hybrid/basic",
         "            and buffer[index].permits_before <= permits_first\n",
         "",
@@ -84,7 +84,7 @@ MUTANTS = (
         "if False:",
     ),
     Mutant(
-        "what is delivered is forgotten by the next send",
+        "the next send does not depend on the last deliveries",
         "protocols/hybrid/algorithm",
         "permits_before = state.permits.next",
         "permits_before = state.permits.first",
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     # Safety: FIFO and exactly once.
     Mutant(
-        "FIFO is off: what arrives is delivered",
+        "messages are delivered on arrival, without FIFO order",
         "protocols/hybrid/algorithm",
         "if predecessor == peer.delivered:",
         "if True:",
@@ -141,7 +141,7 @@ MUTANTS = (
         "        missing = peer.missing\n        if len(missing) == 0 or",
     ),
     Mutant(
-        "permits are never transmitted unasked",
+        "permits are transmitted on request only",
         "protocols/hybrid/algorithm",
         "        state.advance_unacked()\n        self.grant()\n",
         "        state.advance_unacked()\n",
@@ -159,7 +159,7 @@ MUTANTS = (
         "            if True:\n",
     ),
     Mutant(
-        "a lost message is not transmitted again",
+        "a lost message is not retransmitted",
         "protocols/hybrid/process",
         "                algorithm.retransmit(peer, now)\n",
         "                pass\n",
@@ -173,18 +173,20 @@ MUTANTS = (
     Mutant(
         "a request is answered only when nothing is unacked",
         "protocols/hybrid/algorithm",
-        "        if number <= self.rule.frontier(self.state, peer):\n            self._permit(peer)\n",
+        "        if number <= self.rule.frontier(self.state, peer):\n"
+        "            self._permit(peer)\n",
         "        if self.state.first_unacked == self.state.buffer.next:\n"
         "            self._permit(peer)\n",
     ),
     Mutant(
-        "what is transmitted again repeats its first flag",
+        "a retransmission keeps the flag of the first transmission",
         "protocols/hybrid/algorithm",
         "permitted = number <= self.rule.frontier(self.state, peer)",
-        "permitted = not copy.retransmitted and number <= self.rule.frontier(\n            self.state, peer\n        )",
+        "permitted = not copy.retransmitted and number <= self.rule.frontier(\n"
+        "            self.state, peer\n        )",
     ),
     Mutant(
-        "all that is unacked is transmitted again, arrived or not",
+        "arrived copies are retransmitted, too",
         "protocols/hybrid/algorithm",
         "not copy.arrived and copy.transmitted_at + timeout_s <= now",
         "copy.transmitted_at + timeout_s <= now",
@@ -204,7 +206,7 @@ MUTANTS = (
         "",
     ),
     Mutant(
-        "a nonsensical message leaves a peer behind",
+        "an invalid message creates a peer",
         "protocols/hybrid/algorithm",
         "        if number < 1 or not 0 <= predecessor < number:\n",
         "        self.state.peer(source)\n"

@@ -1,4 +1,4 @@
-"""Every deliberate breakage of the core is caught by some test."""
+"""A test catches every deliberate fault in the core."""
 
 import pytest
 
@@ -10,12 +10,12 @@ pytestmark = pytest.mark.own_build
 
 @pytest.fixture(scope="module")
 def catchers() -> dict[Mutant | None, str | None]:
-    """Which test catches which mutant; None stands for the unbroken core."""
+    """The test that catches each mutant; the key None is the unchanged core."""
     return dict(hunt_all((None, *MUTANTS)))
 
 
 @pytest.mark.slow
-def test_the_unbroken_core_is_not_caught(
+def test_unchanged_core_passes(
     catchers: dict[Mutant | None, str | None],
 ) -> None:
     assert catchers[None] is None
@@ -23,7 +23,7 @@ def test_the_unbroken_core_is_not_caught(
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 @pytest.mark.slow
-def test_a_property_catches(
+def test_property_catches(
     mutant: Mutant, catchers: dict[Mutant | None, str | None]
 ) -> None:
-    assert catchers[mutant] is not None, f"nothing catches: {mutant.name}"
+    assert catchers[mutant] is not None, f"not caught: {mutant.name}"
