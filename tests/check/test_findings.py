@@ -60,7 +60,9 @@ UNSEEN = {
     "duplicates are kept": "they cost memory, and nothing else",
     "a lost permit is not requested": "larger bounds",
     "a request is answered only when nothing is unacked": "late, and only after a loss",
-    "a retransmission keeps the flag of the first transmission": "late, and only after a loss",
+    "a retransmission keeps the flag of the first transmission": (
+        "late, and only after a loss"
+    ),
     "arrived copies are retransmitted, too": "needless, not wrong",
     "the core reads the clock": "of the source, not of a schedule",
     "an ack of a message never sent is believed": "no process sends such an ack",
