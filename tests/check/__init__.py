@@ -1,1 +1,1 @@
-"""The model checker: what it is made of, what it finds, and what it proves."""
+"""Tests of the model checker."""

@@ -1,9 +1,8 @@
-"""A real process and the naive rule as one process, which both must agree to be.
+"""A real process and a naive one, which must give the same outputs, as one process.
 
-The checker drives it through every schedule; so in every local state that can be reached
-at all, the two have been compared. Their states count together, so two ways to one state
-of the real process that the rule tells apart are both gone.
-"""
+The checker drives it through every schedule, so the two are compared in every reachable
+local state. The local state includes both, so states of the real process that differ only
+in the naive one are both searched."""
 
 from collections.abc import Iterable, Sequence
 
@@ -19,11 +18,11 @@ CONSERVATIVE = {"hybrid": False, "hybrid-basic": True}
 
 
 class Divergence(AssertionError):
-    """The two did different things, or a rule is broken."""
+    """The two processes differ, or a rule is violated."""
 
 
 class Lockstep:
-    """Gives every input to a real and to a naive process, and compares the outputs."""
+    """Passes every input to a real and a naive process, and compares the outputs."""
 
     def __init__(
         self, id: ProcessId, name: str, naive: type[NaiveProcess] = NaiveProcess
@@ -85,14 +84,14 @@ class Lockstep:
 
 
 def _lines(transmits: Sequence[Transmit]) -> list[tuple[int, bytes, bool]]:
-    """Return what is transmitted by value, whatever the order."""
+    """Return the transmitted frames by value, in a fixed order."""
     return sorted((t.target, encode([t.frame]), t.is_retransmission) for t in transmits)
 
 
 def inspect_rules(process: Process) -> None:
-    """Raise Divergence unless SPS holds nothing back, and CSPS releases no more than it.
+    """Raise Divergence unless every copy that its rule permits is released.
 
-    Which permits have arrived is the same for both rules; only the rule differs.
+    Also raise it if CSPS permits a copy that SPS does not.
     """
     assert isinstance(process, Lockstep)
     naive = process.naive
@@ -105,4 +104,6 @@ def inspect_rules(process: Process) -> None:
             if by_csps and not by_sps:
                 raise Divergence(f"CSPS releases {message} to {target}, SPS does not")
             if (by_csps if naive.conservative else by_sps) and not released:
-                raise Divergence(f"{message} to {target} is held for nothing")
+                raise Divergence(
+                    f"{message} to {target} is queued although it is permitted"
+                )

@@ -1,4 +1,4 @@
-"""Every schedule of one fixed program: who sends to whom, in which order, is given."""
+"""Every schedule of one fixed program."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from tests.check.variants import Make
 __all__ = ["Program", "search_program"]
 
 Program = Sequence[Sequence[Sequence[int]]]
-"""For each process, the targets of each of its messages; all send equally many."""
+"""For each process, the targets of each of its messages; all have the same number."""
 
 
 def search_program(
@@ -22,7 +22,7 @@ def search_program(
     duplicates: int = 0,
     states_max: int = 200_000,
 ) -> SearchResult:
-    """Look at every schedule of a program, without any reduction."""
+    """Search every schedule of a program, without symmetry."""
     table = TransitionTable(make, len(program), timers=losses > 0 or duplicates > 0)
     target_sets = [[[sum(1 << t for t in targets)] for targets in own] for own in program]
     space = StateSpace(

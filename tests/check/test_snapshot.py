@@ -1,4 +1,4 @@
-"""Snapshots see everything that a process remembers, compiled or not."""
+"""Snapshots contain the whole state of a process, compiled or not."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Slotted:
 
 
 class Below(Slotted):
-    """Has a dictionary, unlike the class above it."""
+    """Has a dictionary, unlike its base class."""
 
     def __init__(self, secret: int, more: int) -> None:
         super().__init__(secret)
@@ -68,12 +68,12 @@ class Ring:
     ],
     ids=lambda thing: type(thing).__name__,
 )
-def test_different_states_are_told_apart(one: object, other: object) -> None:
+def test_different_states_have_different_snapshots(one: object, other: object) -> None:
     assert snapshot(one) != snapshot(other)
     assert snapshot(one) == snapshot(one)
 
 
-def test_order_of_dictionaries_counts_only_if_asked_for() -> None:
+def test_order_of_dictionaries_counts_only_if_ordered() -> None:
     one, other = {1: "a", 2: "b"}, {2: "b", 1: "a"}
     assert snapshot(one) != snapshot(other)
     assert snapshot([one], ordered=False) == snapshot([other], ordered=False)
@@ -84,7 +84,7 @@ def test_order_of_sets_never_counts() -> None:
     assert snapshot({8, 0}) == snapshot({0, 8})
 
 
-def test_what_is_left_out_does_not_count() -> None:
+def test_excluded_types_are_ignored() -> None:
     timers = TimerQueue()
     policy = RetransmissionPolicy(initial_s=2.0)
     assert snapshot([timers, policy, 1], (TimerQueue, RetransmissionPolicy)) == (
@@ -94,7 +94,7 @@ def test_what_is_left_out_does_not_count() -> None:
     )
 
 
-def test_ring_has_an_end() -> None:
+def test_cycles_are_finite() -> None:
     assert snapshot(Ring()) == snapshot(Ring())
 
 
@@ -106,8 +106,10 @@ def test_hidden_state_is_refused(thing: object) -> None:
 
 @pytest.mark.parametrize("info", protocols(), ids=lambda info: info.name)
 @pytest.mark.parametrize("reliable", [True, False])
-def test_every_protocol_is_seen_to_change(info: ProtocolInfo, reliable: bool) -> None:
-    """Whichever way it is built: compiled classes list their attributes differently."""
+def test_snapshot_of_every_protocol_changes_with_a_send(
+    info: ProtocolInfo, reliable: bool
+) -> None:
+    """Compiled classes list their attributes differently from interpreted ones."""
     config = ProcessConfig(processes=3, reliable=reliable)
     process = info.make(ProcessId(0), config)
     before = snapshot(process)

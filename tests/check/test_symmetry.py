@@ -1,4 +1,4 @@
-"""Renaming processes is a group action, and the reduced search loses nothing by it."""
+"""Permutations are a group action, and the search with symmetry finds all states."""
 
 from itertools import product
 
@@ -50,7 +50,7 @@ def reach(space: StateSpace) -> set[bytes]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_renaming_twice_is_renaming_once(name: str) -> None:
+def test_two_permutations_are_one_permutation(name: str) -> None:
     table, symmetry, _, full = spaces(maker(name), fifo=name == "buffer-fifo")
     reach(full)
     permutations = symmetry.permutations
@@ -70,14 +70,14 @@ def test_renaming_twice_is_renaming_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_renaming_and_stepping_commute(name: str) -> None:
+def test_permutations_and_steps_commute(name: str) -> None:
     table, symmetry, _, full = spaces(maker(name), fifo=name == "buffer-fifo")
     reach(full)
     for local in list(table.locals):
-        for given, step in list(local.steps.items()):
+        for input_, step in list(local.steps.items()):
             for which in range(len(symmetry.permutations)):
                 renamed = table.step(
-                    symmetry.local(which, local), symmetry.input(which, given)
+                    symmetry.local(which, local), symmetry.input(which, input_)
                 )
                 assert renamed.local is symmetry.local(which, step.local)
                 expected = sorted(symmetry.packet(which, p) for p in step.packets)
@@ -96,7 +96,7 @@ def test_renaming_and_stepping_commute(name: str) -> None:
         ("optimal", 1, True),
     ],
 )
-def test_least_states_are_those_of_the_reduced_search(
+def test_canonical_states_are_those_of_the_search_with_symmetry(
     name: str, messages: int, multicast: bool
 ) -> None:
     _, symmetry, reduced, full = spaces(
@@ -111,8 +111,8 @@ def test_least_states_are_those_of_the_reduced_search(
     assert {reduced.canonical(state) for state in canonical} == canonical
 
 
-class Favourite:
-    """Is not the same for all: the process called 0 answers, the others do not."""
+class Asymmetric:
+    """Not symmetric: process 0 sends acks, the others do not."""
 
     def __init__(self, index: int) -> None:
         self.inner = protocol("buffer" if index == 0 else "unordered").make(
@@ -123,9 +123,9 @@ class Favourite:
         return getattr(self.inner, name)
 
 
-def test_protocol_that_is_not_symmetric_is_found_out() -> None:
-    def make(index: int) -> Favourite:
-        return Favourite(index)
+def test_asymmetric_protocol_is_detected() -> None:
+    def make(index: int) -> Asymmetric:
+        return Asymmetric(index)
 
     _, _, reduced, _ = spaces(make, messages=2)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="not symmetric"):

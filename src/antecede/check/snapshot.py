@@ -1,7 +1,7 @@
-"""The whole state of an object as nested tuples, compiled or not.
+"""Snapshots: the state of an object as nested tuples, compiled or not.
 
-Two snapshots are equal exactly if the states are: every attribute of every object that can
-be reached counts.
+Two snapshots are equal exactly if every attribute of every object that can be reached is
+equal.
 """
 
 from enum import Enum
@@ -11,11 +11,11 @@ from antecede.core.support.attributes import listed_attributes
 __all__ = ["snapshot"]
 
 DICTIONARY = "__dict__"
-"""Stands for the attributes that an object, rather than its class, has names for. Compiled
-classes may claim to have such and have none."""
+"""The attributes in the dictionary of an object. Compiled classes may list a dictionary
+that they do not have."""
 OWN_BYTES_MAX = 16
-"""A class written in Python adds a dictionary and a weak reference to its base; one that
-adds more hides it from Python."""
+"""A class written in Python adds a dictionary and a weak reference to its base; a class
+that adds more has state that Python cannot see."""
 
 _PLAIN = (bool, int, float, str, bytes, Enum)
 _names: dict[type, tuple[str, ...]] = {}
@@ -27,10 +27,10 @@ def snapshot(
     ordered: bool = True,
     _above: tuple[int, ...] = (),
 ) -> object:
-    """Return a value that is equal before and after exactly if no state has changed.
+    """Return a value that changes exactly if the state of an object changes.
 
-    Objects of the types in ``without`` do not count, nor does the order of dictionaries
-    unless it is ``ordered``.
+    Objects of the types in ``without`` are ignored, and the order of dictionaries unless
+    ``ordered``. Raise TypeError for a class whose state cannot be seen.
     """
     if thing is None or isinstance(thing, _PLAIN):
         return thing
@@ -61,7 +61,7 @@ def snapshot(
     if names is None:
         found = {name for cls in kind.__mro__ for name in _attributes(cls)}
         names = _names[kind] = tuple(sorted(found))
-    # What is not there yet has no value.
+    # An attribute may not be set yet.
     fields = [
         snapshot(getattr(thing, name, None), without, ordered, above)
         for name in names
