@@ -1,4 +1,4 @@
-"""Random runs of broadcasts in a group whose members never change."""
+"""Random runs of broadcasts in a group with fixed members."""
 
 from collections.abc import Sequence
 from random import Random
@@ -7,11 +7,18 @@ from antecede.core.process import Delivery, Process, Transmit
 from antecede.errors import LocalError
 from antecede.testing import Cluster
 
-__all__ = ["Outputs", "assert_right", "joined", "pick", "play", "rest"]
+__all__ = [
+    "Outputs",
+    "assert_correct",
+    "cluster_of",
+    "pick",
+    "run_randomly",
+    "run_until_idle",
+]
 
 
 class Outputs:
-    """The two output queues of a plain process that is written for a test."""
+    """The two output queues of a process that is written for a test."""
 
     def __init__(self) -> None:
         self.transmits: list[Transmit] = []
@@ -35,13 +42,13 @@ class Outputs:
         return taken
 
 
-def joined(processes: Sequence[Process]) -> Cluster:
-    """Join processes that are made already."""
-    return Cluster("", len(processes), make=lambda place: processes[place])
+def cluster_of(processes: Sequence[Process]) -> Cluster:
+    """Return a cluster of existing processes."""
+    return Cluster("", len(processes), make=lambda own: processes[own])
 
 
 def pick(cluster: Cluster, random: Random, *, fifo: bool) -> int:
-    """Draw a packet in flight; with ``fifo`` the first of its pair."""
+    """Return the index of a random packet; with ``fifo``, the first of its pair."""
     index = random.randrange(len(cluster.in_flight))
     if not fifo:
         return index
@@ -53,7 +60,7 @@ def pick(cluster: Cluster, random: Random, *, fifo: bool) -> int:
     )
 
 
-def play(
+def run_randomly(
     cluster: Cluster,
     random: Random,
     *,
@@ -62,15 +69,15 @@ def play(
     faults: float = 0.0,
     seconds: Sequence[float] = (),
 ) -> None:
-    """Let the members broadcast now and then, and packets arrive or meet their fate.
+    """Broadcast, and pass on, lose or duplicate packets, at random.
 
     Args:
-        cluster: Where it happens.
-        random: Where the choices come from.
-        steps: How many there are.
-        fifo: Of each pair, only the first packet arrives.
+        cluster: The processes.
+        random: The source of the choices.
+        steps: The number of steps.
+        fifo: Whether only the first packet of each pair may arrive.
         faults: The share of packets that are lost, and of those that are duplicated.
-        seconds: By how much time may pass in a step; with none it stands still.
+        seconds: The possible durations of a step; empty for none.
     """
     for _ in range(steps):
         draw = random.random()
@@ -90,8 +97,10 @@ def play(
                 cluster.arrive(index)
 
 
-def rest(cluster: Cluster, random: Random, *, fifo: bool, steps_max: int = 5000) -> bool:
-    """Let everything arrive and time pass; tell whether the group came to rest."""
+def run_until_idle(
+    cluster: Cluster, random: Random, *, fifo: bool, steps_max: int = 5000
+) -> bool:
+    """Pass on all packets and handle timers; return whether the cluster becomes idle."""
     for _ in range(steps_max):
         if cluster.in_flight:
             cluster.arrive(pick(cluster, random, fifo=fifo))
@@ -104,9 +113,9 @@ def rest(cluster: Cluster, random: Random, *, fifo: bool, steps_max: int = 5000)
     return False
 
 
-def assert_right(cluster: Cluster, random: Random, *, fifo: bool) -> None:
-    """The run so far is safe, and once at rest on a perfect network it is live too."""
+def assert_correct(cluster: Cluster, random: Random, *, fifo: bool) -> None:
+    """Check that the run is safe, and live once idle on a reliable network."""
     assert cluster.verdict(complete=False).held
-    assert rest(cluster, random, fifo=fifo)
+    assert run_until_idle(cluster, random, fifo=fifo)
     verdict = cluster.verdict()
     assert verdict.held, "\n".join(str(violation) for violation in verdict.violations)

@@ -58,7 +58,7 @@ class LinkRun:
     ) -> None:
         self.variant = variant
         self.fifo = fifo
-        bare = variant.plain
+        bare = variant.baseline
         if answering:
             bare = variant.buffer_fifo if fifo else variant.buffer
         policy = variant.policy(initial_s=1.0, minimum_s=MINIMUM_S, maximum_s=8.0)

@@ -45,7 +45,7 @@ class Variant:
 
     linked: Callable[..., Any]
     """Wraps a process in links, FIFO or not."""
-    plain: Callable[..., Any]
+    baseline: Callable[..., Any]
     """Makes a process without links that delivers each message and answers none."""
     buffer: Callable[..., Any]
     """Makes a process that answers each message, for unordered links."""
@@ -60,7 +60,7 @@ class Variant:
 
 ORIGINAL = Variant(
     linked=ReliableLink,
-    plain=Baseline,
+    baseline=Baseline,
     buffer=Buffer,
     buffer_fifo=BufferFifo,
     segment=Segment,
@@ -99,7 +99,7 @@ def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
     core = f"{package}.core"
     return Variant(
         linked=loaded[f"{core}.link"].ReliableLink,
-        plain=loaded[f"{core}.protocols.baseline"].Baseline,
+        baseline=loaded[f"{core}.protocols.baseline"].Baseline,
         buffer=loaded[f"{core}.protocols.buffer"].Buffer,
         buffer_fifo=loaded[f"{core}.protocols.buffer"].BufferFifo,
         segment=loaded[f"{core}.link_frames"].Segment,
@@ -118,7 +118,10 @@ MUTANTS = {
         "if number > channel.received and number not in channel.reorder_buffer:",
         "if number not in channel.reorder_buffer:",
     ),
-    "a FIFO link keeps no order": ("if self._fifo and number > channel.received + 1:", "if False:"),
+    "a FIFO link keeps no order": (
+        "if self._fifo and number > channel.received + 1:",
+        "if False:",
+    ),
     "an unordered link keeps the order": (
         "if self._fifo and number > channel.received + 1:",
         "if number > channel.received + 1:",
@@ -204,8 +207,8 @@ MUTANTS = {
         "if False:",
     ),
     "progress does not restart the timer": (
-        "            channel.timer.restart(now)\n            self._timers.schedule(channel.timer)\n"
-        "        else:",
+        "            channel.timer.restart(now)\n"
+        "            self._timers.schedule(channel.timer)\n        else:",
         "            pass\n        else:",
     ),
 }

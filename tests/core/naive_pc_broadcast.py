@@ -1,8 +1,8 @@
-"""PC-broadcast as its listings have it, mended or broken on purpose, for comparison.
+"""PC-broadcast as in its listings, with corrections or with one fault, for comparison.
 
-It shares nothing with ``pc-broadcast`` but the frames and the outputs: received messages are
-a plain set, pings flood to everybody, and there are no newcomers, mediators or summaries.
-A fault makes it wrong in one sentence; each of them must show in some run.
+It shares only the frames and the outputs with ``pc-broadcast``: received messages are a
+set, pings flood to all processes, and there are no newcomers, mediators or summaries. Each
+fault must violate causal order in some run.
 """
 
 from collections.abc import Iterable
@@ -18,18 +18,18 @@ __all__ = ["Fault", "NaivePcBroadcast"]
 
 class Fault(Enum):
     NONE = "none"
-    ANY_PONG = "a pong counts for whatever ping is out (Algorithm 2 line 15)"
+    ANY_PONG = "a pong counts for any ping (Algorithm 2 line 15)"
     ONLY_LINK_IS_SAFE = "an only link is safe at once (Algorithm 2 line 7)"
     STAYS_IN_Q = "close leaves the link in Q (Algorithm 2 line 20)"
     NO_PING = "a new link is used at once"
-    USED_WHILE_UNSAFE = "messages go over unsafe links as well as into the buffer"
-    NO_BUFFER = "what is delivered during the ping phase is not transmitted afterwards"
-    STRAIGHT_PING = "the ping takes the unsafe link itself"
-    PING_FIRST = "a ping overtakes the message whose delivery made it go out"
+    USED_WHILE_UNSAFE = "messages are transmitted on unsafe links, too"
+    NO_BUFFER = "messages delivered during the ping phase are not transmitted later"
+    DIRECT_PING = "the ping takes the unsafe link itself"
+    PING_FIRST = "a ping overtakes the message whose delivery caused it"
 
 
 class NaivePcBroadcast:
-    """A process; see :class:`antecede.core.process.Process`."""
+    """A process of PC-broadcast."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class NaivePcBroadcast:
         self.pings = {i: to for i, to in self.pings.items() if to != peer}
         self.pings[self.counter] = peer
         self.buffers[peer] = []
-        way = [peer] if self.fault is Fault.STRAIGHT_PING else self.safe
+        way = [peer] if self.fault is Fault.DIRECT_PING else self.safe
         ping = Ping(self.id, peer, self.counter, False)
         self.transmits += [Transmit(neighbour, ping) for neighbour in way]
 

@@ -1,8 +1,8 @@
-"""The model of Blessing et al. by its definitions, and a naive router, right or broken.
+"""The definitions of Blessing et al., and a naive router, correct or not.
 
-Nothing here uses the package's own topology: next hops and paths are the recursions of
-the paper's Figures 4 and 5. The two queues of a link are one here, and are what is in
-flight between two nodes of a cluster.
+This module does not use the package's topology: next hops and paths are the recursions of
+the paper's Figures 4 and 5. The two queues of a link are one here: the packets in flight
+between two nodes of a cluster.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,13 +16,13 @@ from antecede.testing import Cluster, Packet
 from antecede.trace import Kind
 
 Hop = Callable[[int, int], int]
-"""Tells the next hop from a node towards another."""
+"""Returns the next hop from a node towards another."""
 MessageKey = tuple[int, int]
 """A message: its source and number."""
 
 
 def next_hop(parents: Sequence[int], node: int, target: int) -> int:
-    """Figure 4, as it stands there."""
+    """Return the next hop by Figure 4."""
     if parents[target] == node and target != node:
         return target
     if parents[target] == target:
@@ -31,34 +31,34 @@ def next_hop(parents: Sequence[int], node: int, target: int) -> int:
 
 
 def path(parents: Sequence[int], source: int, target: int) -> list[int]:
-    """Figure 5."""
+    """Return the path by Figure 5."""
     if source == target:
         return [source]
     return [source, *path(parents, next_hop(parents, source, target), target)]
 
 
 def beyond(parents: Sequence[int], node: int, neighbour: int) -> list[int]:
-    """All nodes on the neighbour's side of the link between the two."""
+    """Return all nodes on the neighbour's side of the link between the two."""
     nodes = range(len(parents))
     return [n for n in nodes if n != node and next_hop(parents, node, n) == neighbour]
 
 
 def random_parents(random: Random, nodes: int) -> list[int]:
-    """Draw a tree, and the names of its nodes."""
+    """Return a random tree with random ids."""
     names = random.sample(range(nodes), nodes)
     parents = [0] * nodes
-    for place, name in enumerate(names):
-        parents[name] = names[random.randrange(place)] if place else name
+    for index, name in enumerate(names):
+        parents[name] = names[random.randrange(index)] if index else name
     return parents
 
 
-class Watch:
-    """Checks Definitions 3.3 to 3.8 in the state that a cluster of bare nodes is in.
+class InvariantChecker:
+    """Checks Definitions 3.3 to 3.8 in the state of a cluster of nodes on reliable links.
 
-    A copy is a message on its way to one of its targets. What the paper says of messages,
-    which have one target there, holds of copies. In place of Definition 3.8, whose relation
-    is too weak to be kept (see test_tree_errata.py), stands what the proof needs: nobody
-    beyond a message on its way, and nothing on its way there, knows of the message.
+    A copy is a message in flight to one of its targets. The paper's messages have one
+    target; its definitions apply to copies. Definition 3.8 is too weak to be preserved (see
+    test_tree_errata.py); the proof needs that no node beyond a message in flight, and no
+    message in flight towards that node, knows of the message.
     """
 
     def __init__(self, cluster: Cluster, parents: Sequence[int]) -> None:
@@ -69,9 +69,9 @@ class Watch:
         self.targets: dict[MessageKey, set[int]] = {}
         self.bits: dict[MessageKey, int] = {}
         self.past: dict[MessageKey, int] = {}
-        """What happened before a message, as a set of bits."""
+        """The causal past of each message, as a set of bits."""
         self.knows = [0] * len(parents)
-        """What happened before the next message of a node."""
+        """The causal past of each node, as a set of bits."""
         self.received: set[tuple[MessageKey, int]] = set()
         self.paths = {(a, b): path(parents, a, b) for a in self.nodes for b in self.nodes}
         self.sides = {
@@ -79,7 +79,7 @@ class Watch:
         }
 
     def check(self) -> None:
-        """Raise AssertionError, which names the definition, unless all is well."""
+        """Raise AssertionError with the definition that is violated."""
         self.follow_history()
         copies: dict[tuple[MessageKey, int], Packet] = {}
         for packet in self.cluster.in_flight:
@@ -91,7 +91,7 @@ class Watch:
                 assert target in self.nodes, f"3.3: {frame} for nobody"
                 assert (message, target) not in copies, f"3.3: {frame} in two queues"
                 copies[message, target] = packet
-                self.check_way(packet, message, target)
+                self.check_path(packet, message, target)
         for message, targets in self.targets.items():
             for target in targets:
                 received = (message, target) in self.received
@@ -99,10 +99,10 @@ class Watch:
                     f"3.3, 3.6: {message} for {target} is in no queue, or was received"
                 )
         for index, packet in enumerate(self.cluster.in_flight):
-            self.check_nobody_beyond_knows(index, packet)
+            self.check_no_node_beyond_knows(index, packet)
 
     def follow_history(self) -> None:
-        """Definition 3.5: everything is sent once, and received once, later."""
+        """Check Definition 3.5: each message is sent once, then received once."""
         for event in self.cluster.history[self.seen :]:
             if event.kind not in (Kind.SEND, Kind.DELIVER):
                 continue
@@ -133,8 +133,8 @@ class Watch:
             return [int(target) for target in frame.targets]
         return self.sides[packet.source, packet.target]
 
-    def check_way(self, packet: Packet, message: MessageKey, target: int) -> None:
-        """Definition 3.4: it is on a link that leads to it. 3.6: and makes no detour."""
+    def check_path(self, packet: Packet, message: MessageKey, target: int) -> None:
+        """Check Definition 3.4, a link towards the target, and 3.6, no detour."""
         parents = self.parents
         assert parents[packet.source] == packet.target or (
             parents[packet.target] == packet.source
@@ -144,15 +144,15 @@ class Watch:
         assert rest[1] == packet.target, f"3.4: {packet} is not on the way to {target}"
         assert whole[-len(rest) :] == rest, f"3.6: {packet} is on a detour"
 
-    def check_nobody_beyond_knows(self, index: int, packet: Packet) -> None:
-        """What Definition 3.8 is for."""
+    def check_no_node_beyond_knows(self, index: int, packet: Packet) -> None:
+        """Check the purpose of Definition 3.8."""
         side = self.sides[packet.source, packet.target]
         bit = self.bits[key_of(packet)]
         for node in side:
             assert not self.knows[node] & bit, f"3.8: {node} knows of {packet}"
-        for place, other in enumerate(self.cluster.in_flight):
+        for position, other in enumerate(self.cluster.in_flight):
             if other.source in side or (
-                place < index
+                position < index
                 and (other.source, other.target) == (packet.source, packet.target)
             ):
                 key = key_of(other)
@@ -161,18 +161,18 @@ class Watch:
 
 
 def key_of(packet: Packet) -> MessageKey:
-    """Return which message a packet carries."""
+    """Return the message in a packet."""
     return packet.frame.message_source(), packet.frame.message_number()
 
 
 class NaiveRouter:
-    """Unicast only, by any function for the next hop; a plain class, right or broken."""
+    """A router for unicast with any next-hop function, correct or not."""
 
     def __init__(self, id: ProcessId, hop: Hop, *, lazy: bool = False) -> None:
         self.id = id
         self.hop = hop
         self.lazy = lazy
-        """Pass messages of others on only when there is time: a broken router."""
+        """Whether to forward only in handle_timer, which is incorrect."""
         self.number = 0
         self.later: list[Transmit] = []
         self.transmits: list[Transmit] = []

@@ -1,4 +1,4 @@
-"""Random runs over overlays whose links come and go, for the tests of broadcasts."""
+"""Random runs on overlays with changing links, for the tests of broadcasts."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -19,7 +19,7 @@ def ids(numbers: Iterable[int]) -> list[ProcessId]:
 
 
 def ring(processes: int, *, both_ways: bool = False) -> list[list[int]]:
-    """Links to the next process, and perhaps to the one before."""
+    """Link each process to the next one, and to the previous one if ``both_ways``."""
     return [
         list(
             dict.fromkeys(
@@ -31,12 +31,12 @@ def ring(processes: int, *, both_ways: bool = False) -> list[list[int]]:
 
 
 def random_links(random: Random, processes: int) -> list[list[int]]:
-    """A strongly connected overlay: a random ring, and some chords."""
+    """Return a strongly connected overlay: a random ring and some chords."""
     order = list(range(processes))
     random.shuffle(order)
     links: list[list[int]] = [[] for _ in range(processes)]
-    for place, member in enumerate(order):
-        links[member].append(order[(place + 1) % processes])
+    for index, member in enumerate(order):
+        links[member].append(order[(index + 1) % processes])
     for member in range(processes):
         for _ in range(random.randrange(3)):
             peer = random.randrange(processes)
@@ -46,23 +46,23 @@ def random_links(random: Random, processes: int) -> list[list[int]]:
 
 
 def first_of_each_pair(cluster: Cluster) -> list[int]:
-    """Which packets may arrive next on FIFO links."""
+    """Return the indexes of the packets that may arrive next on FIFO links."""
     pairs: dict[tuple[int, int], int] = {}
     for index, packet in enumerate(cluster.in_flight):
         pairs.setdefault((packet.source, packet.target), index)
     return list(pairs.values())
 
 
-def arrive_any(cluster: Cluster, random: Random) -> None:
-    """Let some packet arrive that no other of its pair is ahead of."""
+def arrive_random(cluster: Cluster, random: Random) -> None:
+    """Pass on the first packet of a random pair."""
     if cluster.in_flight:
         cluster.arrive(random.choice(first_of_each_pair(cluster)))
 
 
-def settle_fifo(
+def run_until_idle_fifo(
     cluster: Cluster, random: Random | None = None, crashed: Iterable[int] = ()
 ) -> None:
-    """Let everything come to rest, with each pair's packets in order."""
+    """Pass on all packets, each pair in order, until the cluster is idle."""
     gone = set(crashed)
     for _ in range(100_000):
         cluster.in_flight[:] = [
@@ -86,7 +86,7 @@ def settle_fifo(
 
 
 def arrive(cluster: Cluster, kind: type[Frame], source: int, target: int) -> Frame:
-    """Let the next packet of that pair arrive, which must carry that kind of frame."""
+    """Pass on the next packet of a pair, which must carry a frame of type ``kind``."""
     for index, packet in enumerate(cluster.in_flight):
         if (packet.source, packet.target) == (source, target):
             assert isinstance(packet.frame, kind), packet
@@ -124,7 +124,7 @@ def churn(
     add: bool = True,
     seconds: Sequence[float] = (),
 ) -> None:
-    """Broadcast, let packets arrive, and add and remove links that are not backbone."""
+    """Broadcast, pass packets on, and add and remove links outside the backbone."""
     members = len(cluster.processes)
     linked = [set(peers) for peers in backbone]
     for _ in range(steps):
@@ -150,11 +150,11 @@ def churn(
             index = random.randrange(len(cluster.in_flight))
             random.choice((cluster.arrive,) * 6 + (cluster.drop, cluster.duplicate))(index)
         else:
-            arrive_any(cluster, random)
+            arrive_random(cluster, random)
 
 
-def judge_with(cluster: Cluster, kind: Kind, members: Iterable[int]) -> Verdict:
-    """Judge a run in which ``members`` joined, left or crashed."""
+def verify_with(cluster: Cluster, kind: Kind, members: Iterable[int]) -> Verdict:
+    """Verify a run in which ``members`` joined, left or crashed."""
     changes = [Event(process=member, kind=kind) for member in members]
     return verify_events(changes + cluster.history, processes=len(cluster.processes))
 

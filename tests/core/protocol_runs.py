@@ -1,4 +1,4 @@
-"""Random runs of any protocol of the registry, and all that is noted about them."""
+"""Random runs of any protocol of the registry, with checks of frames and deliveries."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from antecede.errors import LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.trace import Event, Kind
 from antecede.verify import Property
-from tests.core.broadcasts import pick, rest
+from tests.core.broadcasts import pick, run_until_idle
 
 __all__ = [
     "Ledger",
@@ -33,39 +33,39 @@ SECONDS = (0.02, 0.25, 1.0, 4.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """What happens to frames, and what the processes are told of it."""
+    """The faults of the network, and whether the processes have links."""
 
     reliable: bool
     """The link layer is left out."""
     faults: float = 0.0
-    """About which share of packets is lost, and which duplicated."""
+    """The approximate share of packets that are lost, and that are duplicated."""
     overtaking: bool = True
-    """Packets of one pair may overtake each other."""
+    """Whether the network reorders the packets of a pair."""
     churn: bool = False
-    """Links of the overlay come and go."""
+    """Whether links of the overlay are added and removed."""
 
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What was seen in a number of runs."""
+    """The results of several runs."""
 
     broken: set[Property] = field(default_factory=set)
     failures: list[str] = field(default_factory=list)
-    """Broken properties, runs without end and refused frames, with their seeds."""
+    """Violated properties, endless runs and refused frames, with their seeds."""
     miscoded: list[str] = field(default_factory=list)
-    """Frames that the wire would change, or whose size is not what it says."""
+    """Frames that change by encoding and decoding, or whose size is wrong."""
     misnamed: list[str] = field(default_factory=list)
-    """Frames and deliveries that name the wrong message, or none, or a wrong payload."""
+    """Frames and deliveries with a wrong message, or a wrong payload."""
     controls: set[str] = field(default_factory=set)
-    """The names of the frames beside the messages, as capabilities would name them."""
+    """The names of the control frames, as in the capabilities."""
     relays: int = 0
-    """How many frames carried a message of another."""
+    """The number of forwarded messages."""
     frames: int = 0
     deliveries: int = 0
 
 
-class Watched:
-    """A process that lets all it transmits and delivers be looked at."""
+class ObservedProcess:
+    """A process whose frames and deliveries are passed to a ledger."""
 
     def __init__(self, inner: ProcessBase, ledger: "Ledger") -> None:
         self.inner = inner
@@ -111,7 +111,7 @@ class Watched:
 
 
 class Ledger:
-    """Looks at all frames and deliveries of a run."""
+    """Checks all frames and deliveries of a run."""
 
     def __init__(self, info: ProtocolInfo, reliable: bool, outcome: Outcome) -> None:
         self.info = info
@@ -123,7 +123,7 @@ class Ledger:
         return self.info.read_frame(reader, reliable=self.reliable)
 
     def transmitted(self, process: int, transmit: Transmit) -> None:
-        """Look at a frame on its way out."""
+        """Check a frame that is transmitted."""
         frame = transmit.frame
         outcome = self.outcome
         outcome.frames += 1
@@ -149,9 +149,9 @@ class Ledger:
                 frame.payload_size(),
             ):
                 outcome.misnamed.append(f"{copy} was {frame}")
-        self._look_into(process, transmit, encoded)
+        self._check_contents(process, transmit, encoded)
 
-    def _look_into(self, process: int, transmit: Transmit, encoded: bytes) -> None:
+    def _check_contents(self, process: int, transmit: Transmit, encoded: bytes) -> None:
         frame = transmit.frame
         outcome = self.outcome
         number = frame.message_number()
@@ -178,7 +178,7 @@ class Ledger:
             outcome.relays += 1
 
     def delivered(self, process: int, delivery: Delivery) -> None:
-        """Look at a delivery."""
+        """Check a delivery."""
         self.outcome.deliveries += 1
         sent = self.payloads.get((delivery.source, delivery.number))
         if delivery.payload != sent:
@@ -186,13 +186,13 @@ class Ledger:
 
 
 def kebab(name: str) -> str:
-    """Write the name of a class as capabilities would: YouCanTell as you-can-tell."""
+    """Return the name of a class in kebab case: YouCanTell as you-can-tell."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 @cache
 def uses_overlay(info: ProtocolInfo) -> bool:
-    """Tell whether a protocol wants to know about links."""
+    """Return whether a protocol uses an overlay."""
     process = info.make(ProcessId(0), ProcessConfig(processes=3))
     try:
         process.connect(ProcessId(1), 0.0)
@@ -202,7 +202,7 @@ def uses_overlay(info: ProtocolInfo) -> bool:
 
 
 def random_config(random: Random, processes: int, reliable: bool) -> ProcessConfig:
-    """Draw an overlay that is strongly connected, or none, and a tree, or none."""
+    """Return a config with a random connected overlay or none, and a tree or none."""
     links: list[list[int]] | None = None
     parents: list[int] | None = None
     if random.random() < 0.7:
@@ -219,8 +219,8 @@ def random_config(random: Random, processes: int, reliable: bool) -> ProcessConf
     if random.random() < 0.7:
         order = random.sample(range(processes), processes)
         parents = [0] * processes
-        for place, node in enumerate(order):
-            parents[node] = order[random.randrange(place)] if place else node
+        for index, node in enumerate(order):
+            parents[node] = order[random.randrange(index)] if index else node
     return ProcessConfig(
         processes=processes,
         policy=POLICY,
@@ -233,7 +233,7 @@ def random_config(random: Random, processes: int, reliable: bool) -> ProcessConf
 def send_something(
     cluster: Cluster, random: Random, info: ProtocolInfo, source: int, serial: int
 ) -> None:
-    """Let a message be sent, of any shape that the protocol has."""
+    """Send a random message that the protocol supports."""
     offers = info.capabilities
     everyone = range(len(cluster.processes))
     payload = f"<{source} {serial}>".encode() + bytes(random.choice((0, 0, 1, 130)))
@@ -256,14 +256,14 @@ def send_something(
         cluster.send(source, [random.choice(everyone)], payload)
 
 
-def play(
+def run_randomly(
     cluster: Cluster,
     random: Random,
     info: ProtocolInfo,
     network: Network,
     links: Sequence[Sequence[int]] | None,
 ) -> None:
-    """Let messages be sent, and the network do what it does."""
+    """Send messages and pass on packets at random, with the faults of the network."""
     everyone = range(len(cluster.processes))
     faults = network.faults * random.choice((0.5, 1.0, 2.0))
     for step in range(random.choice((20, 50, 100))):
@@ -298,17 +298,17 @@ def play(
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run to its end."""
+    """The result of one run."""
 
     history: list[Event]
-    at_rest: bool
+    is_idle: bool
     refusal: PeerError | None
     """The frame that a process refused, which ends the run."""
     cluster: Cluster
 
 
 def run(info: ProtocolInfo, network: Network, seed: int, outcome: Outcome) -> RunResult:
-    """Run once, as ``seed`` says; what is seen of frames and deliveries is noted."""
+    """Run once with ``seed``; add the results to ``outcome``."""
     random = Random(seed)
     processes = random.randint(3, 5)
     config = random_config(random, processes, network.reliable)
@@ -316,29 +316,29 @@ def run(info: ProtocolInfo, network: Network, seed: int, outcome: Outcome) -> Ru
     cluster = Cluster(
         info.name,
         processes,
-        make=lambda place: Watched(info.make(place, config), ledger),
+        make=lambda own: ObservedProcess(info.make(own, config), ledger),
     )
-    at_rest = False
+    is_idle = False
     refusal = None
     try:
-        play(cluster, random, info, network, config.links)
-        at_rest = rest(cluster, random, fifo=not network.overtaking)
+        run_randomly(cluster, random, info, network, config.links)
+        is_idle = run_until_idle(cluster, random, fifo=not network.overtaking)
     except PeerError as error:
         refusal = error
-    return RunResult(cluster.history, at_rest, refusal, cluster)
+    return RunResult(cluster.history, is_idle, refusal, cluster)
 
 
 def observe(info: ProtocolInfo, network: Network, seeds: int) -> Outcome:
-    """Run and judge as many times as there are seeds."""
+    """Run and verify once per seed."""
     outcome = Outcome()
     for seed in range(seeds):
         result = run(info, network, seed, outcome)
         if result.refusal is not None:
             outcome.failures.append(f"seed {seed}: refused: {result.refusal}")
             continue
-        if not result.at_rest:
-            outcome.failures.append(f"seed {seed}: never at rest")
-        verdict = result.cluster.verdict(complete=result.at_rest)
+        if not result.is_idle:
+            outcome.failures.append(f"seed {seed}: never idle")
+        verdict = result.cluster.verdict(complete=result.is_idle)
         outcome.broken |= verdict.violated()
         outcome.failures += [f"seed {seed}: {broken}" for broken in verdict.violations]
         arrived: set[tuple[int, int | None, int | None]] = set()

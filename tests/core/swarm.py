@@ -1,4 +1,4 @@
-"""Processes of an overlay in virtual time, on a FIFO network with random delays."""
+"""Processes on an overlay in virtual time, with a FIFO network and random delays."""
 
 import heapq
 from collections import Counter
@@ -15,7 +15,7 @@ __all__ = ["Swarm"]
 
 
 class Swarm:
-    """Drives processes from event to event; those that crash neither act nor hear."""
+    """Drives processes; a crashed process has no more inputs."""
 
     def __init__(self, seed: int, delay_s: tuple[float, float] = (0.5, 0.5)) -> None:
         self.random = Random(seed)
@@ -34,7 +34,7 @@ class Swarm:
         self.processes[process.id] = process
 
     def do(self, index: int, act: Callable[[], object]) -> None:
-        """Give a process an input, and drain it."""
+        """Apply an input to a process, and drain its outputs."""
         act()
         self._drain(index)
 
@@ -44,7 +44,7 @@ class Swarm:
         self._drain(index)
 
     def run(self, until: float) -> None:
-        """Let everything happen that happens before ``until``."""
+        """Process all events before ``until``."""
         while True:
             due, index = min(
                 (
@@ -73,7 +73,7 @@ class Swarm:
         return [index for index in self.processes if index not in self.crashed]
 
     def views(self) -> list[list[int]]:
-        """The views of a swarm of Spray."""
+        """Return the views of Spray processes."""
         views = []
         for process in self.processes.values():
             assert isinstance(process, Spray)

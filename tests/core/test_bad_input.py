@@ -1,4 +1,4 @@
-"""What makes no sense is refused, blamed on the right side, and changes nothing."""
+"""Invalid input raises LocalError or PeerError, and changes nothing."""
 
 from math import inf, nan
 from typing import cast
@@ -24,8 +24,11 @@ PROTOCOLS = ("hybrid", "hybrid-basic")
 
 
 def busy_process(name: str) -> Process:
-    """Process 0 after some traffic: 2 acked its message 1; 3 and 5 to 1 are out; it has
-    delivered 1:1 and holds 1:4 (after 3), whose predecessor has not arrived."""
+    """Return process 0 after some traffic.
+
+    2 acked its message 1; 3 and 5 to 1 are in flight; it has delivered 1:1 and holds 1:4,
+    whose predecessor 3 has not arrived.
+    """
     cluster = Cluster(name, 3)
     process = cluster.processes[0]
     one, two = ProcessId(1), ProcessId(2)
@@ -60,7 +63,7 @@ def busy_process(name: str) -> Process:
         ([1], None, "must be bytes, not NoneType"),
     ],
 )
-def test_a_bad_send_is_the_callers_fault_and_changes_nothing(
+def test_an_invalid_send_raises_local_error_and_changes_nothing(
     name: str, targets: object, payload: object, words: str
 ) -> None:
     process = busy_process(name)
@@ -72,7 +75,7 @@ def test_a_bad_send_is_the_callers_fault_and_changes_nothing(
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 @pytest.mark.parametrize("now", [nan, inf, -inf])
-def test_a_time_that_is_none_is_the_drivers_fault_and_changes_nothing(
+def test_a_time_that_is_not_finite_raises_local_error_and_changes_nothing(
     name: str, now: float
 ) -> None:
     process = busy_process(name)
@@ -87,7 +90,7 @@ def test_a_time_that_is_none_is_the_drivers_fault_and_changes_nothing(
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_targets_may_come_from_anything_that_yields_process_ids(name: str) -> None:
+def test_targets_may_be_any_iterable_of_process_ids(name: str) -> None:
     process = protocol(name).make(ProcessId(0), ProcessConfig())
     process.send((ProcessId(i) for i in (1, 2)), b"", 0.0)
     process.send({ProcessId(1)}, b"", 0.0)
@@ -98,18 +101,18 @@ def test_targets_may_come_from_anything_that_yields_process_ids(name: str) -> No
 NONSENSE = [
     (1, MessageFrame(0, 0, True, b"")),  # numbers start at 1
     (1, MessageFrame(5, 5, True, b"")),  # its own predecessor
-    (1, MessageFrame(5, 6, True, b"")),  # a predecessor from the future
+    (1, MessageFrame(5, 6, True, b"")),  # a predecessor after it
     (1, MessageFrame(2, 0, True, b"")),  # 1 was delivered in between
-    (1, MessageFrame(6, 3, True, b"")),  # 3 has another successor already, 4
-    (9, MessageFrame(2, 2, True, b"")),  # from a peer never heard of
-    (9, Ack(1, 1)),  # we never sent it anything
-    (1, Ack(1, 1)),  # 1 went to another
-    (1, Ack(4, 4)),  # so did 4
+    (1, MessageFrame(6, 3, True, b"")),  # 3 has another successor, 4
+    (9, MessageFrame(2, 2, True, b"")),  # from an unknown peer
+    (9, Ack(1, 1)),  # no message was sent to it
+    (1, Ack(1, 1)),  # 1 was for another target
+    (1, Ack(4, 4)),  # so was 4
     (1, Ack(6, 6)),  # not sent yet
-    (1, Ack(3, 4)),  # it delivered 3, but 4 did not go to it
+    (1, Ack(3, 4)),  # 4 was not sent to it
     (1, Ack(4, 3)),
     (1, Ack(3, 6)),
-    (1, Ack(0, 0)),  # something must have arrived
+    (1, Ack(0, 0)),  # arrived must be at least 1
     (2, Ack(-1, 1)),
     (1, Permit(0)),
     (9, Permit(-3)),
@@ -121,7 +124,7 @@ NONSENSE = [
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 @pytest.mark.parametrize(("source", "frame"), NONSENSE, ids=str)
-def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
+def test_an_invalid_frame_raises_peer_error_and_changes_nothing(
     name: str, source: int, frame: Frame
 ) -> None:
     process = busy_process(name)
@@ -140,7 +143,7 @@ def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
         (1, MessageFrame(7, 4, False, b"")),  # its predecessor is held
         (9, MessageFrame(7, 6, False, b"")),  # a new peer, not its first message
         (9, Permit(1)),  # a permit before the first message of a new peer
-        (1, Permit(99)),  # a permit for what is still to come
+        (1, Permit(99)),  # a permit for future messages
         (2, Ack(1, 1)),  # an old ack
         (2, Ack(0, 4)),  # it arrived, nothing delivered: older than the last ack
         (1, Ack(0, 5)),  # 5 arrived before 3
@@ -149,14 +152,14 @@ def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
     ],
     ids=str,
 )
-def test_what_a_bad_network_does_to_good_frames_is_no_error(
+def test_duplicates_and_reordering_raise_no_error(
     name: str, source: int, frame: Frame
 ) -> None:
     busy_process(name).receive(ProcessId(source), frame, 1.0)
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_frame_from_oneself_is_the_drivers_fault(name: str) -> None:
+def test_a_frame_from_the_process_itself_raises_local_error(name: str) -> None:
     process = busy_process(name)
     before = snapshot(process)
     with pytest.raises(LocalError):
@@ -165,7 +168,7 @@ def test_a_frame_from_oneself_is_the_drivers_fault(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_bare_frame_belongs_to_no_protocol(name: str) -> None:
+def test_frame_itself_is_refused(name: str) -> None:
     process = busy_process(name)
     before = snapshot(process)
     with pytest.raises(PeerError, match="not a frame of this protocol"):
@@ -173,6 +176,6 @@ def test_a_bare_frame_belongs_to_no_protocol(name: str) -> None:
     assert snapshot(process) == before
 
 
-def test_an_unknown_protocol_is_named_with_those_there_are() -> None:
+def test_an_unknown_protocol_is_refused_with_the_known_names() -> None:
     with pytest.raises(ConfigError, match=r"'hybird'.*hybrid, hybrid-basic"):
         protocol("hybird")

@@ -1,4 +1,4 @@
-"""Numbers, heads and datagrams: the bytes by hand, round trips, and refusals."""
+"""Numbers, heads and datagrams: encodings by hand, round trips, and refusals."""
 
 import pytest
 from hypothesis import given
@@ -41,7 +41,7 @@ numbers = st.integers(0, 300) | st.integers(0, NUMBER_MAX)
         (NUMBER_MAX, 8),
     ],
 )
-def test_a_plain_number_needs_a_byte_for_every_eight_bits(number: int, width: int) -> None:
+def test_a_plain_number_needs_one_byte_per_eight_bits(number: int, width: int) -> None:
     assert width_of(number) == width
     buffer = bytearray()
     write_number(buffer, number, width)
@@ -49,7 +49,7 @@ def test_a_plain_number_needs_a_byte_for_every_eight_bits(number: int, width: in
 
 
 VARINTS = [
-    # Seven bits to a byte, lowest first; the high bit says that there are more.
+    # Seven bits per byte, lowest first; the high bit marks continuation.
     (0, "00"),
     (0x7F, "7f"),
     (0x80, "80 01"),
@@ -64,7 +64,7 @@ VARINTS = [
 
 
 @pytest.mark.parametrize(("value", "expected"), VARINTS)
-def test_a_variable_length_number_needs_a_byte_for_every_seven_bits(
+def test_a_variable_length_number_needs_one_byte_per_seven_bits(
     value: int, expected: str
 ) -> None:
     buffer = bytearray()
@@ -77,7 +77,7 @@ def test_a_variable_length_number_needs_a_byte_for_every_seven_bits(
 
 
 @given(numbers)
-def test_numbers_are_read_as_they_were_written_in_the_width_that_was_counted(
+def test_reading_numbers_inverts_writing_in_the_computed_width(
     number: int,
 ) -> None:
     buffer = bytearray(b"\xaa")
@@ -114,13 +114,13 @@ def test_a_head_is_a_kind_a_width_and_a_flag(
     assert (reader.kind, reader.width, reader.flag) == (kind, width, flag)
 
 
-def test_a_head_has_no_flag_unless_asked() -> None:
+def test_the_flag_of_a_head_is_optional() -> None:
     buffer = bytearray()
     write_head(buffer, 7, 4)
     assert buffer == b"\x76"
 
 
-def test_a_width_holds_until_the_next_head() -> None:
+def test_a_width_is_valid_until_the_next_head() -> None:
     reader = Reader(bytes.fromhex("12 0102 0304 10 05"))
     reader.head()
     assert [reader.number(), reader.number()] == [0x0102, 0x0304]
@@ -128,7 +128,7 @@ def test_a_width_holds_until_the_next_head() -> None:
     assert reader.number() == 5
 
 
-def test_a_reader_takes_what_there_is_and_no_more() -> None:
+def test_a_reader_never_passes_the_end() -> None:
     reader = Reader(b"abcd", 1)
     assert reader.take(2) == b"bc"
     with pytest.raises(PeerError, match="2 more bytes expected at 3"):
@@ -139,7 +139,7 @@ def test_a_reader_takes_what_there_is_and_no_more() -> None:
         reader.take(1)
 
 
-def test_a_payload_is_a_length_and_so_many_bytes() -> None:
+def test_a_payload_is_a_length_and_that_many_bytes() -> None:
     reader = Reader(b"\x03abcd")
     assert reader.payload() == b"abc"
     assert reader.position == 4
@@ -149,11 +149,11 @@ def test_a_payload_is_a_length_and_so_many_bytes() -> None:
         Reader(b"\x05abcd").payload()
 
 
-def test_a_payload_length_has_five_bytes_at_most() -> None:
+def test_a_payload_length_has_at_most_five_bytes() -> None:
     with pytest.raises(PeerError, match="out of range"):
         Reader(b"\x80" * 5 + b"\x00").payload()
     with pytest.raises(PeerError, match="cut short"):
-        Reader(b"\xff" * 4 + b"\x0f").payload()  # 4 GiB are promised, none are there.
+        Reader(b"\xff" * 4 + b"\x0f").payload()  # 4 GiB announced, none there.
 
 
 def test_numbers_out_of_range_are_refused() -> None:
@@ -179,7 +179,7 @@ def test_numbers_cut_short_are_refused() -> None:
         Reader(b"").head()
 
 
-def test_a_refusal_names_the_kind_and_the_flag() -> None:
+def test_the_error_of_an_unknown_head_names_kind_and_flag() -> None:
     reader = Reader(b"\x90\x91")
     reader.head()
     assert str(reader.refuse()) == "unknown frame of kind 9"
@@ -200,21 +200,21 @@ def test_a_datagram_is_a_version_and_frames_back_to_back() -> None:
     assert decode(b"\x01", read_baseline) == []
 
 
-def test_a_datagram_of_nothing_or_of_another_version_is_refused() -> None:
+def test_an_empty_datagram_or_another_version_is_refused() -> None:
     with pytest.raises(PeerError, match="empty datagram"):
         decode(b"", read_baseline)
     with pytest.raises(PeerError, match="version 2, expected 1"):
         decode(b"\x02\x10\x01\x00", read_baseline)
 
 
-def test_a_frame_is_read_by_its_own_protocol_only() -> None:
+def test_a_protocol_reads_only_its_own_frames() -> None:
     encoded = encode([Permit(1)])
     assert encode(decode(encoded, read_frame)) == encoded
     with pytest.raises(PeerError, match="unknown frame of kind 3"):
         decode(encoded, read_baseline)
 
 
-def test_a_bare_frame_carries_no_message_and_has_no_encoding() -> None:
+def test_frame_itself_has_no_message_and_no_encoding() -> None:
     frame = Frame()
     assert frame.message_number() == frame.payload_size() == 0
     assert frame.message_source() == -1
@@ -228,6 +228,6 @@ def test_a_bare_frame_carries_no_message_and_has_no_encoding() -> None:
         frame.write(bytearray())
 
 
-def test_the_size_is_that_of_the_metadata_and_the_payload() -> None:
+def test_the_size_is_the_sum_of_metadata_and_payload() -> None:
     frame = BaselineMessage(1, b"four")
     assert (frame.metadata_size(), frame.payload_size(), frame.size()) == (3, 4, 7)

@@ -1,4 +1,4 @@
-"""What a process is told of the world it starts in."""
+"""The configuration of a process."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
 
-def test_nothing_need_be_told() -> None:
+def test_all_values_have_defaults() -> None:
     config = ProcessConfig()
     assert config.processes == 0
     assert config.policy == RetransmissionPolicy()
@@ -17,20 +17,22 @@ def test_nothing_need_be_told() -> None:
     assert config.parents is None
 
 
-def test_a_group_has_as_many_members_as_it_was_told() -> None:
+def test_require_processes_returns_the_number_of_processes() -> None:
     assert ProcessConfig(processes=1).require_processes("matrix") == 1
     assert ProcessConfig(processes=7).require_processes("matrix") == 7
 
 
 @pytest.mark.parametrize("processes", [0, -1])
-def test_who_must_know_the_group_and_does_not_says_so_by_name(processes: int) -> None:
+def test_a_missing_number_of_processes_is_refused_with_the_protocols_name(
+    processes: int,
+) -> None:
     with pytest.raises(
         ConfigError, match="matrix needs the number of processes; set processes"
     ):
         ProcessConfig(processes=processes).require_processes("matrix")
 
 
-def test_without_an_overlay_everyone_has_a_link_to_everyone_else() -> None:
+def test_without_an_overlay_all_processes_have_links_to_each_other() -> None:
     config = ProcessConfig(processes=3)
     assert [list(config.links_of(ProcessId(i))) for i in range(3)] == [
         [1, 2],
@@ -41,14 +43,14 @@ def test_without_an_overlay_everyone_has_a_link_to_everyone_else() -> None:
     assert list(ProcessConfig().links_of(ProcessId(0))) == []
 
 
-def test_with_an_overlay_the_links_are_those_that_it_has() -> None:
+def test_the_links_are_those_of_the_overlay() -> None:
     config = ProcessConfig(processes=3, links=[[1], [2, 0], []])
     assert list(config.links_of(ProcessId(0))) == [1]
     assert list(config.links_of(ProcessId(1))) == [2, 0]
     assert list(config.links_of(ProcessId(2))) == []
 
 
-def test_an_overlay_that_does_not_know_the_process_is_refused() -> None:
+def test_an_overlay_without_the_process_is_refused() -> None:
     config = ProcessConfig(processes=3, links=((1,), (0,)))
     with pytest.raises(ConfigError, match="no links for process 2: links has 2 rows"):
         config.links_of(ProcessId(2))

@@ -1,4 +1,4 @@
-"""Every protocol of the registry keeps its promises, and promises nothing else."""
+"""Every protocol of the registry has exactly the capabilities that it declares."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from antecede.core.protocols.baseline import BaselineMessage, read_baseline
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.verify import Property
-from tests.core.broadcasts import joined, pick
+from tests.core.broadcasts import cluster_of, pick
 from tests.core.protocol_runs import (
     Ledger,
     Network,
@@ -50,33 +50,33 @@ with_and_without_links = pytest.mark.parametrize(
 )
 
 STATIC_WITHOUT_A_GROUP = {
-    "optimal": "it needs no group, but what was sent to one who leaves stays in all logs",
+    "optimal": "messages to a process that has left stay in all logs",
 }
-"""Protocols that are not dynamic for another reason than that they must know the group."""
+"""Protocols that are not dynamic although they need no number of processes."""
 
 
 def lossy() -> Network:
-    """A network with all faults, for processes that have links if they need them."""
+    """Return a network with all faults, for processes with links if they need them."""
     return Network(reliable=False, faults=0.1)
 
 
 def assumed(info: ProtocolInfo) -> Network:
-    """A network that is no better than the protocol asks for, without links."""
+    """Return the worst network that the protocol tolerates without links."""
     return Network(reliable=True, overtaking=info.capabilities.reordering)
 
 
 @cache
-def seen(info: ProtocolInfo, network: Network) -> Outcome:
-    """What was seen of a protocol; the runs are the same for all tests."""
+def observed(info: ProtocolInfo, network: Network) -> Outcome:
+    """Return the outcome for a protocol; all tests share the runs."""
     return observe(info, network, RUNS)
 
 
-def seen_everywhere(info: ProtocolInfo) -> list[Outcome]:
-    return [seen(info, lossy()), seen(info, assumed(info))]
+def observed_everywhere(info: ProtocolInfo) -> list[Outcome]:
+    return [observed(info, lossy()), observed(info, assumed(info))]
 
 
-def right_ones(info: ProtocolInfo, outcome: Outcome) -> list[str]:
-    """List the failures that a protocol has not announced."""
+def unexpected_failures(info: ProtocolInfo, outcome: Outcome) -> list[str]:
+    """Return the failures that the capabilities do not allow."""
     if info.capabilities.causal:
         return outcome.failures
     allowed = ["causal"] + ["fifo"] * info.capabilities.reordering
@@ -88,7 +88,7 @@ def right_ones(info: ProtocolInfo, outcome: Outcome) -> list[str]:
 
 
 def names_match(info: ProtocolInfo, outcome: Outcome, *, all_of_them: bool) -> bool:
-    """Tell whether the control frames are those that the capabilities name.
+    """Return whether the control frames are those in the capabilities.
 
     A class may be called by the protocol and the name, as in CykasAck.
     """
@@ -107,30 +107,30 @@ def names_match(info: ProtocolInfo, outcome: Outcome, *, all_of_them: bool) -> b
 
 @pytest.mark.long
 @every_protocol
-def test_order_and_liveness_hold_despite_loss_duplication_overtaking_and_pauses(
+def test_order_and_liveness_hold_despite_all_faults(
     info: ProtocolInfo,
 ) -> None:
-    outcome = seen(info, lossy())
-    assert right_ones(info, outcome) == []
+    outcome = observed(info, lossy())
+    assert unexpected_failures(info, outcome) == []
     assert outcome.deliveries > 5 * RUNS
 
 
 @pytest.mark.long
 @every_protocol
-def test_order_and_liveness_hold_without_links_where_the_network_is_as_assumed(
+def test_order_and_liveness_hold_without_links_on_the_assumed_network(
     info: ProtocolInfo,
 ) -> None:
-    outcome = seen(info, assumed(info))
-    assert right_ones(info, outcome) == []
+    outcome = observed(info, assumed(info))
+    assert unexpected_failures(info, outcome) == []
     assert outcome.deliveries > 5 * RUNS
 
 
 @every_protocol
-def test_a_baseline_breaks_causal_order_and_fifo_unless_it_is_given_fifo_links(
+def test_a_baseline_violates_causal_order_and_fifo_without_fifo_links(
     info: ProtocolInfo,
 ) -> None:
-    """And so the others do not pass for lack of chances."""
-    for outcome in seen_everywhere(info):
+    """So the runs can detect violations."""
+    for outcome in observed_everywhere(info):
         broken: set[Property] = set()
         if not info.capabilities.causal:
             broken.add(Property.CAUSAL)
@@ -140,14 +140,14 @@ def test_a_baseline_breaks_causal_order_and_fifo_unless_it_is_given_fifo_links(
 
 
 @every_protocol
-def test_who_asks_for_fifo_links_breaks_without_them(info: ProtocolInfo) -> None:
-    """Else it would be charged for links that it does not need."""
+def test_a_protocol_that_needs_fifo_links_fails_without_them(info: ProtocolInfo) -> None:
+    """Otherwise its measured cost would include unnecessary links."""
     outcome = observe(info, Network(reliable=True), RUNS_OF_LIARS)
-    assert bool(right_ones(info, outcome)) == (not info.capabilities.reordering)
+    assert bool(unexpected_failures(info, outcome)) == (not info.capabilities.reordering)
 
 
 @every_protocol
-def test_who_asks_for_links_is_given_them_and_nobody_else(info: ProtocolInfo) -> None:
+def test_a_protocol_gets_links_exactly_if_it_needs_them(info: ProtocolInfo) -> None:
     process = info.make(ProcessId(0), ProcessConfig(processes=3))
     assert isinstance(process, ReliableLink) == (not info.capabilities.loss)
     process = info.make(ProcessId(0), ProcessConfig(processes=3, reliable=True))
@@ -175,50 +175,50 @@ def inner(cluster: Cluster) -> list[object]:
 
 
 @every_protocol
-def test_every_frame_survives_the_wire_and_takes_as_many_bytes_as_it_says(
+def test_decoding_inverts_encoding_and_sizes_match(
     info: ProtocolInfo,
 ) -> None:
-    for outcome in seen_everywhere(info):
+    for outcome in observed_everywhere(info):
         assert outcome.miscoded == []
         assert outcome.frames > 2 * RUNS
 
 
 @every_protocol
-def test_every_frame_and_delivery_names_its_message_and_carries_its_payload(
+def test_every_frame_and_delivery_has_the_right_message_and_payload(
     info: ProtocolInfo,
 ) -> None:
-    for outcome in seen_everywhere(info):
+    for outcome in observed_everywhere(info):
         assert outcome.misnamed == []
 
 
 @every_protocol
-def test_control_frames_are_those_that_the_capabilities_name(info: ProtocolInfo) -> None:
-    all_of_them = not uses_overlay(info)  # Else some are for links that come and go.
-    for outcome in seen_everywhere(info):
+def test_control_frames_are_those_in_the_capabilities(info: ProtocolInfo) -> None:
+    all_of_them = not uses_overlay(info)  # Some are for changing links only.
+    for outcome in observed_everywhere(info):
         assert names_match(info, outcome, all_of_them=all_of_them), outcome.controls
 
 
 @every_protocol
-def test_messages_travel_by_way_of_others_exactly_if_the_protocol_relays(
+def test_processes_forward_messages_exactly_if_the_protocol_relays(
     info: ProtocolInfo,
 ) -> None:
-    for outcome in seen_everywhere(info):
+    for outcome in observed_everywhere(info):
         assert (outcome.relays > 0) == info.capabilities.relays
 
 
 @every_protocol
 @pytest.mark.parametrize("head", [0x00, 0xE0, 0xF0, 0xF1])
-def test_the_kinds_of_the_link_are_left_to_it(info: ProtocolInfo, head: int) -> None:
+def test_no_protocol_uses_the_kinds_of_the_link_layer(
+    info: ProtocolInfo, head: int
+) -> None:
     with pytest.raises(PeerError):
         info.read(Reader(bytes([head]) + bytes(64)))
 
 
 @every_protocol
 @with_and_without_links
-def test_links_that_come_and_go_cost_no_more_than_the_order(
-    info: ProtocolInfo, reliable: bool
-) -> None:
-    """Which of the protocols keep their order then, is for their own tests to say."""
+def test_changing_links_violate_order_only(info: ProtocolInfo, reliable: bool) -> None:
+    """The tests of each protocol check its order."""
     if not uses_overlay(info):
         return
     network = Network(
@@ -239,11 +239,11 @@ def test_links_that_come_and_go_cost_no_more_than_the_order(
 
 
 def busy(info: ProtocolInfo, reliable: bool) -> ProcessBase:
-    """Process 0 of 3, after some traffic and with some of it on its way."""
+    """Return process 0 of 3 after some traffic, with frames in flight."""
     random = Random(5)
     config = ProcessConfig(processes=3, reliable=reliable)
     members = [info.make(ProcessId(i), config) for i in range(3)]
-    cluster = joined(members)
+    cluster = cluster_of(members)
     for turn in range(12):
         send_something(cluster, random, info, random.randrange(3), turn)
         if cluster.in_flight:
@@ -257,7 +257,7 @@ def busy(info: ProtocolInfo, reliable: bool) -> ProcessBase:
 
 
 def offers(info: ProtocolInfo) -> list[Callable[[ProcessBase, object, float], int]]:
-    """List the ways to send a message that a protocol has, each as a call."""
+    """Return a function for each kind of send that the protocol supports."""
     one, two = ProcessId(1), ProcessId(2)
     ways: list[Callable[[ProcessBase, object, float], int]] = []
     if info.capabilities.unicast:
@@ -271,7 +271,7 @@ def offers(info: ProtocolInfo) -> list[Callable[[ProcessBase, object, float], in
 
 @every_protocol
 @with_and_without_links
-def test_what_a_protocol_has_it_does_and_what_it_has_not_it_refuses(
+def test_supported_inputs_work_and_others_are_refused(
     info: ProtocolInfo, reliable: bool
 ) -> None:
     process = busy(info, reliable)
@@ -297,13 +297,15 @@ def test_what_a_protocol_has_it_does_and_what_it_has_not_it_refuses(
     number = 0
     for way in offers(info):
         sent = way(process, b"", 1.0)
-        assert sent == number + 1 or number == 0  # Whatever its shape, it is the next.
+        assert (
+            sent == number + 1 or number == 0
+        )  # Numbers are consecutive for all kinds of messages.
         number = sent
 
 
 @every_unicast_protocol
 @with_and_without_links
-def test_a_target_named_twice_counts_once_and_oneself_delivers_inside_the_call(
+def test_a_duplicate_target_counts_once_and_own_messages_are_delivered_at_once(
     info: ProtocolInfo, reliable: bool
 ) -> None:
     process = info.make(ProcessId(0), ProcessConfig(processes=3, reliable=reliable))
@@ -318,7 +320,7 @@ def test_a_target_named_twice_counts_once_and_oneself_delivers_inside_the_call(
 
 @every_protocol
 @with_and_without_links
-def test_bad_input_is_refused_and_changes_nothing(
+def test_invalid_input_is_refused_and_changes_nothing(
     info: ProtocolInfo, reliable: bool
 ) -> None:
     process = busy(info, reliable)
@@ -350,7 +352,7 @@ def test_bad_input_is_refused_and_changes_nothing(
 
 
 @every_static_protocol
-def test_who_is_not_dynamic_must_know_the_group_or_there_is_a_reason(
+def test_a_protocol_that_is_not_dynamic_needs_the_group_or_has_a_reason(
     info: ProtocolInfo,
 ) -> None:
     if info.name in STATIC_WITHOUT_A_GROUP:
@@ -362,7 +364,7 @@ def test_who_is_not_dynamic_must_know_the_group_or_there_is_a_reason(
 
 @every_dynamic_protocol
 @with_and_without_links
-def test_who_is_dynamic_exchanges_messages_with_anyone_at_any_time(
+def test_a_dynamic_protocol_exchanges_messages_with_new_processes(
     info: ProtocolInfo, reliable: bool
 ) -> None:
     config = ProcessConfig(reliable=reliable)
@@ -381,7 +383,7 @@ def test_who_is_dynamic_exchanges_messages_with_anyone_at_any_time(
 def exchange(
     members: dict[int, ProcessBase], delivered: list[tuple[int, int]], first: int
 ) -> None:
-    """Let everything arrive at once, until nothing is on its way; note who got what."""
+    """Pass on all frames until none is in flight; record the deliveries."""
     busy = [first]
     while busy:
         source = busy.pop(0)
@@ -407,17 +409,17 @@ def test_every_protocol_has_a_way_to_send(info: ProtocolInfo) -> None:
     assert info.reference or not info.capabilities.causal
 
 
-# The tests above can fail: protocols that lie about themselves are found out.
+# The tests above detect wrong capabilities.
 
 
 def claiming(name: str, **claims: object) -> ProtocolInfo:
-    """A protocol of the registry with other capabilities."""
+    """Return a protocol of the registry with other capabilities."""
     info = protocol(name)
     return replace(info, capabilities=replace(info.capabilities, **claims))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "liar",
+    "wrong",
     [
         claiming("unordered", causal=True),
         claiming("fifo", causal=True),
@@ -429,14 +431,14 @@ def claiming(name: str, **claims: object) -> ProtocolInfo:
         claiming("buffer", loss=True),
         claiming("vector", loss=True),
     ],
-    ids=lambda liar: f"{liar.name} {liar.capabilities}",
+    ids=lambda wrong: f"{wrong.name} {wrong.capabilities}",
 )
-def test_who_claims_to_need_less_than_it_does_is_found_out(liar: ProtocolInfo) -> None:
-    assert right_ones(liar, observe(liar, lossy(), RUNS_OF_LIARS))
+def test_missing_requirements_are_detected(wrong: ProtocolInfo) -> None:
+    assert unexpected_failures(wrong, observe(wrong, lossy(), RUNS_OF_LIARS))
 
 
 @pytest.mark.parametrize(
-    "liar",
+    "wrong",
     [
         claiming("hybrid", control_frames=("ack", "permit")),
         claiming("hybrid", control_frames=("ack", "permit", "request", "null")),
@@ -444,19 +446,19 @@ def test_who_claims_to_need_less_than_it_does_is_found_out(liar: ProtocolInfo) -
         claiming("matrix", control_frames=("ack",)),
         claiming("newtop", control_frames=()),
     ],
-    ids=lambda liar: f"{liar.name} {liar.capabilities.control_frames}",
+    ids=lambda wrong: f"{wrong.name} {wrong.capabilities.control_frames}",
 )
-def test_who_conceals_or_invents_control_frames_is_found_out(liar: ProtocolInfo) -> None:
-    outcome = observe(liar, lossy(), RUNS_OF_LIARS)
-    assert not names_match(liar, outcome, all_of_them=True)
+def test_wrong_control_frames_are_detected(wrong: ProtocolInfo) -> None:
+    outcome = observe(wrong, lossy(), RUNS_OF_LIARS)
+    assert not names_match(wrong, outcome, all_of_them=True)
 
 
-def test_who_cannot_read_its_own_frames_is_found_out() -> None:
-    liar = replace(protocol("hybrid"), read=read_baseline)
-    assert observe(liar, lossy(), RUNS_OF_LIARS).miscoded
+def test_a_wrong_frame_reader_is_detected() -> None:
+    wrong = replace(protocol("hybrid"), read=read_baseline)
+    assert observe(wrong, lossy(), RUNS_OF_LIARS).miscoded
 
 
-def test_frames_and_deliveries_that_name_the_wrong_message_are_noticed() -> None:
+def test_frames_and_deliveries_with_a_wrong_message_are_detected() -> None:
     outcome = Outcome()
     ledger = Ledger(protocol("fifo"), True, outcome)
     ledger.payloads[1, 7] = b"payload"

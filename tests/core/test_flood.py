@@ -1,4 +1,4 @@
-"""``flood``: causal as long as no link is added; Figure 3 shows what happens then."""
+"""``flood``: causal as long as no link is added (Figure 3)."""
 
 from collections.abc import Iterable
 from random import Random
@@ -27,7 +27,7 @@ from tests.core.overlay_runs import (
     messages_to,
     random_links,
     ring,
-    settle_fifo,
+    run_until_idle_fifo,
 )
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
@@ -35,27 +35,27 @@ A, B, C, D = range(4)
 
 
 def flood_cluster(links: list[list[int]]) -> Cluster:
-    return Cluster("flood", len(links), make=lambda place: Flood(place, ids(links[place])))
+    return Cluster("flood", len(links), make=lambda own: Flood(own, ids(links[own])))
 
 
 def linked_cluster(links: list[list[int]]) -> Cluster:
     return Cluster(
         "flood",
         len(links),
-        make=lambda place: ReliableLink(Flood(place, ids(links[place])), True, POLICY),
+        make=lambda own: ReliableLink(Flood(own, ids(links[own])), True, POLICY),
     )
 
 
-def test_figure_1_no_path_brings_b_ahead_of_a() -> None:
+def test_figure_1_no_path_delivers_b_before_a() -> None:
     cluster = flood_cluster([[B, C], [A, C], [A, B]])
     cluster.broadcast(A, b"a")
     arrive(cluster, RelayedMessage, A, B)
     cluster.broadcast(B, b"b")
     assert cluster.delivered(B) == [(A, 1), (B, 1)]
-    arrive(cluster, RelayedMessage, B, C)  # a, passed on by B, ahead of b
+    arrive(cluster, RelayedMessage, B, C)  # a, forwarded by B, before b
     arrive(cluster, RelayedMessage, B, C)
     assert cluster.delivered(C) == [(A, 1), (B, 1)]
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert cluster.verdict().held
     assert (
         len([e for e in cluster.history if e.kind.value in ("release", "transmit")]) == 12
@@ -63,14 +63,14 @@ def test_figure_1_no_path_brings_b_ahead_of_a() -> None:
 
 
 def test_figure_3_a_new_link_breaks_causal_order() -> None:
-    """a goes the long way by B; a' takes the new link, and C downstream suffers too."""
+    """a takes the longer path through B, a' the new link; C is affected, too."""
     cluster = flood_cluster([[B], [D], [A], [C]])
     cluster.broadcast(A, b"a")
     cluster.connect(A, D)
     cluster.broadcast(A, b"a'")
     arrive(cluster, RelayedMessage, A, D)
     assert cluster.delivered(D) == [(A, 2)]
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     verdict = cluster.verdict()
     assert verdict.violated() == {Property.CAUSAL, Property.FIFO}
     assert {violation.process for violation in verdict.violations} == {C, D}
@@ -82,12 +82,12 @@ def test_on_a_static_overlay_it_is_causal_and_live() -> None:
         links = random_links(random, random.randint(2, 6))
         cluster = flood_cluster(links)
         churn(cluster, random, backbone=links, steps=80, add=False)
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         verdict = cluster.verdict()
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
 
 
-def test_lemma_1_removals_do_no_harm() -> None:
+def test_lemma_1_removed_links_keep_causal_order() -> None:
     removed = 0
     for seed in range(300):
         random = Random(seed)
@@ -109,13 +109,13 @@ def test_lemma_1_removals_do_no_harm() -> None:
             elif cluster.in_flight:
                 pairs = {(p.source, p.target): 0 for p in cluster.in_flight}
                 arrive(cluster, RelayedMessage, *random.choice(sorted(pairs)))
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         verdict = cluster.verdict()
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
     assert removed > 500
 
 
-def test_links_added_at_random_break_order_but_nothing_else() -> None:
+def test_links_added_at_random_violate_order_only() -> None:
     broken: set[Property] = set()
     runs = 0
     for seed in range(150):
@@ -123,7 +123,7 @@ def test_links_added_at_random_break_order_but_nothing_else() -> None:
         backbone = ring(5)
         cluster = flood_cluster(backbone)
         churn(cluster, random, backbone=backbone, steps=150)
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         found = cluster.verdict().violated()
         runs += bool(found)
         broken |= found
@@ -131,7 +131,7 @@ def test_links_added_at_random_break_order_but_nothing_else() -> None:
     assert runs > 30
 
 
-def test_over_links_that_lose_duplicate_and_reorder_it_is_causal() -> None:
+def test_on_the_link_layer_it_is_causal_despite_faults() -> None:
     for seed in range(60):
         random = Random(seed)
         links = random_links(random, 4)
@@ -146,7 +146,7 @@ def test_over_links_that_lose_duplicate_and_reorder_it_is_causal() -> None:
 
 
 def test_without_fifo_links_it_is_not_causal() -> None:
-    """The theorem asks for FIFO; unordered links show why."""
+    """The theorem requires FIFO links."""
     broken = 0
     for seed in range(30):
         random = Random(seed)
@@ -160,7 +160,7 @@ def test_without_fifo_links_it_is_not_causal() -> None:
 
 
 class BrokenFlood:
-    """A flood that is wrong in one way; see :class:`antecede.core.process.Process`."""
+    """A flood with one fault."""
 
     def __init__(self, id: ProcessId, links: list[ProcessId], fault: str) -> None:
         self.id = id
@@ -176,7 +176,7 @@ class BrokenFlood:
 
     def broadcast(self, payload: bytes, now: float) -> int:
         self.clock += 1
-        self.take(RelayedMessage(self.id, self.clock, payload), self.links)
+        self.accept(RelayedMessage(self.id, self.clock, payload), self.links)
         return self.clock
 
     def connect(self, peer: ProcessId, now: float) -> None:
@@ -193,9 +193,9 @@ class BrokenFlood:
             old = frame.number <= max(seen, default=0)
         if not old:
             silent = self.fault == "silent" and frame.number % 3 == 0
-            self.take(frame, [] if silent else self.links)
+            self.accept(frame, [] if silent else self.links)
 
-    def take(self, message: RelayedMessage, links: list[ProcessId]) -> None:
+    def accept(self, message: RelayedMessage, links: list[ProcessId]) -> None:
         self.received.setdefault(message.source, set()).add(message.number)
         self.transmits += [Transmit(peer, message) for peer in links]
         self.deliveries.append(Delivery(message.source, message.number, message.payload))
@@ -221,7 +221,7 @@ class BrokenFlood:
      ("silent", False, True)],
 )  # fmt: skip
 def test_mutants_lose_messages(fault: str, add: bool, expected: bool) -> None:
-    """The highest number of each source is memory enough until a link is added."""
+    """The highest number of each source suffices until a link is added."""
     lost = 0
     for seed in range(40):
         random = Random(seed)
@@ -232,16 +232,16 @@ def test_mutants_lose_messages(fault: str, add: bool, expected: bool) -> None:
             make=lambda i, links=backbone: BrokenFlood(i, ids(links[i]), fault),  # type: ignore[misc]
         )
         churn(cluster, random, backbone=backbone, steps=150, add=add)
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         lost += Property.LIVENESS in cluster.verdict().violated()
     assert (lost > 0) == expected
 
 
-def test_a_message_goes_once_over_each_link() -> None:
+def test_a_message_is_transmitted_once_on_each_link() -> None:
     links = random_links(Random(3), 6)
     cluster = flood_cluster(links)
     cluster.broadcast(0, b"xyz")
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     hops = [(e.process, e.target) for e in cluster.history if e.metadata_bytes is not None]
     assert sorted(hops) == sorted((i, j) for i in range(6) for j in links[i])
 
@@ -251,17 +251,17 @@ def test_a_removed_link_carries_nothing_more() -> None:
     process.broadcast(b"", 0.0)
     assert messages_to(process, 1) == [(0, 1)]
     process.disconnect(ProcessId(1), 0.0)
-    process.disconnect(ProcessId(9), 0.0)  # there was none
+    process.disconnect(ProcessId(9), 0.0)  # there is no link
     process.broadcast(b"", 0.0)
     assert messages_to(process, 1) == []
     process.connect(ProcessId(1), 0.0)
-    process.connect(ProcessId(1), 0.0)  # there is one
+    process.connect(ProcessId(1), 0.0)  # there is a link
     process.broadcast(b"", 0.0)
     assert messages_to(process, 1) == [(0, 3)]
     assert process.links == [2, 1]
 
 
-def test_what_is_kept_does_not_grow_with_the_messages() -> None:
+def test_the_number_of_intervals_does_not_grow_with_the_messages() -> None:
     process = Flood(ProcessId(0))
     for number in range(1, 500):
         for source in (1, 2, 3):
@@ -274,7 +274,7 @@ def test_what_is_kept_does_not_grow_with_the_messages() -> None:
     assert len(process.messages_to_deliver()) == 3 * 499 + 1
 
 
-def test_runs_are_a_set() -> None:
+def test_an_interval_set_is_a_set() -> None:
     for seed in range(200):
         random = Random(seed)
         runs = IntervalSet()
@@ -292,7 +292,7 @@ def test_runs_are_a_set() -> None:
 @pytest.mark.parametrize("number", [1, 255, 256, 2**40])
 @pytest.mark.parametrize("source", [0, 127, 128, 70_000])
 @pytest.mark.parametrize("payload", [b"", b"x" * 200])
-def test_a_frame_survives_its_encoding(number: int, source: int, payload: bytes) -> None:
+def test_decoding_inverts_encoding(number: int, source: int, payload: bytes) -> None:
     frame = RelayedMessage(ProcessId(source), number, payload)
     encoded = encode([frame])
     assert len(encoded) == 1 + frame.size()
@@ -324,10 +324,10 @@ def test_a_linked_frame_keeps_its_source() -> None:
         Permit(1),
         RelayedMessage(ProcessId(1), 0, b""),
         RelayedMessage(ProcessId(-1), 1, b""),
-        RelayedMessage(ProcessId(0), 2, b""),  # its own, never sent
+        RelayedMessage(ProcessId(0), 2, b""),  # its own message, not sent
     ],
 )
-def test_frames_that_cannot_be_are_refused(frame: Frame) -> None:
+def test_invalid_frames_are_refused(frame: Frame) -> None:
     process = Flood(ProcessId(0), ids([1]))
     process.broadcast(b"", 0.0)
     before = snapshot(process)

@@ -1,4 +1,4 @@
-"""Frames: the bytes by hand, the round trip at random, and refusal of all that is wrong."""
+"""Frames of hybrid buffering: encodings by hand, random round trips, refusals."""
 
 import pytest
 from hypothesis import example, given, settings
@@ -30,7 +30,7 @@ BOUNDARIES = [
     2**63 - 1,
 ]
 WIDTHS = [1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 8]
-"""How many bytes each of the boundaries needs."""
+"""The width of each boundary number."""
 
 KNOWN_BYTES: list[tuple[Frame, str]] = [
     # Head: kind in the high nibble, then three bits of width - 1, then the flag.
@@ -40,7 +40,7 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
     (MessageFrame(256, 255, False, b""), "12 01 00 00 ff 00"),
     (MessageFrame(65_536, 1, True, b""), "15 01 00 00 00 00 01 00"),
     (MessageFrame(2, 1, True, b"x" * 127), "11 02 01 7f" + " 78" * 127),
-    # 128 is 1 · 128 + 0, and 200 is 1 · 128 + 0x48: seven bits a byte, lowest first.
+    # 128 is 1 · 128 + 0, and 200 is 1 · 128 + 0x48: seven bits per byte, lowest first.
     (MessageFrame(2, 1, True, b"x" * 128), "11 02 01 80 01" + " 78" * 128),
     (MessageFrame(2, 1, False, b"x" * 200), "10 02 01 c8 01" + " 78" * 200),
     (Ack(5, 5), "20 05"),
@@ -81,7 +81,7 @@ def decode(received: bytes | bytearray | memoryview) -> list[Frame]:
 
 
 def fields(frame: Frame) -> tuple[str, list[int | bool | bytes]]:
-    """Frames compare by identity: take one apart for comparison."""
+    """Return the fields of a frame: frames compare by identity."""
     if isinstance(frame, MessageFrame):
         return "message", [
             frame.number,
@@ -98,40 +98,40 @@ def fields(frame: Frame) -> tuple[str, list[int | bool | bytes]]:
 
 
 def datagram(hexadecimal: str) -> bytes:
-    """Put the version before frames written in hexadecimal."""
+    """Return a datagram of frames given in hexadecimal."""
     return bytes([1]) + bytes.fromhex(hexadecimal)
 
 
 @pytest.mark.parametrize(("frame", "expected"), KNOWN_BYTES)
-def test_a_frame_is_encoded_as_its_documentation_says(frame: Frame, expected: str) -> None:
+def test_a_frame_is_encoded_as_documented(frame: Frame, expected: str) -> None:
     assert encode([frame]) == datagram(expected)
 
 
 @pytest.mark.parametrize(("frame", "encoded"), KNOWN_BYTES)
-def test_a_frame_is_decoded_as_its_documentation_says(frame: Frame, encoded: str) -> None:
+def test_a_frame_is_decoded_as_documented(frame: Frame, encoded: str) -> None:
     (decoded,) = decode(datagram(encoded))
     assert fields(decoded) == fields(frame)
 
 
-def test_the_version_is_1_and_stands_alone_in_an_empty_datagram() -> None:
+def test_a_datagram_without_frames_is_the_version_1() -> None:
     assert VERSION == 1
     assert encode([]) == b"\x01"
     assert decode(b"\x01") == []
 
 
-def test_frames_stand_back_to_back() -> None:
+def test_frames_are_encoded_back_to_back() -> None:
     encoded = encode([Permit(7), MessageFrame(1, 0, True, b"hi"), Ack(0, 3)])
     assert encoded == datagram("30 07 11 01 00 02 68 69 21 00 03")
 
 
 @given(st.lists(frames, max_size=8))
-def test_decoding_gives_back_what_was_encoded(sent: list[Frame]) -> None:
+def test_decoding_inverts_encoding(sent: list[Frame]) -> None:
     received = decode(encode(sent))
     assert [fields(frame) for frame in received] == [fields(frame) for frame in sent]
 
 
 @given(st.lists(frames, max_size=8))
-def test_sizes_add_up_to_the_bytes_on_the_wire(sent: list[Frame]) -> None:
+def test_the_sizes_add_up_to_the_length_of_the_datagram(sent: list[Frame]) -> None:
     assert len(encode(sent)) == 1 + sum(frame.size() for frame in sent)
     for frame in sent:
         payload = len(frame.payload) if isinstance(frame, MessageFrame) else 0
@@ -139,9 +139,7 @@ def test_sizes_add_up_to_the_bytes_on_the_wire(sent: list[Frame]) -> None:
 
 
 @pytest.mark.parametrize(("number", "width"), list(zip(BOUNDARIES, WIDTHS, strict=True)))
-def test_boundary_numbers_survive_in_as_many_bytes_as_they_need(
-    number: int, width: int
-) -> None:
+def test_boundary_numbers_take_the_bytes_that_they_need(number: int, width: int) -> None:
     one_number: list[Frame] = [Permit(number), PermitRequest(number), Ack(number, number)]
     two_numbers: list[Frame] = [Ack(0, number), Ack(number, 0)]
     message = MessageFrame(number, number - 1, False, b"abc")
@@ -155,7 +153,7 @@ def test_boundary_numbers_survive_in_as_many_bytes_as_they_need(
 
 
 @given(numbers, st.data(), st.booleans())
-def test_metadata_of_a_message_depends_on_its_number_and_not_on_its_predecessor(
+def test_the_metadata_size_depends_on_the_number_not_on_the_predecessor(
     number: int, data: st.DataObject, permitted: bool
 ) -> None:
     predecessor = data.draw(st.integers(0, number - 1))
@@ -167,9 +165,7 @@ def test_metadata_of_a_message_depends_on_its_number_and_not_on_its_predecessor(
 @pytest.mark.parametrize(
     ("length", "width"), [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3)]
 )
-def test_the_payload_length_takes_a_byte_for_every_seven_bits(
-    length: int, width: int
-) -> None:
+def test_the_payload_length_takes_one_byte_per_seven_bits(length: int, width: int) -> None:
     frame = MessageFrame(1, 0, True, b"x" * length)
     assert frame.metadata_size() == 3 + width
     assert frame.size() == 3 + width + length
@@ -256,17 +252,17 @@ def test_a_last_number_above_the_maximum_is_refused(head: str, number: str) -> N
 @pytest.mark.parametrize(
     "length",
     [
-        "02",  # One more than there is.
+        "02",  # One more than the payload has.
         "ff 7f",
-        "80 80 80 80 7f",  # Near 2^35, in as many bytes as are allowed.
-        "81 80 80 80 80 00",  # 1, in one byte too many.
+        "80 80 80 80 7f",  # Almost 2^35, in the maximum number of bytes.
+        "81 80 80 80 80 00",  # 1, in one byte more than the maximum.
         "ff ff ff ff ff ff ff ff ff ff",
-        "80",  # The length itself is cut.
+        "80",  # The length itself is cut short.
     ],
 )
-def test_a_payload_length_that_cannot_be_is_refused(length: str) -> None:
-    for fine in ("01", "81 80 80 80 00"):  # The second is padded to five bytes.
-        (decoded,) = decode(datagram(f"11 01 00 {fine} 61"))
+def test_an_invalid_payload_length_is_refused(length: str) -> None:
+    for valid in ("01", "81 80 80 80 00"):  # The second is padded to five bytes.
+        (decoded,) = decode(datagram(f"11 01 00 {valid} 61"))
         assert fields(decoded) == ("message", [1, 0, True, b"a"])
     with pytest.raises(PeerError):
         decode(datagram(f"11 01 00 {length} {'61' if length != '80' else ''}"))
@@ -281,7 +277,7 @@ def test_arbitrary_bytes_decode_or_are_refused(noise: bytes, versioned: bool) ->
         decoded = decode(received)
     except PeerError:
         return
-    # Nothing can be read from fewer bytes than its shortest codec.
+    # No frame is shorter than its shortest encoding.
     assert all(0 <= n <= NUMBER_MAX for n in all_numbers(decoded))
     assert len(received) >= 1 + sum(frame.size() for frame in decoded)
 
@@ -310,7 +306,7 @@ def all_numbers(decoded: list[Frame]) -> list[int]:
     ]
 
 
-def test_a_bare_frame_has_no_encoding() -> None:
+def test_frame_itself_has_no_encoding() -> None:
     with pytest.raises(TypeError):
         encode([Frame()])
     with pytest.raises(TypeError):

@@ -1,7 +1,7 @@
-"""Random numbers that are functions: uniform, independent, and the same everywhere.
+"""Keyed random numbers: uniform, independent, reproducible.
 
-Statistics are given in standard deviations of what theory predicts for random numbers, so
-one bound fits all. The numbers are fixed, so a test that passes once passes always.
+Statistics are measured in standard deviations of their theoretical distribution, so one
+bound fits all. The numbers are fixed, so the tests are deterministic.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ from antecede.core.support.keyed_random import (
 )
 
 BITS = 30
-"""How wide a state is."""
+"""The bits of a key."""
 DRAWS = 20_000
 DEVIATIONS_MAX = 5.0
-"""Beyond this, one in two million random sequences."""
+"""One in two million random sequences exceeds this deviation."""
 
 
 def evenness(counts: Sequence[int]) -> float:
@@ -47,7 +47,7 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
 
 
 def counters() -> list[int]:
-    """One state per number of a message: what most random numbers here are."""
+    """One key per message number, as most random numbers are drawn."""
     state = key(1)
     return [fold_in(state, number) for number in range(DRAWS)]
 
@@ -62,14 +62,14 @@ def seeds() -> list[int]:
 
 
 def hops() -> list[int]:
-    """One state per ordered pair of processes."""
+    """One key per ordered pair of processes."""
     state = key(3)
     side = int(sqrt(DRAWS))
     return [fold_in(fold_in(state, a), b) for a in range(side) for b in range(side)]
 
 
 def chain() -> list[int]:
-    """Each state stirred into the next, always with the same value."""
+    """Each key folded from the previous one with the same value."""
     states = [key(4)]
     while len(states) < DRAWS:
         states.append(fold_in(states[-1], 3))
@@ -86,9 +86,7 @@ SEQUENCES = (counters, strides, seeds, hops, chain, large)
 
 @pytest.mark.parametrize("shift", [0, 12, BITS - 6], ids=["low", "middle", "high"])
 @pytest.mark.parametrize("sequence", SEQUENCES)
-def test_six_bits_taken_anywhere_are_uniform(
-    sequence: Callable[[], list[int]], shift: int
-) -> None:
+def test_any_six_bits_are_uniform(sequence: Callable[[], list[int]], shift: int) -> None:
     states = sequence()
     assert all(0 <= state < 2**BITS for state in states)
     counts = binned([state >> shift & 63 for state in states], 64)
@@ -97,7 +95,7 @@ def test_six_bits_taken_anywhere_are_uniform(
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
 def test_neighbours_are_independent(sequence: Callable[[], list[int]]) -> None:
-    """Both the correlation of neighbours, and all 64 pairs of their eighths."""
+    """Test the correlation of neighbours, and all 64 pairs of their octiles."""
     draws = [uniform(state) for state in sequence()]
     assert abs(correlation(draws[:-1], draws[1:])) < DEVIATIONS_MAX
     pairs = [
@@ -107,8 +105,8 @@ def test_neighbours_are_independent(sequence: Callable[[], list[int]]) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 2), (1, 4), (4, 5), (0, 1)])
-def test_two_draws_for_one_thing_are_independent(first: int, second: int) -> None:
-    """As the loss of a frame is of its delay, and its second transmission of its first."""
+def test_two_draws_from_one_key_are_independent(first: int, second: int) -> None:
+    """For example the loss and the delay of a frame, or two of its transmissions."""
     states = counters()
     xs = [uniform(fold_in(state, first)) for state in states]
     ys = [uniform(fold_in(state, second)) for state in states]
@@ -117,7 +115,7 @@ def test_two_draws_for_one_thing_are_independent(first: int, second: int) -> Non
     assert abs(evenness(binned(pairs, 64))) < DEVIATIONS_MAX
 
 
-def test_the_way_there_and_the_way_back_are_independent() -> None:
+def test_the_two_directions_of_a_pair_are_independent() -> None:
     state = key(3)
     pairs = [(a, b) for a in range(140) for b in range(a)]
     there = [uniform(fold_in(fold_in(state, a), b)) for a, b in pairs]
@@ -131,7 +129,7 @@ def test_two_neighbouring_seeds_give_independent_sequences() -> None:
     assert abs(correlation(xs, ys)) < DEVIATIONS_MAX
 
 
-def test_any_bit_of_the_value_or_of_the_state_flips_every_bit_half_the_time() -> None:
+def test_each_bit_of_value_or_key_flips_each_result_bit_half_the_time() -> None:
     trials = 1000
     flips = [[0] * BITS for _ in range(BITS)]
     for trial in range(trials):
@@ -147,7 +145,7 @@ def test_any_bit_of_the_value_or_of_the_state_flips_every_bit_half_the_time() ->
     assert worst < 6 * sqrt(trials) / 2
 
 
-def test_a_number_depends_on_nothing_but_its_key() -> None:
+def test_a_number_depends_only_on_its_key() -> None:
     before = fold_in(fold_in(key(11), 3), 4)
     for other in range(100):
         fold_in(before, other)
@@ -174,7 +172,7 @@ def test_bits_beyond_the_30th_of_a_seed_matter(bit: int) -> None:
 
 
 def reference(state: int, value: int) -> int:
-    """Do what fold_in does on integers without bounds: 30-bit digits, the highest first."""
+    """Compute fold_in with unbounded integers: 30-bit digits, the highest first."""
     digits = [value % 2**BITS]
     while value := value // 2**BITS:
         digits.insert(0, value % 2**BITS)
@@ -187,7 +185,7 @@ def reference(state: int, value: int) -> int:
 
 
 @pytest.mark.parametrize("value", [0, 1, 2**30 - 1, 2**30, 5**30, 2**93 + 7])
-def test_compiled_or_not_the_numbers_are_those_of_unbounded_arithmetic(value: int) -> None:
+def test_fold_in_equals_unbounded_arithmetic(value: int) -> None:
     for state in (0, 1, 0x1F83D9AB, 2**BITS - 1):
         assert fold_in(state, value) == reference(state, value)
     seed = value % 2**60
@@ -202,7 +200,7 @@ def test_a_uniform_number_is_strictly_between_0_and_1() -> None:
     assert uniform(2 ** (BITS - 1)) == 0.5 + step / 2
 
 
-def test_exponential_numbers_have_their_mean_deviation_and_tail() -> None:
+def test_exponential_numbers_have_the_right_mean_deviation_and_tail() -> None:
     draws = [exponential(state, 2.0) for state in counters()]
     mean = sum(draws) / DRAWS
     variance = sum((draw - mean) ** 2 for draw in draws) / DRAWS
@@ -226,11 +224,11 @@ def check_normal(draws: Sequence[float]) -> None:
     assert -6 < min(draws) < -3
 
 
-def test_normal_numbers_have_their_mean_deviation_and_shape() -> None:
+def test_normal_numbers_have_the_right_mean_deviation_and_shape() -> None:
     check_normal([normal(state) for state in counters()])
 
 
-def test_logarithms_of_lognormal_numbers_are_normal_around_that_of_the_median() -> None:
+def test_logarithms_of_lognormal_numbers_are_normal() -> None:
     draws = [lognormal(state, 0.05, 0.5) for state in hops()]
     check_normal([log(draw / 0.05) / 0.5 for draw in draws])
     # The mean of a log-normal is median exp(sigma^2 / 2), its variance as below.
@@ -239,5 +237,5 @@ def test_logarithms_of_lognormal_numbers_are_normal_around_that_of_the_median() 
     assert abs(error) < DEVIATIONS_MAX * deviation / sqrt(len(draws))
 
 
-def test_without_spread_a_lognormal_number_is_its_median() -> None:
+def test_a_lognormal_number_with_sigma_0_is_the_median() -> None:
     assert lognormal(12345, 0.05, 0.0) == 0.05

@@ -98,9 +98,7 @@ def read_linked_hybrid(reader: Reader) -> Frame:
 
 
 @pytest.mark.parametrize(("frame", "expected"), KNOWN_BYTES, ids=str)
-def test_a_frame_is_encoded_and_decoded_as_documented(
-    frame: Frame, expected: str
-) -> None:
+def test_a_frame_is_encoded_and_decoded_as_documented(frame: Frame, expected: str) -> None:
     datagram = b"\x01" + bytes.fromhex(expected)
     assert encode([frame]) == datagram
     (decoded,) = decode(datagram, read_linked_baseline)
@@ -368,7 +366,10 @@ def test_an_acked_segment_is_not_retransmitted() -> None:
     transmitted(process)
     assert process.next_timer() == 2.0  # Progress restarts the time-out of 1.5.
     process.handle_timer(2.0)
-    assert transmitted(process) == [(1, "segment", 3, 0, "again"), (1, "segment", 4, 0, "again")]
+    assert transmitted(process) == [
+        (1, "segment", 3, 0, "again"),
+        (1, "segment", 4, 0, "again"),
+    ]
 
 
 def test_each_peer_has_its_own_time_out() -> None:
@@ -380,7 +381,10 @@ def test_each_peer_has_its_own_time_out() -> None:
     assert transmitted(process) == [(1, "segment", 1, 0, "again")]
     assert process.next_timer() == 1.25
     process.handle_timer(4.0)  # Both are due.
-    assert transmitted(process) == [(2, "segment", 1, 0, "again"), (1, "segment", 1, 0, "again")]
+    assert transmitted(process) == [
+        (2, "segment", 1, 0, "again"),
+        (1, "segment", 1, 0, "again"),
+    ]
     process.receive(TWO, LinkAck(1, 1), 4.0)
     assert process.next_timer() == 8.0
 
@@ -413,10 +417,13 @@ def test_an_idle_link_has_no_timer() -> None:
 
 
 def timeout_after(variant: Variant, acks: list[tuple[float, int, int]]) -> float:
-    """Send two segments at 0, time out whenever that is due, be told the acks, each a
-    moment, a number and an arrival; return the time-out of what is sent at 100."""
+    """Return the time-out of a segment sent at 100, after two segments sent at 0.
+
+    Each ack is its time, the acked number and the arrived number; timers that are due are
+    handled before it.
+    """
     policy = variant.policy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
-    process = variant.linked(variant.plain(0), True, policy)
+    process = variant.linked(variant.baseline(0), True, policy)
     process.send([1], b"", 0.0)
     process.send([1], b"", 0.0)
     for now, acked, arrived in acks:
@@ -601,7 +608,9 @@ def test_a_frame_from_the_process_itself_raises_local_error(frame: Frame) -> Non
 
 
 @pytest.mark.parametrize("now", [nan, inf, -inf])
-def test_a_time_that_is_not_finite_raises_local_error_and_changes_nothing(now: float) -> None:
+def test_a_time_that_is_not_finite_raises_local_error_and_changes_nothing(
+    now: float,
+) -> None:
     process = busy()
     before = snapshot(process)
     with pytest.raises(LocalError, match="finite"):
@@ -667,9 +676,7 @@ def test_a_refused_held_frame_does_not_block_later_ones() -> None:
 
 
 @pytest.mark.long
-def test_on_any_network_each_segment_is_passed_on_once_and_the_link_becomes_idle() -> (
-    None
-):
+def test_on_any_network_each_segment_is_passed_on_once_and_the_link_becomes_idle() -> None:
     repetitions = acks = segments = 0
     for seed in range(3000):
         try:

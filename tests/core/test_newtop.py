@@ -22,7 +22,13 @@ from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.trace import Kind
 from antecede.verify import Property
-from tests.core.broadcasts import Outputs, assert_correct, cluster_of, run_randomly, rest
+from tests.core.broadcasts import (
+    Outputs,
+    assert_correct,
+    cluster_of,
+    run_randomly,
+    run_until_idle,
+)
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 SILENCE = 0.25
@@ -137,7 +143,9 @@ def test_random_runs_are_totally_ordered_and_live(faults: float) -> None:
         cluster = linked(processes) if faults else bare(processes)
         steps = random.choice((30, 100))
         seconds = (0.125, 0.25, 1.0)
-        run_randomly(cluster, random, steps=steps, fifo=not faults, faults=faults, seconds=seconds)
+        run_randomly(
+            cluster, random, steps=steps, fifo=not faults, faults=faults, seconds=seconds
+        )
         try:
             assert is_totally_ordered(cluster)
             assert_correct(cluster, random, fifo=not faults)

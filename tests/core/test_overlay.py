@@ -1,4 +1,4 @@
-"""Overlays as data, and broadcasts over an overlay that Spray keeps changing."""
+"""Fixed overlays, and broadcasts on an overlay that Spray maintains."""
 
 from math import log
 from random import Random
@@ -82,17 +82,17 @@ def test_random_graphs_both_ways() -> None:
     ]
 
 
-def test_links_are_as_likely_to_lead_to_anyone() -> None:
+def test_each_process_is_an_equally_likely_peer() -> None:
     counts = [0] * 20
     for seed in range(200):
         for peers in random_graph(20, 4, seed):
             for peer in peers:
                 counts[peer] += 1
     assert sum(counts) == 200 * 20 * 4
-    assert max(counts) - min(counts) < 250  # Of 800 each, give or take 28.
+    assert max(counts) - min(counts) < 250  # 800 each, with a deviation of 28.
 
 
-def test_connected_means_both_ways() -> None:
+def test_is_connected_requires_paths_in_both_directions() -> None:
     assert is_connected([])
     assert is_connected([[]])
     assert not is_connected([[], []])
@@ -130,28 +130,28 @@ def test_impossible_overlays_are_refused() -> None:
         random_graph(50, 0, 0)
 
 
-# Live overlays.
+# Overlays with Spray.
 
 
 def founders(
     name: str, processes: int, seed: int, *, period_s: float = 20.0, until_s: float = 200.0
 ) -> list[SprayOverlay]:
-    """Processes that are there from the beginning, with random views."""
+    """Return processes with random views at the start."""
     views = random_graph(processes, 3, seed)
     back = reversed_links(views)
     members = []
     for index in range(processes):
-        place = ProcessId(index)
-        inner: ProcessBase = Flood(place) if name == "flood" else PcBroadcast(place)
-        spray = Spray(place, seed, ids(views[index]), period_s=period_s, until_s=until_s)
+        own = ProcessId(index)
+        inner: ProcessBase = Flood(own) if name == "flood" else PcBroadcast(own)
+        spray = Spray(own, seed, ids(views[index]), period_s=period_s, until_s=until_s)
         members.append(SprayOverlay(inner, spray, incoming=ids(back[index])))
     return members
 
 
 def newcomer(index: int, seed: int, now: float, until_s: float) -> SprayOverlay:
-    place = ProcessId(index)
-    spray = Spray(place, seed, period_s=20.0, start_s=now, until_s=until_s)
-    return SprayOverlay(PcBroadcast(place, newcomer=True), spray, start_s=now)
+    own = ProcessId(index)
+    spray = Spray(own, seed, period_s=20.0, start_s=now, until_s=until_s)
+    return SprayOverlay(PcBroadcast(own, newcomer=True), spray, start_s=now)
 
 
 def pc_broadcast_of(process: ProcessBase) -> PcBroadcast:
@@ -168,8 +168,8 @@ def run_and_broadcast(swarm: Swarm, until: float, *, every_s: float) -> None:
 
 
 @pytest.mark.long
-def test_pc_broadcast_is_causal_while_the_overlay_changes_all_the_time() -> None:
-    """And flood is not: the views of both go through the very same changes."""
+def test_pc_broadcast_is_causal_while_the_overlay_changes() -> None:
+    """Flood is not, with the same changes of the views."""
     broken: dict[str, int] = {"flood": 0, "pc-broadcast": 0}
     for name in broken:
         for seed in range(6):
@@ -187,7 +187,7 @@ def test_pc_broadcast_is_causal_while_the_overlay_changes_all_the_time() -> None
 
 @pytest.mark.long
 def test_pings_take_three_hops_and_few_links_are_unsafe() -> None:
-    """Each exchange is between two processes with a link to all that it is about."""
+    """Both sides of an exchange have links to all peers in it."""
     swarm = Swarm(3, (0.5, 1.0))
     members = founders("pc-broadcast", 40, 3, period_s=30.0, until_s=200.0)
     for member in members:
@@ -210,7 +210,7 @@ def test_pings_take_three_hops_and_few_links_are_unsafe() -> None:
         assert pc_broadcast_of(member).links_given_up() == []
 
 
-def test_links_lead_both_ways_once_at_rest() -> None:
+def test_links_are_bidirectional_once_idle() -> None:
     swarm = Swarm(8, (0.1, 3.0))
     members = founders("pc-broadcast", 25, 8, until_s=150.0)
     for member in members:
@@ -226,7 +226,7 @@ def test_links_lead_both_ways_once_at_rest() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_processes_may_join_a_live_overlay(seed: int) -> None:
+def test_processes_may_join_a_spray_overlay(seed: int) -> None:
     swarm = Swarm(seed, (0.1, 2.0))
     for member in founders("pc-broadcast", 6, seed, until_s=200.0):
         swarm.add(member)
@@ -256,7 +256,7 @@ def test_processes_may_join_a_live_overlay(seed: int) -> None:
         assert dict(sorted(everyone[index])) == dict(sorted(everyone[0]))
 
 
-def test_processes_may_crash_in_a_live_overlay() -> None:
+def test_processes_may_crash_in_a_spray_overlay() -> None:
     for seed in range(4):
         swarm = Swarm(seed, (0.1, 2.0))
         members = founders("pc-broadcast", 14, seed, until_s=400.0)
@@ -275,7 +275,7 @@ def test_processes_may_crash_in_a_live_overlay() -> None:
 
 
 @pytest.mark.long
-def test_over_links_that_lose_duplicate_and_reorder() -> None:
+def test_a_spray_overlay_works_with_loss_duplication_and_reordering() -> None:
     for seed in range(8):
         random = Random(seed)
         policy = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
@@ -298,18 +298,18 @@ def test_over_links_that_lose_duplicate_and_reorder() -> None:
 
 
 def pair() -> tuple[SprayOverlay, SprayOverlay]:
-    """0 has 1 in its view; neither has 2."""
+    """Return processes 0 and 1; 0 has 1 in its view."""
     members = []
     for index in range(2):
-        place = ProcessId(index)
+        own = ProcessId(index)
         view = ids([1]) if index == 0 else []
-        spray = Spray(place, 0, view, until_s=0.0)
+        spray = Spray(own, 0, view, until_s=0.0)
         back = ids([0]) if index == 1 else []
-        members.append(SprayOverlay(PcBroadcast(place), spray, incoming=back, linger_s=3.0))
+        members.append(SprayOverlay(PcBroadcast(own), spray, incoming=back, linger_s=3.0))
     return members[0], members[1]
 
 
-def test_a_link_outlives_its_place_in_the_view_for_a_while() -> None:
+def test_a_link_lingers_after_its_peer_has_left_the_view() -> None:
     zero, _ = pair()
     zero.broadcast(b"", 0.0)
     zero.frames_to_transmit()
@@ -328,7 +328,7 @@ def test_a_link_outlives_its_place_in_the_view_for_a_while() -> None:
     assert zero.frames_to_transmit() == []
 
 
-def test_a_peer_that_is_back_in_time_was_never_away() -> None:
+def test_a_peer_that_returns_while_lingering_keeps_its_link() -> None:
     zero, _ = pair()
     zero.broadcast(b"", 0.0)
     zero.disconnect(ProcessId(1), 1.0)
@@ -338,7 +338,7 @@ def test_a_peer_that_is_back_in_time_was_never_away() -> None:
     assert pc_broadcast_of(zero).links == [1]
 
 
-def test_who_is_in_a_view_has_a_link_back() -> None:
+def test_a_peer_in_a_view_has_a_link_back() -> None:
     zero, one = pair()
     assert one.links == [0]
     one.broadcast(b"", 0.0)
@@ -351,7 +351,7 @@ def test_who_is_in_a_view_has_a_link_back() -> None:
         0,
         "Ping(mediated=True, number=1, source=1, target=3)",
     )
-    one.receive(ProcessId(3), LinkNotice(-1), 0.0)  # once more
+    one.receive(ProcessId(3), LinkNotice(-1), 0.0)  # a duplicate
     assert one.frames_to_transmit() == []
     one.receive(ProcessId(3), UnlinkNotice(), 0.0)
     one.receive(ProcessId(3), UnlinkNotice(), 0.0)
@@ -359,7 +359,7 @@ def test_who_is_in_a_view_has_a_link_back() -> None:
     assert pc_broadcast_of(one).unsafe_links == []
 
 
-def test_a_link_that_is_given_up_goes_from_the_view() -> None:
+def test_the_peer_of_a_link_that_is_given_up_leaves_the_view() -> None:
     spray = Spray(ProcessId(0), 0, ids([1]), until_s=0.0)
     process = SprayOverlay(PcBroadcast(ProcessId(0), retries_max=0, timeout_s=1.0), spray)
     process.broadcast(b"", 0.0)
@@ -390,7 +390,7 @@ def read(reader: Reader) -> Frame:
     ],
     ids=repr,
 )
-def test_a_frame_survives_its_encoding(frame: Frame) -> None:
+def test_decoding_inverts_encoding(frame: Frame) -> None:
     encoded = encode([frame])
     assert len(encoded) == 1 + frame.size()
     (decoded,) = decode(encoded, read)
@@ -403,7 +403,7 @@ def test_a_frame_survives_its_encoding(frame: Frame) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xc1\x00", b"\xd2", b"\xe0", b"\x00"])
-def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
+def test_invalid_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(PeerError):
         decode(b"\x01" + data, read)
     with pytest.raises(PeerError):
@@ -433,44 +433,44 @@ def test_misuse_is_refused() -> None:
         SprayOverlay(Flood(ProcessId(1)), Spray(ProcessId(1), 0), linger_s=FOREVER)
 
 
-# What a setting asks for.
+# Configuration.
 
 
-def flood_in(config: ProcessConfig, id: int) -> Flood:
+def make_flood(config: ProcessConfig, id: int) -> Flood:
     return Flood(ProcessId(id), initial_links(ProcessId(id), config))
 
 
-def heard_by(process: ProcessBase) -> set[int]:
-    """To whom a broadcast goes."""
+def targets_of(process: ProcessBase) -> set[int]:
+    """Return the targets of a broadcast."""
     process.broadcast(b"hello", 0.0)
     frames = process.frames_to_transmit()
     return {each.target for each in frames if isinstance(each.frame, RelayedMessage)}
 
 
-def test_without_exchanges_the_links_of_the_setting_stay() -> None:
+def test_without_exchanges_the_configured_links_stay() -> None:
     config = ProcessConfig(
         processes=3, links=((1, 2), (0,), (0,)), newcomers=frozenset({2})
     )
     assert initial_links(ProcessId(0), config) == [1]
     assert initial_links(ProcessId(2), config) == []
-    process = flood_in(config, 0)
+    process = make_flood(config, 0)
     assert with_spray(process, config) is process
 
 
-def test_with_exchanges_spray_brings_the_links_in_both_directions() -> None:
+def test_with_exchanges_spray_adds_bidirectional_links() -> None:
     config = ProcessConfig(processes=4, links=((1,), (2,), (0,), (0,)), exchange_s=1.0)
-    processes = [with_spray(flood_in(config, place), config) for place in range(4)]
+    processes = [with_spray(make_flood(config, i), config) for i in range(4)]
     assert initial_links(ProcessId(0), config) == []
     for process in processes:
         assert isinstance(process, SprayOverlay)
-    # 0 sends over its own link and to those that have a link to it.
-    assert heard_by(processes[0]) == {1, 2, 3}
-    assert heard_by(processes[1]) == {0, 2}
-    assert heard_by(processes[3]) == {0}
+    # 0 transmits on its own link and to the processes that have a link to it.
+    assert targets_of(processes[0]) == {1, 2, 3}
+    assert targets_of(processes[1]) == {0, 2}
+    assert targets_of(processes[3]) == {0}
 
 
-def test_with_exchanges_a_newcomer_begins_alone() -> None:
+def test_with_exchanges_a_newcomer_starts_without_links() -> None:
     config = ProcessConfig(
         processes=3, links=((1,), (0,), (0,)), exchange_s=1.0, newcomers=frozenset({2})
     )
-    assert heard_by(with_spray(flood_in(config, 2), config)) == set()
+    assert targets_of(with_spray(make_flood(config, 2), config)) == set()

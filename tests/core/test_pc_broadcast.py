@@ -1,4 +1,4 @@
-"""``pc-broadcast``: causal whatever happens to the links, with bounded buffers."""
+"""``pc-broadcast``: causal on changing overlays, with bounded buffers."""
 
 from collections.abc import Callable
 from random import Random
@@ -30,22 +30,22 @@ from tests.core.naive_pc_broadcast import Fault, NaivePcBroadcast
 from tests.core.overlay_runs import (
     Links,
     arrive,
-    arrive_any,
+    arrive_random,
     churn,
     explain,
     ids,
     in_flight,
-    judge_with,
     messages_to,
     random_links,
     ring,
-    settle_fifo,
+    run_until_idle_fifo,
+    verify_with,
 )
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 A, B, C, D = range(4)
 FIGURE: list[list[int]] = [[B], [D], [A], [C]]
-"""The overlay of Figures 3 to 6: from A to D by B, and from D by C back to A."""
+"""The overlay of Figures 3 to 6: a ring through A, B, D and C."""
 
 
 def cluster_of(
@@ -56,11 +56,11 @@ def cluster_of(
     buffer_max: int = 1000,
     retries_max: int = 5,
 ) -> Cluster:
-    def make(place: ProcessId) -> Process:
-        new = place >= len(links)
+    def make(id: ProcessId) -> Process:
+        new = id >= len(links)
         process = PcBroadcast(
-            place,
-            () if new else ids(links[place]),
+            id,
+            () if new else ids(links[id]),
             newcomer=new,
             buffer_max=buffer_max,
             retries_max=retries_max,
@@ -84,7 +84,7 @@ def process_of(cluster: Cluster, index: int) -> PcBroadcast:
 # The figures.
 
 
-def test_figures_3_and_4_a_new_link_waits_for_its_pong() -> None:
+def test_figures_3_and_4_a_new_link_is_unsafe_until_its_pong() -> None:
     cluster = cluster_of(FIGURE)
     cluster.broadcast(A, b"a")
     cluster.connect(A, D)
@@ -101,7 +101,7 @@ def test_figures_3_and_4_a_new_link_waits_for_its_pong() -> None:
     assert cluster.delivered(D) == [(A, 1), (A, 2)]
     assert process_of(cluster, A).links == [B, D]
     assert process_of(cluster, A).buffered == 0
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert cluster.verdict().held
 
 
@@ -117,13 +117,13 @@ def test_figure_5a_slow_links_make_a_buffer_grow_up_to_its_bound() -> None:
     assert sizes == [1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, -1, -1, -1, -1]
     assert process_of(cluster, A).links_given_up() == [D]
     assert process_of(cluster, A).links_given_up() == []
-    settle_fifo(cluster)
-    assert process_of(cluster, A).links == [B]  # All three pongs were too late.
+    run_until_idle_fifo(cluster)
+    assert process_of(cluster, A).links == [B]  # All three pongs came too late.
     assert cluster.verdict().held
 
 
-def test_figure_5b_a_target_that_is_gone_is_given_up() -> None:
-    """No time-out lasts for ever, and each is twice the one before."""
+def test_figure_5b_the_link_to_a_crashed_peer_is_given_up() -> None:
+    """Each time-out is twice the previous one."""
     cluster = cluster_of(FIGURE, retries_max=3)
     cluster.broadcast(A)
     cluster.connect(A, D)
@@ -140,7 +140,7 @@ def test_figure_5b_a_target_that_is_gone_is_given_up() -> None:
     assert in_flight(cluster, Ping, A, B) == 4
 
 
-def test_figure_5c_a_lost_pong_is_asked_for_again() -> None:
+def test_figure_5c_a_ping_with_a_lost_pong_is_retried() -> None:
     cluster = cluster_of(FIGURE)
     cluster.broadcast(A)
     cluster.connect(A, D)
@@ -152,21 +152,21 @@ def test_figure_5c_a_lost_pong_is_asked_for_again() -> None:
     cluster.broadcast(A)
     cluster.pass_time(4.0)
     assert process_of(cluster, A).buffered == 0
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert process_of(cluster, A).links == [B, D]
     assert cluster.now == 4.0
     assert cluster.verdict().held
 
 
 def test_figure_6_a_pong_of_an_earlier_ping_is_ignored() -> None:
-    """Erratum: Algorithm 2 line 15 lets any pong open the buffer of its sender."""
+    """Erratum: in Algorithm 2 line 15, any pong makes the link to its sender safe."""
     cluster = cluster_of(FIGURE, buffer_max=2)
     cluster.broadcast(A, b"a")
     cluster.connect(A, D)
     cluster.broadcast(A, b"a'")
     cluster.broadcast(A, b"a''")
     cluster.broadcast(C, b"x")
-    arrive(cluster, RelayedMessage, C, A)  # x is one too many: ping 2
+    arrive(cluster, RelayedMessage, C, A)  # x exceeds the bound: ping 2
     assert process_of(cluster, A).buffered == 0
     for _ in range(2):  # a and ping 1 reach D, but neither a', a'' nor x does
         cluster.arrive([(p.source, p.target) for p in cluster.in_flight].index((A, B)))
@@ -178,7 +178,7 @@ def test_figure_6_a_pong_of_an_earlier_ping_is_ignored() -> None:
     assert pong.number == 1
     assert process_of(cluster, A).unsafe_links == [D]
     assert in_flight(cluster, RelayedMessage, A, D) == 0
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert process_of(cluster, A).links == [B, D]
     assert cluster.verdict().held
 
@@ -187,22 +187,22 @@ def test_figure_6_a_pong_of_an_earlier_ping_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("buffer_max", [0, 1, 1000])
-def test_links_may_come_and_go_at_any_time(buffer_max: int) -> None:
+def test_links_may_change_at_any_time(buffer_max: int) -> None:
     opened = 0
     for seed in range(250):
         random = Random(seed)
         backbone = ring(random.randint(3, 6))
         cluster = cluster_of(backbone, buffer_max=buffer_max, retries_max=3)
         churn(cluster, random, backbone=backbone, steps=200, seconds=(1.0, 4.0))
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         verdict = cluster.verdict()
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
         assert all(process_of(cluster, i).buffered == 0 for i in range(len(backbone)))
         opened += sum(len(process_of(cluster, i).links) - 1 for i in range(len(backbone)))
-    assert opened > 100  # New links do become safe.
+    assert opened > 100  # New links become safe.
 
 
-def test_over_links_that_lose_duplicate_and_reorder() -> None:
+def test_it_is_causal_on_the_link_layer_despite_faults() -> None:
     for seed in range(80):
         random = Random(seed)
         backbone = random_links(random, random.randint(3, 5))
@@ -222,19 +222,19 @@ def test_every_new_link_becomes_safe_without_a_timer() -> None:
         cluster = cluster_of(backbone)
         churn(cluster, random, backbone=backbone, steps=120)
         while cluster.in_flight:
-            arrive_any(cluster, random)
+            arrive_random(cluster, random)
         assert all(not process_of(cluster, i).unsafe_links for i in range(6)), seed
         assert cluster.now == 0.0
 
 
-def test_links_bring_each_source_s_messages_in_order() -> None:
-    """Which is why one number per source tells new messages from old ones."""
+def test_links_deliver_the_messages_of_each_source_in_order() -> None:
+    """So the highest number per source detects duplicates."""
     for seed in range(100):
         random = Random(seed)
         backbone = ring(5)
         cluster = cluster_of(backbone)
         churn(cluster, random, backbone=backbone, steps=200)
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         for member in range(5):
             for source in range(5):
                 numbers = [n for s, n in cluster.delivered(member) if s == source]
@@ -247,16 +247,18 @@ def test_the_same_run_gives_the_same_history() -> None:
         cluster = cluster_of(ring(5), buffer_max=2)
         random = Random(11)
         churn(cluster, random, backbone=ring(5), steps=400, seconds=(1.0,))
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         histories.append(cluster.history)
     assert histories[0] == histories[1]
 
 
-# Mutants: the listings, with one sentence wrong.
+# Mutants of the listings.
 
 
-def judge_naive(fault: Fault, seeds: int, make_backbone: Callable[[int], Links]) -> int:
-    """Count the runs that break causal order."""
+def count_violating_runs(
+    fault: Fault, seeds: int, make_backbone: Callable[[int], Links]
+) -> int:
+    """Return the number of runs that violate causal order."""
     broken = 0
     for seed in range(seeds):
         random = Random(seed)
@@ -264,18 +266,18 @@ def judge_naive(fault: Fault, seeds: int, make_backbone: Callable[[int], Links])
         cluster = Cluster(
             "naive",
             5,
-            make=lambda place, links=backbone: NaivePcBroadcast(  # type: ignore[misc]
-                place, ids(links[place]), fault=fault, buffer_max=1
+            make=lambda own, links=backbone: NaivePcBroadcast(  # type: ignore[misc]
+                own, ids(links[own]), fault=fault, buffer_max=1
             ),
         )
         churn(cluster, random, backbone=backbone, steps=150)
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         broken += Property.CAUSAL in cluster.verdict().violated()
     return broken
 
 
-def test_the_mended_listings_are_right() -> None:
-    assert judge_naive(Fault.NONE, 150, ring) == 0
+def test_the_corrected_listings_are_causal() -> None:
+    assert count_violating_runs(Fault.NONE, 150, ring) == 0
 
 
 @pytest.mark.parametrize(
@@ -285,16 +287,16 @@ def test_the_mended_listings_are_right() -> None:
         Fault.NO_PING,
         Fault.USED_WHILE_UNSAFE,
         Fault.NO_BUFFER,
-        Fault.STRAIGHT_PING,
+        Fault.DIRECT_PING,
         Fault.PING_FIRST,
     ],
 )
-def test_a_wrong_sentence_breaks_causal_order(fault: Fault) -> None:
-    assert judge_naive(fault, 150, ring) > 0
+def test_a_mutant_violates_causal_order(fault: Fault) -> None:
+    assert count_violating_runs(fault, 150, ring) > 0
 
 
 def only_link_removed(make: Callable[[ProcessId], Process]) -> Cluster:
-    """A has one link, to B; it is replaced by one to D while a is on its way."""
+    """A has one link, to B; it is replaced by one to D while a is in flight."""
     cluster = Cluster("any", 4, make=make)
     cluster.broadcast(A, b"a")
     cluster.disconnect(A, B)
@@ -302,26 +304,24 @@ def only_link_removed(make: Callable[[ProcessId], Process]) -> Cluster:
     cluster.broadcast(A, b"a'")
     while in_flight(cluster, RelayedMessage, A, D):
         arrive(cluster, RelayedMessage, A, D)
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     return cluster
 
 
-def test_an_only_link_is_not_safe_for_being_the_only_one() -> None:
-    """Erratum: Algorithm 2 line 7; a is on its way over a link that was removed."""
+def test_the_only_link_is_not_safe_by_itself() -> None:
+    """Erratum: Algorithm 2 line 7; a is in flight on a link that was removed."""
     links = [[B], [D], [A, B], [C]]
     listing = only_link_removed(
-        lambda place: NaivePcBroadcast(
-            place, ids(links[place]), fault=Fault.ONLY_LINK_IS_SAFE
-        )
+        lambda own: NaivePcBroadcast(own, ids(links[own]), fault=Fault.ONLY_LINK_IS_SAFE)
     )
     assert Property.CAUSAL in listing.verdict().violated()
-    mended = only_link_removed(lambda place: PcBroadcast(place, ids(links[place])))
-    assert mended.verdict().held
-    assert process_of(mended, A).links == [D]  # A summary found it safe.
+    corrected = only_link_removed(lambda own: PcBroadcast(own, ids(links[own])))
+    assert corrected.verdict().held
+    assert process_of(corrected, A).links == [D]  # A summary made it safe.
 
 
-def test_a_closed_link_carries_nothing_more_safe_or_not() -> None:
-    """Erratum: Algorithm 2 line 20 takes the link out of B only."""
+def test_a_removed_link_carries_no_more_messages() -> None:
+    """Erratum: Algorithm 2 line 20 removes the link from B only."""
     for fault, expected in ((Fault.STAYS_IN_Q, [(0, 2)]), (Fault.NONE, [])):
         naive = NaivePcBroadcast(ProcessId(0), ids([1, 2]), fault=fault)
         naive.broadcast(b"", 0.0)
@@ -345,8 +345,8 @@ def test_a_closed_link_carries_nothing_more_safe_or_not() -> None:
     assert process.next_timer() is None
 
 
-def test_a_link_that_comes_back_is_a_new_one() -> None:
-    """Its pong must answer its own ping, not that of the time before."""
+def test_a_link_that_is_added_again_is_a_new_one() -> None:
+    """Its pong must answer its own ping, not an earlier one."""
     process = PcBroadcast(ProcessId(0), ids([1]))
     process.broadcast(b"", 0.0)
     process.connect(ProcessId(2), 0.0)
@@ -359,7 +359,7 @@ def test_a_link_that_comes_back_is_a_new_one() -> None:
     assert process.links == [1, 2]
 
 
-def test_a_process_without_a_past_may_use_any_link_at_once() -> None:
+def test_the_links_of_a_process_without_deliveries_are_safe() -> None:
     process = PcBroadcast(ProcessId(0))
     process.connect(ProcessId(1), 0.0)
     process.connect(ProcessId(2), 0.0)
@@ -372,11 +372,11 @@ def test_a_process_without_a_past_may_use_any_link_at_once() -> None:
 # Mediators.
 
 
-def test_a_mediator_makes_it_three_hops() -> None:
+def test_a_ping_through_a_mediator_takes_three_hops() -> None:
     """A has a link to B and B to D: ping, ping and pong."""
     cluster = cluster_of([[B, C], [D, C], [A], [C]])
     cluster.broadcast(A)
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     start = len(cluster.history)
     process_of(cluster, A).connect_through(ProcessId(D), ProcessId(B), cluster.now)
     for transmit in process_of(cluster, A).frames_to_transmit():
@@ -396,34 +396,34 @@ def test_a_mediator_that_has_lost_its_link_costs_a_time_out() -> None:
     cluster.broadcast(A)
     cluster.disconnect(B, D)
     process_of(cluster, A).connect_through(ProcessId(D), ProcessId(B), cluster.now)
-    cluster.connect(A, D)  # drains, and does nothing else
+    cluster.connect(A, D)  # only drains
     assert in_flight(cluster, Ping, A, B) == 1
     assert in_flight(cluster, Ping, A, C) == 0
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert cluster.now == 4.0
     assert process_of(cluster, A).links == [B, C, D]
     assert cluster.verdict().held
 
 
-def test_a_mediated_ping_waits_for_the_links_it_takes() -> None:
+def test_a_mediated_ping_is_queued_until_its_links_are_safe() -> None:
     """Both the link to the mediator and the mediator's own are in their ping phases."""
     cluster = cluster_of([[C], [C], [A, B, D], [C]])
     for member in range(4):
         cluster.broadcast(member)
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     cluster.connect(A, B)
     cluster.connect(B, D)
     process_of(cluster, A).connect_through(ProcessId(D), ProcessId(B), cluster.now)
     cluster.broadcast(A)
     assert process_of(cluster, A).unsafe_links == [B, D]
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert cluster.now == 0.0
     assert process_of(cluster, A).links == [C, B, D]
     assert process_of(cluster, B).links == [C, D]
     assert cluster.verdict().held
 
 
-def test_a_flooded_ping_is_passed_on_once() -> None:
+def test_a_flooded_ping_is_forwarded_once() -> None:
     process = PcBroadcast(ProcessId(0), ids([1, 2, 3]))
     one, far = ProcessId(1), ProcessId(9)
 
@@ -448,31 +448,31 @@ def join(cluster: Cluster, newcomer: int, contact: int) -> None:
     cluster.connect(contact, newcomer)
 
 
-def test_a_newcomer_gets_what_comes_after_its_welcome() -> None:
+def test_a_newcomer_delivers_the_messages_after_its_history() -> None:
     cluster = cluster_of(ring(3), newcomers=1)
     for member in range(3):
         cluster.broadcast(member)
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     join(cluster, 3, 0)
     cluster.broadcast(3, b"early")
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     cluster.broadcast(1)
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert cluster.delivered(3) == [(3, 1), (1, 2)]
     for member in range(3):
         assert cluster.delivered(member)[-2:] == [(3, 1), (1, 2)]
     assert not process_of(cluster, 3).newcomer
     assert process_of(cluster, 3).buffered == 0
-    verdict = judge_with(cluster, Kind.JOIN, [3])
+    verdict = verify_with(cluster, Kind.JOIN, [3])
     assert verdict.held
 
 
-def test_a_newcomer_is_spared_what_was_on_its_way_when_it_came() -> None:
-    """It takes over from 0 after m, so that a slow neighbour's m is an old one to it."""
+def test_a_newcomer_drops_messages_of_its_history() -> None:
+    """It adopts the history of 0 with m, so m from a slow neighbour is a duplicate."""
     cluster = cluster_of([[1, 2], [2, 0], [0, 1]], newcomers=1)
     cluster.broadcast(1, b"m")
     arrive(cluster, RelayedMessage, 1, 0)
-    cluster.connect(2, 3)  # 2 has delivered nothing: its link is safe at once.
+    cluster.connect(2, 3)  # 2 has delivered nothing: its link is safe.
     cluster.connect(3, 0)
     arrive(cluster, Newcomer, 3, 0)
     cluster.connect(0, 3)
@@ -482,11 +482,11 @@ def test_a_newcomer_is_spared_what_was_on_its_way_when_it_came() -> None:
     arrive(cluster, Welcome, 0, 3)
     arrive(cluster, RelayedMessage, 0, 3)
     assert cluster.delivered(3) == [(0, 1)]
-    arrive(cluster, RelayedMessage, 1, 2)  # m, at last
+    arrive(cluster, RelayedMessage, 1, 2)  # m
     arrive(cluster, RelayedMessage, 2, 3)
     assert cluster.delivered(3) == [(0, 1)]
-    settle_fifo(cluster)
-    assert judge_with(cluster, Kind.JOIN, [3]).held
+    run_until_idle_fifo(cluster)
+    assert verify_with(cluster, Kind.JOIN, [3]).held
 
 
 @pytest.mark.parametrize("linked", [False, True])
@@ -512,19 +512,19 @@ def test_newcomers_at_random_times(linked: bool) -> None:
             cluster, random, backbone=all_but(backbone), steps=100, faults=linked,
             seconds=(1.0, 4.0),
         )  # fmt: skip
-        settle_any(cluster, random, linked)
+        run_until_idle(cluster, random, linked)
         for member in range(members):
             cluster.broadcast(member)
-        settle_any(cluster, random, linked)
-        verdict = judge_with(cluster, Kind.JOIN, range(founders, members))
+        run_until_idle(cluster, random, linked)
+        verdict = verify_with(cluster, Kind.JOIN, range(founders, members))
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
         for member in range(members):
             last = dict(cluster.delivered(member))
             assert last == dict(cluster.delivered(0)), f"seed {seed}, process {member}"
 
 
-class Turmoil:
-    """A random run with everything in it: links, mediators, newcomers and time."""
+class RandomRun:
+    """A random run with changing links, mediators, newcomers and time."""
 
     def __init__(self, seed: int, retries_max: int) -> None:
         self.random = Random(seed)
@@ -549,10 +549,10 @@ class Turmoil:
             process_of(self.cluster, source).connect_through(
                 ProcessId(target), ProcessId(mediator), self.cluster.now
             )
-        self.cluster.connect(source, target)  # Drains, if the link is there already.
+        self.cluster.connect(source, target)  # Only drains if there is a link.
 
-    def may_go(self, source: int, target: int) -> bool:
-        """Tell whether safe links that stay lead from ``source`` by 0 to ``target``."""
+    def is_removable(self, source: int, target: int) -> bool:
+        """Return whether permanent safe links lead from ``source`` via 0 to ``target``."""
         return 0 in self.reached_from(source) and target in self.reached_from(0)
 
     def reached_from(self, start: int) -> list[int]:
@@ -582,7 +582,7 @@ class Turmoil:
         elif draw < 0.27 and source != target:
             if target not in self.linked[source]:
                 self.connect(source, target)
-            elif target not in self.kept[source] and self.may_go(source, target):
+            elif target not in self.kept[source] and self.is_removable(source, target):
                 self.linked[source].discard(target)
                 self.cluster.disconnect(source, target)
         elif draw < 0.3 and self.present < self.members:
@@ -590,62 +590,62 @@ class Turmoil:
         elif draw < 0.33:
             self.cluster.pass_time(random.choice((1.0, 4.0)))
         else:
-            arrive_any(self.cluster, random)
+            arrive_random(self.cluster, random)
 
 
 @pytest.mark.parametrize("retries_max", [1, 10_000])
-def test_everything_at_once(retries_max: int) -> None:
-    """What is given up too soon may cut someone off; nothing breaks causal order."""
+def test_random_runs_with_all_features(retries_max: int) -> None:
+    """A link given up too early may disconnect a process, but order always holds."""
     for seed in range(400):
-        turmoil = Turmoil(seed, retries_max)
+        turmoil = RandomRun(seed, retries_max)
         cluster = turmoil.cluster
         for _ in range(turmoil.random.choice((60, 250))):
             turmoil.step()
-        settle_fifo(cluster, turmoil.random)
+        run_until_idle_fifo(cluster, turmoil.random)
         given_up = [
             peer
             for index in range(turmoil.members)
             for peer in process_of(cluster, index).links_given_up()
         ]
-        verdict = judge_with(cluster, Kind.JOIN, range(turmoil.founders, turmoil.members))
+        verdict = verify_with(cluster, Kind.JOIN, range(turmoil.founders, turmoil.members))
         allowed = {Property.LIVENESS} if given_up else set()
         assert verdict.violated() <= allowed, f"seed {seed}: {explain(verdict)}"
         assert retries_max == 1 or not given_up
 
 
-def test_a_process_whose_last_safe_link_goes_too_soon_is_cut_off() -> None:
-    """Unpartitioned must mean: by safe links. No ping reaches D, and it misses b."""
+def test_a_process_misses_messages_after_its_last_safe_link_is_removed() -> None:
+    """The safe links must stay connected. No ping reaches D, and it misses b."""
     cluster = cluster_of([[B, C, D], [A], [A], [A]], retries_max=2)
     cluster.broadcast(A, b"a")
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     cluster.connect(B, D)
-    cluster.disconnect(A, D)  # The ping of B is on its way to A.
+    cluster.disconnect(A, D)  # The ping of B is in flight to A.
     cluster.broadcast(B, b"b")
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert process_of(cluster, B).links_given_up() == [D]
     verdict = cluster.verdict()
     assert verdict.violated() == {Property.LIVENESS}
     assert {violation.process for violation in verdict.violations} == {D}
 
 
-def settle_any(cluster: Cluster, random: Random, linked: bool) -> None:
+def run_until_idle(cluster: Cluster, random: Random, linked: bool) -> None:
     if linked:
         cluster.run_until_idle(random)
     else:
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
 
 
 def all_but(backbone: Links) -> Links:
-    """Links that churn leaves alone: here all, it only broadcasts and lets arrive."""
+    """Return all links, so that churn does not change any."""
     everyone = range(len(backbone))
     return [[peer for peer in everyone if peer != member] for member in everyone]
 
 
 def test_a_contact_that_crashes_is_replaced() -> None:
-    """The newcomer has taken over from 0, whose link to it never became safe."""
+    """The newcomer has adopted the history of 0, whose link to it never became safe."""
     cluster = cluster_of(ring(3, both_ways=True), newcomers=1)
     cluster.broadcast(1, b"m")
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     join(cluster, 3, 0)
     arrive(cluster, Newcomer, 3, 0)
     cluster.broadcast(3, b"mine")
@@ -657,9 +657,9 @@ def test_a_contact_that_crashes_is_replaced() -> None:
     for member in (1, 2):
         cluster.disconnect(member, 0)
     cluster.disconnect(3, 0)
-    settle_fifo(cluster, crashed=[0])
+    run_until_idle_fifo(cluster, crashed=[0])
     cluster.broadcast(2, b"not missed")
-    settle_fifo(cluster, crashed=[0])
+    run_until_idle_fifo(cluster, crashed=[0])
     assert cluster.delivered(3)[-1] == (2, 2)
     assert (3, 1) in cluster.delivered(1)
     assert (3, 1) in cluster.delivered(2)
@@ -668,18 +668,18 @@ def test_a_contact_that_crashes_is_replaced() -> None:
     assert verdict.held, explain(verdict)
 
 
-def test_a_process_that_leaves_takes_nothing_with_it() -> None:
+def test_no_message_is_lost_when_a_process_leaves() -> None:
     for seed in range(150):
         random = Random(seed)
         links = ring(5, both_ways=True)
         cluster = cluster_of(links)
         churn(cluster, random, backbone=links, steps=80)
         leaver = random.randrange(5)
-        for member in range(5):  # Make before break: its neighbours join hands first.
+        for member in range(5):  # Make before break: its neighbours get links first.
             if member != leaver:
                 for peer in {0, 1, 2, 3, 4} - {member, leaver}:
                     cluster.connect(member, peer)
-        settle_fifo(cluster, random)
+        run_until_idle_fifo(cluster, random)
         for member in range(5):
             if member != leaver:
                 cluster.disconnect(member, leaver)
@@ -688,13 +688,13 @@ def test_a_process_that_leaves_takes_nothing_with_it() -> None:
         for _ in range(40):
             if random.random() < 0.3:
                 cluster.broadcast(random.choice(rest))
-            arrive_any(cluster, random)
-        settle_fifo(cluster, random)
-        verdict = judge_with(cluster, Kind.LEAVE, [leaver])
+            arrive_random(cluster, random)
+        run_until_idle_fifo(cluster, random)
+        verdict = verify_with(cluster, Kind.LEAVE, [leaver])
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
 
 
-def test_a_crash_in_the_ping_phase_stops_nobody_else() -> None:
+def test_a_crash_in_the_ping_phase_does_not_block_others() -> None:
     for seed in range(150):
         random = Random(seed)
         links = ring(5, both_ways=True)
@@ -706,7 +706,7 @@ def test_a_crash_in_the_ping_phase_stops_nobody_else() -> None:
                 if peer != member:
                     cluster.connect(member, peer)
         for _ in range(random.randrange(10)):
-            arrive_any(cluster, random)
+            arrive_random(cluster, random)
         gone = {crashed}
         for _ in range(60):
             cluster.in_flight[:] = [
@@ -714,11 +714,11 @@ def test_a_crash_in_the_ping_phase_stops_nobody_else() -> None:
             ]
             if random.random() < 0.2:
                 cluster.broadcast(random.choice([m for m in range(5) if m not in gone]))
-            arrive_any(cluster, random)
-        settle_fifo(cluster, random, crashed=gone)
-        verdict = judge_with(cluster, Kind.CRASH, [crashed])
-        # What only the crashed one had got is lost with it; it is on a ring, both ways,
-        # so each message of the others goes round it.
+            arrive_random(cluster, random)
+        run_until_idle_fifo(cluster, random, crashed=gone)
+        verdict = verify_with(cluster, Kind.CRASH, [crashed])
+        # Messages that only the crashed process had are lost. It is on a ring with links in
+        # both directions, so the messages of the others take the other way.
         others = [v for v in verdict.violations if v.message.source != crashed]
         assert not others, f"seed {seed}: {explain(verdict)}"
         assert verdict.violated() <= {Property.LIVENESS}
@@ -727,7 +727,7 @@ def test_a_crash_in_the_ping_phase_stops_nobody_else() -> None:
                 assert process_of(cluster, member).unsafe_links == []
 
 
-def test_a_summary_is_answered_only_when_all_of_it_is_here() -> None:
+def test_a_summary_is_answered_once_all_its_messages_are_received() -> None:
     process = PcBroadcast(ProcessId(0), ids([1]))
     one, two = ProcessId(1), ProcessId(2)
     process.receive(two, Summary(5, {one: 2, ProcessId(3): 1}), 0.0)
@@ -741,8 +741,8 @@ def test_a_summary_is_answered_only_when_all_of_it_is_here() -> None:
     assert repr(process.frames_to_transmit()) == "[Transmit(2, Pong(number=6))]"
 
 
-def test_what_no_safe_link_has_carried_is_kept() -> None:
-    """A has no safe link for a while: nothing of its buffer may go, nor be asked for."""
+def test_a_buffer_is_kept_without_safe_links() -> None:
+    """A has no safe link for a while: its buffer stays, and no summary includes it."""
     cluster = cluster_of([[B], [D], [A, B], [C]], buffer_max=2)
     cluster.broadcast(A)
     cluster.disconnect(A, B)
@@ -756,14 +756,14 @@ def test_what_no_safe_link_has_carried_is_kept() -> None:
         "Summary(delivered={0: 1}, number=1)",
         "Summary(delivered={0: 1}, number=2)",
     ]
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert process_of(cluster, A).links == [D]
     assert process_of(cluster, A).buffered == 0
     assert cluster.verdict().held
 
 
-def test_a_message_that_nobody_has_is_not_asked_for() -> None:
-    """The very first message is in the buffer: the summary has nothing of its source."""
+def test_a_summary_excludes_the_buffer() -> None:
+    """The first message of a source is in the buffer: the summary lacks the source."""
     cluster = cluster_of([[B], [A, C], [A, B]])
     cluster.broadcast(B)
     arrive(cluster, RelayedMessage, B, A)
@@ -778,15 +778,15 @@ def test_a_message_that_nobody_has_is_not_asked_for() -> None:
         "Summary(delivered={1: 1}, number=1)",
         "Summary(delivered={1: 1}, number=2)",
     ]
-    settle_fifo(cluster)
+    run_until_idle_fifo(cluster)
     assert cluster.verdict().held
 
 
-def test_newcomers_may_wait_for_each_other() -> None:
-    """3 has a link to none but 2, which is new itself until 0 has something to say."""
+def test_a_newcomer_may_have_a_link_to_another_newcomer_only() -> None:
+    """3 has a link to 2 only, which is a newcomer until 0 has a message."""
     for early in (False, True):
         cluster = cluster_of(ring(2), newcomers=2)
-        cluster.connect(0, 2)  # 0 has delivered nothing: safe at once, but nobody knows.
+        cluster.connect(0, 2)  # 0 has delivered nothing: safe, but 2 does not know.
         join(cluster, 3, 2)
         arrive(cluster, Newcomer, 3, 2)
         if early:
@@ -796,14 +796,14 @@ def test_newcomers_may_wait_for_each_other() -> None:
         cluster.broadcast(0)
         arrive(cluster, RelayedMessage, 0, 2)
         assert process_of(cluster, 2).links == [3]
-        settle_fifo(cluster)
+        run_until_idle_fifo(cluster)
         assert not process_of(cluster, 3).newcomer
         assert process_of(cluster, 3).links == [2]
         assert cluster.delivered(3)[-1] == (0, 1)
-        assert judge_with(cluster, Kind.JOIN, [2, 3]).violated() <= {Property.LIVENESS}
+        assert verify_with(cluster, Kind.JOIN, [2, 3]).violated() <= {Property.LIVENESS}
 
 
-# Frames and bad input.
+# Frames and invalid input.
 
 
 @pytest.mark.parametrize(
@@ -821,7 +821,7 @@ def test_newcomers_may_wait_for_each_other() -> None:
     ],
     ids=repr,
 )
-def test_a_frame_survives_its_encoding(frame: Frame) -> None:
+def test_decoding_inverts_encoding(frame: Frame) -> None:
     encoded = encode([frame])
     assert len(encoded) == 1 + frame.size()
     (read,) = decode(encoded, read_pc_broadcast)
@@ -836,7 +836,7 @@ def test_a_frame_survives_its_encoding(frame: Frame) -> None:
 @pytest.mark.parametrize(
     "data", [b"\x31\x01", b"\x41", b"\x42", b"\x51\x01\x00", b"\x61", b"\x70"]
 )
-def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
+def test_invalid_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(PeerError):
         decode(b"\x01" + data, read_pc_broadcast)
 
@@ -860,7 +860,7 @@ def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
     ],
     ids=repr,
 )
-def test_frames_that_cannot_be_are_refused(frame: Frame) -> None:
+def test_invalid_frames_are_refused(frame: Frame) -> None:
     process = PcBroadcast(ProcessId(0), ids([1]))
     process.broadcast(b"", 0.0)
     process.connect(ProcessId(2), 0.0)
@@ -871,7 +871,7 @@ def test_frames_that_cannot_be_are_refused(frame: Frame) -> None:
 
 
 def test_a_newcomer_among_processes_without_a_history() -> None:
-    """The link to it is safe at once, and says so by what it carries."""
+    """The link to it is safe at once, and its first message implies so."""
     for quiet in (False, True):
         cluster = cluster_of(ring(2), newcomers=1)
         cluster.connect(0, 2)
@@ -882,9 +882,9 @@ def test_a_newcomer_among_processes_without_a_history() -> None:
             cluster.broadcast(0)
             arrive(cluster, RelayedMessage, 0, 2)
             assert not process_of(cluster, 2).newcomer
-        settle_fifo(cluster)
+        run_until_idle_fifo(cluster)
         assert set(process_of(cluster, 2).links) == {0, 1}
-        assert judge_with(cluster, Kind.JOIN, [2]).held
+        assert verify_with(cluster, Kind.JOIN, [2]).held
         assert all((2, 1) in cluster.delivered(member) for member in range(3))
 
 

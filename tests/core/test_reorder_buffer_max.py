@@ -1,4 +1,4 @@
-"""At most so many messages of a peer wait for one before them, which itself never does."""
+"""At most reorder_buffer_max messages of a peer are held; the next one never is."""
 
 from contextlib import suppress
 from random import Random
@@ -36,7 +36,7 @@ def delivered(process: Process) -> list[int]:
 
 
 def refuses(process: ProcessBase, frame: MessageFrame | Segment) -> bool:
-    """Tell whether a process refuses a frame, and see to it that this changes nothing."""
+    """Return whether a process refuses a frame, and check that this changes nothing."""
     before = snapshot(process)
     try:
         process.receive(ONE, frame, 0.0)
@@ -48,7 +48,7 @@ def refuses(process: ProcessBase, frame: MessageFrame | Segment) -> bool:
 
 @both_hybrids
 @pytest.mark.parametrize("reorder_buffer_max", [0, 1, 3])
-def test_no_more_than_that_many_messages_wait(
+def test_at_most_that_many_messages_are_held(
     make: MakeHybrid, reorder_buffer_max: int
 ) -> None:
     process = make(ZERO, reorder_buffer_max=reorder_buffer_max)
@@ -59,7 +59,7 @@ def test_no_more_than_that_many_messages_wait(
 
 
 @both_hybrids
-def test_the_bound_holds_after_a_delivery_too(make: MakeHybrid) -> None:
+def test_the_bound_applies_after_a_delivery_too(make: MakeHybrid) -> None:
     process = make(ZERO, reorder_buffer_max=1)
     assert not refuses(process, message(1))
     assert not refuses(process, message(3))
@@ -73,7 +73,7 @@ def test_the_bound_holds_after_a_delivery_too(make: MakeHybrid) -> None:
 
 
 @both_hybrids
-def test_what_waits_already_is_acked_again_though_there_is_no_room(
+def test_a_held_message_is_acked_again_when_the_buffer_is_full(
     make: MakeHybrid,
 ) -> None:
     process = make(ZERO, reorder_buffer_max=1)
@@ -84,7 +84,7 @@ def test_what_waits_already_is_acked_again_though_there_is_no_room(
 
 
 @both_hybrids
-def test_each_peer_has_room_of_its_own(make: MakeHybrid) -> None:
+def test_each_peer_has_its_own_buffer(make: MakeHybrid) -> None:
     process = make(ZERO, reorder_buffer_max=1)
     for peer in range(1, 5):
         process.receive(ProcessId(peer), message(3), 0.0)
@@ -95,7 +95,7 @@ def test_each_peer_has_room_of_its_own(make: MakeHybrid) -> None:
 
 @either
 @pytest.mark.parametrize("reorder_buffer_max", [0, 1, 3])
-def test_no_more_than_that_many_segments_wait(fifo: bool, reorder_buffer_max: int) -> None:
+def test_at_most_that_many_segments_are_held(fifo: bool, reorder_buffer_max: int) -> None:
     process = ReliableLink(Baseline(ZERO), fifo, reorder_buffer_max=reorder_buffer_max)
     refused = [number for number in range(2, 8) if refuses(process, segment(number))]
     assert refused == list(range(2 + reorder_buffer_max, 8))
@@ -105,7 +105,7 @@ def test_no_more_than_that_many_segments_wait(fifo: bool, reorder_buffer_max: in
 
 
 @either
-def test_segment_that_waits_already_is_acked_again_though_there_is_no_room(
+def test_a_held_segment_is_acked_again_when_the_buffer_is_full(
     fifo: bool,
 ) -> None:
     process = ReliableLink(Baseline(ZERO), fifo, reorder_buffer_max=1)
@@ -117,7 +117,7 @@ def test_segment_that_waits_already_is_acked_again_though_there_is_no_room(
     assert (transmit.frame.acked, transmit.frame.arrived) == (0, 3)
 
 
-def test_setting_reaches_the_hybrids_and_the_links() -> None:
+def test_the_config_reaches_hybrid_processes_and_links() -> None:
     config = ProcessConfig(processes=2, reorder_buffer_max=1)
     for name in ("hybrid", "hybrid-basic"):
         process = protocol(name).make(ZERO, config)
@@ -131,7 +131,7 @@ def test_setting_reaches_the_hybrids_and_the_links() -> None:
 
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic", "buffer", "cykas", "matrix"])
 @pytest.mark.parametrize("reorder_buffer_max", [0, 1, 2])
-def test_everything_is_delivered_in_the_end(name: str, reorder_buffer_max: int) -> None:
+def test_all_messages_are_delivered_eventually(name: str, reorder_buffer_max: int) -> None:
     refused = 0
     for seed in range(RUNS):
         random = Random(seed)

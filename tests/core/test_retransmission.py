@@ -1,4 +1,4 @@
-"""Time-outs, with the arithmetic of RFC 6298 done by hand, and the queue of timers."""
+"""Time-outs by the arithmetic of RFC 6298, and the queue of timers."""
 
 import tracemalloc
 from math import inf, nan
@@ -34,7 +34,7 @@ def timer_with(*round_trips: float, policy: RetransmissionPolicy) -> Retransmiss
 
 
 WIDE = RetransmissionPolicy(minimum_s=1e-6, initial_s=1.0, maximum_s=1e6)
-"""Limits that are not in the way."""
+"""Limits that no test reaches."""
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_default_first_time_out_is_a_second() -> None:
     assert (timer.deadline, timer.timeout_s) == (11.0, 1.0)
 
 
-def test_the_first_sample_gives_three_times_itself() -> None:
+def test_the_first_time_out_is_three_times_the_first_sample() -> None:
     # Mean R and deviation R / 2, so R + 4 · R / 2 (RFC 6298, 2.2).
     assert timer_with(0.5, policy=WIDE).timeout_s == 1.5
     assert timer_with(0.5, policy=WIDE).deadline == 1.5
@@ -91,7 +91,7 @@ def test_the_first_sample_gives_three_times_itself() -> None:
         ((0.5, 1.0, 1 / 16), 1 / 2 + 4 * 23 / 64),
         # The deviation is taken from the mean before it moves (RFC 6298, 2.3).
         ((8.0, 16.0), 9.0 + 4 * 5.0),
-        # A round trip of nothing is a sample too, and the next one is smoothed into it.
+        # A round trip of 0 is a sample, too.
         ((0.0, 1.0), 1 / 8 + 4 * 1 / 4),
     ],
 )
@@ -101,7 +101,7 @@ def test_later_samples_are_smoothed(
     assert timer_with(*round_trips, policy=WIDE).timeout_s == timeout_s
 
 
-def test_a_sample_moves_no_deadline_before_the_next_restart() -> None:
+def test_a_sample_does_not_change_the_current_deadline() -> None:
     timer = RetransmissionTimer(SharedRttEstimate(WIDE), 1)
     timer.restart(2.0)
     timer.sample(0.5)
@@ -110,7 +110,7 @@ def test_a_sample_moves_no_deadline_before_the_next_restart() -> None:
     assert timer.deadline == 5.5
 
 
-def test_each_expiry_doubles_up_to_the_ceiling() -> None:
+def test_each_expiry_doubles_up_to_the_maximum() -> None:
     policy = RetransmissionPolicy(minimum_s=0.5, initial_s=1.0, maximum_s=5.0)
     timer = RetransmissionTimer(SharedRttEstimate(policy), 1)
     timer.restart(0.0)
@@ -121,15 +121,15 @@ def test_each_expiry_doubles_up_to_the_ceiling() -> None:
     assert deadlines == [1.0, 1.0 + 2.0, 3.0 + 4.0, 7.0 + 5.0, 12.0 + 5.0]
 
 
-def test_a_late_expiry_counts_from_when_it_was_noticed() -> None:
+def test_a_late_expiry_counts_from_its_handling() -> None:
     timer = RetransmissionTimer(SharedRttEstimate(WIDE), 1)
     timer.restart(0.0)
     timer.expire(10.0)
     assert timer.deadline == 12.0
 
 
-def test_a_doubled_time_out_stays_until_there_is_a_sample() -> None:
-    """Karn: else a path slower than the time-out would never yield a sample again."""
+def test_a_doubled_time_out_stays_until_the_next_sample() -> None:
+    """Karn: otherwise, a path slower than the time-out would never give a sample."""
     timer = timer_with(0.5, policy=WIDE)
     assert timer.timeout_s == 1.5  # 0.5 + 4 * 0.25.
     timer.expire(1.0)
@@ -141,7 +141,7 @@ def test_a_doubled_time_out_stays_until_there_is_a_sample() -> None:
     assert timer.timeout_s == 1.25  # 0.5 + 4 * 0.1875.
 
 
-def test_a_deadline_is_later_than_now_even_where_adding_changes_nothing() -> None:
+def test_a_deadline_is_after_now_even_below_the_precision_of_now() -> None:
     timer = RetransmissionTimer(SharedRttEstimate(RetransmissionPolicy()), 1)
     now = 1.7e18
     assert now + timer.timeout_s == now
@@ -151,7 +151,7 @@ def test_a_deadline_is_later_than_now_even_where_adding_changes_nothing() -> Non
     assert timer.deadline > now
 
 
-def test_an_estimate_is_kept_within_the_limits() -> None:
+def test_a_time_out_is_kept_within_the_limits() -> None:
     policy = RetransmissionPolicy(minimum_s=0.25, initial_s=1.0, maximum_s=4.0)
     assert timer_with(1 / 16, policy=policy).timeout_s == 0.25  # Not 3/16.
     assert timer_with(1 / 8, policy=policy).timeout_s == 0.375
@@ -162,7 +162,7 @@ def test_an_estimate_is_kept_within_the_limits() -> None:
     assert low.timeout_s == 0.5
 
 
-def test_a_stopped_timer_waits_for_nothing_and_can_start_again() -> None:
+def test_a_stopped_timer_has_no_deadline_and_can_restart() -> None:
     timer = timer_with(policy=WIDE)
     timer.stop()
     assert timer.deadline == inf
@@ -188,8 +188,8 @@ def test_the_time_out_never_leaves_the_limits(actions: list[tuple[str, float]]) 
         assert timer.deadline == value + timer.timeout_s
 
 
-def filed(queue: TimerQueue, owner: int, initial_s: float) -> RetransmissionTimer:
-    """Start a timer at time 0 and file it."""
+def scheduled(queue: TimerQueue, owner: int, initial_s: float) -> RetransmissionTimer:
+    """Start a timer at time 0 and schedule it."""
     policy = RetransmissionPolicy(minimum_s=0.25, initial_s=initial_s, maximum_s=64.0)
     timer = RetransmissionTimer(SharedRttEstimate(policy), owner)
     timer.restart(0.0)
@@ -203,7 +203,7 @@ def test_an_empty_queue_has_nothing_due() -> None:
     assert queue.due(1e9) is None
 
 
-def test_a_stopped_timer_is_not_found_even_if_filed() -> None:
+def test_a_stopped_timer_is_not_due_even_if_scheduled() -> None:
     queue = TimerQueue()
     timer = RetransmissionTimer(SharedRttEstimate(WIDE), 1)
     queue.schedule(timer)
@@ -212,7 +212,7 @@ def test_a_stopped_timer_is_not_found_even_if_filed() -> None:
 
 def test_the_earliest_timer_comes_first_and_not_before_its_time() -> None:
     queue = TimerQueue()
-    late, early = filed(queue, 1, 5.0), filed(queue, 2, 3.0)
+    late, early = scheduled(queue, 1, 5.0), scheduled(queue, 2, 3.0)
     assert queue.next_deadline() == 3.0
     assert queue.due(2.999) is None
     assert queue.due(3.0) is early
@@ -222,9 +222,9 @@ def test_the_earliest_timer_comes_first_and_not_before_its_time() -> None:
     assert queue.due(6.0) is late
 
 
-def test_all_timers_of_one_instant_come_due_one_after_the_other() -> None:
+def test_timers_with_the_same_deadline_are_due_one_after_the_other() -> None:
     queue = TimerQueue()
-    timers = [filed(queue, owner, 1.0) for owner in range(5)]
+    timers = [scheduled(queue, owner, 1.0) for owner in range(5)]
     seen = []
     while (timer := queue.due(1.0)) is not None:
         seen.append(timer.owner)
@@ -233,23 +233,23 @@ def test_all_timers_of_one_instant_come_due_one_after_the_other() -> None:
     assert queue.next_deadline() == 3.0
 
 
-def test_a_timer_put_off_is_found_at_its_new_time_only() -> None:
+def test_a_postponed_timer_is_due_at_its_new_time() -> None:
     queue = TimerQueue()
-    timer = filed(queue, 1, 1.0)
+    timer = scheduled(queue, 1, 1.0)
     timer.restart(0.5)
     assert queue.due(1.0) is None
     assert queue.next_deadline() == 1.5
     assert queue.due(1.5) is timer
 
 
-def test_a_timer_brought_forward_and_put_off_again_to_the_same_time_is_found_once() -> None:
+def test_a_timer_moved_forward_and_back_is_due_once() -> None:
     queue = TimerQueue()
-    timer = filed(queue, 1, 8.0)
+    timer = scheduled(queue, 1, 8.0)
     timer.sample(1.0)
     timer.restart(1.0)  # 3 seconds, so 4.
     queue.schedule(timer)
     assert queue.next_deadline() == 4.0
-    timer.restart(5.0)  # Back at 8, where it had been filed at first.
+    timer.restart(5.0)  # Back at 8, its first deadline.
     assert queue.next_deadline() == 8.0
     assert queue.due(8.0) is timer
     timer.stop()
@@ -259,9 +259,9 @@ def test_a_timer_brought_forward_and_put_off_again_to_the_same_time_is_found_onc
     assert queue.due(8.0) is timer
 
 
-def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
-    # Each round files it under an earlier time than before, and then puts it off. A trail
-    # of 5000 entries, each a tuple with a float of its own, would be 400 000 bytes.
+def test_a_timer_moved_repeatedly_leaves_no_entries_in_the_queue() -> None:
+    # Each round schedules it earlier than before, and then postpones it. 5000 old entries,
+    # each a tuple with its own float, would be 400 000 bytes.
     queue = TimerQueue()
     policy = RetransmissionPolicy(minimum_s=1.0, initial_s=1.0, maximum_s=64.0)
     timer = RetransmissionTimer(SharedRttEstimate(policy), 1)
@@ -281,20 +281,20 @@ def test_a_timer_moved_to_and_fro_leaves_no_trail_in_the_queue() -> None:
     assert held < 64_000
 
 
-def test_a_pair_without_a_sample_begins_where_the_slowest_other_pair_is() -> None:
+def test_a_new_peer_starts_with_the_time_out_of_the_slowest_other_peer() -> None:
     rtt_estimate = SharedRttEstimate(WIDE)
     near = RetransmissionTimer(rtt_estimate, 1)
     far = RetransmissionTimer(rtt_estimate, 2)
     new = RetransmissionTimer(rtt_estimate, 3)
     near.sample(0.125)
-    assert new.timeout_s == 0.375  # At once, although it was made before.
+    assert new.timeout_s == 0.375  # The estimate changes for existing timers, too.
     far.sample(0.25)
     assert (near.timeout_s, new.timeout_s) == (0.375, 0.75)
     new.restart(1.0)
     assert new.deadline == 1.75
 
 
-def test_experience_rises_at_once_and_falls_by_a_sixty_fourth() -> None:
+def test_the_shared_estimate_rises_at_once_and_falls_by_a_sixty_fourth() -> None:
     rtt_estimate = SharedRttEstimate(WIDE)
     rtt_estimate.learn(0.25)
     assert rtt_estimate.first_s == 0.25
@@ -304,13 +304,13 @@ def test_experience_rises_at_once_and_falls_by_a_sixty_fourth() -> None:
     assert rtt_estimate.first_s == 0.75 - 0.5 / 64
 
 
-def test_experience_is_never_worse_than_none() -> None:
+def test_the_shared_estimate_is_at_most_the_initial_time_out() -> None:
     rtt_estimate = SharedRttEstimate(RetransmissionPolicy(initial_s=0.5, maximum_s=60.0))
     rtt_estimate.learn(40.0)
     assert rtt_estimate.first_s == 0.5
 
 
-def test_an_expiry_doubles_what_experience_told_and_its_own_sample_ends_that() -> None:
+def test_an_expiry_doubles_the_shared_estimate_until_the_first_sample() -> None:
     rtt_estimate = SharedRttEstimate(WIDE)
     rtt_estimate.learn(0.25)
     timer = RetransmissionTimer(rtt_estimate, 1)
@@ -324,7 +324,7 @@ def test_an_expiry_doubles_what_experience_told_and_its_own_sample_ends_that() -
 
 
 @pytest.mark.parametrize("linked", [False, True])
-def test_a_process_repeats_the_first_frame_to_a_peer_by_what_another_has_taught(
+def test_the_first_retransmission_to_a_peer_uses_the_shared_estimate(
     linked: bool,
 ) -> None:
     def process(id: int) -> ProcessBase:
@@ -341,14 +341,14 @@ def test_a_process_repeats_the_first_frame_to_a_peer_by_what_another_has_taught(
     sender.frames_to_transmit()
     sender.send([ProcessId(2)], b"two", 8.0)
     sender.frames_to_transmit()
-    assert sender.next_timer() == 8.375  # Three round trips, and no second.
+    assert sender.next_timer() == 8.375  # Three round trips instead of the initial second.
     sender.handle_timer(8.375)
     (again,) = sender.frames_to_transmit()
     assert (again.target, again.is_retransmission) == (2, True)
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Several timers in a queue, beside a look at every one of them."""
+    """Several timers in a queue, compared with a search over all timers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -378,7 +378,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue.schedule(self.timers[owner])
 
     @rule(owner=owners)
-    def put_off_without_filing(self, owner: int) -> None:
+    def postpone_without_scheduling(self, owner: int) -> None:
         timer = self.timers[owner]
         if timer.deadline <= self.now:
             timer.restart(self.now)
@@ -419,7 +419,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.next_deadline() is None
 
 
-def test_the_queue_agrees_with_looking_at_every_timer() -> None:
+def test_the_queue_agrees_with_a_search_over_all_timers() -> None:
     run_state_machine_as_test(
         QueueMachine,
         settings=settings(max_examples=150, stateful_step_count=40),

@@ -1,4 +1,4 @@
-"""The sliding structures, against a list and a dictionary that do the same slowly."""
+"""The sliding structures, compared with a list and a dictionary."""
 
 import gc
 import tracemalloc
@@ -22,15 +22,15 @@ from antecede.core.support.sliding import IndexedSlidingMap, SlidingArray, Slidi
 MACHINE_SETTINGS = settings(max_examples=60, stateful_step_count=40)
 KEYS = st.integers(min_value=0, max_value=80)
 BULK = st.integers(min_value=1, max_value=150)
-"""Large enough for a few bulk steps to make the array cut its dead prefix off."""
+"""Large enough that a few bulk steps make the array delete its removed prefix."""
 
 
 class Element:
-    """Something that can be watched by a weak reference."""
+    """An object with weak references."""
 
 
 class CountedKey:
-    """A key that counts how often a container touches any of its kind."""
+    """A key that counts the hashes and comparisons of all its instances."""
 
     touched = 0
 
@@ -47,7 +47,7 @@ class CountedKey:
 
 
 class ArrayMachine(RuleBasedStateMachine):
-    """A sliding array beside a list of every element ever added."""
+    """A sliding array, compared with a list of all elements ever added."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class ArrayMachine(RuleBasedStateMachine):
 
 
 class MapMachine(RuleBasedStateMachine):
-    """A sliding map beside a dictionary from the keys present to their indexes."""
+    """A sliding map, compared with a dictionary from keys to indexes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class MapMachine(RuleBasedStateMachine):
 
 
 class IndexedMapMachine(MapMachine):
-    """The same for the indexed map, read by index too."""
+    """The same for the indexed map."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ class IndexedMapMachine(MapMachine):
                 self.indexed.peek()
 
 
-def test_sliding_array_behaves_like_a_list_that_forgets_its_start() -> None:
+def test_sliding_array_behaves_like_a_list_without_its_start() -> None:
     run_state_machine_as_test(ArrayMachine, settings=MACHINE_SETTINGS)
 
 
@@ -200,7 +200,7 @@ def test_indexed_sliding_map_behaves_like_a_dictionary_of_insertion_numbers() ->
     run_state_machine_as_test(IndexedMapMachine, settings=MACHINE_SETTINGS)
 
 
-def test_a_window_slides_over_a_worked_example() -> None:
+def test_a_worked_example() -> None:
     array: SlidingArray[str] = SlidingArray(5)
     assert (array.first, array.next, len(array)) == (5, 5, 0)
     assert [array.add("a"), array.add("b"), array.add("c")] == [5, 6, 7]
@@ -209,12 +209,12 @@ def test_a_window_slides_over_a_worked_example() -> None:
     assert (array[6], array[7], array.peek()) == ("b", "c", "b")
 
 
-def test_first_skips_every_gap_once_the_oldest_key_goes() -> None:
+def test_first_skips_all_gaps_when_the_oldest_key_is_removed() -> None:
     keys: SlidingMap[str] = SlidingMap()
     assert [keys.add(key) for key in "abcd"] == [0, 1, 2, 3]
     assert keys.remove("b")
     assert keys.remove("c")
-    assert (keys.first, len(keys)) == (0, 2)  # "a" still holds the window open.
+    assert (keys.first, len(keys)) == (0, 2)  # "a" is the start of the window.
     assert keys.remove("a")
     assert (keys.first, keys.next) == (3, 4)
     assert keys.remove("d")
@@ -241,7 +241,7 @@ def test_a_refused_key_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 5, 200])
-def test_array_keeps_no_removed_or_replaced_element_alive(others: int) -> None:
+def test_array_releases_removed_and_replaced_elements(others: int) -> None:
     array: SlidingArray[Element] = SlidingArray()
     for _ in range(others):
         array.add(Element())
@@ -260,7 +260,7 @@ def test_array_keeps_no_removed_or_replaced_element_alive(others: int) -> None:
     assert len(array) == 2
 
 
-def test_map_keeps_no_removed_key_alive_even_behind_an_older_one() -> None:
+def test_map_releases_a_removed_key_even_after_an_older_one() -> None:
     keys: IndexedSlidingMap[Element] = IndexedSlidingMap()
     keys.add(Element())
     watched = Element()
@@ -301,7 +301,7 @@ def drain_array_to_1000() -> object:
 
 
 def traced_bytes(make: Callable[[], object]) -> tuple[int, int]:
-    """Return what the made object holds, and the most that was held on the way."""
+    """Return the bytes of the made object, and the peak while making it."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -315,7 +315,7 @@ def traced_bytes(make: Callable[[], object]) -> tuple[int, int]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("slide", [slide_array, slide_map])
-def test_memory_follows_the_window_and_not_all_that_passed_through(
+def test_memory_is_proportional_to_the_window(
     slide: Callable[[], object],
 ) -> None:
     # 100 000 slots of 8 bytes would be 800 000; a window of ten needs a few hundred.
@@ -323,9 +323,9 @@ def test_memory_follows_the_window_and_not_all_that_passed_through(
     assert peak < 64_000
 
 
-def test_a_drained_array_gives_its_memory_back() -> None:
-    # At most half of the list is dead, and CPython shrinks a list below half its
-    # allocation: 1000 living slots can hold four times 8000 bytes, never 800 000.
+def test_a_drained_array_releases_its_memory() -> None:
+    # At most half of the list is removed, and CPython shrinks a list below half its
+    # allocation: 1000 elements can take four times 8000 bytes, never 800 000.
     held, peak = traced_bytes(drain_array_to_1000)
     assert peak > 800_000
     assert held < 64_000
@@ -333,11 +333,11 @@ def test_a_drained_array_gives_its_memory_back() -> None:
 
 @pytest.mark.parametrize("count", [10, 1000, 20_000])
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_map_touches_a_key_a_constant_number_of_times(
+def test_map_hashes_a_key_a_constant_number_of_times(
     count: int, newest_first: bool
 ) -> None:
-    # A look-up and an entry when it is added, a look-up when it is removed: three hashes,
-    # and no comparison, since no two keys here have the same hash.
+    # Adding hashes the key twice, removing once; there is no comparison, because all
+    # hashes differ.
     made = [CountedKey(value) for value in range(count)]
     keys: SlidingMap[CountedKey] = SlidingMap()
     CountedKey.touched = 0

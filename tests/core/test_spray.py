@@ -1,4 +1,4 @@
-"""Spray: views of about ln(n), connected, balanced, and no arc lost by exchanges."""
+"""Spray: views of about ln(n), a connected overlay, exchanges that preserve arcs."""
 
 from itertools import pairwise
 from math import log
@@ -25,7 +25,7 @@ FOREVER = float("inf")
 def grown(
     processes: int, seed: int, *, gap_s: float = 2.0, until_s: float, star: bool = False
 ) -> Swarm:
-    """Let processes join one by one, each by a random one that is there already."""
+    """Join processes one by one, each through a random member."""
     swarm = Swarm(seed)
     random = Random(seed)
     for index in range(processes):
@@ -42,8 +42,8 @@ def grown(
 
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [20, 150])
-def test_views_are_about_as_large_as_the_logarithm(processes: int) -> None:
-    """Give or take a constant, which depends on who met whom in the beginning."""
+def test_the_size_of_views_is_about_the_logarithm(processes: int) -> None:
+    """Up to a constant, which depends on the order of joins."""
     means = []
     for seed in range(5):
         swarm = grown(processes, seed, gap_s=4.0, until_s=1200.0)
@@ -55,8 +55,8 @@ def test_views_are_about_as_large_as_the_logarithm(processes: int) -> None:
     assert abs(sum(means) / 5 - log(processes)) < 1.0
 
 
-def test_exchanges_make_no_arc_and_lose_none() -> None:
-    fixed = Swarm(1, (0.1, 9.0))  # Many exchanges are under way at once.
+def test_exchanges_preserve_the_number_of_arcs() -> None:
+    fixed = Swarm(1, (0.1, 9.0))  # Many concurrent exchanges.
     random = Random(1)
     for index in range(40):
         peers = ids(random.choice([p for p in range(40) if p != index]) for _ in range(6))
@@ -70,8 +70,8 @@ def test_exchanges_make_no_arc_and_lose_none() -> None:
 
 
 @pytest.mark.long
-def test_the_overlay_stays_connected_and_nobody_is_a_hub() -> None:
-    """Everybody came by the same contact; the exchanges undo that."""
+def test_the_overlay_stays_connected_and_balanced() -> None:
+    """All processes join through the same contact; exchanges balance the views."""
     swarm = grown(120, 3, gap_s=20.0, until_s=6000.0, star=True)
     for _ in range(10):
         swarm.run(swarm.now + PERIOD_S)
@@ -84,7 +84,7 @@ def test_the_overlay_stays_connected_and_nobody_is_a_hub() -> None:
     degrees = [len(sources) for sources in reversed_links(swarm.views())]
     mean = sum(degrees) / 120
     variance = sum((degree - mean) ** 2 for degree in degrees) / 120
-    assert variance < mean  # A random graph would have just that.
+    assert variance < mean  # In a random graph they are equal.
     assert max(degrees) < 4 * mean
 
 
@@ -94,7 +94,7 @@ def test_without_exchanges_a_single_contact_is_a_hub() -> None:
     assert max(degrees) == 59
 
 
-def test_the_same_seed_gives_the_same_views_and_another_one_others() -> None:
+def test_the_views_depend_on_the_seed() -> None:
     views = []
     for seed in (4, 4, 5):
         swarm = Swarm(0)
@@ -108,7 +108,7 @@ def test_the_same_seed_gives_the_same_views_and_another_one_others() -> None:
 
 
 @pytest.mark.long
-def test_the_dead_are_forgotten_and_the_living_stay_connected() -> None:
+def test_crashed_processes_leave_all_views_and_the_rest_stays_connected() -> None:
     swarm = grown(100, 7, until_s=6000.0)
     swarm.run(1000.0)
     arcs = sum(len(swarm.views()[index]) for index in swarm.alive())
@@ -119,8 +119,8 @@ def test_the_dead_are_forgotten_and_the_living_stay_connected() -> None:
     views = swarm.views()
     stale = [peer for index in alive for peer in views[index] if peer in swarm.crashed]
     assert not stale
-    place = {index: position for position, index in enumerate(alive)}
-    out = [[place[peer] for peer in views[index]] for index in alive]
+    index_of = {member: index for index, member in enumerate(alive)}
+    out = [[index_of[peer] for peer in views[index]] for index in alive]
     back = reversed_links(out)
     assert is_connected([[*a, *b] for a, b in zip(out, back, strict=True)])
     assert 0.75 * left < sum(map(len, out)) < left
@@ -149,7 +149,7 @@ def test_view_changes_add_up_to_the_view() -> None:
 
 
 def exchange_of(view: list[int], other: list[int]) -> tuple[Spray, Spray, Offer, Answer]:
-    """Let 0, with ``view``, begin an exchange with its oldest, who has ``other``."""
+    """Run an exchange of 0, with ``view``, and its oldest peer, with ``other``."""
     one = Spray(ProcessId(0), 9, ids(view), period_s=1.0)
     one.handle_timer(1.0)
     (transmit,) = one.frames_to_transmit()
@@ -164,19 +164,19 @@ def exchange_of(view: list[int], other: list[int]) -> tuple[Spray, Spray, Offer,
     return one, two, offer, answer
 
 
-def test_an_exchange_swaps_halves_with_each_side_naming_itself() -> None:
+def test_an_exchange_swaps_halves_and_each_side_includes_itself() -> None:
     one, two, offer, answer = exchange_of([1, 1, 1, 1, 1], [0, 0, 0, 0])
-    assert offer.peers == [0, 0, 0]  # three of five, all to the partner: ourselves
+    assert offer.peers == [0, 0, 0]  # three of five, with 0 in place of the partner
     assert answer.peers == [1, 1]
-    assert one.view == [1] * 5  # in use until the answer is there
+    assert one.view == [1] * 5  # in use until the answer arrives
     assert two.view == [0] * 5
     one.receive(ProcessId(1), answer, 2.0)
     assert one.view == [1] * 4
-    one.receive(ProcessId(1), answer, 2.0)  # once more: too late
+    one.receive(ProcessId(1), answer, 2.0)  # a duplicate
     assert one.view == [1] * 4
 
 
-def test_what_is_on_offer_is_offered_to_nobody_else() -> None:
+def test_offered_arcs_are_not_offered_again() -> None:
     for seed in range(50):
         one = Spray(ProcessId(0), seed, ids([1, 2, 3, 4, 5]), period_s=1.0)
         one.handle_timer(1.0)
@@ -190,13 +190,13 @@ def test_what_is_on_offer_is_offered_to_nobody_else() -> None:
         (back,) = one.frames_to_transmit()
         answer = back.frame
         assert isinstance(answer, Answer)
-        assert len(answer.peers) == 2  # all that is free
+        assert len(answer.peers) == 2  # all arcs that are not offered
         assert offered.isdisjoint(answer.peers)
         assert sorted(one.view) == sorted([*offered, 9])
 
 
 def test_the_oldest_arc_is_the_next_partner() -> None:
-    """So that everybody in a view is met, and the dead are found, in turn."""
+    """So each peer of a view becomes a partner, and crashed ones are detected."""
     one = Spray(ProcessId(0), 3, ids([1, 2, 3]), period_s=1.0)
     met = []
     for turn in range(1, 10):
@@ -205,7 +205,9 @@ def test_the_oldest_arc_is_the_next_partner() -> None:
             offer = transmit.frame
             assert isinstance(offer, Offer)
             met.append(int(transmit.target))
-            given = ids(p if p else transmit.target for p in offer.peers)  # the same back
+            given = ids(
+                p if p else transmit.target for p in offer.peers
+            )  # return the same arcs
             one.receive(transmit.target, Answer(offer.number, given), turn + 0.1)
     assert set(met[:3]) | set(met[3:6]) == {1, 2, 3}
     assert all(a != b for a, b in pairwise(met))
@@ -226,11 +228,11 @@ def test_a_partner_that_does_not_answer_is_down() -> None:
     assert [change.peer for change in one.view_changes()] == [transmit.target]
     assert len(one.view) in (5, 6)
     assert one.next_timer() == due + 50.0
-    one.handle_timer(due + 49.0)  # early is harmless
+    one.handle_timer(due + 49.0)  # an early call is harmless
     assert one.frames_to_transmit() == []
 
 
-def test_the_last_peer_down_leaves_an_empty_view() -> None:
+def test_the_view_is_empty_after_the_last_peer_is_down() -> None:
     one = Spray(ProcessId(0), 3, ids([1, 1]), period_s=1.0)
     one.peer_down(ProcessId(1), 0.0)
     one.peer_down(ProcessId(8), 0.0)
@@ -240,7 +242,7 @@ def test_the_last_peer_down_leaves_an_empty_view() -> None:
     assert one.next_timer() == 6.0
 
 
-def test_a_contact_tells_its_view_of_a_newcomer() -> None:
+def test_a_contact_forwards_a_newcomer_to_its_view() -> None:
     contact = Spray(ProcessId(1), 0, ids([2, 3, 3]))
     newcomer = Spray(ProcessId(9), 0)
     newcomer.join(ProcessId(1), 0.0)
@@ -260,7 +262,7 @@ def test_a_contact_tells_its_view_of_a_newcomer() -> None:
     assert repr(neighbour.view_changes()) == "[ViewChange(-9)]"
     newcomer.receive(ProcessId(1), Forward(ProcessId(9)), 0.0)  # itself
     assert newcomer.view == [1]
-    contact.receive(ProcessId(3), Subscribe(), 0.0)  # one that it knows already
+    contact.receive(ProcessId(3), Subscribe(), 0.0)  # a peer in its view
     assert repr(contact.frames_to_transmit()) == "[Transmit(2, Forward(peer=3))]"
     alone = Spray(ProcessId(5), 0)
     alone.receive(ProcessId(9), Subscribe(), 0.0)
@@ -268,7 +270,7 @@ def test_a_contact_tells_its_view_of_a_newcomer() -> None:
     assert alone.frames_to_transmit() == []
 
 
-def test_a_pause_of_many_periods_is_one_exchange() -> None:
+def test_a_pause_of_many_periods_causes_one_exchange() -> None:
     one = Spray(ProcessId(0), 0, ids([1, 2]), period_s=1.0)
     one.handle_timer(10.0)
     assert len(one.frames_to_transmit()) == 1
@@ -287,7 +289,7 @@ def test_a_pause_of_many_periods_is_one_exchange() -> None:
     ],
     ids=repr,
 )
-def test_a_frame_survives_its_encoding(frame: Frame) -> None:
+def test_decoding_inverts_encoding(frame: Frame) -> None:
     encoded = encode([frame])
     assert len(encoded) == 1 + frame.size()
     (read,) = decode(encoded, read_spray)
@@ -300,7 +302,7 @@ def test_a_frame_survives_its_encoding(frame: Frame) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x81\x01\x00", b"\xa1", b"\xa2", b"\xb2\x01", b"\x10"])
-def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
+def test_invalid_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(PeerError):
         decode(b"\x01" + data, read_spray)
 
@@ -318,7 +320,7 @@ def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
     ],
     ids=repr,
 )
-def test_frames_that_cannot_be_are_refused(frame: Frame) -> None:
+def test_invalid_frames_are_refused(frame: Frame) -> None:
     one = Spray(ProcessId(0), 0, ids([1]))
     before = snapshot(one)
     with pytest.raises(PeerError):

@@ -1,4 +1,4 @@
-"""``tree``: causal by construction, on every tree, whatever the network does."""
+"""``tree``: causal on every tree and every network."""
 
 from collections.abc import Callable
 from random import Random
@@ -13,25 +13,25 @@ from antecede.testing import Cluster
 from antecede.trace import Kind
 from antecede.verify import Property
 from tests.core import naive_tree
-from tests.core.naive_tree import NaiveRouter, Watch, random_parents
+from tests.core.naive_tree import InvariantChecker, NaiveRouter, random_parents
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 MODES = ("unicast", "multicast", "broadcast", "mixed")
 
 
 def bare(parents: list[int]) -> Cluster:
-    """Nodes on links that lose nothing."""
+    """Return nodes on reliable links."""
     topology = Topology(parents)
-    return Cluster("tree", len(parents), make=lambda place: Tree(place, topology))
+    return Cluster("tree", len(parents), make=lambda own: Tree(own, topology))
 
 
 def linked(parents: list[int], *, fifo: bool = True) -> Cluster:
-    """Nodes on top of the link layer."""
+    """Return nodes on the link layer."""
     topology = Topology(parents)
     return Cluster(
         "tree",
         len(parents),
-        make=lambda place: ReliableLink(Tree(place, topology), fifo, POLICY),
+        make=lambda own: ReliableLink(Tree(own, topology), fifo, POLICY),
     )
 
 
@@ -48,7 +48,7 @@ def send_something(cluster: Cluster, random: Random, mode: str) -> None:
 
 
 def arrive_in_order(cluster: Cluster, random: Random) -> None:
-    """Let the oldest packet of some link arrive."""
+    """Pass on the oldest packet of a random link."""
     oldest: dict[tuple[int, int], int] = {}
     for index, packet in enumerate(cluster.in_flight):
         oldest.setdefault((packet.source, packet.target), index)
@@ -66,9 +66,9 @@ def run(
     mode: str,
     steps: int,
     arrive: Callable[[Cluster, Random], None] = arrive_in_order,
-    watch: Watch | None = None,
+    checker: InvariantChecker | None = None,
 ) -> None:
-    """Send and let arrive at random, then let everything arrive."""
+    """Send and pass on packets at random, then pass on the rest."""
     while steps > 0 or cluster.in_flight:
         if steps > 0 and (not cluster.in_flight or random.random() < 0.35):
             send_something(cluster, random, mode)
@@ -77,12 +77,12 @@ def run(
         steps -= 1
         if not cluster.in_flight:
             cluster.pass_time(0.0)  # Lazy routers catch up.
-        if watch is not None:
-            watch.check()
+        if checker is not None:
+            checker.check()
 
 
 def run_with_faults(cluster: Cluster, random: Random, *, mode: str, steps: int) -> None:
-    """Lose, duplicate and reorder, and let time pass, at random."""
+    """Lose, duplicate and reorder packets, and advance the time, at random."""
     for _ in range(steps):
         draw = random.random()
         if draw < 0.25 or not cluster.in_flight:
@@ -105,12 +105,14 @@ def assert_held(cluster: Cluster, seed: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_every_run_is_causal_and_well_formed_at_every_step(mode: str) -> None:
-    """Definitions 3.3 to 3.8 hold after every step; the oracle judges the whole."""
+    """Check Definitions 3.3 to 3.8 after each step, and the whole run by the oracle."""
     for seed in range(120 if mode == "broadcast" else 250):
         random = Random(seed)
         parents = random_parents(random, random.randint(1, 7))
         cluster = bare(parents)
-        run(cluster, random, mode=mode, steps=60, watch=Watch(cluster, parents))
+        run(
+            cluster, random, mode=mode, steps=60, checker=InvariantChecker(cluster, parents)
+        )
         assert_held(cluster, seed)
 
 
@@ -126,7 +128,7 @@ def test_long_runs_on_larger_trees_are_causal(mode: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
-def test_on_a_link_layer_it_is_causal_despite_loss_duplication_and_reordering(
+def test_on_the_link_layer_it_is_causal_despite_faults(
     mode: str,
 ) -> None:
     for seed in range(150):
@@ -138,11 +140,11 @@ def test_on_a_link_layer_it_is_causal_despite_loss_duplication_and_reordering(
         assert_held(cluster, seed)
 
 
-def test_it_does_what_the_naive_router_does_step_by_step() -> None:
+def test_it_agrees_with_the_naive_router_step_by_step() -> None:
     for seed in range(100):
         parents = random_parents(Random(seed), 2 + seed % 6)
         histories = []
-        for cluster in (bare(parents), naive(parents, right_hop(parents))):
+        for cluster in (bare(parents), naive(parents, correct_hop(parents))):
             run(cluster, Random(seed), mode="unicast", steps=100)
             histories.append(cluster.history)
         assert histories[0] == histories[1]
@@ -157,7 +159,7 @@ def test_the_same_choices_give_the_same_history() -> None:
     assert histories[0] == histories[1]
 
 
-# Broken variants, each of which the oracle must convict.
+# Mutants, which the oracle must detect.
 
 
 def naive(parents: list[int], hop: naive_tree.Hop, *, lazy: bool = False) -> Cluster:
@@ -167,12 +169,12 @@ def naive(parents: list[int], hop: naive_tree.Hop, *, lazy: bool = False) -> Clu
     return Cluster("tree", len(parents), make=make)
 
 
-def right_hop(parents: list[int]) -> naive_tree.Hop:
+def correct_hop(parents: list[int]) -> naive_tree.Hop:
     return lambda node, target: naive_tree.next_hop(parents, node, target)
 
 
 def skipping_hop(parents: list[int]) -> naive_tree.Hop:
-    """Leave a node out on the way wherever there is one to leave out."""
+    """Skip a node of the path if there is one between source and target."""
 
     def hop(node: int, target: int) -> int:
         return naive_tree.path(parents, node, target)[:3][-1]
@@ -181,7 +183,7 @@ def skipping_hop(parents: list[int]) -> naive_tree.Hop:
 
 
 def ring_hop(parents: list[int]) -> naive_tree.Hop:
-    """Close the line of nodes to a cycle, and go around it the shorter way."""
+    """Connect the ends of the line, and route on the shorter side of the ring."""
     count = len(parents)
 
     def hop(node: int, target: int) -> int:
@@ -196,12 +198,12 @@ LINE = [0, 0, 1, 2, 3]
 BROKEN: dict[str, Callable[[], Cluster]] = {
     "skips a hop": lambda: naive(LINE, skipping_hop(LINE)),
     "has a cycle": lambda: naive(LINE, ring_hop(LINE)),
-    "passes on too late": lambda: naive(LINE, right_hop(LINE), lazy=True),
+    "passes on too late": lambda: naive(LINE, correct_hop(LINE), lazy=True),
 }
 
 
-def first_broken_seed(make: Callable[[], Cluster], arrive: str = "in order") -> int:
-    """Find a seed whose run breaks causal order, and no other property, save FIFO."""
+def first_violating_seed(make: Callable[[], Cluster], arrive: str = "in order") -> int:
+    """Return a seed whose run violates causal order, and no other property but FIFO."""
     step = arrive_in_order if arrive == "in order" else arrive_in_any_order
     for seed in range(300):
         cluster = make()
@@ -210,29 +212,39 @@ def first_broken_seed(make: Callable[[], Cluster], arrive: str = "in order") -> 
         assert broken <= {Property.CAUSAL, Property.FIFO}
         if Property.CAUSAL in broken:
             return seed
-    raise AssertionError("never convicted")
+    raise AssertionError("no violation found")
 
 
-@pytest.mark.parametrize("what", BROKEN)
-def test_a_router_that_leaves_the_tree_or_the_order_is_convicted(what: str) -> None:
-    seed = first_broken_seed(BROKEN[what])
-    cluster = BROKEN[what]()
+@pytest.mark.parametrize("variant", BROKEN)
+def test_a_router_that_leaves_the_tree_or_the_order_is_detected(variant: str) -> None:
+    seed = first_violating_seed(BROKEN[variant])
+    cluster = BROKEN[variant]()
     with pytest.raises(AssertionError, match=r"3\.\d"):
         run(
-            cluster, Random(seed), mode="unicast", steps=80, watch=Watch(cluster, LINE)
-        )  # The invariants see it too.
+            cluster,
+            Random(seed),
+            mode="unicast",
+            steps=80,
+            checker=InvariantChecker(cluster, LINE),
+        )  # The invariants detect it, too.
 
 
-def test_the_same_runs_of_the_right_router_are_acquitted() -> None:
+def test_the_same_runs_of_the_correct_router_pass() -> None:
     for seed in range(100):
-        cluster = naive(LINE, right_hop(LINE))
-        run(cluster, Random(seed), mode="unicast", steps=80, watch=Watch(cluster, LINE))
+        cluster = naive(LINE, correct_hop(LINE))
+        run(
+            cluster,
+            Random(seed),
+            mode="unicast",
+            steps=80,
+            checker=InvariantChecker(cluster, LINE),
+        )
         assert_held(cluster, seed)
 
 
-def test_links_that_do_not_keep_their_order_break_it() -> None:
-    """The assumption is needed: of the network, and of the link layer."""
-    seed = first_broken_seed(lambda: bare(LINE), "any")
+def test_without_fifo_links_it_is_not_causal() -> None:
+    """Neither on an unordered network nor on an unordered link layer."""
+    seed = first_violating_seed(lambda: bare(LINE), "any")
     cluster = bare(LINE)
     with pytest.raises(AssertionError, match=r"3\.8"):
         run(
@@ -241,16 +253,16 @@ def test_links_that_do_not_keep_their_order_break_it() -> None:
             mode="unicast",
             steps=80,
             arrive=arrive_in_any_order,
-            watch=Watch(cluster, LINE),
+            checker=InvariantChecker(cluster, LINE),
         )
-    first_broken_seed(lambda: linked(LINE, fifo=False), "any")
+    first_violating_seed(lambda: linked(LINE, fifo=False), "any")
 
 
-# What it does, step by step.
+# Examples.
 
 
 def arrive(cluster: Cluster, source: int, target: int) -> TreeMessage:
-    """Let the oldest frame on a link arrive, and return it."""
+    """Pass on the oldest frame of a link, and return it."""
     for index, packet in enumerate(cluster.in_flight):
         if (packet.source, packet.target) == (source, target):
             cluster.arrive(index)
@@ -260,7 +272,7 @@ def arrive(cluster: Cluster, source: int, target: int) -> TreeMessage:
 
 
 def on_links(cluster: Cluster) -> list[tuple[int, int, list[int]]]:
-    """Return each packet in flight as its link, and whom it names."""
+    """Return the link and the targets of each packet in flight."""
     return [
         (packet.source, packet.target, [int(target) for target in packet.frame.targets])
         for packet in cluster.in_flight
@@ -270,9 +282,9 @@ def on_links(cluster: Cluster) -> list[tuple[int, int, list[int]]]:
 
 I1, I2, I3, I4 = range(4)
 
-# The text gives the first tree (§3.1), and its placement by its example: the Bank is on
-# the third node and the Shop on the fourth, not the other way round as one sentence of §2
-# has it. The other two have the routes that §2 describes and the links that §3.4 mentions.
+# The first tree and its placement follow §3.1: the Bank is on the third node and the Shop
+# on the fourth, although one sentence of §2 swaps them. The other two trees have the routes
+# of §2 and the links of §3.4.
 FIGURES = {
     "figure 1": ([I2, I3, I3, I3], {"customer": I1, "shop": I4, "bank": I3}),
     "figure 2 left": ([I2, I2, I2, I1], {"customer": I2, "shop": I4, "bank": I3}),
@@ -282,10 +294,10 @@ FIGURES = {
 
 def test_the_figures_have_the_routes_that_the_paper_describes() -> None:
     routes = {}
-    for figure, (parents, place) in FIGURES.items():
+    for figure, (parents, homes) in FIGURES.items():
         topology = Topology(parents)
         ways = (("customer", "bank"), ("customer", "shop"), ("shop", "bank"))
-        routes[figure] = [topology.path(place[a], place[b]) for a, b in ways]
+        routes[figure] = [topology.path(homes[a], homes[b]) for a, b in ways]
     credit, buy, _ = routes["figure 1"]
     assert buy[: len(credit)] == credit  # Credit's route is a prefix of buy's.
     credit, buy, debit = routes["figure 2 left"]
@@ -299,14 +311,14 @@ def test_the_figures_have_the_routes_that_the_paper_describes() -> None:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_the_bank_gets_the_credit_before_the_debit_in_every_schedule(figure: str) -> None:
-    """The example of §2, with the shop sending its debit once it got the buy."""
-    parents, place = FIGURES[figure]
-    customer, shop, bank = place["customer"], place["shop"], place["bank"]
+    """The example of §2: the shop sends its debit once it has delivered the buy."""
+    parents, homes = FIGURES[figure]
+    customer, shop, bank = homes["customer"], homes["shop"], homes["bank"]
     histories = set()
     for seed in range(200):
         random = Random(seed)
         cluster = bare(parents)
-        watch = Watch(cluster, parents)
+        checker = InvariantChecker(cluster, parents)
         cluster.send(customer, [bank], b"credit")
         todo = ["buy", "debit"]
         while todo or cluster.in_flight:
@@ -324,7 +336,7 @@ def test_the_bank_gets_the_credit_before_the_debit_in_every_schedule(figure: str
                 todo.remove("debit")
             else:
                 arrive_in_order(cluster, random)
-            watch.check()
+            checker.check()
         assert cluster.delivered(bank) == [(customer, 1), (shop, 1)]
         assert_held(cluster, seed)
         histories.add(
@@ -334,25 +346,25 @@ def test_the_bank_gets_the_credit_before_the_debit_in_every_schedule(figure: str
                 if event.kind in (Kind.SEND, Kind.DELIVER)
             )
         )
-    # §3.1 counts the two histories of the first tree. On the others the credit may also
-    # come after the buy, and after the debit was sent.
+    # The two histories of the first tree are those of §3.1. On the others, the credit may
+    # also be delivered after the buy, and after the send of the debit.
     assert len(histories) == (2 if figure == "figure 1" else 4)
 
 
 def test_figure_1_step_by_step() -> None:
-    parents, place = FIGURES["figure 1"]
+    parents, homes = FIGURES["figure 1"]
     cluster = bare(parents)
-    cluster.send(place["customer"], [place["bank"]], b"credit")
+    cluster.send(homes["customer"], [homes["bank"]], b"credit")
     assert on_links(cluster) == [(I1, I2, [I3])]  # First snapshot.
     arrive(cluster, I1, I2)
-    cluster.send(place["customer"], [place["shop"]], b"buy")
+    cluster.send(homes["customer"], [homes["shop"]], b"buy")
     assert on_links(cluster) == [(I2, I3, [I3]), (I1, I2, [I4])]  # Second.
     arrive(cluster, I1, I2)
     arrive(cluster, I2, I3)
     assert arrive(cluster, I2, I3).payload == b"buy"
     assert on_links(cluster) == [(I3, I4, [I4])]  # Third.
     arrive(cluster, I3, I4)
-    cluster.send(place["shop"], [place["bank"]], b"debit")
+    cluster.send(homes["shop"], [homes["bank"]], b"debit")
     assert on_links(cluster) == [(I4, I3, [I3])]  # Last.
     arrive(cluster, I4, I3)
     assert cluster.delivered(I3) == [(I1, 1), (I4, 1)]
@@ -367,7 +379,7 @@ def test_figure_1_step_by_step() -> None:
 BUSHY = [0, 0, 0, 0, 1, 1, 3]
 
 
-def test_a_multicast_parts_where_the_ways_part() -> None:
+def test_a_multicast_is_split_where_the_paths_split() -> None:
     cluster = bare(BUSHY)
     assert cluster.send(4, [6, 5, 0, 4, 2, 6]) == 1
     assert cluster.delivered(4) == [(4, 1)]
@@ -383,7 +395,7 @@ def test_a_multicast_parts_where_the_ways_part() -> None:
     assert len(relays) == 5
 
 
-def test_a_broadcast_crosses_every_link_once_and_names_nobody() -> None:
+def test_a_broadcast_crosses_every_link_once_without_targets() -> None:
     for source in range(7):
         cluster = bare(BUSHY)
         assert cluster.broadcast(source, b"all") == 1
@@ -400,7 +412,7 @@ def test_a_broadcast_crosses_every_link_once_and_names_nobody() -> None:
         assert cluster.verdict().held
 
 
-def test_a_message_to_oneself_is_delivered_inside_send_and_leaves_the_node_never() -> None:
+def test_a_message_to_its_own_source_is_delivered_inside_send() -> None:
     cluster = bare([1, 1, 1])
     assert cluster.send(0, [0, 0]) == 1
     assert cluster.delivered(0) == [(0, 1)]
@@ -417,8 +429,8 @@ def test_numbers_count_all_messages_of_a_source() -> None:
     assert [number for source, number in cluster.delivered(2) if source == 1] == [1, 2, 3]
 
 
-def test_a_relay_changes_nothing_but_the_link() -> None:
-    """The paper's claim: no metadata grows with the processes, the way or the history."""
+def test_a_forwarded_frame_does_not_change() -> None:
+    """The metadata is independent of the processes, the path and the history."""
     nodes = 100
     cluster = bare([max(node - 1, 0) for node in range(nodes)])
     for _ in range(3):
@@ -431,7 +443,7 @@ def test_a_relay_changes_nothing_but_the_link() -> None:
     assert len(cluster.delivered(nodes - 1)) == 3
 
 
-def test_one_node_alone_is_a_tree() -> None:
+def test_a_single_node_is_a_tree() -> None:
     cluster = bare([0])
     cluster.send(0, [0])
     cluster.broadcast(0)

@@ -1,4 +1,4 @@
-"""Actors on the nodes of a tree: causal order between actors, wherever they live."""
+"""Actors on the nodes of a tree: causal order between actors."""
 
 from collections.abc import Sequence
 from random import Random
@@ -20,7 +20,7 @@ POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 
 
 class Actors:
-    """Nodes joined in memory whose history is that of their actors."""
+    """Connected nodes, with a history of their actors' events."""
 
     def __init__(
         self, parents: Sequence[int], homes: Sequence[int], *, link: bool = False
@@ -40,7 +40,7 @@ class Actors:
         self.now = 0.0
 
     def send(self, actor: int, targets: Sequence[int] | None) -> int:
-        """Let an actor send to some, or to all."""
+        """Send a message of an actor, to all if ``targets`` is None."""
         tree = self.trees[self.homes[actor]]
         source = ProcessId(actor)
         if targets is None:
@@ -48,7 +48,7 @@ class Actors:
         else:
             number = tree.send_from(source, [ProcessId(t) for t in targets], b"", self.now)
         self.observer.sent(actor, number, targets, self.now)
-        self.nodes[self.homes[actor]].handle_timer(self.now)  # Links take it over.
+        self.nodes[self.homes[actor]].handle_timer(self.now)  # The links transmit it.
         self.drain(self.homes[actor])
         return number
 
@@ -72,7 +72,7 @@ class Actors:
             self.in_flight.append((node, transmit.target, transmit.frame))
 
     def oldest(self, random: Random) -> int:
-        """Choose a link, and return the index of what is oldest on it."""
+        """Return the index of the oldest packet on a random link."""
         links: dict[tuple[int, int], int] = {}
         for index, (source, target, _) in enumerate(self.in_flight):
             links.setdefault((source, target), index)
@@ -142,8 +142,8 @@ def test_every_run_is_causal_between_actors_despite_faults() -> None:
         assert not actors.verdict().violations, f"seed {seed}"
 
 
-def test_the_judge_would_see_an_actor_overtaken() -> None:
-    """The same runs on links without an order are convicted."""
+def test_the_oracle_detects_violations_between_actors() -> None:
+    """The same runs on unordered links violate causal order."""
     convicted = 0
     for seed in range(100):
         random = Random(seed)
@@ -159,18 +159,18 @@ def test_the_judge_would_see_an_actor_overtaken() -> None:
     assert convicted > 10
 
 
-def test_actors_of_one_node_hear_each_other_at_once_and_in_order() -> None:
+def test_actors_of_one_node_deliver_each_others_messages_at_once() -> None:
     actors = Actors([0, 0], [0, 0, 0, 1])
     assert actors.send(0, [1]) == 1
     assert actors.send(0, [2, 1]) == 2
-    assert actors.send(1, [2]) == 1  # Numbers are each actor's own.
+    assert actors.send(1, [2]) == 1  # Each actor has its own numbers.
     assert actors.send(1, [1, 1]) == 2
     assert actors.deliveries(1) == [(0, 1), (0, 2), (1, 2)]
     assert actors.deliveries(2) == [(0, 2), (1, 1)]
     assert not actors.in_flight
 
 
-def test_a_multicast_to_one_node_is_one_frame_there() -> None:
+def test_a_multicast_to_actors_of_one_node_is_one_frame() -> None:
     actors = Actors([0, 0, 1], [0, 2, 2, 1, 0])
     actors.send(0, [1, 4, 2])
     assert actors.deliveries(4) == [(0, 1)]
@@ -199,7 +199,7 @@ def test_a_broadcast_reaches_every_actor_and_its_own_node_at_once() -> None:
         (0, 3, "no target 3: actors are 0 to 2"),
     ],
 )
-def test_a_node_speaks_for_its_own_actors_to_those_there_are(
+def test_a_send_of_another_nodes_actor_or_to_no_actor_is_refused(
     source: int, target: int, words: str
 ) -> None:
     topology = Topology([0, 0])
@@ -214,7 +214,7 @@ def test_a_node_speaks_for_its_own_actors_to_those_there_are(
     assert snapshot(tree) == before
 
 
-def test_a_process_may_send_as_the_actor_of_its_own_number_only() -> None:
+def test_send_uses_the_actor_with_the_id_of_the_node() -> None:
     topology = Topology([0, 0])
     placement = Placement(topology, [1, 1])
     assert Tree(ProcessId(1), topology, placement).send([ProcessId(0)], b"", 0.0) == 1

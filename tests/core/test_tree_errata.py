@@ -1,6 +1,6 @@
-"""Where the listings of Blessing et al. do not say what their authors mean.
+"""Errata of the definitions in Blessing et al.
 
-Each is shown on the definition as printed, beside what we do instead.
+Each test shows the definition as printed, and the one that is used here.
 """
 
 from antecede.core import ProcessId
@@ -8,17 +8,17 @@ from antecede.core.overlay.tree_topology import Topology
 from antecede.core.protocols.tree import Tree
 from antecede.testing import Cluster
 from tests.core import naive_tree
-from tests.core.naive_tree import Watch
+from tests.core.naive_tree import InvariantChecker
 
 PARENTS = [0, 0, 1, 1]
 
 
-def make(place: ProcessId) -> Tree:
-    return Tree(place, Topology(PARENTS))
+def make(id: ProcessId) -> Tree:
+    return Tree(id, Topology(PARENTS))
 
 
-def test_figure_4_leads_a_message_to_oneself_up_to_the_parent() -> None:
-    """M-Send would put it on a link; it is delivered inside send."""
+def test_figure_4_routes_a_message_to_its_own_source_to_the_parent() -> None:
+    """M-Send would transmit it; here it is delivered inside send."""
     assert naive_tree.next_hop(PARENTS, 2, 2) == 1
     assert Topology(PARENTS).next_hop(2, 2) == 2
     cluster = Cluster("tree", 4, make=make)
@@ -28,10 +28,10 @@ def test_figure_4_leads_a_message_to_oneself_up_to_the_parent() -> None:
 
 
 def test_definition_3_4_as_printed_allows_no_link_up() -> None:
-    """A queue is to a child, or to whose child one is; printed is a set that never fits.
+    """A queue leads to a child or to the parent; the printed set excludes the parent.
 
-    No node is its own child, so of ``children(a) | children(b)`` for a queue of a to b,
-    only the first half can contain b.
+    No node is its own child, so of ``children(a) | children(b)`` for a queue from a to b,
+    only the first part can contain b.
     """
 
     def printed(a: int, b: int) -> bool:
@@ -55,18 +55,18 @@ def test_definition_3_6_as_printed_fails_right_after_every_send() -> None:
     rest = naive_tree.path(PARENTS, packet.source, 0)
     whole = naive_tree.path(PARENTS, 2, 0)
     assert not strictly_included(rest, whole)  # Lemma 4.3 would be false.
-    Watch(cluster, PARENTS).check()  # Equal paths are all right.
+    InvariantChecker(cluster, PARENTS).check()  # Equal paths are allowed here.
     cluster.arrive()
     (packet,) = cluster.in_flight
     assert strictly_included(naive_tree.path(PARENTS, packet.source, 0), whole)
 
 
-def test_case_5_of_arrives_before_is_not_kept_by_a_step() -> None:
-    """Two messages on their way to one target arrive before each other, so it is printed.
+def test_case_5_of_arrives_before_is_not_preserved_by_a_step() -> None:
+    """As printed, two messages in flight to one target arrive before each other.
 
-    While neither has been received, case 5 holds of them in both orders; after the first
-    is received, in one at most. So Lemma 4.4 is false, and Definition 3.8 too weak to prove
-    anything of two messages with one target. The watch checks what the proof needs.
+    While neither has been received, case 5 holds for them in both orders; after the first
+    is received, in at most one. So Lemma 4.4 is false, and Definition 3.8 is too weak for
+    two messages with one target. InvariantChecker checks the property the proof needs.
     """
     cluster = Cluster("tree", 4, make=make)
     cluster.send(2, [0])
@@ -83,16 +83,16 @@ def test_case_5_of_arrives_before_is_not_kept_by_a_step() -> None:
     assert case_5(b, a)
     cluster.run_until_idle()
     assert [case_5(a, b), case_5(b, a)] == [True, False]
-    assert cluster.verdict().held  # Neither happened before the other.
+    assert cluster.verdict().held  # They are concurrent.
 
 
 def test_theorem_4_1_is_about_the_effect_that_was_received() -> None:
-    """Printed is that the cause was: then the effect may still be on its way."""
+    """The text says the cause, but then the effect may still be in flight."""
     cluster = Cluster("tree", 4, make=make)
     cluster.send(2, [0])
     cluster.send(2, [0])
     cluster.arrive(0)
     cluster.arrive(1)
-    assert cluster.delivered(0) == [(2, 1)]  # The cause, and no effect after it yet.
+    assert cluster.delivered(0) == [(2, 1)]  # The cause, but not the effect.
     cluster.run_until_idle()
     assert cluster.delivered(0) == [(2, 1), (2, 2)]

@@ -1,4 +1,4 @@
-"""``tree``: the bytes of its frames, and the refusal of all that makes no sense."""
+"""``tree``: the encoding of its frames, and refusals."""
 
 from math import inf, nan
 from typing import cast
@@ -43,7 +43,7 @@ KNOWN_BYTES = [
 
 
 @pytest.mark.parametrize(("frame", "expected"), KNOWN_BYTES, ids=str)
-def test_a_frame_is_written_and_read_as_its_documentation_says(
+def test_a_frame_is_encoded_and_decoded_as_documented(
     frame: TreeMessage, expected: str
 ) -> None:
     encoded = bytes([1]) + bytes.fromhex(expected)
@@ -63,7 +63,7 @@ frames = st.builds(
 
 
 @given(st.lists(frames, min_size=1, max_size=4))
-def test_what_is_written_is_read_and_as_long_as_counted(sent: list[TreeMessage]) -> None:
+def test_decoding_inverts_encoding_and_sizes_match(sent: list[TreeMessage]) -> None:
     assert [fields(f) for f in decode(encode(sent), read_tree)] == [fields(f) for f in sent]
     for frame in sent:
         assert len(encode([frame])) == 1 + frame.size()
@@ -99,12 +99,12 @@ def test_a_frame_cut_short_is_refused(frame: TreeMessage) -> None:
         ("20 01 02 ff ff ff 7f 03 01", "cut short"),
     ],
 )
-def test_bytes_of_no_frame_are_refused(hexadecimal: str, words: str) -> None:
+def test_invalid_bytes_are_refused(hexadecimal: str, words: str) -> None:
     with pytest.raises(PeerError, match=words):
         decode(bytes([1]) + bytes.fromhex(hexadecimal), read_tree)
 
 
-def test_frames_and_deliveries_show_what_they_are() -> None:
+def test_the_repr_of_frames_and_deliveries() -> None:
     assert repr(message(2, 1, [3, 4], b"abc")) == (
         "TreeMessage(number=1, payload=3 B, source=2, targets=[3, 4])"
     )
@@ -131,20 +131,20 @@ def busy_node() -> Tree:
 NONSENSE: list[tuple[int, Frame]] = [
     (0, message(2, 0, [1])),  # numbers start at 1
     (0, message(2, -1, [])),
-    (0, message(5, 1, [1])),  # a source that is not there
+    (0, message(5, 1, [1])),  # an unknown source
     (0, message(-1, 1, [1])),
-    (0, message(2, 1, [5])),  # a target that is not there
+    (0, message(2, 1, [5])),  # an unknown target
     (0, message(2, 1, [3, 5])),
     (0, message(2, 1, [-1])),
-    (2, message(2, 1, [1])),  # no neighbour
+    (2, message(2, 1, [1])),  # not a neighbour
     (2, message(2, 1, [])),
-    (9, message(2, 1, [1])),  # no node at all
-    (0, message(3, 1, [1])),  # 3 is below, not above
+    (9, message(2, 1, [1])),  # not a node
+    (0, message(3, 1, [1])),  # 3 is a descendant of 1
     (3, message(0, 1, [1])),
     (3, message(4, 1, [])),
-    (0, message(1, 1, [3])),  # our own message, come back
+    (0, message(1, 1, [3])),  # a message of this node
     (0, message(1, 1, [])),
-    (0, message(2, 1, [0])),  # back where it came from
+    (0, message(2, 1, [0])),  # a target behind the sender
     (0, message(2, 1, [3, 2])),
     (3, message(3, 1, [3])),
     (0, message(2, 1, [3, 4, 3])),  # a target twice
@@ -154,7 +154,7 @@ NONSENSE: list[tuple[int, Frame]] = [
 
 
 @pytest.mark.parametrize(("source", "frame"), NONSENSE)
-def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
+def test_an_invalid_frame_raises_peer_error_and_changes_nothing(
     source: int, frame: Frame
 ) -> None:
     tree = busy_node()
@@ -176,7 +176,7 @@ def test_a_frame_that_makes_no_sense_is_the_peers_fault_and_changes_nothing(
     ],
     ids=str,
 )
-def test_a_frame_that_makes_sense_goes_on(
+def test_a_valid_frame_is_routed(
     source: int, frame: TreeMessage, onward: list[int]
 ) -> None:
     tree = Tree(ProcessId(1), Topology(PARENTS))
@@ -198,7 +198,7 @@ def test_a_frame_that_makes_sense_goes_on(
         ([1], None, "must be bytes, not NoneType"),
     ],
 )
-def test_a_bad_send_is_the_callers_fault_and_changes_nothing(
+def test_an_invalid_send_raises_local_error_and_changes_nothing(
     targets: object, payload: object, words: str
 ) -> None:
     tree = busy_node()
@@ -212,7 +212,7 @@ def test_a_bad_send_is_the_callers_fault_and_changes_nothing(
 
 
 @pytest.mark.parametrize("now", [nan, inf, -inf])
-def test_a_time_that_is_none_is_the_drivers_fault(now: float) -> None:
+def test_a_time_that_is_not_finite_raises_local_error(now: float) -> None:
     tree = busy_node()
     before = snapshot(tree)
     for refused in (
@@ -226,7 +226,7 @@ def test_a_time_that_is_none_is_the_drivers_fault(now: float) -> None:
     assert snapshot(tree) == before
 
 
-def test_what_a_driver_must_not_do_is_the_drivers_fault() -> None:
+def test_misuse_by_the_driver_raises_local_error() -> None:
     tree = busy_node()
     before = snapshot(tree)
     with pytest.raises(LocalError, match="is this process itself"):
@@ -244,17 +244,15 @@ def test_a_process_must_be_a_node(id: int) -> None:
         Tree(ProcessId(id), Topology(PARENTS))
 
 
-def test_a_placement_must_be_on_the_nodes_of_the_tree() -> None:
+def test_a_placement_must_be_for_the_same_tree() -> None:
     placement = Placement(Topology(PARENTS), [4, 0])
     with pytest.raises(ConfigError, match="placement is for another tree"):
         Tree(ProcessId(0), Topology([0, 0]), placement)
 
 
-def test_a_refused_frame_does_not_stop_the_link() -> None:
+def test_a_refused_frame_does_not_block_the_link() -> None:
     topology = Topology([0, 0])
-    cluster = Cluster(
-        "tree", 2, make=lambda place: ReliableLink(Tree(place, topology), True)
-    )
+    cluster = Cluster("tree", 2, make=lambda own: ReliableLink(Tree(own, topology), True))
     process = cluster.processes[1]
     with pytest.raises(PeerError):
         process.receive(ProcessId(0), Segment(1, 0, message(1, 1, [1])), 0.0)

@@ -1,4 +1,4 @@
-"""Trees: what is one, the way in one, and who lives on which node."""
+"""Trees: well-formedness, next hops, and the placement of actors."""
 
 from random import Random
 
@@ -31,11 +31,11 @@ from tests.core import naive_tree
         ([1, 2, 0], "no root"),
         ([0, 2, 1], "cycle: 1 -> 2 -> 1|cycle: 2 -> 1 -> 2"),
         ([0, 0, 3, 4, 2, 3], "cycle: (2 -> 3 -> 4 -> 2|3 -> 4 -> 2 -> 3|4 -> 2 -> 3 -> 4)"),
-        # Definition 3.2 is of no use for what hangs from a cycle: that is named, not this.
+        # The error names the cycle, not a node below it.
         ([0, 2, 3, 2], "cycle: (2 -> 3 -> 2|3 -> 2 -> 3)"),
     ],
 )
-def test_what_is_no_tree_is_refused_and_it_says_why(
+def test_an_ill_formed_tree_is_refused_with_the_reason(
     parents: list[object], words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -43,7 +43,7 @@ def test_what_is_no_tree_is_refused_and_it_says_why(
 
 
 def test_every_list_of_parents_is_a_tree_or_refused() -> None:
-    """Definition 3.2, word for word, over all lists of four nodes."""
+    """Compare with Definition 3.2 over all lists of four nodes."""
     trees = 0
     for code in range(4**4):
         parents = [code // 4**node % 4 for node in range(4)]
@@ -58,10 +58,10 @@ def test_every_list_of_parents_is_a_tree_or_refused() -> None:
         else:
             with pytest.raises(ConfigError):
                 Topology(parents)
-    assert trees == 4**3  # Cayley: the rooted trees on four nodes.
+    assert trees == 4**3  # Cayley: the number of rooted trees on four nodes.
 
 
-def test_the_next_hop_is_the_one_of_figure_4_everywhere() -> None:
+def test_the_next_hop_is_that_of_figure_4() -> None:
     for seed in range(120):
         random = Random(seed)
         parents = naive_tree.random_parents(random, random.randint(1, 12))
@@ -80,7 +80,7 @@ def test_the_next_hop_is_the_one_of_figure_4_everywhere() -> None:
         assert topology.next_hop(topology.root, topology.root) == topology.root
 
 
-def test_a_tree_may_be_deeper_than_the_stack_and_wider_than_patience() -> None:
+def test_a_tree_may_be_very_deep_or_wide() -> None:
     nodes = 50_000
     line = Topology([max(node - 1, 0) for node in range(nodes)])
     assert line.next_hop(20_000, nodes - 1) == 20_001
@@ -99,7 +99,7 @@ def test_a_caller_cannot_change_a_tree() -> None:
 
 
 @pytest.mark.long
-def test_where_no_tree_is_given_it_is_balanced() -> None:
+def test_the_default_tree_is_balanced() -> None:
     assert balanced_parents(8) == [0, 0, 0, 1, 1, 2, 2, 3]
     assert balanced_parents(5, branches=4) == [0, 0, 0, 0, 0]
     assert ProcessConfig(processes=4).topology().parents == (0, 0, 0, 1)
@@ -108,7 +108,7 @@ def test_where_no_tree_is_given_it_is_balanced() -> None:
 
 
 def test_the_processes_of_a_run_share_one_tree() -> None:
-    """Otherwise n processes would need memory in n squared."""
+    """Otherwise, n processes would need memory proportional to n squared."""
     config = ProcessConfig(processes=3, parents=[1, 1, 1])
     topology = config.topology()
     assert topology.parents == (1, 1, 1)
@@ -127,19 +127,19 @@ def test_the_processes_of_a_run_share_one_tree() -> None:
         (ProcessConfig(processes=2, parents=[1, 0]), "no root"),
     ],
 )
-def test_a_setting_without_a_tree_for_its_processes_is_refused(
+def test_a_config_without_a_tree_for_its_processes_is_refused(
     config: ProcessConfig, words: str
 ) -> None:
-    for _ in range(2):  # A refusal is not remembered as a tree.
+    for _ in range(2):  # A failure is not cached.
         with pytest.raises(ConfigError, match=words):
             config.topology()
 
 
-def test_a_tree_may_say_by_itself_how_many_processes_there_are() -> None:
+def test_a_tree_may_determine_the_number_of_processes() -> None:
     assert ProcessConfig(parents=[0, 0, 1]).topology().nodes == 3
 
 
-def test_actors_live_on_nodes() -> None:
+def test_a_placement_maps_actors_to_nodes() -> None:
     topology = Topology([0, 0, 0])
     placement = Placement(topology, [2, 0, 2, 2])
     assert placement.nodes == (2, 0, 2, 2)

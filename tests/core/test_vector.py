@@ -15,7 +15,13 @@ from antecede.core.protocols.vector import Vector, VectorMessage, read_vector
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
 from antecede.verify import Property
-from tests.core.broadcasts import Outputs, assert_correct, cluster_of, run_randomly, rest
+from tests.core.broadcasts import (
+    Outputs,
+    assert_correct,
+    cluster_of,
+    run_randomly,
+    run_until_idle,
+)
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 
