@@ -41,21 +41,21 @@ def measure(name: str, processes: int, messages: int) -> dict[str, float]:
     links = None
     if able.overlay:
         links = random_graph(processes, min(DEGREE, processes - 1), 1, both_ways=True)
-    tally = EventCounter()
+    counter = EventCounter()
     gc.collect()
     start = process_time()
     outcome = run(
         name,
         workload,
         Network(delay=Everywhere(Exponential(DELAY_S))),
-        tally,
+        counter,
         config=ProcessConfig(reliable=True, links=links),
     )
     elapsed = process_time() - start
-    frames = tally.releases + tally.relays
+    frames = counter.releases + counter.relays
     return {
-        "message_bytes": (tally.metadata_bytes - tally.control_bytes) / frames,
-        "bytes": tally.metadata_bytes / outcome.copies,
+        "message_bytes": (counter.metadata_bytes - counter.control_bytes) / frames,
+        "bytes": counter.metadata_bytes / outcome.copies,
         "us": 1e6 * elapsed / outcome.copies,
     }
 
