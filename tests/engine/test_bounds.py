@@ -295,17 +295,22 @@ def test_acks_and_permits_that_later_ones_cover_are_left_out() -> None:
         outbox.add(Ack(number, number))
         outbox.add(Permit(number))
     assert [frame.size() for frame in outbox.frames] == [2, 2]
-    assert [repr(frame) for frame in outbox.pop_frames()] == ["Ack(49, arrived 49)", "Permit(49)"]
+    assert [repr(frame) for frame in outbox.pop_frames()] == [
+        "Ack(arrived=49, delivered=49)",
+        "Permit(number=49)",
+    ]
     outbox.add(Ack(3, 7))  # 7 is held, so its ack must stay.
     outbox.add(Ack(3, 9))
     outbox.add(Ack(9, 4))
     assert [repr(frame) for frame in outbox.pop_frames()] == [
-        "Ack(3, arrived 7)",
-        "Ack(9, arrived 4)",
+        "Ack(arrived=7, delivered=3)",
+        "Ack(arrived=4, delivered=9)",
     ]
     for number in range(1, 50):
         outbox.add(LinkAck(number, number))
-    assert [repr(frame) for frame in outbox.pop_frames()] == ["LinkAck(acked=49, arrived=49)"]
+    assert [repr(frame) for frame in outbox.pop_frames()] == [
+        "LinkAck(acked=49, arrived=49)"
+    ]
 
 
 # A silent peer.

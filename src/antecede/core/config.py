@@ -69,7 +69,7 @@ class ProcessConfig:
     )
 
     def require_processes(self, name: str) -> int:
-        """Return ``processes``; raise ConfigError if protocol ``name`` is not told it."""
+        """Return ``processes``; raise ConfigError with protocol ``name`` if it is 0."""
         if self.processes < 1:
             raise ConfigError(f"{name} needs the number of processes; set processes")
         return self.processes
