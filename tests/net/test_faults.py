@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from antecede.errors import ConfigError
+from antecede.errors import TraceError
 from antecede.net import Node
 from antecede.net.proxy import Faults, Proxy
 from antecede.trace.event import Kind
@@ -177,7 +177,7 @@ def test_the_oracle_detects_shuffled_repeated_and_lost_deliveries() -> None:
         changed[position] = events[other]
     try:
         broken = verify_events(changed).violated()
-    except ConfigError:  # An answer was delivered before its question was sent.
+    except TraceError:  # An answer was delivered before its question was sent.
         broken = frozenset((Property.CAUSAL,))
     assert Property.CAUSAL in broken
 
