@@ -183,9 +183,7 @@ class Matrix(ProcessBase):
         processes = len(self._sent)
         for target in members:
             if target >= processes:
-                raise LocalError(
-                    f"target {target} is not in a group of {processes}"
-                )
+                raise LocalError(f"target {target} is not in a group of {processes}")
         self._clock += 1
         number = self._clock
         counts = list(self._sent[self._id].counts)

@@ -222,9 +222,7 @@ class Newtop(ProcessBase):
         if source == self._id:
             raise LocalError(f"source {source} is this process itself")
         if not 0 <= source < self._processes:
-            raise PeerError(
-                f"source {source} is not in a group of {self._processes}"
-            )
+            raise PeerError(f"source {source} is not in a group of {self._processes}")
         if isinstance(frame, NewtopMessage):
             clock = frame.clock
             self._check_stamp(source, frame, clock)

@@ -178,9 +178,7 @@ class Vector(ProcessBase):
         if not isinstance(frame, VectorMessage):
             raise PeerError(f"{type(frame).__name__} is not a frame of this protocol")
         if not 0 <= source < self._processes:
-            raise PeerError(
-                f"source {source} is not in a group of {self._processes}"
-            )
+            raise PeerError(f"source {source} is not in a group of {self._processes}")
         self._check(source, frame)
         held = _Held(source, frame)
         self._held[source][held.number] = held
