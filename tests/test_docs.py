@@ -97,6 +97,20 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
     assert broken_links(page) == []
 
 
+def test_every_test_that_a_page_names_exists() -> None:
+    files = list((ROOT / "tests").rglob("*.py"))
+    known = {path.stem for path in files}
+    for path in files:
+        known |= set(re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8")))
+    missing = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in PAGES
+        for name in re.findall(r"\btest_\w+", page.read_text(encoding="utf-8"))
+        if name not in known
+    ]
+    assert missing == []
+
+
 def test_a_broken_link_and_a_broken_anchor_are_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
