@@ -231,8 +231,10 @@ class Membership:
             self.start_permit_lease(former, now)
             self._journal.discard_copies(session)
             self._driver.drain(now)
+            # On the first contact there is nothing to discard but fragments that another
+            # peer has relayed (tree), and these are of the history that begins.
+            session.reassembly.clear()
         session.epoch_in = received.epoch
-        session.reassembly.clear()
         if self._on_history is not None:
             self._on_history(session.id, session.name, session.history)
         return True
