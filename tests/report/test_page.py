@@ -170,7 +170,7 @@ def test_the_same_tables_give_the_same_page(
 def test_tables_are_written_as_csv_with_every_row(
     tables: Tables, report: ReportFiles
 ) -> None:
-    by_name = {path.name: path for path in report.tables}
+    by_name = {path.name: path for path in report.csv_tables}
     with by_name["small-summary.csv"].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     summary = tables.studies[0].summary

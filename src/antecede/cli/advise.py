@@ -13,7 +13,7 @@ from antecede.cli.terminal import ProgressLine
 from antecede.errors import ConfigError
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from antecede.cli.options import Commands
 
 __all__ = ["add_parser", "run"]
 

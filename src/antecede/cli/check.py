@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from antecede.check.counterexample import Counterexample
     from antecede.check.search import SearchResult
     from antecede.check.transitions import TransitionTable
-
-    # argparse gives this class no public name.
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from antecede.cli.options import Commands
 
 __all__ = ["add_parser"]
 

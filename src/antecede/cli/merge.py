@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from antecede.cli.exit_codes import EXIT_HELD
 
 if TYPE_CHECKING:
-    # argparse gives this class no public name.
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from antecede.cli.options import Commands
 
 __all__ = ["add_parser"]
 

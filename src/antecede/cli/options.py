@@ -2,8 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from antecede.errors import ConfigError
+
+if TYPE_CHECKING:
+    # argparse gives this class no public name.
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["VIOLATIONS_SHOWN", "add_foreign", "add_session", "check_cores"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from antecede.errors import ConfigError
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from antecede.cli.options import Commands
 
 __all__ = ["add_parser", "run"]
 
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
         fields = {
             "page": str(files.page),
             "figures": [str(path) for path in files.figures],
-            "tables": [str(path) for path in files.tables],
+            "tables": [str(path) for path in files.csv_tables],
             "claims": [
                 {
                     "id": claim.id,
@@ -67,6 +67,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     totals = Counter(result.status.value for _, result in files.claim_results)
     print(f"claims: {', '.join(f'{count} {status}' for status, count in totals.items())}")
-    print(f"{len(files.figures)} figures and {len(files.tables)} tables beside the page")
+    print(
+        f"{len(files.figures)} figures and {len(files.csv_tables)} tables beside the page"
+    )
     print(files.page)
     return 0

@@ -11,8 +11,7 @@ from antecede.errors import ConfigError, StorageError
 from antecede.verify import MessageId
 
 if TYPE_CHECKING:
-    # argparse gives this class no public name.
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from antecede.cli.options import Commands
 
 __all__ = ["add_parser"]
 

@@ -14,8 +14,7 @@ from antecede.sim.simulator import Simulator
 from antecede.sim.workloads.catalogue import WORKLOADS
 
 if TYPE_CHECKING:
-    # argparse gives this class no public name.
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from antecede.cli.options import Commands
 
 __all__ = ["add_parser"]
 

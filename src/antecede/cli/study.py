@@ -12,12 +12,10 @@ from antecede.cli.options import add_session, check_cores
 from antecede.cli.terminal import ProgressLine
 
 if TYPE_CHECKING:
+    from antecede.cli.options import Commands
     from antecede.pipeline.study.run import StudyOutcome
     from antecede.pipeline.study.study import Study
     from antecede.report.write import ReportFiles
-
-    # argparse gives this class no public name.
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_parser"]
 
@@ -105,11 +103,8 @@ def _print_study(
         print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
     print(f"tables in {directory}: cells, verdicts, copies, measures, summary")
     if files is not None:
-        from antecede.report.tables import read_tables
         from antecede.report.terminal_summary import summary_lines
 
         print()
-        for line in summary_lines(
-            read_tables([directory]), files.page, files.claim_results
-        ):
+        for line in summary_lines(files.tables, files.page, files.claim_results):
             print(line)

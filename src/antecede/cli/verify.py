@@ -19,11 +19,9 @@ from antecede.cli.terminal import ProgressLine
 from antecede.errors import ConfigError
 
 if TYPE_CHECKING:
+    from antecede.cli.options import Commands
     from antecede.ingest.verdict import IngestedVerdict
     from antecede.verify.verdict import TraceVerdict
-
-    # argparse gives this class no public name.
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["add_parser"]
 

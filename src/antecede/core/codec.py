@@ -26,6 +26,7 @@ __all__ = [
     "VERSION",
     "Frame",
     "FrameReader",
+    "HeadFrame",
     "PayloadFrame",
     "Reader",
     "decode",
@@ -118,6 +119,19 @@ class PayloadFrame(Frame):
 
     def message_number(self) -> int:
         return self.number
+
+
+@mypyc_attr(acyclic=True)
+class HeadFrame(Frame):
+    """A frame whose first byte says everything."""
+
+    __slots__ = ()
+
+    def metadata_size(self) -> int:
+        return 1
+
+    def write(self, buffer: bytearray) -> None:
+        write_head(buffer, self.KIND, 1)
 
 
 class Reader:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -123,13 +122,10 @@ def _write(log: Log, name: str, directory: Path, chosen: Format) -> IngestedRun:
         first = log.missing.collected()[0]
         raise TraceError(f"{log.files[0]}: no record can be read: {first}")
     table, summary = _infer(log, chosen)
-    present = set(np.unique(table.process).tolist())
     info = RunInfo(
         run=name,
         processes=summary.processes,
-        names={
-            process: each for process, each in enumerate(table.names) if process in present
-        },
+        names=dict(enumerate(table.names)),
         missing=summary.unknown_reasons,
         parameters={
             "format": chosen.name,

@@ -13,18 +13,19 @@ from antecede.report.comparison import main_configuration, unordered_protocols
 from antecede.report.export import render_svg, write_claims, write_svg, write_tables
 from antecede.report.page import Content, render_page
 from antecede.report.schedule import draw_schedule
-from antecede.report.tables import read_tables
+from antecede.report.tables import Tables, read_tables
 
 __all__ = ["ReportFiles", "write_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """The files of a report, and the results of the claims."""
+    """The files of a report, the tables it was made from, and the results of the claims."""
 
     page: Path
     figures: tuple[Path, ...]
-    tables: tuple[Path, ...]
+    csv_tables: tuple[Path, ...]
+    tables: Tables
     claim_results: tuple[tuple[Claim, ClaimResult], ...]
 
 
@@ -83,6 +84,7 @@ def write_report(directories: Sequence[Path], out: Path) -> ReportFiles:
     return ReportFiles(
         page=out,
         figures=tuple(figure_paths),
-        tables=tuple(table_paths),
+        csv_tables=tuple(table_paths),
+        tables=tables,
         claim_results=tuple(results),
     )

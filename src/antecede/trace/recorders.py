@@ -1,7 +1,7 @@
 """Turn the observations of a driver into trace rows, and count them.
 
-An :class:`EventCounter` is the observer that drivers call. It passes each row to its
-:class:`Recorder`, if it has one: a :class:`MemoryRecorder` keeps events in memory, a
+An :class:`EventCounter` is the observer that drivers call. It passes each row to a
+:class:`Recorder`: a :class:`MemoryRecorder` keeps events in memory, a
 :class:`BufferedRecorder` packs rows into bytes and passes them on in batches.
 """
 
@@ -57,7 +57,7 @@ ROW: Final = Struct("<" + "".join([code for _, code in ROW_FIELDS]))
 
 
 class Recorder:
-    """Interface of everything that keeps rows."""
+    """Receives the rows of a run; this base class discards them."""
 
     __slots__ = ()
 
@@ -73,11 +73,10 @@ class Recorder:
         metadata_bytes: int,
         targets: Sequence[int] | None,
     ) -> None:
-        """Keep one row; -1 stands for null, and ``kind`` is an index into :data:`KINDS`.
+        """Receive one row; -1 stands for null, ``kind`` is an index into :data:`KINDS`.
 
         ``targets`` belongs to a send; it is None for a broadcast and for other events.
         """
-        raise NotImplementedError
 
 
 @final
@@ -119,7 +118,7 @@ class EventCounter(Observer):
     def __init__(self, recorder: Recorder | None = None) -> None:
         """Start all counts at 0; without a recorder, events are only counted."""
         super().__init__()
-        self._recorder = recorder
+        self._recorder = Recorder() if recorder is None else recorder
         self.control_frames = 0
         self.control_bytes = 0
         self.releases = 0
@@ -132,7 +131,9 @@ class EventCounter(Observer):
     def sent(
         self, process: int, number: int, targets: Sequence[int] | None, now: float
     ) -> None:
-        self._record(process, now, SEND, process, number, NULL, NULL, NULL, targets)
+        self._recorder.record(
+            process, now, SEND, process, number, NULL, NULL, NULL, targets
+        )
 
     def arrived(self, process: int, source: int, frame: Frame, now: float) -> None:
         """Record that a frame from ``source`` arrived, if it carries a message."""
@@ -141,7 +142,9 @@ class EventCounter(Observer):
             origin = frame.message_source()
             if origin < 0:
                 origin = source
-            self._record(process, now, ARRIVE, origin, number, process, NULL, NULL, None)
+            self._recorder.record(
+                process, now, ARRIVE, origin, number, process, NULL, NULL, None
+            )
 
     def dropped(self, process: int, target: int, frame: Frame, now: float) -> None:
         self.dropped_frames += 1
@@ -150,13 +153,17 @@ class EventCounter(Observer):
             origin = frame.message_source()
             if origin < 0:
                 origin = process
-            self._record(process, now, DROP, origin, number, target, NULL, NULL, None)
+            self._recorder.record(
+                process, now, DROP, origin, number, target, NULL, NULL, None
+            )
         else:
-            self._record(process, now, DROP, NULL, NULL, target, NULL, NULL, None)
+            self._recorder.record(process, now, DROP, NULL, NULL, target, NULL, NULL, None)
 
     def delivered(self, process: int, delivery: Delivery, now: float) -> None:
         source, number = delivery.source, delivery.number
-        self._record(process, now, DELIVER, source, number, process, NULL, NULL, None)
+        self._recorder.record(
+            process, now, DELIVER, source, number, process, NULL, NULL, None
+        )
 
     def transmitted(self, process: int, transmit: Transmit, now: float) -> None:
         frame = transmit.frame
@@ -179,46 +186,22 @@ class EventCounter(Observer):
                 self.releases += 1
             payload = frame.payload_size()
             self.payload_bytes += payload
-            self._record(
+            self._recorder.record(
                 process, now, kind, origin, number, target, payload, metadata, None
             )
         else:
             self.control_frames += 1
             self.control_bytes += metadata
-            self._record(process, now, CONTROL, NULL, NULL, target, 0, metadata, None)
+            self._recorder.record(
+                process, now, CONTROL, NULL, NULL, target, 0, metadata, None
+            )
 
     def happened(
         self, process: int, kind: Kind, now: float, source: int = NULL, number: int = NULL
     ) -> None:
         """Record an event of another kind, perhaps about a message."""
         index = KINDS.index(kind)
-        self._record(process, now, index, source, number, NULL, NULL, NULL, None)
-
-    def _record(
-        self,
-        process: int,
-        now: float,
-        kind: int,
-        source: int,
-        number: int,
-        target: int,
-        payload_bytes: int,
-        metadata_bytes: int,
-        targets: Sequence[int] | None,
-    ) -> None:
-        recorder = self._recorder
-        if recorder is not None:
-            recorder.record(
-                process,
-                now,
-                kind,
-                source,
-                number,
-                target,
-                payload_bytes,
-                metadata_bytes,
-                targets,
-            )
+        self._recorder.record(process, now, index, source, number, NULL, NULL, NULL, None)
 
 
 class MemoryRecorder(Recorder):

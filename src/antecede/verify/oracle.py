@@ -21,7 +21,7 @@ members from the first event to the last, without joining, leaving or crashing, 
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -73,10 +73,19 @@ class Violation:
     def __str__(self) -> str:
         return self.format({})
 
-    def format(self, names: Mapping[int, str]) -> str:
-        """Return the violation as one line, with the names of processes that have one."""
+    def format(
+        self, names: Mapping[int, str], label: Callable[[MessageId], str] | None = None
+    ) -> str:
+        """Return the violation as one line.
+
+        Args:
+            names: The names of the processes that have one.
+            label: Returns the text of a message; by default, its source and number.
+        """
 
         def name(message: MessageId) -> str:
+            if label is not None:
+                return label(message)
             return f"{names.get(message.source, message.source)}:{message.number}"
 
         process = names.get(self.process, f"process {self.process}")

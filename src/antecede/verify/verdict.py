@@ -1,11 +1,12 @@
 """The verdict of the verifier on a trace."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
-from antecede.verify.oracle import Property, Violation
+from antecede.verify.oracle import MessageId, Property, Violation
 
 __all__ = ["Status", "TraceVerdict"]
 
@@ -60,14 +61,28 @@ class TraceVerdict:
         return Status.HELD
 
     def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(
+        self,
+        more_statuses: Mapping[str, str] | None = None,
+        label: Callable[[MessageId], str] | None = None,
+    ) -> list[str]:
+        """Return the verdict as lines of text.
+
+        Args:
+            more_statuses: The status of further properties, printed after those of the run.
+            label: Returns the text of a message; by default, its source and number.
+        """
         size = f"{self.messages} messages, {self.deliveries} deliveries"
         lines = [f"{self.run}: {size}"]
         for which in Property:
             count = self.counts[which]
             times = f" ({count})" if count else ""
-            lines.append(f"  {which.value:14} {self.statuses[which].value}{times}")
+            lines.append(_status_line(which.value, self.statuses[which].value + times))
+        lines += [_status_line(*status) for status in (more_statuses or {}).items()]
         lines += [f"unknown: {reason}" for reason in self.reasons]
-        lines += [violation.format(self.names) for violation in self.violations]
+        lines += [violation.format(self.names, label) for violation in self.violations]
         total = sum(
             count
             for which, count in self.counts.items()
@@ -75,11 +90,15 @@ class TraceVerdict:
         )
         if total > len(self.violations):
             lines.append(f"and {total - len(self.violations)} more")
-        return "\n".join(lines)
+        return lines
 
     def to_json(self) -> str:
         """Return the verdict as the text of a JSON object."""
-        fields = {
+        return json.dumps(self.fields(), indent=2)
+
+    def fields(self, label: Callable[[MessageId], str] | None = None) -> dict[str, Any]:
+        """Return the verdict as the fields of a JSON object; see :meth:`lines`."""
+        return {
             "run": self.run,
             "held": self.held,
             "status": self.status.value,
@@ -98,10 +117,13 @@ class TraceVerdict:
                     "process": violation.process,
                     "message": str(violation.message),
                     "chain": [str(message) for message in violation.chain],
-                    "text": str(violation),
+                    "text": violation.format(self.names, label),
                 }
                 for violation in self.violations
             ],
             "unknown": list(self.reasons),
         }
-        return json.dumps(fields, indent=2)
+
+
+def _status_line(name: str, status: str) -> str:
+    return f"  {name:14} {status}"

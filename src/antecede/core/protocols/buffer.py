@@ -50,7 +50,7 @@ from typing import ClassVar, Final
 
 from mypy_extensions import mypyc_attr
 
-from antecede.core.codec import Frame, Reader, write_head
+from antecede.core.codec import Frame, HeadFrame, Reader
 from antecede.core.process import (
     Delivery,
     ProcessBase,
@@ -70,18 +70,12 @@ ACK: Final = 2
 
 
 @mypyc_attr(acyclic=True)
-class BufferAck(Frame):
+class BufferAck(HeadFrame):
     """Tells the sender that its message is in the input buffer of the target."""
 
     __slots__ = ()
 
     KIND: ClassVar[int] = ACK
-
-    def metadata_size(self) -> int:
-        return 1
-
-    def write(self, buffer: bytearray) -> None:
-        write_head(buffer, ACK, 1)
 
 
 def read_buffer(reader: Reader) -> Frame:

@@ -54,6 +54,7 @@ from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import (
     Frame,
+    HeadFrame,
     PayloadFrame,
     Reader,
     varint_width,
@@ -108,33 +109,21 @@ class CykasMessage(PayloadFrame):
 
 
 @mypyc_attr(acyclic=True)
-class CykasAck(Frame):
+class CykasAck(HeadFrame):
     """Tells the sender that the target has delivered the message in flight."""
 
     __slots__ = ()
 
     KIND: ClassVar[int] = ACK
 
-    def metadata_size(self) -> int:
-        return 1
-
-    def write(self, buffer: bytearray) -> None:
-        write_head(buffer, ACK, 1)
-
 
 @mypyc_attr(acyclic=True)
-class YouCanTell(Frame):
+class YouCanTell(HeadFrame):
     """Tells the target that one eager message of the sender is no longer secret (YCT)."""
 
     __slots__ = ()
 
     KIND: ClassVar[int] = YOU_CAN_TELL
-
-    def metadata_size(self) -> int:
-        return 1
-
-    def write(self, buffer: bytearray) -> None:
-        write_head(buffer, YOU_CAN_TELL, 1)
 
 
 def read_cykas(reader: Reader) -> Frame:
