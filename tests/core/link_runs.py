@@ -152,8 +152,8 @@ class LinkRun:
         if answering is not None:
             assert told or acks, f"{answering} is left unanswered"
             assert not (told and acks), f"{answering} is answered twice"
-        assert repetitions == 0 or timer, "retransmitted before the time-out"
-        assert repetitions > 0 or not due, "a time-out repeats nothing"
+        assert repetitions == 0 or timer, "retransmitted before the timeout"
+        assert repetitions > 0 or not due, "a timeout repeats nothing"
         self.repetitions += repetitions
         self.acks += acks
         waiting = any(

@@ -167,7 +167,7 @@ MUTANTS = {
         "not unacked.arrived and unacked.transmitted_at + timeout_s <= now",
         "False",
     ),
-    "a time-out may retransmit nothing": (
+    "a timeout may retransmit nothing": (
         "if number == in_flight.first or (",
         "if (",
     ),

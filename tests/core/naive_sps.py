@@ -15,9 +15,9 @@ messages:
 * **FIFO.** A copy is delivered after its predecessor, the previous message of the same
   source to the same target. A message of a process to itself is delivered at once.
 * **Ack.** The answer to each message that arrives is the last number delivered.
-* **Retransmission.** If no ack has made progress for a time-out, the process retransmits
+* **Retransmission.** If no ack has made progress for a timeout, the process retransmits
   the oldest unacked copy, and every other that is overdue and not known to have arrived.
-* **Request.** If no permit has arrived for a time-out, the process requests the lowest
+* **Request.** If no permit has arrived for a timeout, the process requests the lowest
   missing one; the answer is a permit up to the frontier, if that covers it.
 
 The *conservative* rule (CSPS, ``hybrid-basic``) differs in two points: a message is

@@ -1,4 +1,4 @@
-"""The link layer: frames, exactly-once delivery, acks, time-outs, refusals, mutants."""
+"""The link layer: frames, exactly-once delivery, acks, timeouts, refusals, mutants."""
 
 from contextlib import suppress
 from math import inf, nan
@@ -344,13 +344,13 @@ def test_only_segments_unanswered_for_a_time_out_are_retransmitted() -> None:
     process = linked_baseline()
     for now in (0.0, 0.0, 0.0, 0.75):
         process.send([ONE], b"", now)
-    process.receive(ONE, LinkAck(0, 2), 0.5)  # A time-out is 0.5 + 4 · 0.25 from now on.
+    process.receive(ONE, LinkAck(0, 2), 0.5)  # A timeout is 0.5 + 4 · 0.25 from now on.
     transmitted(process)
     assert process.next_timer() == 1.0
     process.handle_timer(1.0)  # The first one always; 3 was transmitted less than 1.5 ago.
     assert transmitted(process) == [(1, "segment", 1, 0, "again")]
     assert process.next_timer() == 4.0
-    process.handle_timer(4.0)  # The doubled time-out has passed for 3 and 4; 2 has arrived.
+    process.handle_timer(4.0)  # The doubled timeout has passed for 3 and 4; 2 has arrived.
     assert transmitted(process) == [
         (1, "segment", 1, 0, "again"),
         (1, "segment", 3, 0, "again"),
@@ -364,7 +364,7 @@ def test_an_acked_segment_is_not_retransmitted() -> None:
         process.send([ONE], b"", 0.0)
     process.receive(ONE, LinkAck(2, 2), 0.5)
     transmitted(process)
-    assert process.next_timer() == 2.0  # Progress restarts the time-out of 1.5.
+    assert process.next_timer() == 2.0  # Progress restarts the timeout of 1.5.
     process.handle_timer(2.0)
     assert transmitted(process) == [
         (1, "segment", 3, 0, "again"),
@@ -413,11 +413,11 @@ def test_an_idle_link_has_no_timer() -> None:
     process.handle_timer(100.0)
     assert transmitted(process) == []
     process.send([ONE], b"", 200.0)
-    assert process.next_timer() == 200.5  # The round trip was short: the minimum time-out.
+    assert process.next_timer() == 200.5  # The round trip was short: the minimum timeout.
 
 
 def timeout_after(variant: Variant, acks: list[tuple[float, int, int]]) -> float:
-    """Return the time-out of a segment sent at 100, after two segments sent at 0.
+    """Return the timeout of a segment sent at 100, after two segments sent at 0.
 
     Each ack is its time, the acked number and the arrived number; timers that are due are
     handled before it.
@@ -439,13 +439,13 @@ def timeout_after(variant: Variant, acks: list[tuple[float, int, int]]) -> float
 
 
 def check_round_trips(variant: Variant) -> None:
-    # A sample r sets the time-out to r + 4 · r / 2; two samples r to r + 4 · 3 r / 8.
+    # A sample r sets the timeout to r + 4 · r / 2; two samples r to r + 4 · 3 r / 8.
     assert timeout_after(variant, [(0.25, 2, 2)]) == 0.75
     assert timeout_after(variant, [(0.25, 1, 1), (0.25, 2, 2)]) == 0.625
     assert timeout_after(variant, [(0.5, 0, 2), (0.5, 2, 1)]) == 1.25
     # A segment known to have arrived is not a sample when it is acked.
     assert timeout_after(variant, [(0.25, 0, 2), (0.25, 0, 2), (0.5, 2, 2)]) == 0.75
-    # A retransmitted one is never a sample: the doubled time-out stays (Karn).
+    # A retransmitted one is never a sample: the doubled timeout stays (Karn).
     assert timeout_after(variant, [(1.25, 2, 2)]) == 2.0
     assert timeout_after(variant, [(1.25, 1, 1), (1.5, 2, 2)]) == 2.0
     # 2 was answered before 1 was retransmitted; the answer to 1 is not a sample.

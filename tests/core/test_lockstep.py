@@ -32,7 +32,7 @@ TIMEOUT_S = 1.0
 TICK_S = 0.25
 """Both are exact in binary, so deadlines can be compared with ``==``."""
 POLICY = RetransmissionPolicy(initial_s=TIMEOUT_S, minimum_s=TIMEOUT_S, maximum_s=TIMEOUT_S)
-"""The time-out neither adapts nor doubles: the rule does not cover that."""
+"""The timeout neither adapts nor doubles: the rule does not cover that."""
 IDLE_STEPS_MAX = 10_000
 CONSERVATIVE = {"hybrid": False, "hybrid-basic": True}
 

@@ -123,7 +123,7 @@ def test_figure_5a_slow_links_make_a_buffer_grow_up_to_its_bound() -> None:
 
 
 def test_figure_5b_the_link_to_a_crashed_peer_is_given_up() -> None:
-    """Each time-out is twice the previous one."""
+    """Each timeout is twice the previous one."""
     cluster = cluster_of(FIGURE, retries_max=3)
     cluster.broadcast(A)
     cluster.connect(A, D)

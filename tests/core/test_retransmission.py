@@ -1,4 +1,4 @@
-"""Time-outs by the arithmetic of RFC 6298, and the queue of timers."""
+"""Timeouts by the arithmetic of RFC 6298, and the queue of timers."""
 
 import tracemalloc
 from math import inf, nan
@@ -129,7 +129,7 @@ def test_a_late_expiry_counts_from_its_handling() -> None:
 
 
 def test_a_doubled_time_out_stays_until_the_next_sample() -> None:
-    """Karn: otherwise, a path slower than the time-out would never give a sample."""
+    """Karn: otherwise, a path slower than the timeout would never give a sample."""
     timer = timer_with(0.5, policy=WIDE)
     assert timer.timeout_s == 1.5  # 0.5 + 4 * 0.25.
     timer.expire(1.0)

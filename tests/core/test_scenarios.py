@@ -373,7 +373,7 @@ def test_timeout_adapts_to_a_path_slower_than_the_initial_timeout(name: str) -> 
         copies = sender.frames_to_transmit()
         for tick in range(
             1, 13
-        ):  # The ack takes 3 seconds; the first time-out is 1 second.
+        ):  # The ack takes 3 seconds; the first timeout is 1 second.
             now = start + tick / 4
             due = sender.next_timer()
             if due is not None and due <= now:
@@ -393,7 +393,7 @@ def test_timeout_adapts_to_a_path_slower_than_the_initial_timeout(name: str) -> 
         0,
         0,
         0,
-    ]  # After 1 and 3 seconds; later the time-out is 4 seconds.
+    ]  # After 1 and 3 seconds; later the timeout is 4 seconds.
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

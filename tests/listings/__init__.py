@@ -254,7 +254,7 @@ class AntecedeRun:
         "REQUEST": PermitRequest,
     }
     TICK_S = 60.0
-    """Longer than any time-out, so that all unacked copies are retransmitted."""
+    """Longer than any timeout, so that all unacked copies are retransmitted."""
 
     def __init__(self, name: str, processes: int = 3) -> None:
         self.cluster = Cluster(name, processes)

@@ -62,7 +62,7 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "time-out"
+        return "timeout"
     if done.returncode == 0:
         return None
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)

@@ -175,7 +175,7 @@ def test_a_lost_message_is_retransmitted_after_its_time_out() -> None:
     joined.drop()
     joined.pass_time(0.75)
     assert (joined.now, joined.in_flight) == (0.75, [])
-    joined.pass_time(0.25)  # The time-out before any round trip is one second.
+    joined.pass_time(0.25)  # The timeout before any round trip is one second.
     assert joined.now == 1.0
     (packet,) = joined.in_flight
     assert message_in(packet).payload == b"again"

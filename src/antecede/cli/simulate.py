@@ -48,7 +48,7 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
     add("payload_bytes", str, "payload size in bytes, a distribution")
     add("service_time", str, "seconds of work per delivered message, a distribution")
     add("service_share", float, "share of the messages that cause work")
-    add("delay", str, "seconds on the wire, a distribution or geographic:DIAMETER")
+    add("delay", str, "seconds on the wire, a distribution or geographic:ACROSS")
     add("bandwidth", float, "bytes per second out of each process")
     add("loss", float, "probability that a frame is lost")
     add("duplicate", float, "probability that a frame arrives twice")
@@ -58,7 +58,7 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="simulate a network without loss, and omit the link layer",
     )
-    add("first_timeout_s", float, "retransmission time-out before the first RTT sample")
+    add("first_timeout_s", float, "retransmission timeout before the first RTT sample")
     add("overlay", str, "links of flood and pc-broadcast: ring, random:degree=5, spray")
     add("probe", str, "measures to sample during the run; needs --out")
     add("seed", int, "seed of the random numbers; the same seed gives the same run")

@@ -13,9 +13,9 @@ from antecede.errors import ConfigError
 __all__ = ["LINGER_S", "ProcessConfig"]
 
 LINGER_S: Final = 30.0
-"""How long a link is kept after its peer has left the view: two time-outs of
+"""How long a link is kept after its peer has left the view: two timeouts of
 ``pc-broadcast``, so that a ping whose mediator has crashed can take another way before the
-old link is removed. With less than one time-out, several crashes at once may disconnect a
+old link is removed. With less than one timeout, several crashes at once may disconnect a
 process."""
 
 

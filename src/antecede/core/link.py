@@ -6,7 +6,7 @@ retransmitted until it is acked; duplicates are dropped. A FIFO link passes segm
 protocol in the order of their numbers, an unordered link as they arrive.
 
 The link is as good as the one that hybrid buffering has built in: any number of segments
-may be in flight, time-outs follow the measured round trip
+may be in flight, timeouts follow the measured round trip
 (:mod:`antecede.core.support.retransmission`), and an ack is cumulative and also names the
 segment that arrived, so that no segment in the peer's reorder buffer is retransmitted. A
 segment that is transmitted in the same step carries the ack. If the network is declared
@@ -189,7 +189,7 @@ class ReliableLink(ProcessBase):
         self._owing = None
 
     def _retransmit(self, channel: _Channel, now: float) -> None:
-        """Retransmit the segments that were not answered within the time-out.
+        """Retransmit the segments that were not answered within the timeout.
 
         The first one is always retransmitted: if its ack was lost, this causes another.
         """

@@ -61,7 +61,7 @@ class Scenario:
     """Run without the link layer: the network loses no frame, and keeps the order of each
     pair of processes for the protocols that assume it."""
     first_timeout_s: float = DEFAULT_POLICY.initial_s
-    """The retransmission time-out before the first round trip is measured. Set it where
+    """The retransmission timeout before the first round trip is measured. Set it where
     round trips are known to be short."""
     overlay: str = ""
     """The overlay of protocols that use links (:mod:`antecede.sim.overlays`); if empty,

@@ -1,9 +1,9 @@
 """Retransmission timers: one policy for every protocol and for the link layer.
 
-A :class:`RetransmissionTimer` waits for one kind of answer from one peer. Its time-out
+A :class:`RetransmissionTimer` waits for one kind of answer from one peer. Its timeout
 follows the measured round trips (RFC 6298: a smoothed mean plus four deviations) and
 doubles each time it expires. An answer to a retransmitted frame is not a sample, because
-it is unknown which transmission it answers; so the doubled time-out stays until the next
+it is unknown which transmission it answers; so the doubled timeout stays until the next
 sample (Karn), or the timer would never adapt to a path that has become slower. Before its
 first sample, a timer uses the :class:`SharedRttEstimate` of the process's other peers. A
 :class:`TimerQueue` finds the timer that is due.
@@ -28,18 +28,18 @@ GAIN_MEAN: Final = 0.125
 GAIN_DEVIATION: Final = 0.25
 """The weight of a sample in the deviation: beta of RFC 6298, section 2."""
 DEVIATIONS: Final = 4.0
-"""The number of deviations that a time-out adds: K of RFC 6298, section 2."""
+"""The number of deviations that a timeout adds: K of RFC 6298, section 2."""
 GAIN_SHARED: Final = 1 / 64
-"""The weight of a lower time-out in the shared estimate: so small that a slow peer with one
+"""The weight of a lower timeout in the shared estimate: so small that a slow peer with one
 sample in a few dozen still counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetransmissionPolicy:
-    """The limits of all retransmission time-outs, in seconds."""
+    """The limits of all retransmission timeouts, in seconds."""
 
     initial_s: float = 1.0
-    """The time-out before the first sample from any peer (RFC 6298, section 2.1)."""
+    """The timeout before the first sample from any peer (RFC 6298, section 2.1)."""
     minimum_s: float = 0.01
     """The minimum, above the timer resolution and the scheduling noise of a host."""
     maximum_s: float = 60.0
@@ -54,11 +54,11 @@ class RetransmissionPolicy:
 
 
 class SharedRttEstimate:
-    """The first time-out of a new peer, from the samples of the process's other peers.
+    """The first timeout of a new peer, from the samples of the process's other peers.
 
     Without it, the first lost frame to each peer would cost a second, even if all peers
-    are near. It is the longest time-out that recent samples led to: it rises at once and
-    falls slowly, because a time-out that is too short for a distant peer causes
+    are near. It is the longest timeout that recent samples led to: it rises at once and
+    falls slowly, because a timeout that is too short for a distant peer causes
     unnecessary frames. RFC 9040 lets connections share measurements in the same way.
     """
 
@@ -66,7 +66,7 @@ class SharedRttEstimate:
 
     policy: RetransmissionPolicy
     first_s: float
-    """The time-out of a peer without a sample; at most the policy's ``initial_s``."""
+    """The timeout of a peer without a sample; at most the policy's ``initial_s``."""
 
     def __init__(self, policy: RetransmissionPolicy | None = None) -> None:
         self.policy = policy if policy is not None else RetransmissionPolicy()
@@ -74,7 +74,7 @@ class SharedRttEstimate:
         self._learned = False
 
     def learn(self, timeout_s: float) -> None:
-        """Update the estimate by the time-out that a sample of some peer led to."""
+        """Update the estimate by the timeout that a sample of some peer led to."""
         if timeout_s >= self.first_s or not self._learned:
             self.first_s = min(timeout_s, self.policy.initial_s)
             self._learned = True
@@ -84,7 +84,7 @@ class SharedRttEstimate:
 
 @mypyc_attr(acyclic=True)
 class RetransmissionTimer:
-    """An adaptive time-out for one kind of answer from one peer."""
+    """An adaptive timeout for one kind of answer from one peer."""
 
     __slots__ = (
         "_deviation",
@@ -114,7 +114,7 @@ class RetransmissionTimer:
 
     @property
     def timeout_s(self) -> float:
-        """The current time-out, with the doublings since the last sample."""
+        """The current timeout, with the doublings since the last sample."""
         return self._timeout if self._timeout > 0 else self._rtt_estimate.first_s
 
     @property
@@ -137,9 +137,9 @@ class RetransmissionTimer:
         self._rtt_estimate.learn(self._timeout)
 
     def restart(self, now: float) -> None:
-        """Set the deadline to a time-out from ``now``."""
+        """Set the deadline to a timeout from ``now``."""
         self.deadline = now + self.timeout_s
-        if self.deadline <= now:  # The time-out is below the precision of ``now``.
+        if self.deadline <= now:  # The timeout is below the precision of ``now``.
             self.deadline = nextafter(now, NEVER)
 
     def stop(self) -> None:
@@ -147,7 +147,7 @@ class RetransmissionTimer:
         self.deadline = NEVER
 
     def expire(self, now: float) -> None:
-        """Double the time-out and restart, because no answer came."""
+        """Double the timeout and restart, because no answer came."""
         self._timeout = min(2 * self.timeout_s, self._rtt_estimate.policy.maximum_s)
         self.restart(now)
 
@@ -157,7 +157,7 @@ class TimerQueue:
 
     A timer that is restarted or stopped keeps its old entry, which is corrected when its
     time comes; so a timer that is restarted with each message costs one queue operation
-    per time-out, not one per message.
+    per timeout, not one per message.
     """
 
     __slots__ = ("_earliest", "_first", "_heap", "_serial")

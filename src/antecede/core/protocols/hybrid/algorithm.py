@@ -107,7 +107,7 @@ class HybridAlgorithm:
             self.state.restart(peer.transmit_timer, now)
 
     def retransmit(self, peer: PeerState, now: float) -> None:
-        """Retransmit the copies that were in flight for a time-out without any ack.
+        """Retransmit the copies that were in flight for a timeout without any ack.
 
         Copies that have arrived are left out, except the first: if its ack was lost, its
         retransmission brings an ack of all messages that the peer has delivered.

@@ -118,7 +118,7 @@ class HybridState:
     def learn_round_trip(self, id: ProcessId, round_trip_s: float, now: float) -> None:
         """Sample a round trip that the driver measured, and restart the running timers.
 
-        The restart shortens time-outs that had doubled while the peer was silent.
+        The restart shortens timeouts that had doubled while the peer was silent.
         """
         peer = self.peer(id)
         peer.round_trip_s = round_trip_s

@@ -85,7 +85,7 @@ BUFFER_MAX: Final = 1000
 takes about three hops: this is seconds of it at hundreds of messages per second."""
 RETRIES_MAX: Final = 3
 TIMEOUT_S: Final = 15.0
-"""The first time-out, three hops of the longest delay in the paper's experiment: an
+"""The first timeout, three hops of the longest delay in the paper's experiment: an
 unnecessary ping costs more than a late one. Each retry doubles it, so that slow paths have
 enough time, and the link to a dead peer is given up after four minutes."""
 
