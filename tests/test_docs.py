@@ -25,6 +25,7 @@ CONSOLES = [
 DATA = [block for block in RUN if block.language in ("json", "toml")]
 LANGUAGES = {"console", "json", "mermaid", "python", "text", "toml"}
 """``text`` is output or a picture in characters, and is not run."""
+COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)$", re.MULTILINE)
 LIMIT_S = 300
 
 
@@ -50,6 +51,12 @@ def run(arguments: list[str] | str, directory: Path) -> subprocess.CompletedProc
     )
 
 
+def output_lines(block: Block) -> list[str]:
+    """Return the output that a console block shows; ``...`` stands for more lines."""
+    output = COMMAND.sub("", block.text).splitlines()
+    return [line for line in output if line not in ("", "...")]
+
+
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
 def test_a_program_prints_what_its_comments_say(block: Block, tmp_path: Path) -> None:
     done = run([sys.executable, "-c", block.text], tmp_path)
@@ -66,11 +73,14 @@ def test_the_commands_of_a_page_work_one_after_the_other(
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     for block in consoles:
         expected = int(block.note.removeprefix("exit: ") or 0)
-        commands = re.findall(r"^\$ ((?:.*\\\n)*.*)$", block.text, re.MULTILINE)
+        commands = COMMAND.findall(block.text)
         assert commands, f"{block}: no line begins with '$ '"
+        printed: list[str] = []
         for command in commands:
             done = run(command.replace("\\\n", " "), tmp_path)
             assert done.returncode == expected, f"{block}: {command}\n{done.stderr}"
+            printed += done.stdout.splitlines()
+        assert [line for line in output_lines(block) if line not in printed] == []
 
 
 @pytest.mark.parametrize("block", DATA, ids=str)
