@@ -1,1 +1,1 @@
-"""Speed and size, measured side by side in one run and printed as ratios."""
+"""Benchmarks that compare two measurements of one run and print their ratio."""

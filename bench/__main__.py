@@ -1,87 +1,84 @@
-"""``make bench`` (core) and ``make bench-sim``: print ratios against their bounds.
+"""Compare measurements of the core and of the simulator: ``python -m bench [core] [sim]``.
 
-Each measurement runs in a process of its own; the two sides of a ratio take turns, and
-the best of each side counts, since noise only ever adds.
+``make bench`` runs the comparisons of the core, ``make bench-sim`` those of the simulator.
+Each measurement runs in its own process. The two sides of a ratio alternate, and the ratio
+uses the best value of each side, because noise can only make a value worse. The exit code
+is 1 if a ratio misses its bound.
 """
 
-import json
-import os
-import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-SOURCE = str(Path(__file__).parent.parent / "src")
+from bench.measure import run_for_json
+
 ROUNDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a ratio: what is measured, on which build."""
+    """One side of a ratio: a measurement, and the build that it runs on."""
 
     label: str
-    work: tuple[str, ...]
+    arguments: tuple[str, ...]
     interpreted: bool = False
     module: str = "bench.core_work"
 
     def measure(self) -> float:
-        """Measure once, in a fresh process."""
-        environment = os.environ | ({"PYTHONPATH": SOURCE} if self.interpreted else {})
-        done = subprocess.run(
-            [sys.executable, "-m", self.module, *self.work],
-            capture_output=True,
-            text=True,
-            check=True,
-            env=environment,
-        )
-        result = json.loads(done.stdout)
+        """Run the measurement once, in a new process, and return its value."""
+        result = run_for_json(self.module, *self.arguments, interpreted=self.interpreted)
         if result["compiled"] is self.interpreted:
+            expected = "interpreted" if self.interpreted else "compiled"
             raise SystemExit(
-                f"{self.label}: not the build it claims; is a C compiler there?"
+                f"{self.label}: the build is not {expected}; run `make bench`, which"
+                " installs the compiled build if a C compiler is present"
             )
         return float(result["value"])
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A ratio and the bound it must keep."""
+    """A ratio of two measurements, and its bound."""
 
     name: str
     unit: str
-    over: Side
-    under: Side
+    numerator: Side
+    denominator: Side
     bound: float
     at_least: bool = False
+    """Whether the bound is a minimum; otherwise it is a maximum."""
     rounds: int = ROUNDS
-    rate: bool = False
-    """More is better, so the best is the most."""
+    is_rate: bool = False
+    """Whether the best value of a side is the largest one."""
 
     def run(self) -> bool:
-        """Measure, print one line, and tell whether the bound is kept."""
-        over = []
-        under = []
+        """Measure both sides, print the ratio, and return whether it meets the bound."""
+        numerators = []
+        denominators = []
         for _ in range(self.rounds):
-            over.append(self.over.measure())
-            under.append(self.under.measure())
-        best = max if self.rate else min
-        ratio = best(over) / best(under)
-        kept = ratio >= self.bound if self.at_least else ratio <= self.bound
+            numerators.append(self.numerator.measure())
+            denominators.append(self.denominator.measure())
+        best = max if self.is_rate else min
+        ratio = best(numerators) / best(denominators)
+        met = ratio >= self.bound if self.at_least else ratio <= self.bound
         sides = "; ".join(
             f"{side.label} {best(values):,.2f} {self.unit}"
-            for side, values in ((self.over, over), (self.under, under))
+            for side, values in (
+                (self.numerator, numerators),
+                (self.denominator, denominators),
+            )
         )
-        limit = f"{'at least' if self.at_least else 'at most'} {self.bound:.2f}"
-        verdict = "kept" if kept else "MISSED"
-        print(f"{self.name:44} {ratio:5.2f}  ({limit}: {verdict})  {sides}", flush=True)
-        return kept
+        bound = f"{'at least' if self.at_least else 'at most'} {self.bound:.2f}"
+        outcome = "met" if met else "MISSED"
+        print(f"{self.name:58} {ratio:5.2f}  ({bound}: {outcome})  {sides}", flush=True)
+        return met
 
 
-def comparisons(protocol: str) -> list[Comparison]:
-    """List what is compared for a protocol."""
-    exchange = ("exchange", protocol, "64", "100000")
+def core_comparisons(protocol: str) -> list[Comparison]:
+    """Return the comparisons of the core, for one protocol."""
+    exchange = ("exchange_us", protocol, "64", "100000")
     return [
         Comparison(
-            "compiled against interpreted",
+            "time per message, interpreted to compiled",
             "us/message",
             Side("interpreted", exchange, interpreted=True),
             Side("compiled", exchange),
@@ -89,40 +86,40 @@ def comparisons(protocol: str) -> list[Comparison]:
             at_least=True,
         ),
         Comparison(
-            "time per message, 10,000 peers against 10",
+            "time per message, 10,000 peers to 10",
             "us/message",
-            Side("10,000 peers", ("peers", protocol, "10000", "200000")),
-            Side("10 peers", ("peers", protocol, "10", "200000")),
+            Side("10,000 peers", ("peers_us", protocol, "10000", "200000")),
+            Side("10 peers", ("peers_us", protocol, "10", "200000")),
             1.25,
         ),
         Comparison(
-            "time per message, window 10^6 against 100",
+            "time per message, 10^6 unacked messages to 100",
             "us/message",
-            Side("10^6", ("window", protocol, "1000000", "200000")),
-            Side("100", ("window", protocol, "100", "200000")),
+            Side("10^6 unacked", ("unacked_us", protocol, "1000000", "200000")),
+            Side("100 unacked", ("unacked_us", protocol, "100", "200000")),
             1.25,
         ),
         Comparison(
-            "memory per message, 10,000 peers against 10",
+            "memory per unacked message, 10,000 peers to 10",
             "bytes",
-            Side("10,000 peers", ("buffered_bytes", protocol, "10000", "100000")),
-            Side("10 peers", ("buffered_bytes", protocol, "10", "100000")),
+            Side("10,000 peers", ("unacked_bytes", protocol, "10000", "100000")),
+            Side("10 peers", ("unacked_bytes", protocol, "10", "100000")),
             1.25,
             rounds=1,
         ),
         Comparison(
-            "memory per message, window 10^6 against 100",
+            "memory per unacked message, 10^6 unacked messages to 100",
             "bytes",
-            Side("10^6", ("buffered_bytes", protocol, "1", "1000000")),
-            Side("100", ("buffered_bytes", protocol, "1", "100")),
+            Side("10^6 unacked", ("unacked_bytes", protocol, "1", "1000000")),
+            Side("100 unacked", ("unacked_bytes", protocol, "1", "100")),
             1.25,
             rounds=1,
         ),
         Comparison(
-            "metadata per message, 10,000 processes against 10",
+            "metadata per message, 10,000 processes to 10",
             "bytes",
-            Side("10,000", ("metadata_bytes", protocol, "10000", "1000")),
-            Side("10", ("metadata_bytes", protocol, "10", "1000")),
+            Side("10,000 processes", ("metadata_bytes", protocol, "10000", "1000")),
+            Side("10 processes", ("metadata_bytes", protocol, "10", "1000")),
             1.0,
             rounds=1,
         ),
@@ -130,50 +127,55 @@ def comparisons(protocol: str) -> list[Comparison]:
 
 
 def simulator_comparisons() -> list[Comparison]:
-    """List what is compared of the simulator."""
+    """Return the comparisons of the simulator."""
     module = "bench.sim_work"
-    hybrid = Side("hybrid", ("hybrid", "100", "300"), module=module)
-    slow = Side("hybrid", ("hybrid", "100", "300"), interpreted=True, module=module)
-    simpy = Side("SimPy", ("ping_ack", "100", "300"), module=module)
-    simpy_too = Side("SimPy", ("ping_ack", "100", "300"), interpreted=True, module=module)
-    many = Side("10,000", ("hybrid", "10000", "20"), module=module)
-    few = Side("100", ("hybrid", "100", "2000"), module=module)
+    hybrid = ("hybrid", "100", "300")
+    ping_ack = ("ping_ack", "100", "300")
     unit = "events/s"
     return [
         Comparison(
-            "hybrid compiled against SimPy ping-ack",
+            "hybrid compiled to SimPy ping-ack",
             unit,
-            hybrid,
-            simpy,
+            Side("hybrid", hybrid, module=module),
+            Side("SimPy", ping_ack, module=module),
             10,
-            True,
-            rate=True,
+            at_least=True,
+            is_rate=True,
         ),
         Comparison(
-            "hybrid interpreted against SimPy ping-ack",
+            "hybrid interpreted to SimPy ping-ack",
             unit,
-            slow,
-            simpy_too,
+            Side("hybrid", hybrid, interpreted=True, module=module),
+            Side("SimPy", ping_ack, interpreted=True, module=module),
             3,
-            True,
-            rate=True,
+            at_least=True,
+            is_rate=True,
         ),
-        Comparison("10,000 processes against 100", unit, many, few, 0.6, True, rate=True),
+        Comparison(
+            "10,000 processes to 100",
+            unit,
+            Side("10,000 processes", ("hybrid", "10000", "20"), module=module),
+            Side("100 processes", ("hybrid", "100", "2000"), module=module),
+            0.6,
+            at_least=True,
+            is_rate=True,
+        ),
     ]
 
 
 def main(parts: list[str]) -> int:
+    """Run the comparisons of the named parts, and return the exit code."""
     missed = 0
     if "core" in parts:
         for protocol in ("hybrid", "hybrid-basic"):
             print(f"\n{protocol}")
-            for comparison in comparisons(protocol):
+            for comparison in core_comparisons(protocol):
                 missed += not comparison.run()
     if "sim" in parts:
         print("\nsimulator")
         for comparison in simulator_comparisons():
             missed += not comparison.run()
-    print(f"\n{missed} bounds missed" if missed else "\nall bounds kept")
+    print(f"\n{missed} bounds missed" if missed else "\nall bounds met")
     return 1 if missed else 0
 
 

@@ -1,7 +1,8 @@
-"""What is measured of the core. Run as a module, it prints one measurement as JSON.
+"""Measurements of the core: ``python -m bench.core_work NAME PROTOCOL SIZE SIZE``.
 
-Every function here drives real processes in memory and returns a cost per message:
-microseconds, or bytes. The garbage collector rests while the clock runs.
+The program prints one measurement as JSON. Every measurement drives processes in memory
+and returns a cost per message, in microseconds or bytes. The garbage collector is disabled
+during measurements of time.
 """
 
 import gc
@@ -17,12 +18,13 @@ from antecede.core import Ack, MessageFrame, Process, ProcessId, Transmit, proto
 from antecede.core.config import ProcessConfig
 
 
-def make(name: str, id: int) -> Process:
+def make_process(name: str, id: int) -> Process:
+    """Return a process of the named protocol."""
     return protocol(name).make(ProcessId(id), ProcessConfig())
 
 
-def timed(work: Callable[[], object], messages: int) -> float:
-    """Return the microseconds per message that ``work`` takes."""
+def microseconds_per_message(work: Callable[[], object], messages: int) -> float:
+    """Call a function, and return its time in microseconds, divided by ``messages``."""
     gc.collect()
     gc.disable()
     start = perf_counter()
@@ -32,14 +34,15 @@ def timed(work: Callable[[], object], messages: int) -> float:
     return 1e6 * elapsed / messages
 
 
-def exchange(name: str, processes: int, messages: int) -> float:
-    """Random unicast without payload: every process sends, all frames take equally long.
+def exchange_us(name: str, processes: int, messages: int) -> float:
+    """Return the microseconds per message of random unicast, without payload.
 
-    The cost of the loop that carries the frames is part of it, so the loop is kept lean:
-    it looks no method up, and moves frames in the lists that they come in.
+    Every process sends, and all frames have the same delay. The time includes the loop that
+    passes frames between processes. To keep the loop fast, it looks up no methods and moves
+    whole lists of frames.
     """
     random = Random(1)
-    members = [make(name, i) for i in range(processes)]
+    members = [make_process(name, i) for i in range(processes)]
     send = [member.send for member in members]
     receive = [member.receive for member in members]
     frames = [member.frames_to_transmit for member in members]
@@ -59,38 +62,39 @@ def exchange(name: str, processes: int, messages: int) -> float:
             for source, targets in sends:
                 send[source](targets, b"", now)
                 wire.append((source, frames[source]()))
-            for source, outs in arriving:
-                for out in outs:
-                    target = out.target
-                    receive[target](source, out.frame, now)
+            for source, transmits in arriving:
+                for transmit in transmits:
+                    target = transmit.target
+                    receive[target](source, transmit.frame, now)
                     answers = frames[target]()
                     if answers:
                         wire.append((target, answers))
                     deliver[target]()
         assert not wire
 
-    return timed(work, len(rounds) * processes)
+    return microseconds_per_message(work, len(rounds) * processes)
 
 
-def peers(name: str, peers: int, messages: int) -> float:
-    """One process that exchanges messages with ``peers`` others, each known already.
+def peers_us(name: str, peers: int, messages: int) -> float:
+    """Return the microseconds per message of one process with a number of peers.
 
-    To every peer in turn it sends a message, gets the ack of it, and delivers one. Only
-    the one process is real; its peers' frames are made beforehand.
+    The process sends a message to each peer in turn, receives the ack, and delivers one
+    message of the peer. The peers are simulated: their frames are created before the
+    measurement. Two such steps with each peer precede the measurement.
     """
-    hub = make(name, 0)
+    process = make_process(name, 0)
     ids = [ProcessId(1 + i) for i in range(peers)]
-    inbound = dict.fromkeys(ids, 0)
+    received = dict.fromkeys(ids, 0)
     number = 0
 
-    def script(count: int) -> list[tuple[list[ProcessId], Ack, MessageFrame]]:
+    def make_steps(count: int) -> list[tuple[list[ProcessId], Ack, MessageFrame]]:
         nonlocal number
         steps = []
         for index in range(count):
             peer = ids[index % peers]
             number += 1
-            inbound[peer] += 1
-            message = MessageFrame(inbound[peer], inbound[peer] - 1, True, b"")
+            received[peer] += 1
+            message = MessageFrame(received[peer], received[peer] - 1, True, b"")
             steps.append(([peer], Ack(number, number), message))
         return steps
 
@@ -98,41 +102,43 @@ def peers(name: str, peers: int, messages: int) -> float:
         now = 0.0
         for targets, ack, message in steps:
             peer = targets[0]
-            hub.send(targets, b"", now)
-            hub.frames_to_transmit()
-            hub.receive(peer, ack, now)
-            hub.receive(peer, message, now)
-            hub.frames_to_transmit()
-            hub.messages_to_deliver()
+            process.send(targets, b"", now)
+            process.frames_to_transmit()
+            process.receive(peer, ack, now)
+            process.receive(peer, message, now)
+            process.frames_to_transmit()
+            process.messages_to_deliver()
 
-    run(script(2 * peers))
-    steps = script(messages)
-    return timed(lambda: run(steps), messages)
+    run(make_steps(2 * peers))
+    steps = make_steps(messages)
+    return microseconds_per_message(lambda: run(steps), messages)
 
 
-def window(name: str, window: int, messages: int) -> float:
-    """One process with ``window`` unacked messages: each send is matched by an ack."""
-    sender = make(name, 0)
-    target = [ProcessId(1)]
-    other = [ProcessId(2)]
-    for index in range(window):
-        sender.send(other if index % 2 else target, b"", 0.0)
+def unacked_us(name: str, unacked: int, messages: int) -> float:
+    """Return the microseconds per message of one process with a number of unacked messages.
+
+    Each step acks the oldest message and sends another one, to two targets in turn.
+    """
+    sender = make_process(name, 0)
+    targets = [[ProcessId(1)], [ProcessId(2)]]
+    for index in range(unacked):
+        sender.send(targets[index % 2], b"", 0.0)
         sender.frames_to_transmit()
-    steps = [Ack(1 + index, 1 + index) for index in range(messages)]
+    acks = [Ack(1 + index, 1 + index) for index in range(messages)]
 
     def work() -> None:
-        for index, ack in enumerate(steps):
-            odd = index % 2
-            sender.receive(other[0] if odd else target[0], ack, 0.0)
-            sender.send(other if odd else target, b"", 0.0)
+        for index, ack in enumerate(acks):
+            target = targets[index % 2]
+            sender.receive(target[0], ack, 0.0)
+            sender.send(target, b"", 0.0)
             sender.frames_to_transmit()
 
-    return timed(work, messages)
+    return microseconds_per_message(work, messages)
 
 
-def buffered_bytes(name: str, peers: int, window: int) -> float:
-    """Return the bytes that each of ``window`` unacked messages to ``peers`` costs."""
-    sender = make(name, 0)
+def unacked_bytes(name: str, peers: int, unacked: int) -> float:
+    """Return the bytes of memory per unacked message, with a number of peers."""
+    sender = make_process(name, 0)
     targets = [[ProcessId(1 + index)] for index in range(peers)]
     for target in targets:
         number = sender.send(target, b"", 0.0)
@@ -142,40 +148,40 @@ def buffered_bytes(name: str, peers: int, window: int) -> float:
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    for index in range(window):
+    for index in range(unacked):
         sender.send(targets[index % peers], b"", 0.0)
         sender.frames_to_transmit()
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return (after - before) / window
+    return (after - before) / unacked
 
 
 def metadata_bytes(name: str, processes: int, messages: int) -> float:
-    """Return the mean metadata of a unicast message when each process sends some."""
+    """Return the mean bytes of metadata of a unicast message, over up to ten sources."""
     random = Random(1)
     total = 0
     senders = min(processes, 10)
     for source in range(senders):
-        sender = make(name, source)
+        sender = make_process(name, source)
         for _ in range(messages):
             target = random.randrange(processes - 1)
             sender.send([ProcessId(target + (target >= source))], b"", 0.0)
-        for out in sender.frames_to_transmit():
-            total += out.frame.metadata_size()
+        for transmit in sender.frames_to_transmit():
+            total += transmit.frame.metadata_size()
     return total / (senders * messages)
 
 
-WORK: dict[str, Callable[[str, int, int], float]] = {
-    "exchange": exchange,
-    "peers": peers,
-    "window": window,
-    "buffered_bytes": buffered_bytes,
+MEASUREMENTS: dict[str, Callable[[str, int, int], float]] = {
+    "exchange_us": exchange_us,
+    "peers_us": peers_us,
+    "unacked_us": unacked_us,
+    "unacked_bytes": unacked_bytes,
     "metadata_bytes": metadata_bytes,
 }
 
 
 if __name__ == "__main__":
-    work, name, *sizes = sys.argv[1:]
-    value = WORK[work](name, *(int(size) for size in sizes))
+    measurement, name, *sizes = sys.argv[1:]
+    value = MEASUREMENTS[measurement](name, *(int(size) for size in sizes))
     print(json.dumps({"compiled": antecede.compiled, "value": value}))

@@ -1,10 +1,11 @@
-"""``python -m bench.ingest``: span CSVs made into traces, beside Spark reading them.
+"""Compare the conversion of span CSV files with Spark's reader: ``python -m bench.ingest``.
 
-The files are those of ``../shared/data/nezha`` beside the repository if they are there, or
-else gzipped CSVs of the same shape, made in a temporary directory. Ours reads them, finds
-who called whom and what happened before what, and writes a trace for each, in one process.
-Spark reads them with the schema given, on all cores, and throws the rows away. Both take
-turns in one warm session, and the best of each counts. The aim is a ratio of at most 3.
+The files are those of ``../shared/data/nezha``, beside the repository, if they exist, and
+otherwise synthetic gzip files of the same shape. antecede reads the files, infers messages
+and happened-before, and writes one trace per file, in one process. Spark reads the same
+files with a given schema, on all cores, and discards the rows. The two sides alternate in
+one warm session, and the fastest round of each side counts. The aim is a ratio of at most
+3.
 """
 
 import argparse
@@ -18,9 +19,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from antecede.ingest import ingest
-from bench.spark_verify import best, plain_session
+from bench.measure import fastest
+from bench.spark_session import plain_session
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "nezha"
+NEZHA = Path(__file__).parents[2] / "shared" / "data" / "nezha"
 HEADER = (
     "TraceID,SpanID,ParentID,PodName,OperationName,"
     "StartTimeUnixNano,EndTimeUnixNano,Duration"
@@ -32,94 +34,109 @@ SCHEMA = (
 FILES = 11
 SPANS_PER_FILE = 9_000
 CALLS = 6
-"""Of one trace: each is a span of the caller and one of whom it called."""
+"""The calls per TraceID. Each call has a span of the caller and a span of the service."""
 SERVICES = 10
 START_NS = 1_661_140_374_000_000_000
-AIM = 3.0
+RATIO_AIM = 3.0
 
 
-def spans(seed: int, count: int) -> Iterator[str]:
-    """Yield the lines of a CSV of about so many spans: a front that calls services."""
-    chance = random.Random(seed)
+def csv_lines(seed: int, spans: int) -> Iterator[str]:
+    """Yield the lines of a CSV file of up to ``spans`` spans.
+
+    In each trace, service 0 calls other services, one after the other.
+    """
+    rng = random.Random(seed)
     yield HEADER
 
-    def line(trace: str, parent: str, pod: int, begin: int, end: int) -> tuple[str, str]:
-        span = f"{chance.getrandbits(64):016x}"
-        words = (trace, span, parent, f"service-{pod}-{pod:010x}", "shop.Service/Get")
-        return span, ",".join((*words, str(begin), str(end), str((end - begin) // 1000)))
+    def make_span(
+        trace: str, parent: str, service: int, start: int, end: int
+    ) -> tuple[str, str]:
+        """Return the id of a new span, and its line."""
+        span = f"{rng.getrandbits(64):016x}"
+        pod = f"service-{service}-{service:010x}"
+        duration_us = (end - start) // 1000
+        fields = (trace, span, parent, pod, "shop.Service/Get", start, end, duration_us)
+        return span, ",".join(map(str, fields))
 
-    for number in range(count // (2 * CALLS + 1)):
-        trace = f"{chance.getrandbits(128):032x}"
-        begin = START_NS + number * 3_000_017 + chance.randrange(1_000_000)
-        root, text = line(trace, "root", 0, begin, begin + CALLS * 5_000_000)
-        yield text
+    for number in range(spans // (2 * CALLS + 1)):
+        trace = f"{rng.getrandbits(128):032x}"
+        trace_start = START_NS + number * 3_000_017 + rng.randrange(1_000_000)
+        trace_end = trace_start + CALLS * 5_000_000
+        root, line = make_span(trace, "root", 0, trace_start, trace_end)
+        yield line
         for call in range(CALLS):
-            at = begin + 1 + call * 4_900_000
-            forth, work, back = (chance.randrange(300_000, 1_500_000) for _ in range(3))
-            caller, text = line(trace, root, 0, at, at + forth + work + back)
-            yield text
-            pod = chance.randrange(1, SERVICES)
-            _, text = line(trace, caller, pod, at + forth, at + forth + work)
-            yield text
+            start = trace_start + 1 + call * 4_900_000
+            request, service_time, response = (
+                rng.randrange(300_000, 1_500_000) for _ in range(3)
+            )
+            end = start + request + service_time + response
+            caller, line = make_span(trace, root, 0, start, end)
+            yield line
+            service = rng.randrange(1, SERVICES)
+            arrival = start + request
+            _, line = make_span(trace, caller, service, arrival, arrival + service_time)
+            yield line
 
 
-def make_files(place: Path) -> list[Path]:
-    """Write CSVs of the shape of the real ones."""
+def write_synthetic_files(directory: Path) -> list[Path]:
+    """Write gzip files of the shape of the Nezha files, and return their paths."""
     paths = []
     for seed in range(FILES):
-        path = place / f"spans-{seed:02}.csv.gz"
-        text = "\n".join(spans(seed, SPANS_PER_FILE)) + "\n"
+        path = directory / f"spans-{seed:02}.csv.gz"
+        text = "\n".join(csv_lines(seed, SPANS_PER_FILE)) + "\n"
         path.write_bytes(gzip.compress(text.encode()))
         paths.append(path)
     return paths
 
 
-def by_spark(spark: SparkSession, paths: list[Path]) -> None:
-    """Let Spark read every row, and throw it away."""
+def read_with_spark(spark: SparkSession, paths: list[Path]) -> None:
+    """Read every row with Spark, and discard it."""
     table = spark.read.schema(SCHEMA).csv([str(path) for path in paths], header=True)
     table.write.format("noop").mode("overwrite").save()
 
 
-def by_us(paths: list[Path], place: Path) -> None:
-    """Make a trace of each file."""
-    shutil.rmtree(place, ignore_errors=True)
-    for path in paths:
-        ingest([path], place / path.name)
-
-
-def count_spans(paths: list[Path], place: Path) -> int:
-    """Return how many spans the files have."""
+def convert(paths: list[Path], directory: Path) -> int:
+    """Write a trace of each file to an empty directory; return the number of spans."""
+    shutil.rmtree(directory, ignore_errors=True)
     return sum(
-        run.summary.records for path in paths for run in ingest([path], place / path.name)
+        run.summary.records
+        for path in paths
+        for run in ingest([path], directory / path.name)
     )
 
 
 def main() -> None:
+    """Print the speed of both sides and their ratio."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each")
-    parser.add_argument("--made", action="store_true", help="files of our own, in any case")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="number of rounds that count; default: 5"
+    )
+    parser.add_argument(
+        "--synthetic",
+        action="store_true",
+        help="use synthetic files even if the Nezha files exist",
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, plain_session() as spark:
-        place = Path(scratch)
-        paths = sorted(DATA.glob("*.csv.gz"))
-        real = bool(paths) and not options.made
-        if not real:
-            paths = make_files(place)
-        count = count_spans(paths, place / "out")
-        size = sum(path.stat().st_size for path in paths)
-        kind = "Nezha's files" if real else "files of our own making"
-        print(f"{kind}: {len(paths)}, {size / 1e6:.1f} MB gzipped, {count:,} spans")
-        seconds = best(
+        traces = Path(scratch) / "traces"
+        paths = [] if options.synthetic else sorted(NEZHA.glob("*.csv.gz"))
+        kind = "Nezha" if paths else "synthetic"
+        if not paths:
+            paths = write_synthetic_files(Path(scratch))
+        spans = convert(paths, traces)
+        size_mb = sum(path.stat().st_size for path in paths) / 1e6
+        print(f"{len(paths)} {kind} files: {size_mb:.1f} MB as gzip, {spans:,} spans")
+        seconds = fastest(
             {
-                "ours": lambda: by_us(paths, place / "out"),
-                "Spark": lambda: by_spark(spark, paths),
+                "antecede": lambda: convert(paths, traces),
+                "Spark": lambda: read_with_spark(spark, paths),
             },
             options.rounds,
         )
         for name, least in seconds.items():
-            print(f"{name:8} {least:6.2f} s  {count / least:12,.0f} spans/s")
-        ratio = seconds["ours"] / seconds["Spark"]
-        print(f"ours over Spark {ratio:.2f} (aim: at most {AIM:g})")
+            print(f"{name:9} {least:6.2f} s  {spans / least:12,.0f} spans/s")
+        ratio = seconds["antecede"] / seconds["Spark"]
+        print(f"time, antecede to Spark: {ratio:.2f} (aim: at most {RATIO_AIM:g})")
 
 
 if __name__ == "__main__":

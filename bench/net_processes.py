@@ -1,7 +1,6 @@
-"""The processes of the bench of the node; each has a time limit."""
+"""The OS processes of the benchmark of the node, each with a timeout."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,35 +12,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-LIMIT_S = 120.0
-"""A worker that has not ended after this time is killed, and its contestant has failed."""
-SERVER_LIMIT_S = 10.0
+from bench.measure import child_environment
+
+__all__ = ["BenchmarkError", "Worker", "nats_server"]
+
+WORKER_TIMEOUT_S = 120.0
+"""A worker that runs for longer than this time is killed, and its measurement fails."""
+SERVER_TIMEOUT_S = 10.0
+"""The maximum time from the start of the NATS server to its ports file."""
 
 
-class BenchError(Exception):
-    """A part of the bench failed or exceeded its time limit."""
+class BenchmarkError(Exception):
+    """A process of the benchmark failed or exceeded its timeout."""
 
 
 class Worker:
-    """A process that runs one role of :mod:`bench.net_work`; killed when the block ends.
+    """A process that runs one role of :mod:`bench.net_work`.
 
-    It reads tasks as lines of JSON, and prints lines: a word, and values.
+    The process reads each task as a line of JSON, and prints lines of a word and values.
+    The end of the ``with`` block kills the process.
     """
 
     def __init__(self, role: str, *, interpreted: bool) -> None:
-        environment = dict(os.environ)
-        if interpreted:
-            environment["PYTHONPATH"] = "src"
         self._role = role
         self._process = subprocess.Popen(
             [sys.executable, "-m", "bench.net_work", role],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=environment,
+            env=child_environment(interpreted=interpreted),
         )
         self._expired = False
-        self._watchdog = threading.Timer(LIMIT_S, self._expire)
+        self._watchdog = threading.Timer(WORKER_TIMEOUT_S, self._expire)
         self._watchdog.daemon = True
         self._watchdog.start()
 
@@ -50,23 +52,27 @@ class Worker:
         self._process.kill()
 
     def write(self, task: Mapping[str, Any]) -> None:
-        """Give the worker a task."""
+        """Write a task to the worker."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{json.dumps(task)}\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise BenchError(f"{self._role} has ended") from error
+            raise BenchmarkError(f"{self._role} ended before it read its task") from error
 
     def read(self, word: str) -> list[str]:
         """Wait for a line that begins with ``word``, and return its values."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if self._expired:
-            raise BenchError(f"{self._role} did not print {word!r} within {LIMIT_S:.0f} s")
+            raise BenchmarkError(
+                f"{self._role} did not print {word!r} within {WORKER_TIMEOUT_S:.0f} s"
+            )
         first, *values = line.split() or [""]
         if first != word:
-            raise BenchError(f"{self._role} printed {line.strip()!r} instead of {word!r}")
+            raise BenchmarkError(
+                f"{self._role} printed {line.strip()!r} instead of {word!r}"
+            )
         return values
 
     def __enter__(self) -> "Worker":
@@ -87,9 +93,9 @@ class Worker:
 
 
 @contextmanager
-def nats_server(wanted: bool) -> Iterator[int]:
-    """Run a NATS server on a port of its own choice, and yield the port; 0 without one."""
-    if not wanted:
+def nats_server(needed: bool) -> Iterator[int]:
+    """Run a NATS server on a free port and yield the port; yield 0 if none is needed."""
+    if not needed:
         yield 0
         return
     with tempfile.TemporaryDirectory() as directory:
@@ -108,8 +114,8 @@ def nats_server(wanted: bool) -> Iterator[int]:
 
 
 def _server_port(directory: Path) -> int:
-    """Return the port in the server's ports file; 0 if it writes none in time."""
-    deadline = time.monotonic() + SERVER_LIMIT_S
+    """Return the port in the ports file of the server, or 0 after the timeout."""
+    deadline = time.monotonic() + SERVER_TIMEOUT_S
     while time.monotonic() < deadline:
         for path in directory.glob("*.ports"):
             try:

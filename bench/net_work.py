@@ -1,11 +1,11 @@
-"""The roles of the bench of the node, each in an OS process of its own.
+"""The roles of the benchmark of the node: ``python -m bench.net_work ROLE``.
 
-    python -m bench.net_work ROLE
-
-A role reads its task as a line of JSON. A sender prints ``bound`` and its port, reads a
-second line with the ports of the receiver, and prints ``start`` and the time. A receiver
-prints ``ready`` and its ports and, after the last message, ``received``, the time and, if
-messages may be lost, their number. All processes of a machine share the clock.
+Each role runs in its own OS process and reads its task as a line of JSON. A sender prints
+``bound`` and its port, reads a second line with the ports of the receiver, and prints
+``start`` and the time. A receiver prints ``ready`` and its ports. After the last message it
+prints ``received``, the time and, if messages may be lost, the number of received messages.
+The processes of one machine have a common clock. A role that measures round trips prints
+``received`` and the seconds per round trip.
 """
 
 import asyncio
@@ -14,47 +14,50 @@ import sys
 import time
 from typing import Any
 
-from antecede import Limits, Node
+from antecede import Node
 from antecede.net.udp import UdpSocket
 
-KEY = b"a bench does not keep secrets..."
-SIZE = 64
-BATCH = 64
+KEY = bytes(range(32))
+PAYLOAD_BYTES = 64
+BATCH_DATAGRAMS = 64
 IDLE_S = 1.0
-"""A raw receiver ends after this time without a datagram: the rest was lost."""
-MESSAGE_LIMIT_S = 60.0
-"""The longest wait for one message."""
+"""A raw receiver ends after this time without a datagram; missing datagrams were lost."""
+MESSAGE_TIMEOUT_S = 60.0
+"""The maximum wait for one message."""
 
 
 def report(*words: object) -> None:
+    """Print a line for the parent process."""
     print(*words, flush=True)
 
 
 def read_task() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(sys.stdin.readline())
-    return found
+    """Read a task of the parent process."""
+    task: dict[str, Any] = json.loads(sys.stdin.readline())
+    return task
 
 
 def key_of(task: dict[str, Any]) -> bytes | None:
+    """Return the group key of a task, or None if the task is not encrypted."""
     return KEY if task.get("encrypted") else None
 
 
 async def node_receive(task: dict[str, Any]) -> None:
-    """Run one node per peer, and count the messages that they receive."""
+    """Run one node per peer, until each has received its share of the messages."""
     peers = task["peers"]
     nodes = [Node(f"r{index}", key=key_of(task)) for index in range(peers)]
     for node in nodes:
         await node.open()
         node.add_peer("s", ("127.0.0.1", task["sender_port"]))
     report("ready", *(node.address[1] for node in nodes))
-    each = task["messages"] // peers
+    messages_per_peer = task["messages"] // peers
 
-    async def count(node: Node) -> None:
-        await node.receive()  # The first message, which waits for the handshake.
-        for _ in range(each):
+    async def receive_all(node: Node) -> None:
+        await node.receive()  # The first message waits for the handshake.
+        for _ in range(messages_per_peer):
             await node.receive()
 
-    await asyncio.gather(*map(count, nodes))
+    await asyncio.gather(*map(receive_all, nodes))
     report("received", time.perf_counter())
     await asyncio.gather(*(node.close() for node in nodes))
 
@@ -67,7 +70,7 @@ async def node_send(task: dict[str, Any]) -> None:
         for index, port in enumerate(read_task()["ports"]):
             names.append(f"r{index}")
             node.add_peer(names[-1], ("127.0.0.1", port))
-        payload = bytes(SIZE)
+        payload = bytes(PAYLOAD_BYTES)
         await node.broadcast(payload)
         await node.flush()
         report("start", time.perf_counter())
@@ -78,53 +81,55 @@ async def node_send(task: dict[str, Any]) -> None:
 
 
 async def raw_receive(task: dict[str, Any]) -> None:
-    """Count the datagrams that arrive on a raw socket; some may be lost."""
+    """Count the payloads that arrive on a raw socket; datagrams may be lost."""
     udp = UdpSocket(("127.0.0.1", 0), segmentation=task["segmentation"])
     loop = asyncio.get_running_loop()
-    got = 0
+    received = 0
     payload_bytes = 0
-    last = 0.0
+    last_arrival = 0.0
     packed = task.get("packed", 1)
 
-    def readable() -> None:
-        nonlocal got, payload_bytes, last
+    def receive_datagrams() -> None:
+        # Split the datagrams and read each length: a receiver of messages needs this too.
+        nonlocal received, payload_bytes, last_arrival
         for data, _ in udp.receive(256):
             if packed == 1:
                 payload_bytes += len(data)
-                got += 1
+                received += 1
             else:
-                for start in range(0, len(data), SIZE):
-                    payload_bytes += len(data[start : start + SIZE])
-                    got += 1
-        last = time.perf_counter()
+                for offset in range(0, len(data), PAYLOAD_BYTES):
+                    payload_bytes += len(data[offset : offset + PAYLOAD_BYTES])
+                    received += 1
+        last_arrival = time.perf_counter()
 
-    loop.add_reader(udp.fileno(), readable)
+    loop.add_reader(udp.fileno(), receive_datagrams)
     report("ready", udp.address[1])
-    begun = time.perf_counter()
-    while got < task["messages"]:
+    start = time.perf_counter()
+    while received < task["messages"]:
         await asyncio.sleep(IDLE_S / 10)
-        silent_since = last or begun + MESSAGE_LIMIT_S
-        if time.perf_counter() - silent_since > IDLE_S:
+        idle_since = last_arrival or start + MESSAGE_TIMEOUT_S
+        if time.perf_counter() - idle_since > IDLE_S:
             break
-    report("received", last, got)
+    report("received", last_arrival, received)
 
 
 async def raw_send(task: dict[str, Any]) -> None:
-    """Transmit datagrams in batches, and pause when the socket accepts no more."""
+    """Transmit datagrams in batches, with a turn of the event loop after each write."""
     udp = UdpSocket(("127.0.0.1", 0), segmentation=task["segmentation"])
     report("bound", udp.address[1])
     address = ("127.0.0.1", read_task()["ports"][0])
     packed = task.get("packed", 1)
-    batch = [(address, bytes(SIZE) * packed)] * BATCH
+    batch = [(address, bytes(PAYLOAD_BYTES) * packed)] * BATCH_DATAGRAMS
     report("start", time.perf_counter())
-    for _ in range(task["messages"] // (BATCH * packed) + 1):
-        taken = 0
-        while taken < len(batch):
-            taken += udp.transmit(batch[taken:])
+    for _ in range(task["messages"] // (BATCH_DATAGRAMS * packed) + 1):
+        transmitted = 0
+        while transmitted < len(batch):
+            transmitted += udp.transmit(batch[transmitted:])
             await asyncio.sleep(0)
 
 
 async def zmq_receive(task: dict[str, Any]) -> None:
+    """Receive messages on a ROUTER socket of pyzmq."""
     import zmq
     import zmq.asyncio
 
@@ -137,6 +142,7 @@ async def zmq_receive(task: dict[str, Any]) -> None:
 
 
 async def zmq_send(task: dict[str, Any]) -> None:
+    """Send messages on a DEALER socket of pyzmq."""
     import zmq
     import zmq.asyncio
 
@@ -144,14 +150,15 @@ async def zmq_send(task: dict[str, Any]) -> None:
     dealer.setsockopt(zmq.SNDHWM, 100_000)
     report("bound", 0)
     dealer.connect(f"tcp://127.0.0.1:{read_task()['ports'][0]}")
-    payload = bytes(SIZE)
+    payload = bytes(PAYLOAD_BYTES)
     report("start", time.perf_counter())
     for _ in range(task["messages"]):
         await dealer.send(payload)
-    await asyncio.sleep(MESSAGE_LIMIT_S)  # Until the parent ends this process.
+    await asyncio.sleep(MESSAGE_TIMEOUT_S)  # The parent process kills this process.
 
 
 async def nats_receive(task: dict[str, Any]) -> None:
+    """Receive messages of a subject from a NATS server."""
     import nats
 
     client = await nats.connect(f"nats://127.0.0.1:{task['server_port']}")
@@ -159,15 +166,16 @@ async def nats_receive(task: dict[str, Any]) -> None:
     await client.flush()
     report("ready", task["server_port"])
     for _ in range(task["messages"]):
-        await subscription.next_msg(timeout=MESSAGE_LIMIT_S)
+        await subscription.next_msg(timeout=MESSAGE_TIMEOUT_S)
     report("received", time.perf_counter())
 
 
 async def nats_send(task: dict[str, Any]) -> None:
+    """Publish messages on a subject of a NATS server."""
     import nats
 
     client = await nats.connect(f"nats://127.0.0.1:{task['server_port']}")
-    payload = bytes(SIZE)
+    payload = bytes(PAYLOAD_BYTES)
     report("bound", 0)
     read_task()
     report("start", time.perf_counter())
@@ -176,61 +184,60 @@ async def nats_send(task: dict[str, Any]) -> None:
     await client.flush()
 
 
-async def node_trips(task: dict[str, Any]) -> None:
+async def node_round_trips(task: dict[str, Any]) -> None:
     """Measure round trips of two nodes in one process, with one message in flight."""
     async with Node("a") as a, Node("b") as b:
         a.add_peer("b", b.address)
         b.add_peer("a", a.address)
-        payload = bytes(SIZE)
+        payload = bytes(PAYLOAD_BYTES)
 
         async def answer() -> None:
             async for message in b:
                 await b.send("a", message.data)
 
-        task_of_b = asyncio.create_task(answer())
+        answering = asyncio.create_task(answer())
         await a.send("b", payload)
         await a.receive()
-        trips = task["trips"]
+        round_trips = task["round_trips"]
         start = time.perf_counter()
-        for _ in range(trips):
+        for _ in range(round_trips):
             await a.send("b", payload)
-            async with asyncio.timeout(MESSAGE_LIMIT_S):
+            async with asyncio.timeout(MESSAGE_TIMEOUT_S):
                 await a.receive()
-        report("received", (time.perf_counter() - start) / trips)
-        task_of_b.cancel()
+        report("received", (time.perf_counter() - start) / round_trips)
+        answering.cancel()
 
 
-async def raw_trips(task: dict[str, Any]) -> None:
-    """Measure round trips of two raw sockets; a lost datagram is sent again."""
+async def raw_round_trips(task: dict[str, Any]) -> None:
+    """Measure round trips of two raw sockets; retransmit a lost datagram."""
     loop = asyncio.get_running_loop()
     a, b = UdpSocket(("127.0.0.1", 0)), UdpSocket(("127.0.0.1", 0))
-    queue: asyncio.Queue[bytes] = asyncio.Queue()
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
 
-    def at_a() -> None:
+    def receive_answers() -> None:
         for data, _ in a.receive(64):
-            queue.put_nowait(data)
+            answers.put_nowait(data)
 
-    def at_b() -> None:
+    def answer() -> None:
         b.transmit([(address, data) for data, address in b.receive(64)])
 
-    loop.add_reader(a.fileno(), at_a)
-    loop.add_reader(b.fileno(), at_b)
-    payload = [(b.address, bytes(SIZE))]
-    trips = task["trips"]
+    loop.add_reader(a.fileno(), receive_answers)
+    loop.add_reader(b.fileno(), answer)
+    datagrams = [(b.address, bytes(PAYLOAD_BYTES))]
+    round_trips = task["round_trips"]
     start = time.perf_counter()
-    for _ in range(trips):
+    for _ in range(round_trips):
         answered = False
         while not answered:
-            a.transmit(payload)
+            a.transmit(datagrams)
             try:
                 async with asyncio.timeout(IDLE_S):
-                    await queue.get()
+                    await answers.get()
                 answered = True
             except TimeoutError:
                 continue
-    report("received", (time.perf_counter() - start) / trips)
+    report("received", (time.perf_counter() - start) / round_trips)
 
 
 if __name__ == "__main__":
-    limits = Limits()  # Imports the package before the clock starts.
     asyncio.run(globals()[sys.argv[1]](read_task()))

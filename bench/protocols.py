@@ -1,61 +1,54 @@
-"""``make bench-protocols``: what each protocol costs at n = 10, 100 and 1000, as one table.
+"""Print the costs of every protocol with 10, 100 and 1,000 processes, as one table.
 
-For each protocol the metadata of a frame that carries a message, all metadata per copy
-(control frames included), and the processor time per copy, simulator included; with the
-exponent of the growth from n = 10 to n = 1000. Unicast protocols send to random others,
-broadcast protocols to all. Each figure comes from a process of its own, the least of a
-few.
+``make bench-protocols`` runs this program. For each protocol, the table has the metadata of
+a frame with a message, the metadata of all frames per copy, including control frames, and
+the processor time per copy, including the simulator, each with the exponent of its growth
+from 10 to 1,000 processes. Each message has one random target if the protocol has unicast;
+otherwise it is a broadcast. Each measurement runs in its own process, and the table has the
+least value of a few rounds.
 """
 
-import json
-import subprocess
 import sys
 from math import log10
 
 from antecede.core.registry import protocols
+from bench.measure import run_for_json
 
-MODULE = "bench.protocol_work"
 SIZES = (10, 100, 1000)
 MESSAGES = 10
-"""For each sender, at every size."""
+"""The number of messages of each sender, for every number of processes."""
 ROUNDS = 3
+COSTS = {
+    "message_bytes": "metadata bytes in a message",
+    "copy_bytes": "metadata bytes per copy",
+    "copy_us": "us per copy",
+}
 
 
-def costs(name: str, processes: int) -> dict[str, float]:
-    """Measure a protocol a few times, and return the least of each cost."""
-    results: list[dict[str, float]] = []
-    for _ in range(ROUNDS if processes < SIZES[-1] else 1):  # Noise matters less then.
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "bench.protocol_work",
-                name,
-                str(processes),
-                str(MESSAGES),
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        results.append(json.loads(done.stdout))
-    return {key: min(result[key] for result in results) for key in results[0]}
+def least_costs(name: str, processes: int) -> dict[str, float]:
+    """Measure a protocol in several rounds, and return the least value of each cost."""
+    # With the largest size a run is long, so noise matters less and one round suffices.
+    rounds = ROUNDS if processes < SIZES[-1] else 1
+    results = [
+        run_for_json("bench.protocol_work", name, str(processes), str(MESSAGES))
+        for _ in range(rounds)
+    ]
+    return {cost: min(float(result[cost]) for result in results) for cost in COSTS}
 
 
 def main() -> int:
     """Print the table."""
-    print(f"{'':14}{'bytes per message':^34}{'bytes in all per copy':^34}", end="")
-    print(f"{'us per copy':^34}")
-    heads = "".join(f"{f'n={n}':>9}" for n in SIZES) + f"{'n^':>7}"
-    print(f"{'':14}{heads}{heads}{heads}")
+    columns = "".join(f"{f'n={size}':>9}" for size in SIZES) + f"{'exponent':>10}"
+    print(" " * 14 + "".join(f"{title:^{len(columns)}}" for title in COSTS.values()))
+    print(" " * 14 + columns * len(COSTS))
     for info in protocols():
-        table = [costs(info.name, n) for n in SIZES]
+        costs = [least_costs(info.name, size) for size in SIZES]
         print(f"{info.name:14}", end="")
-        for key in ("message_bytes", "bytes", "us"):
-            values = [each[key] for each in table]
+        for cost in COSTS:
+            values = [each[cost] for each in costs]
             exponent = log10(values[-1] / values[0]) / log10(SIZES[-1] / SIZES[0])
             print("".join(f"{value:9.1f}" for value in values), end="")
-            print(f"{exponent:7.2f}", end="")
+            print(f"{exponent:10.2f}", end="")
         print(flush=True)
     return 0
 

@@ -1,7 +1,7 @@
-"""What is measured of the simulator. Run as a module, it prints one measurement as JSON.
+"""Speed of the simulator or SimPy: ``python -m bench.sim_work NAME PROCESSES MESSAGES``.
 
-An event is a send, or the arrival of a frame, in both models; timers do not count. Time
-is that of the processor.
+The program prints the events per second of processor time as JSON. In both models, an event
+is a send or the arrival of a frame; timers do not count.
 """
 
 import gc
@@ -28,30 +28,31 @@ PEERS = 10
 
 
 def hybrid(processes: int, messages: int) -> float:
-    """Return the events per second of ``hybrid``, counted but not recorded.
+    """Return the events per second of a simulated run of ``hybrid``.
 
-    SimPy's model records nothing either.
+    The simulator counts events and does not record them. The SimPy model does not record
+    events either.
     """
-    recorder = EventCounter()
+    counter = EventCounter()
     pace = Pace(gap=Exponential(GAP_S))
     workload = Uniform(processes, messages, pace, peers=min(PEERS, processes - 1))
     network = Network(delay=Everywhere(Constant(DELAY_S)))
     gc.collect()
     start = process_time()
-    outcome = run("hybrid", workload, network, recorder)
+    summary = run("hybrid", workload, network, counter)
     elapsed = process_time() - start
-    frames = outcome.copies + outcome.control_frames + outcome.retransmissions
+    frames = summary.copies + summary.control_frames + summary.retransmissions
     return (processes * messages + frames) / elapsed
 
 
 def ping_ack(processes: int, messages: int) -> float:
-    """Return the events per second of a SimPy model: each ping waits for its ack."""
+    """Return the events per second of a SimPy model where each ping waits for its ack."""
     environment = simpy.Environment()
     random = Random(1)
     inboxes = [simpy.Store(environment) for _ in range(processes)]
     events = 0
 
-    def carry(
+    def transmit(
         target: int, frame: tuple[simpy.Event | None, int]
     ) -> Generator[simpy.Event, Any, None]:
         yield environment.timeout(DELAY_S)
@@ -59,7 +60,7 @@ def ping_ack(processes: int, messages: int) -> float:
 
     def ping(source: int, target: int) -> Generator[simpy.Event, Any, None]:
         acked = environment.event()
-        yield from carry(target, (acked, source))
+        yield from transmit(target, (acked, source))
         yield acked
 
     def send(source: int) -> Generator[simpy.Event, Any, None]:
@@ -76,7 +77,7 @@ def ping_ack(processes: int, messages: int) -> float:
             acked, source = yield inboxes[process].get()
             events += 1
             if source >= 0:
-                environment.process(carry(source, (acked, -1)))
+                environment.process(transmit(source, (acked, -1)))
             else:
                 acked.succeed()
 
@@ -89,10 +90,10 @@ def ping_ack(processes: int, messages: int) -> float:
     return events / (process_time() - start)
 
 
-WORK = {"hybrid": hybrid, "ping_ack": ping_ack}
+MEASUREMENTS = {"hybrid": hybrid, "ping_ack": ping_ack}
 
 
 if __name__ == "__main__":
-    work, processes, messages = sys.argv[1:]
-    value = WORK[work](int(processes), int(messages))
+    measurement, processes, messages = sys.argv[1:]
+    value = MEASUREMENTS[measurement](int(processes), int(messages))
     print(json.dumps({"compiled": antecede.compiled, "value": value}))

@@ -1,13 +1,14 @@
-"""``python -m bench.spark_others``: the pipeline beside what a user would write without it.
+"""Compare the pipeline with programs without it: ``python -m bench.spark_others``.
 
-* *Fan-out*: the same cells simulated by the study's stage, in a warm session, and by a bare
-  pool of processes.
-* *First result*: the command ``antecede verify`` on a small trace, from nothing, and a
-  plain PySpark script that only counts its rows.
-* *Closures*: happened-before as a table of pairs, made by joining it with itself on Spark
-  until nothing is added, as one does with SQL or a graph package; and a checker in plain
-  Python with a vector clock for each message. Both get longer runs, until the next would
-  take more than ``--patience`` seconds; ours gets the longest that either finished.
+* *Simulation*: the cells of a study, simulated on Spark in a warm session, and in a process
+  pool without Spark.
+* *First result*: the command ``antecede verify`` for a small trace, and a PySpark script
+  that only counts its rows, both with the start of the program.
+* *Alternatives*: happened-before as a table of pairs, joined with itself on Spark until no
+  row is added, as in SQL or with a graph package; and a verifier in plain Python with a
+  vector clock for each message. Each alternative gets longer and longer runs, until the
+  next run would take more than ``--time-limit`` seconds. ``antecede verify`` gets the
+  longest of these runs.
 """
 
 import argparse
@@ -18,8 +19,8 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 
 from pyspark.sql import SparkSession
 
@@ -31,7 +32,8 @@ from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import EVENTS_NAME
 from antecede.verify.verifier import verify_trace
-from bench.spark_verify import plain_session
+from bench.measure import seconds_of
+from bench.spark_session import plain_session
 
 COUNT_SCRIPT = """
 import sys
@@ -42,29 +44,24 @@ spark.stop()
 """
 EVENTS_PER_MESSAGE = 6
 GROWTH = 4
-"""How much longer the next run takes, at the least."""
+"""The expected ratio of the time of the next run to the time of a run, at least."""
 PROCESSES = 20
 
 
-def trace_of(place: Path, events: int) -> Path:
-    """Simulate a run of about so many events."""
-    path = place / f"run-{events}"
+def trace_of(directory: Path, events: int) -> Path:
+    """Return the path of a simulated run of about ``events`` events."""
+    path = directory / f"run-{events}"
     if not path.exists():
         messages = max(1, events // (EVENTS_PER_MESSAGE * PROCESSES))
         simulate_to(path, Scenario(processes=PROCESSES, messages=messages, seed=1))
     return path
 
 
-def seconds_of(work: Callable[[], object]) -> float:
-    start = perf_counter()
-    work()
-    return perf_counter() - start
+# Simulation.
 
 
-# Fan-out.
-
-
-def cells(seeds: int, messages: int) -> Study:
+def make_study(seeds: int, messages: int) -> Study:
+    """Return a study of six cells for each seed."""
     return parse_study(
         {
             "name": "fan-out",
@@ -76,59 +73,62 @@ def cells(seeds: int, messages: int) -> Study:
     )
 
 
-def by_pool(study: Study, place: Path) -> None:
-    """Simulate every cell in a process of a pool, the heaviest first."""
+def simulate_by_pool(study: Study, directory: Path) -> None:
+    """Simulate every cell in a process pool, the cells of the largest weight first."""
     ordered = sorted(study.cells, key=lambda cell: -cell.weight)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         futures = [
-            pool.submit(simulate_to, place / cell.id, cell.scenario) for cell in ordered
+            pool.submit(simulate_to, directory / cell.id, cell.scenario) for cell in ordered
         ]
         for future in futures:
             future.result()
 
 
-def by_spark(spark: SparkSession, study: Study, directory: Path) -> None:
-    place = StudyDirectory(directory)
-    place.open(study)
+def simulate_by_spark(spark: SparkSession, study: Study, path: Path) -> None:
+    """Simulate every cell as a task on Spark."""
+    directory = StudyDirectory(path)
+    directory.open(study)
     cores = spark.sparkContext.defaultParallelism
-    assert simulate_cells(spark, place, study.cells, cores=cores) == 0
+    assert simulate_cells(spark, directory, study.cells, cores=cores) == 0
 
 
-def measure_fan_out(spark: SparkSession, scratch: Path, seeds: int) -> float:
-    """Return how many times as fast as the bare pool the stage is."""
-    by_spark(spark, cells(1, 5), scratch / "warm")
+def measure_simulation(spark: SparkSession, scratch: Path, seeds: int) -> float:
+    """Return the ratio of the speed on Spark to the speed of the process pool."""
+    simulate_by_spark(spark, make_study(1, 5), scratch / "warm")
+    study = make_study(seeds, 100)
     ratios = []
     for turn in range(2):
-        study = cells(seeds, 100)
-        pool = seconds_of(lambda: by_pool(study, scratch / f"pool-{turn}"))  # noqa: B023
-        ours = seconds_of(lambda: by_spark(spark, study, scratch / f"spark-{turn}"))  # noqa: B023
-        ratios.append(pool / ours)
+        pool_s = seconds_of(partial(simulate_by_pool, study, scratch / f"pool-{turn}"))
+        spark_s = seconds_of(
+            partial(simulate_by_spark, spark, study, scratch / f"spark-{turn}")
+        )
+        ratios.append(pool_s / spark_s)
     return max(ratios)
 
 
 # First result.
 
 
-def measure_first_result(place: Path) -> tuple[float, float]:
-    """Return the seconds of our command and of a plain count, each the best of three."""
-    trace = trace_of(place, 20_000)
-    ours = [sys.executable, "-m", "antecede", "verify", str(trace)]
-    plain = [sys.executable, "-c", COUNT_SCRIPT, str(trace / EVENTS_NAME)]
+def measure_first_result(directory: Path) -> tuple[float, float]:
+    """Return the least seconds of ``antecede verify`` and of the script, in three runs."""
+    trace = trace_of(directory, 20_000)
+    verify = [sys.executable, "-m", "antecede", "verify", str(trace)]
+    count = [sys.executable, "-c", COUNT_SCRIPT, str(trace / EVENTS_NAME)]
 
-    def best(command: list[str]) -> float:
+    def least_seconds(command: list[str]) -> float:
         return min(
             seconds_of(lambda: subprocess.run(command, check=True, capture_output=True))
             for _ in range(3)
         )
 
-    return best(ours), best(plain)
+    return least_seconds(verify), least_seconds(count)
 
 
-# What a user would write.
+# Alternatives.
 
 
-def by_closure(spark: SparkSession, path: Path) -> int:
-    """Count the breaches of causal order by joining happened-before with itself."""
+def count_by_closure(spark: SparkSession, path: Path) -> int:
+    """Return the number of violations of causal order; join happened-before with itself."""
     events = spark.read.parquet(str(path / EVENTS_NAME)).filter(
         f"kind in ('{Kind.SEND.value}', '{Kind.DELIVER.value}')"
     )
@@ -147,14 +147,14 @@ def by_closure(spark: SparkSession, path: Path) -> int:
     while pairs.count() > count:
         count = pairs.count()
         pairs.createOrReplaceTempView("pairs")
-        found = spark.sql(
+        longer = spark.sql(
             "select a.before, b.after from pairs a join pairs b on a.after = b.before"
         )
-        pairs = pairs.union(found).distinct().localCheckpoint()
+        pairs = pairs.union(longer).distinct().localCheckpoint()
     pairs.createOrReplaceTempView("pairs")
-    breaches = spark.sql(
+    violations = spark.sql(
         """
-        select count(*) as found from pairs
+        select count(*) from pairs
           join events s on s.step = pairs.before and s.kind = 'send'
           join events t on t.step = pairs.after and t.kind = 'send'
           join events d on d.source = s.source and d.number = s.number
@@ -163,89 +163,111 @@ def by_closure(spark: SparkSession, path: Path) -> int:
           and d.process = e.process and d.seq > e.seq
         """
     )
-    return int(breaches.collect()[0][0])
+    return int(violations.collect()[0][0])
 
 
-def by_vector_clocks(path: Path) -> int:
-    """Count the breaches with a vector clock for each message, in plain Python."""
+def count_by_vector_clocks(path: Path) -> int:
+    """Return the number of violations of causal order; use a vector clock per message."""
     clocks: dict[int, dict[int, int]] = {}
     sent: dict[tuple[int | None, int | None], dict[int, int]] = {}
-    pending: dict[int, dict[tuple[int | None, int | None], dict[int, int]]] = {}
-    found = 0
+    undelivered: dict[int, dict[tuple[int | None, int | None], dict[int, int]]] = {}
+    violations = 0
 
-    def step(event: Event) -> dict[int, int]:
+    def advance(event: Event) -> dict[int, int]:
         clock = clocks.setdefault(event.process, {})
         clock[event.process] = clock.get(event.process, 0) + 1
         return clock
 
     for event in read_trace(path).events():
         if event.kind is Kind.SEND:
-            clock = dict(step(event))
+            clock = dict(advance(event))
             message = (event.source, event.number)
             sent[message] = clock
             for target in event.targets or ():
-                pending.setdefault(target, {})[message] = clock
+                undelivered.setdefault(target, {})[message] = clock
         elif event.kind is Kind.DELIVER:
             message = (event.source, event.number)
-            waiting = pending[event.process]
-            waiting.pop(message, None)
+            others = undelivered[event.process]
+            others.pop(message, None)
             past = sent[message]
-            for (source, _), clock in waiting.items():
+            for (source, _), clock in others.items():
                 assert source is not None
-                found += clock[source] <= past.get(source, 0)
-            clock = step(event)
+                violations += clock[source] <= past.get(source, 0)
+            clock = advance(event)
             for process, count in past.items():
                 clock[process] = max(count, clock.get(process, 0))
-    return found
+    return violations
 
 
-def measure_rival(
-    work: Callable[[Path], int], place: Path, sizes: list[int], timeout_s: float
+def measure_alternative(
+    count_violations: Callable[[Path], int],
+    directory: Path,
+    sizes: list[int],
+    time_limit_s: float,
 ) -> list[dict[str, float]]:
-    """Give it longer and longer runs, until the next would take too long."""
-    table = []
+    """Return the events and seconds of each run, until the next would exceed the limit."""
+    measurements = []
     for events in sizes:
-        path = trace_of(place, events)
+        path = trace_of(directory, events)
         rows = read_trace(path).rows
-        seconds = seconds_of(lambda: work(path))  # noqa: B023
-        table.append({"events": rows, "seconds": round(seconds, 2)})
-        print(json.dumps(table[-1]), file=sys.stderr, flush=True)
-        if GROWTH * seconds > timeout_s:
+        seconds = seconds_of(partial(count_violations, path))
+        measurements.append({"events": rows, "seconds": round(seconds, 2)})
+        print(json.dumps(measurements[-1]), file=sys.stderr, flush=True)
+        if GROWTH * seconds > time_limit_s:
             break
-    return table
+    return measurements
 
 
 def main() -> int:
+    """Print the measurements as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=24, help="cells of the fan-out, by 6")
-    parser.add_argument("--patience", type=float, default=120.0)
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=24,
+        help="number of seeds of the simulation, with 6 cells each; default: 24",
+    )
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="maximum expected time of a run of an alternative; default: 120",
+    )
     options = parser.parse_args()
     result: dict[str, object] = {}
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        verify_trace(trace_of(place, 1_000))  # So that nothing is compiled later on.
-        ours_s, plain_s = measure_first_result(place)
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        verify_trace(trace_of(directory, 1_000))  # Compiles the kernels.
+        verify_s, count_s = measure_first_result(directory)
         result["first_result"] = {
-            "verify_s": round(ours_s, 2),
-            "count_s": round(plain_s, 2),
-            "ratio": round(ours_s / plain_s, 2),
+            "verify_s": round(verify_s, 2),
+            "count_s": round(count_s, 2),
+            "ratio": round(verify_s / count_s, 2),
         }
-        sizes = [20_000 * 5**k for k in range(5)]
-        clocks = measure_rival(by_vector_clocks, place, sizes, options.patience)
+        vector_clocks = measure_alternative(
+            count_by_vector_clocks,
+            directory,
+            [20_000 * 5**k for k in range(5)],
+            options.time_limit,
+        )
         with plain_session() as spark:
-            result["fan_out"] = round(measure_fan_out(spark, place, options.seeds), 2)
-            sizes = [500 * 2**k for k in range(9)]
-            closure = measure_rival(
-                lambda path: by_closure(spark, path), place, sizes, options.patience
+            ratio = measure_simulation(spark, directory, options.seeds)
+            result["simulation_ratio"] = round(ratio, 2)
+            closure = measure_alternative(
+                partial(count_by_closure, spark),
+                directory,
+                [500 * 2**k for k in range(9)],
+                options.time_limit,
             )
-        for rival, table in (("clocks", clocks), ("closure", closure)):
+        for name, table in (("vector_clocks", vector_clocks), ("closure", closure)):
             events = int(table[-1]["events"])
             path = next(
-                each for each in place.glob("run-*") if read_trace(each).rows == events
+                each for each in directory.glob("run-*") if read_trace(each).rows == events
             )
-            ours = seconds_of(lambda: verify_trace(path))  # noqa: B023
-            result[rival] = {"table": table, "ours_s": round(ours, 2)}
-            result[f"{rival}_ratio"] = round(table[-1]["seconds"] / ours)
+            verify_s = seconds_of(partial(verify_trace, path))
+            result[name] = {"runs": table, "verify_s": round(verify_s, 2)}
+            result[f"{name}_ratio"] = round(table[-1]["seconds"] / verify_s)
     print(json.dumps(result, indent=2))
     return 0
 

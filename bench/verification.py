@@ -1,16 +1,15 @@
 """Print the tables of docs/explanation/model-checking.md: ``python -m bench.verification``.
 
-Every check runs in a process of its own, one after the other, so that memory is its own.
-It exits with 1 if a verdict is not the one expected.
+The checks run one after the other, each in a new process, so that no check uses memory of
+an earlier one. The exit code is 1 if a verdict is not the expected one.
 """
 
 import argparse
 import json
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from tests.check.lockstep import Lockstep, inspect_rules
 from tests.check.variants import LISTINGS, SECRET_MODE
@@ -18,6 +17,7 @@ from tests.check.variants import LISTINGS, SECRET_MODE
 import antecede
 from antecede.check import CheckConfig, check
 from antecede.core.process import Process, ProcessId
+from bench.measure import run_for_json
 
 HELD = "held"
 NOT_EXHAUSTED = "not exhausted"
@@ -29,20 +29,30 @@ LONG_MEMORY_MAX_GIB = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One row of a table."""
+    """A search of the model checker, which is one row of a table."""
 
     table: str
     config: CheckConfig
     expected: str = HELD
+    """HELD, NOT_EXHAUSTED or the property that the search finds violated."""
     subject: str = ""
-    """What is checked, if it is not a protocol of the registry."""
+    """A description, for a check that the command line cannot express."""
     make: Callable[[int], Process] | None = None
+    """Makes the process of an index; by default, a process of the protocol."""
     inspect: Callable[[Process], None] | None = None
+    """Called once with a process in every local state; raises if a rule is violated."""
     long: bool = False
 
     @property
-    def command(self) -> str:
-        """How to run it alone, or what it is."""
+    def title(self) -> str:
+        """The title of its table; long checks have separate tables."""
+        if self.long:
+            return f"Long: {self.table[0].lower()}{self.table[1:]}"
+        return self.table
+
+    @property
+    def label(self) -> str:
+        """The first column of its row: the command, or the subject and the size."""
         if self.subject:
             return f"{self.subject}, {self._size()}"
         words = ["antecede", "check", "--protocol", self.config.protocol]
@@ -56,8 +66,8 @@ class Check:
         return f"`{shlex.join(words)}`"
 
     def _size(self) -> str:
-        cast = " multicast" if self.config.multicast else ""
-        return f"{self.config.processes} by {self.config.messages}{cast}"
+        size = f"{self.config.processes} \N{MULTIPLICATION SIGN} {self.config.messages}"
+        return f"{size} multicast" if self.config.multicast else size
 
 
 FLAGS = {
@@ -70,11 +80,12 @@ FLAGS = {
     "--max-states": "states_max",
     "--max-memory": "memory_max_gib",
 }
+"""The field of CheckConfig for each numeric option of ``antecede check``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What came of a check."""
+    """The result of a check: the other columns of its row."""
 
     states: int
     transitions: int
@@ -82,33 +93,32 @@ class Row:
     local_states: int
     seconds: float
     verdict: str
-    compiled: bool = field(default_factory=lambda: antecede.compiled)
 
 
 def lockstep(name: str) -> Callable[[int], Process]:
-    """Return what makes a process of ``name`` with the naive rule beside it."""
-    return lambda place: Lockstep(ProcessId(place), name)
+    """Return a factory of processes of a protocol in lockstep with the naive rule."""
+    return lambda index: Lockstep(ProcessId(index), name)
 
 
-def checks() -> list[Check]:
-    """List every check, the quick ones first."""
-    found = [
+def all_checks() -> list[Check]:
+    """Return all checks in the order of the tables in the documentation."""
+    checks = [
         Check(table="3 processes, 2 messages each", config=CheckConfig(protocol=name))
         for name in UNICAST
     ]
-    found += _faults() + _multicast() + _removal() + _broken() + _rules() + _long()
-    return found
+    checks += _faults() + _multicast() + _large() + _removal() + _counterexamples()
+    return checks + _lockstep()
 
 
 def _faults() -> list[Check]:
     table = "One loss and one duplication"
-    bounds = [
+    configs = [
         CheckConfig(protocol=name, losses=1, duplicates=1, processes=n, messages=m)
         for name in HYBRIDS
         for n, m in ((3, 1), (2, 2))
     ]
-    bounds += [CheckConfig(protocol="buffer", messages=1, losses=1, duplicates=1)]
-    return [Check(table=table, config=config) for config in bounds]
+    configs += [CheckConfig(protocol="buffer", messages=1, losses=1, duplicates=1)]
+    return [Check(table=table, config=config) for config in configs]
 
 
 def _multicast() -> list[Check]:
@@ -126,10 +136,10 @@ def _multicast() -> list[Check]:
 
 
 def _removal() -> list[Check]:
-    table = "Processes let go of each other, or stop"
-    found: list[Check] = []
+    table = "Removal of a peer, and processes that stop"
+    checks: list[Check] = []
     for name in HYBRIDS:
-        bounds = [
+        configs = [
             CheckConfig(protocol=name, messages=1, removals=2),
             CheckConfig(protocol=name, messages=1, removals=1, stops=1),
             CheckConfig(protocol=name, messages=1, removals=1, losses=1),
@@ -137,70 +147,77 @@ def _removal() -> list[Check]:
             CheckConfig(protocol=name, processes=2, removals=1, losses=1),
             CheckConfig(protocol=name, messages=1, multicast=True, removals=1),
         ]
-        found += [Check(table=table, config=config) for config in bounds]
+        checks += [Check(table=table, config=config) for config in configs]
         for subject, config in (
             (
-                f"`{name}`, what was abandoned may come late",
+                f"`{name}`, an abandoned copy may arrive",
                 CheckConfig(protocol=name, removals=1, lease=False),
             ),
             (
-                f"`{name}`, who stopped is waived before its lease is over",
+                f"`{name}`, permits of a stopped process are forgone before the end of"
+                " its lease",
                 CheckConfig(protocol=name, stops=1, lease=False),
             ),
             (
-                f"`{name}`, the permits of one that lives are waived",
+                f"`{name}`, permits of a running process are forgone",
                 CheckConfig(protocol=name, stops=1, false_suspicion=True),
             ),
         ):
-            found.append(
+            checks.append(
                 Check(table=table, config=config, expected="causal", subject=subject)
             )
-        found.append(
+        checks.append(
             Check(table=table, config=CheckConfig(protocol=name, removals=1), long=True)
         )
         if name == "hybrid":
-            found.append(
+            checks.append(
                 Check(table=table, config=CheckConfig(protocol=name, stops=1), long=True)
             )
-    return found
+    return checks
 
 
-def _broken() -> list[Check]:
+def _counterexamples() -> list[Check]:
     table = "Counterexamples"
-    found = [
+    checks = [
         Check(table=table, config=CheckConfig(protocol=name), expected=expected)
         for name, expected in (("fifo", "causal"), ("unordered", "fifo"))
     ]
-    found += [
+    checks += [
         Check(
             table=table,
             config=CheckConfig(protocol="cykas", messages=messages),
             expected="causal",
-            subject="Cykas with sends in secret mode (its §2.3)",
+            subject="Cykas that sends in secret mode (§2.3)",
             make=SECRET_MODE,
         )
         for messages in (2, 3)
     ]
-    found += [
+    checks += [
         Check(
             table=table,
             config=CheckConfig(protocol="hybrid"),
             expected="fifo" if "printed" in name else "liveness",
-            subject=name,
+            subject=_listing_subject(name),
             make=make,
         )
         for name, make in LISTINGS.items()
     ]
-    return found
+    return checks
 
 
-def _rules() -> list[Check]:
-    table = "In step with the naive rule, in every state"
+def _listing_subject(name: str) -> str:
+    """Return the name of a listing, with "errata ... repaired" for "without errata ..."."""
+    algorithm, without, errata = name.partition(" without ")
+    return f"{algorithm} with {errata} repaired" if without else name
+
+
+def _lockstep() -> list[Check]:
+    table = "Lockstep with the naive rule"
     rules = {"hybrid": "SPS", "hybrid-basic": "CSPS"}
     sizes = (
         ("hybrid", 3, 1, True, False),
-        ("hybrid-basic", 3, 1, True, False),
         ("hybrid", 2, 3, False, False),
+        ("hybrid-basic", 3, 1, True, False),
         ("hybrid-basic", 2, 3, False, True),
         ("hybrid", 3, 2, False, True),
     )
@@ -210,7 +227,7 @@ def _rules() -> list[Check]:
             config=CheckConfig(
                 protocol=name, processes=processes, messages=messages, multicast=multicast
             ),
-            subject=f"`{name}` beside {rules[name]}",
+            subject=f"`{name}` and the {rules[name]} rule",
             make=lockstep(name),
             inspect=inspect_rules,
             long=long,
@@ -219,19 +236,19 @@ def _rules() -> list[Check]:
     ]
 
 
-def _long() -> list[Check]:
+def _large() -> list[Check]:
     table = "3 processes, 3 messages each"
-    found = [
+    checks = [
         Check(table=table, config=CheckConfig(protocol=name, messages=3), long=True)
         for name in ("buffer", "buffer-fifo", "cykas", "matrix")
     ]
-    found += [_part_of(table, name, messages=3) for name in ("optimal", *HYBRIDS)]
+    checks += [_limited(table, name, messages=3) for name in ("optimal", *HYBRIDS)]
     table = "3 processes, 2 messages each, one loss and one duplication"
-    return found + [_part_of(table, name, faults=1) for name in HYBRIDS]
+    return checks + [_limited(table, name, faults=1) for name in HYBRIDS]
 
 
-def _part_of(table: str, name: str, *, messages: int = 2, faults: int = 0) -> Check:
-    """Make a check that is too large to come to an end."""
+def _limited(table: str, name: str, *, messages: int = 2, faults: int = 0) -> Check:
+    """Return a check whose search reaches its limit of states and is not exhausted."""
     config = CheckConfig(
         protocol=name,
         messages=messages,
@@ -244,73 +261,64 @@ def _part_of(table: str, name: str, *, messages: int = 2, faults: int = 0) -> Ch
 
 
 def run(item: Check) -> Row:
-    """Carry out a check."""
-    checked = check(item.config, make=item.make, inspect=item.inspect)
-    verdict = HELD if checked.exhausted else NOT_EXHAUSTED
-    if checked.violation is not None:
-        verdict = checked.violation.property
+    """Run a check, and return its result."""
+    result = check(item.config, make=item.make, inspect=item.inspect)
+    verdict = HELD if result.exhausted else NOT_EXHAUSTED
+    if result.violation is not None:
+        verdict = result.violation.property
     return Row(
-        states=checked.states,
-        transitions=checked.transitions,
-        depth=checked.depth if checked.violation is None else checked.violation.depth,
-        local_states=checked.local_states,
-        seconds=checked.seconds,
+        states=result.states,
+        transitions=result.transitions,
+        depth=result.depth if result.violation is None else result.violation.depth,
+        local_states=result.local_states,
+        seconds=result.seconds,
         verdict=verdict,
     )
 
 
-def run_apart(index: int) -> Row:
-    """Carry out a check in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.verification", "--only", str(index)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise SystemExit(done.stderr)
-    return Row(**json.loads(done.stdout))
-
-
-def print_table(table: str, items: Sequence[tuple[int, Check]]) -> bool:
-    """Print one table, and tell whether every verdict is as expected."""
-    print(f"\n### {table}\n")
+def print_table(title: str, items: Sequence[tuple[int, Check]]) -> bool:
+    """Run the checks of a table and print it; return whether all verdicts are expected."""
+    print(f"\n### {title}\n")
     print("| check | states | transitions | depth | local states | seconds | verdict |")
     print("|---|---:|---:|---:|---:|---:|---|", flush=True)
-    good = True
+    as_expected = True
     for index, item in items:
-        row = run_apart(index)
-        broken = row.verdict not in (HELD, NOT_EXHAUSTED)
-        verdict = f"**{row.verdict}** broken" if broken else row.verdict
+        row = Row(**run_for_json("bench.verification", "--only", str(index)))
+        violated = row.verdict not in (HELD, NOT_EXHAUSTED)
+        verdict = f"**{row.verdict}** violated" if violated else row.verdict
         if row.verdict != item.expected:
-            good = False
-            verdict += f", NOT as expected: {item.expected}"
+            as_expected = False
+            verdict += f", EXPECTED: {item.expected}"
         print(
-            f"| {item.command} | {row.states:,} | {row.transitions:,} | {row.depth}"
+            f"| {item.label} | {row.states:,} | {row.transitions:,} | {row.depth}"
             f" | {row.local_states:,} | {row.seconds:.1f} | {verdict} |",
             flush=True,
         )
-    return good
+    return as_expected
 
 
 def main() -> int:
-    """Print the tables, and return 1 if a verdict is not as expected."""
+    """Print the tables, and return 1 if a verdict is not the expected one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help="the long ones alone")
+    parser.add_argument(
+        "--long",
+        action="store_true",
+        help="print the tables of the long checks instead",
+    )
     parser.add_argument("--only", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    everything = checks()
+    checks = all_checks()
     if options.only is not None:
-        print(json.dumps(asdict(run(everything[options.only]))))
+        print(json.dumps(asdict(run(checks[options.only]))))
         return 0
-    how = "compiled" if antecede.compiled else "interpreted"
-    print(f"antecede {antecede.__version__}, {how}, Python {sys.version.split()[0]}")
+    build = "compiled" if antecede.compiled else "interpreted"
+    print(f"antecede {antecede.__version__}, {build}, Python {sys.version.split()[0]}")
     tables: dict[str, list[tuple[int, Check]]] = {}
-    for index, item in enumerate(everything):
+    for index, item in enumerate(checks):
         if item.long == options.long:
-            tables.setdefault(item.table, []).append((index, item))
-    good = [print_table(table, items) for table, items in tables.items()]
-    return 0 if all(good) else 1
+            tables.setdefault(item.title, []).append((index, item))
+    as_expected = [print_table(title, items) for title, items in tables.items()]
+    return 0 if all(as_expected) else 1
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """Fuzz the engine: ``python -m fuzz [SECONDS | FILE]``.
 
-With atheris, code coverage guides the generation of scripts. Atheris measures interpreted
-modules only, so set ``PYTHONPATH=src`` to hide an installed, compiled build. Without
-atheris the scripts are random. With a file, run the one script in it: atheris writes such a
-file for each defect that it finds.
+With ``SECONDS``, the program generates scripts and runs them for this time. If atheris is
+installed, code coverage guides the generation; otherwise the scripts are random. Atheris
+measures the coverage of interpreted modules only, so set ``PYTHONPATH=src`` to hide an
+installed, compiled build.
+
+With ``FILE``, the program runs the script in the file. Atheris writes such a file for each
+defect that it finds.
 """
 
 import random
@@ -14,18 +17,19 @@ from pathlib import Path
 
 __all__ = ["main"]
 
-SCRIPT_BYTES_MAX = 1024
+GENERATED_BYTES_MAX = 1024
+"""The maximum length of a generated script."""
 
 
 def run_random_scripts(
     run: Callable[[bytes], object], seconds: float, seed: int = 0
 ) -> int:
-    """Run random scripts for some time, and return how many."""
-    source = random.Random(seed)
-    ends = time.monotonic() + seconds
+    """Run random scripts for a number of seconds, and return the number of scripts."""
+    rng = random.Random(seed)
+    deadline = time.monotonic() + seconds
     count = 0
-    while time.monotonic() < ends:
-        script = source.randbytes(source.randrange(1, SCRIPT_BYTES_MAX))
+    while time.monotonic() < deadline:
+        script = rng.randbytes(rng.randrange(1, GENERATED_BYTES_MAX))
         try:
             run(script)
         except Exception:
@@ -36,7 +40,7 @@ def run_random_scripts(
 
 
 def main(arguments: list[str]) -> int:
-    """Fuzz for a number of seconds, 60 by default, or run the script in a file."""
+    """Fuzz for a number of seconds, by default 60, or run the script in a file."""
     argument = arguments[0] if arguments else "60"
     try:
         import atheris  # type: ignore[import-untyped, unused-ignore]
@@ -52,12 +56,12 @@ def main(arguments: list[str]) -> int:
         print("no defect found")
     elif atheris is None:
         count = run_random_scripts(run_script, float(argument))
-        print(f"{count} random scripts, no defect found")
-        print("atheris is not installed: scripts were not guided by coverage")
+        print(f"no defect found by {count} random scripts")
+        print("atheris is not installed, so coverage did not guide the scripts")
     else:
         options = [
             f"-max_total_time={argument}",
-            f"-max_len={SCRIPT_BYTES_MAX}",
+            f"-max_len={GENERATED_BYTES_MAX}",
             "-len_control=0",
             "-timeout=10",
         ]

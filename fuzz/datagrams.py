@@ -1,10 +1,11 @@
 """A fuzz target: an engine that receives hostile datagrams.
 
-An input is a script. Its first byte selects the protocol and whether the group has a key;
-the steps follow. A step passes to the engine arbitrary bytes, a body behind a valid header,
-or a genuine datagram with modified bytes; or it advances the time, or lets the engine send.
-After each step the target calls all methods of the engine and checks its memory bounds.
-With a key, no datagram of a step may change the state of the engine.
+An input of the target is a script. The first byte selects the protocol and whether the
+group has a key. The other bytes are steps. A step passes one datagram to the engine: random
+bytes, a body after a valid header, or a recorded datagram with modified bytes. Or the step
+advances the time, or makes the engine send a message. After each step, the target calls the
+methods that a driver calls, and checks the memory bounds of the engine. With a key, a
+forged datagram must not change the state of the engine.
 
 ``python -m fuzz`` runs scripts from atheris, and the tests run scripts from Hypothesis.
 """
@@ -35,22 +36,26 @@ __all__ = ["KEYED", "PROTOCOLS", "Victim", "run_script"]
 
 PROTOCOLS: Final = [info.name for info in protocols() if info.capabilities.unicast]
 KEYED: Final = 0x80
-"""The bit of the first byte that selects a key; the other bits select the protocol."""
+"""The bit of the first byte that enables the key; the other bits select the protocol."""
 LIMITS: Final = Limits(reorder_buffer_max=16, message_bytes_max=5000, lease_s=5.0)
 KEY: Final = bytes(32)
 NAMES: Final = ("ann", "bob", "cid")
+ANN_INCARNATION: Final = 11
+BOB_INCARNATION: Final = 22
 SCRIPT_BYTES_MAX: Final = 4096
+"""The maximum number of bytes of a script that run; the rest is ignored."""
+UDP_PAYLOAD_BYTES_MAX: Final = 65_507
 
 
 class Victim:
-    """The engine of ann, under attack, after a handshake with bob."""
+    """The engine of ann, which receives hostile datagrams after a handshake with bob."""
 
     def __init__(self, protocol_name: str, keyed: bool) -> None:
-        """Let ann and bob exchange messages."""
         self.now = 1000.0
         self.keyed = keyed
-        self.genuine: list[bytes] = []
-        self.packet = 1 << 20
+        self.recorded: list[bytes] = []
+        """The datagrams from bob to ann."""
+        self.packet_number = 1 << 20
         cipher = AesGcmDatagramCipher(KEY) if keyed else None
         self.protocol_name = protocol_name
         self.ann, self.bob = (
@@ -62,7 +67,7 @@ class Victim:
                 limits=LIMITS,
                 cipher=cipher,
             )
-            for name, incarnation in (("ann", 11), ("bob", 22))
+            for name, incarnation in (("ann", ANN_INCARNATION), ("bob", BOB_INCARNATION))
         )
         self.ann.add_peer("bob", "bob", self.now)
         self.ann.add_peer("cid", "cid", self.now)
@@ -74,6 +79,7 @@ class Victim:
             self._exchange()
 
     def _exchange(self) -> None:
+        """Pass datagrams between ann and bob, and record those to ann."""
         for _ in range(3):
             self.now += 0.01
             for source, target in ((self.ann, self.bob), (self.bob, self.ann)):
@@ -81,15 +87,15 @@ class Victim:
                     if address == target.name:
                         target.receive_datagram(datagram, source.name, self.now)
                         if target is self.ann:
-                            self.genuine.append(datagram)
+                            self.recorded.append(datagram)
         self.ann.poll_messages()
 
     # Steps.
 
     def receive_datagram(self, datagram: bytes) -> None:
-        """Pass a datagram to ann; with a key only a genuine one may change her state."""
+        """Pass a datagram to ann; check that a forged one does not change the state."""
         ann = self.ann
-        is_forged = self.keyed and datagram not in self.genuine
+        is_forged = self.keyed and datagram not in self.recorded
         before = self.state() if is_forged else None
         ann.receive_datagram(datagram, "anywhere", self.now)
         if is_forged:
@@ -97,12 +103,12 @@ class Victim:
             assert ann.poll_messages() == [], "unauthenticated message delivered"
 
     def receive_body(self, body: bytes, kind: int, new_incarnation: int) -> None:
-        """Pass a body to ann, with a header and a prefix that bob could have made."""
-        self.packet += 1
-        incarnation = 22 if new_incarnation == 0 else 1000 + new_incarnation
-        receiver = 0 if kind == HELLO else 11
+        """Pass a body to ann, after a header and a prefix that are valid for bob."""
+        self.packet_number += 1
+        incarnation = BOB_INCARNATION if new_incarnation == 0 else 1000 + new_incarnation
+        receiver = 0 if kind == HELLO else ANN_INCARNATION
         header = HEADER.pack(
-            VERSION << 4 | kind, name_hash("bob"), incarnation, receiver, self.packet
+            VERSION << 4 | kind, name_hash("bob"), incarnation, receiver, self.packet_number
         )
         timestamp = timestamp_ms(self.now)
         if kind == DATA:
@@ -113,11 +119,17 @@ class Victim:
         self.receive_datagram(header + body)
 
     def receive_modified(self, which: int, changes: bytes, *, new_packet: bool) -> None:
-        """Pass a genuine datagram with modified bytes to ann, maybe with a new number."""
-        datagram = bytearray(self.genuine[which % len(self.genuine)])
+        """Pass a recorded datagram with modified bytes to ann.
+
+        Args:
+            which: The index of the datagram.
+            changes: Pairs of a position and a value, which is combined by XOR.
+            new_packet: Whether the datagram gets a new packet number and timestamp echo.
+        """
+        datagram = bytearray(self.recorded[which % len(self.recorded)])
         if new_packet:
-            self.packet += 1
-            datagram[25 : HEADER.size] = self.packet.to_bytes(8, "big")
+            self.packet_number += 1
+            datagram[HEADER.size - 8 : HEADER.size] = self.packet_number.to_bytes(8, "big")
             if len(datagram) >= HEADER.size + DATA_PREFIX.size:
                 datagram[HEADER.size + 4 : HEADER.size + 8] = timestamp_ms(
                     self.now
@@ -127,15 +139,15 @@ class Victim:
         self.receive_datagram(bytes(datagram))
 
     def wait(self, seconds: float) -> None:
-        """Advance the time."""
+        """Advance the time and run the timers."""
         self.now += seconds
         self.ann.handle_timer(self.now)
 
     def check(self) -> None:
-        """Call the methods that a driver calls, and check the memory bounds."""
+        """Call the methods that a driver calls, and check the memory bounds of ann."""
         ann = self.ann
         for _, datagram in ann.flush(self.now):
-            assert len(datagram) <= 65_507
+            assert len(datagram) <= UDP_PAYLOAD_BYTES_MAX
         ann.poll_messages()
         timer = ann.next_timer()
         if timer is not None and timer <= self.now:
@@ -152,12 +164,12 @@ class Victim:
             assert len(pending.held_messages(1 << 30)) <= LIMITS.reorder_buffer_max * 64
 
     def state(self) -> object:
-        """Return the state of the engine without its counters."""
+        """Return a snapshot of the protocol process and the sessions, without counters."""
         return snapshot((self.ann.process, self.ann.sessions), without=(AESGCM,))
 
 
 class Script:
-    """The bytes of a script, read in order; zeros follow the end."""
+    """A reader of the bytes of a script."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data[:SCRIPT_BYTES_MAX]
@@ -165,11 +177,11 @@ class Script:
 
     @property
     def ended(self) -> bool:
-        """Whether all bytes were read."""
+        """Whether all bytes have been read."""
         return self.position >= len(self.data)
 
     def byte(self) -> int:
-        """Read a byte."""
+        """Read a byte; return 0 at the end."""
         read = self.read(1)
         return read[0] if read else 0
 
@@ -181,11 +193,11 @@ class Script:
 
 
 def run_script(data: bytes) -> Victim:
-    """Run a script; every exception is a defect."""
+    """Run a script, and return the engine after it; every exception is a defect."""
     script = Script(data)
-    choice = script.byte()
-    name = PROTOCOLS[(choice & ~KEYED) % len(PROTOCOLS)]
-    victim = Victim(name, bool(choice & KEYED))
+    first = script.byte()
+    name = PROTOCOLS[(first & ~KEYED) % len(PROTOCOLS)]
+    victim = Victim(name, bool(first & KEYED))
     while not script.ended:
         step = script.byte() % 8
         if step == 0:
