@@ -55,7 +55,7 @@ EVERYWHERE = {"__version__", "compiled"}
 """The names of ``antecede`` itself that every package may use."""
 
 FUNCTION_LINES_MAX = 70
-MODULE_LINES_MAX = 600
+MODULE_LINES_MAX = 400
 
 
 def imports(path: Path) -> Iterator[str]:

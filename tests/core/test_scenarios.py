@@ -371,9 +371,7 @@ def test_timeout_adapts_to_a_path_slower_than_the_initial_timeout(name: str) -> 
         start = 10.0 * turn
         sender.send([receiver.id], b"", start)
         copies = sender.frames_to_transmit()
-        for tick in range(
-            1, 13
-        ):  # The ack takes 3 seconds; the first timeout is 1 second.
+        for tick in range(1, 13):  # The ack takes 3 seconds; the first timeout is 1 second.
             now = start + tick / 4
             due = sender.next_timer()
             if due is not None and due <= now:
