@@ -5,9 +5,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICENSE
-# One worker runs all tests of a file, so that its fixtures are built once.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
-  --no-loadscope-reorder
+# More workers than cores, because many tests wait for timers and for other processes. A
+# worker without work takes over tests of another one.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-slow test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
@@ -44,8 +45,9 @@ test: $(VENV)/installed  ## tests of the installed package (compiled if possible
 test-fast: $(VENV)/tools  ## tests for the edit loop, on the source tree, one minute
 	PYTHONPATH=src $(PYTEST) -m 'not slow and not heavy and not long'
 
+# One worker runs all slow tests of a file, so that its fixtures are built once.
 test-slow: $(VENV)/installed  ## long searches, Spark clusters, builds of the package
-	$(PYTEST) -m slow
+	$(PYTEST) --dist loadfile --no-loadscope-reorder -m slow
 
 test-interpreted: $(VENV)/tools  ## tests of the core on the source tree, with coverage
 	PYTHONPATH=src $(PYTEST) -m 'not long' tests/core tests/testing tests/test_architecture.py \

@@ -53,7 +53,11 @@ HEAVY_FILES = (
 )
 """Files that need Spark, OS processes or a browser; `make test-fast` leaves them out."""
 
-pytest_plugins = ["tests.pipeline.session", "tests.report.study_fixtures"]
+pytest_plugins = (
+    []  # Mutants need neither, and the imports take longer than most of their tests.
+    if "ANTECEDE_MUTANT" in os.environ
+    else ["tests.pipeline.session", "tests.report.study_fixtures"]
+)
 
 _undue_skips: list[str] = []
 

@@ -61,7 +61,7 @@ class Shape:
     """The most arrivals per two sends; each schedule draws its own number."""
     faults: int = 0
     """The number of losses, of duplicates and of waits per two sends."""
-    schedules: int = 200 if "ANTECEDE_MUTANT" in os.environ else 1000
+    schedules: int = 200 if "ANTECEDE_MUTANT" in os.environ else 600
     """Fewer for mutants, because the tests run for every mutant."""
 
     def __str__(self) -> str:

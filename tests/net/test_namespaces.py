@@ -13,8 +13,8 @@ from tests.net.namespaces import Hosts, NetemHosts, TunHosts, open_hosts
 from tests.net.node_processes import NodeProcess, finish_all, verify_logs
 
 NAMES = ["a", "b", "c", "d"]
-PARTITION_S = 10.0
-MESSAGES = 60
+PARTITION_S = 4.0
+MESSAGES = 40
 
 
 @pytest.mark.parametrize("kind", [NetemHosts, TunHosts])
@@ -37,7 +37,7 @@ def test_hosts_on_a_faulty_network_deliver_every_message_once_in_causal_order(
                     key="17" * 32,
                     seed=1,
                     messages=MESSAGES,
-                    pause_s=0.3,
+                    pause_s=0.2,
                 ),
                 hosts.prefix(name),
             )

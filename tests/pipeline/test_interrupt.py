@@ -32,6 +32,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_leaves_no_process_and_can_continue(
     spark: SparkSession, tmp_path: Path
 ) -> None:

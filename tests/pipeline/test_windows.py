@@ -126,8 +126,8 @@ def draw_trace(
 @pytest.mark.parametrize(
     ("make", "count", "processes_max", "steps_max"),
     [
-        (arbitrary_run, 500, 4, 25),
-        pytest.param(arbitrary_run, 2000, 4, 25, marks=pytest.mark.slow),
+        (arbitrary_run, 300, 4, 25),
+        pytest.param(arbitrary_run, 1000, 4, 25, marks=pytest.mark.slow),
         (arbitrary_run, 80, 12, 120),
         (cluster_run, 120, 4, 60),
         (cluster_run, 15, 8, 300),

@@ -231,7 +231,7 @@ def random_batch_rows(random: Random, run: list[Event]) -> int:
 @pytest.mark.parametrize(
     ("make", "count", "processes_max", "steps_max"),
     [
-        (arbitrary_run, 2000, 4, 25),
+        (arbitrary_run, 1000, 4, 25),
         (arbitrary_run, 300, 12, 120),
         (cluster_run, 800, 4, 60),
         (cluster_run, 60, 8, 400),
