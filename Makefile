@@ -81,13 +81,13 @@ bench: $(VENV)/installed  ## speed and size of the core, as ratios in one run
 bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
 	$(BIN)/python -m bench sim
 
-bench-protocols: $(VENV)/installed  ## what each protocol costs at n = 10, 100, 1000
+bench-protocols: $(VENV)/installed  ## bytes and time per message of each protocol, for 10, 100 and 1000 processes
 	$(BIN)/python -m bench.protocols
 
 bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, pyzmq and nats-py
 	$(BIN)/python -m bench.net
 
-bench-spark: $(VENV)/installed  ## speed of the pipeline, beside Spark and what one would write
+bench-spark: $(VENV)/installed  ## speed of the pipeline, beside plain Spark, SQL and plain Python
 	$(BIN)/python -m bench.spark_verify --events 20000000 --growth
 	$(BIN)/python -m bench.spark_others
 
@@ -97,7 +97,7 @@ bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's o
 fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SECONDS=60)
 	PYTHONPATH=src $(BIN)/python -m fuzz $(or $(SECONDS),60)
 
-verification: $(VENV)/installed  ## the results of the model checker (LONG=1: hours)
+verification: $(VENV)/installed  ## the results of the model checker (LONG=1: also the long searches, about an hour)
 	$(BIN)/python -m bench.verification $(if $(LONG),--long)
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in

@@ -197,18 +197,12 @@ def _counterexamples() -> list[Check]:
             table=table,
             config=CheckConfig(protocol="hybrid"),
             expected="fifo" if "printed" in name else "liveness",
-            subject=_listing_subject(name),
+            subject=name,
             make=make,
         )
         for name, make in LISTINGS.items()
     ]
     return checks
-
-
-def _listing_subject(name: str) -> str:
-    """Return the name of a listing, with "errata ... repaired" for "without errata ..."."""
-    algorithm, without, errata = name.partition(" without ")
-    return f"{algorithm} with {errata} repaired" if without else name
 
 
 def _lockstep() -> list[Check]:

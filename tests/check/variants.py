@@ -120,15 +120,19 @@ SECRET_MODE: Final = cykas(Change.ANSWER_THE_LATEST)
 
 LISTINGS: Final[Mapping[str, Make]] = {
     "Algorithm 1 as printed": listing(Algorithm1),
-    "Algorithm 1 without errata 1 and 2": listing(
+    "Algorithm 1 with errata 1 and 2 repaired": listing(
         Algorithm1, before(Repair.REMEMBER_EARLY_PERMITS)
     ),
     "Algorithm 2 as printed": listing(Algorithm2),
-    "Algorithm 2 without errata 1 and 2": listing(
+    "Algorithm 2 with errata 1 and 2 repaired": listing(
         Algorithm2, before(Repair.REMEMBER_EARLY_PERMITS)
     ),
-    "Algorithm 2 without errata 1 to 3": listing(Algorithm2, before(Repair.SEPARATE_FLAG)),
-    "Algorithm 2 without errata 1 to 4": listing(Algorithm2, before(Repair.ADVANCE_U2)),
-    "Algorithm 2 without errata 1 to 5": listing(Algorithm2, before(Repair.CLAMP_M2)),
+    "Algorithm 2 with errata 1 to 3 repaired": listing(
+        Algorithm2, before(Repair.SEPARATE_FLAG)
+    ),
+    "Algorithm 2 with errata 1 to 4 repaired": listing(
+        Algorithm2, before(Repair.ADVANCE_U2)
+    ),
+    "Algorithm 2 with errata 1 to 5 repaired": listing(Algorithm2, before(Repair.CLAMP_M2)),
 }
 """Every one of them gets stuck within 3 processes and 2 messages of each."""
