@@ -96,7 +96,7 @@ bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's o
 fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SECONDS=60)
 	PYTHONPATH=src $(BIN)/python -m fuzz $(or $(SECONDS),60)
 
-verification: $(VENV)/installed  ## the results of the model checker (LONG=1: also the long searches, about an hour)
+verification: $(VENV)/installed  ## the results of the model checker (LONG=1: those of the long searches, an hour)
 	$(BIN)/python -m bench.verification $(if $(LONG),--long)
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in

@@ -59,6 +59,9 @@ def add_parser(commands: "Commands") -> None:
     add_session(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_foreign(parser)
+    parser.add_argument(
+        "--out", type=Path, help="directory to keep the replayed runs and the tables in"
+    )
     parser.set_defaults(
         run=run,
         interrupted="interrupted; with --out, run the same command again to resume",

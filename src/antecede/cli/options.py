@@ -1,7 +1,6 @@
 """Options that several commands share."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.errors import ConfigError
@@ -41,7 +40,6 @@ def add_foreign(parser: argparse.ArgumentParser) -> None:
     foreign.add_argument(
         "--one-run", action="store_true", help="treat all files as parts of one run"
     )
-    foreign.add_argument("--out", type=Path, help="directory for the converted traces")
 
 
 def add_session(parser: argparse.ArgumentParser) -> None:

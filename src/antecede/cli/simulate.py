@@ -58,7 +58,11 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="simulate a network without loss, and omit the link layer",
     )
-    add("first_timeout_s", float, "retransmission timeout before the first RTT sample")
+    add(
+        "first_timeout_s",
+        float,
+        "retransmission timeout before the first round trip is measured",
+    )
     add("overlay", str, "links of flood and pc-broadcast: ring, random:degree=5, spray")
     add("probe", str, "measures to sample during the run; needs --out")
     add("seed", int, "seed of the random numbers; the same seed gives the same run")

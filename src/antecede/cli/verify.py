@@ -50,6 +50,11 @@ def add_parser(commands: "Commands") -> None:
     add_session(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_foreign(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help="directory to keep the traces in that files of other formats are converted to",
+    )
     parser.set_defaults(run=_run)
 
 

@@ -94,7 +94,6 @@ class Cluster:
         self.in_flight = []
         self._recorder = MemoryRecorder()
         self._observer = EventCounter(self._recorder)
-        self._observer = EventCounter(self._recorder)
         self.now = 0.0
         self.paused = set()
 
