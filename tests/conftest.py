@@ -33,14 +33,13 @@ FIRST_FILES = (
 )
 """Files that take minutes run first, so that no core idles at the end."""
 
-SHARED_FIXTURES = ("spark", "study", "pure_wheel")
-"""Fixtures that take seconds to make."""
-
 HEAVY_FILES = (
     "tests/advise/",
     "tests/cli/test_advise.py",
     "tests/cli/test_report.py",
     "tests/cli/test_verify.py",
+    "tests/demo/",
+    "tests/ingest/test_data_sources.py",
     "tests/mutation/",
     "tests/net/test_faults.py",
     "tests/net/test_namespaces.py",
@@ -66,10 +65,7 @@ _undue_skips: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark heavy tests, and run the files of :data:`FIRST_FILES` first.
-
-    One worker runs all tests that share an expensive fixture, so that it is made once.
-    """
+    """Mark heavy tests, and run the files of :data:`FIRST_FILES` first."""
 
     def rank(item: pytest.Item) -> int:
         found = [n for n, name in enumerate(FIRST_FILES) if item.nodeid.startswith(name)]
@@ -78,10 +74,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(HEAVY_FILES):
             item.add_marker(pytest.mark.heavy)
-        used = getattr(item, "fixturenames", ())
-        shared = [name for name in SHARED_FIXTURES if name in used]
-        if shared:
-            item.add_marker(pytest.mark.xdist_group(shared[0]))
     items.sort(key=rank)
 
 

@@ -84,6 +84,7 @@ def verdicts(
     return reduced, full
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("info", CHECKED, ids=lambda info: info.name)
 @pytest.mark.parametrize(("processes", "messages"), [(3, 1), (2, 2)])
 def test_reduced_and_full_search_agree(

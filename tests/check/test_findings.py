@@ -79,6 +79,7 @@ def test_sends_in_secret_mode_violate_causal_order() -> None:
     assert {each.property.value for each in verdict.violations} == {"causal"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LISTINGS)
 def test_listing_violates_a_property(name: str) -> None:
     result = search_program(LISTINGS[name], TWO_THEN_ONE)
@@ -86,6 +87,7 @@ def test_listing_violates_a_property(name: str) -> None:
     assert result.violation.property == ("fifo" if "printed" in name else "liveness")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "first_left"),
     [(Algorithm1, Repair.SEPARATE_FLAG), (Algorithm2, Repair.PERMIT_ONCE)],
@@ -103,6 +105,7 @@ def test_every_mutant_is_accounted_for() -> None:
     assert not FOUND.keys() & UNSEEN.keys()
 
 
+@pytest.mark.long
 @pytest.mark.own_build
 @pytest.mark.parametrize(
     "mutant",

@@ -11,6 +11,7 @@ from tests.core.crowns import FIGURE_8, SECOND_PROGRAM, reachable
 from tests.core.naive_sps import Copy, NaiveProcess, Sent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic"])
 @pytest.mark.parametrize(
     ("processes", "messages", "multicast"), [(3, 1, False), (2, 2, False), (3, 1, True)]

@@ -57,6 +57,7 @@ def explore(config: CheckConfig, spaces: int, seed: int) -> tuple[int, int, int,
     return len(seen), transitions, ends, depth
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.protocol)
 def test_several_spaces_find_the_states_of_one(config: CheckConfig) -> None:
     alone = check(config)

@@ -33,6 +33,7 @@ OVERTAKING: Program = [[[1], [2]], [[2], []], [[1], []]]
 MULTICAST: Program = [[[1, 2], [2]], [[], []], [[1], []]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "limits",
@@ -91,6 +92,7 @@ def search_removals(name: str, program: Program, **limits: int) -> SearchResult:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "program", [OVERTAKING, MULTICAST], ids=["overtaking", "multicast"]
@@ -133,6 +135,7 @@ def suspected(request: pytest.FixtureRequest) -> Counterexample:
     return Counterexample.from_result(check(config))
 
 
+@pytest.mark.long
 def test_without_the_lease_a_late_copy_violates_causal_order(late: Counterexample) -> None:
     assert late.property == "causal"
     assert [line[5:].partition(" (")[0] for line in late.lines()] == [
@@ -149,6 +152,7 @@ def test_without_the_lease_a_late_copy_violates_causal_order(late: Counterexampl
     assert [str(each) for each in violation.chain] == ["0:1", "0:2", "2:1"]
 
 
+@pytest.mark.long
 def test_forgoing_the_permits_of_a_live_process_violates_causal_order(
     suspected: Counterexample,
 ) -> None:
@@ -164,6 +168,7 @@ def test_forgoing_the_permits_of_a_live_process_violates_causal_order(
     assert [str(each) for each in violation.chain] == ["0:1", "0:2", "2:1"]
 
 
+@pytest.mark.long
 def test_permits_must_not_be_forgone_before_the_lease_has_ended() -> None:
     result = check(CheckConfig(protocol="hybrid", stops=1, lease=False))
     assert result.violation is not None
@@ -209,6 +214,7 @@ def walk(space: StateSpace, random: Random) -> tuple[str, list[Action]]:
     return "", path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("option", SEEDS)
 @pytest.mark.parametrize("multicast", [False, True], ids=["unicast", "multicast"])
@@ -251,6 +257,7 @@ def test_oracle_agrees_on_walks(name: str, option: str, multicast: bool) -> None
 # Symmetry.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("lease", [True, False])
 def test_canonical_states_are_those_of_the_reduced_search(name: str, lease: bool) -> None:
@@ -308,6 +315,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.own_build
 @pytest.mark.parametrize("name", MUTANTS)
 def test_checker_finds(name: str, tmp_path: Path) -> None:

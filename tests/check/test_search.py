@@ -97,6 +97,7 @@ def test_level_can_be_expanded_in_parts() -> None:
         level = list(whole.found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "config",
     [
@@ -146,6 +147,7 @@ def test_counts_do_not_depend_on_the_order_of_the_search(config: CheckConfig) ->
     assert len(table.locals) == straight.local_states
 
 
+@pytest.mark.long
 def test_nothing_depends_on_the_hash_seed() -> None:
     found = [
         subprocess.run(

@@ -100,6 +100,7 @@ def test_oracle_agrees_that_a_walk_holds(name: str) -> None:
     assert compare(CheckConfig(protocol=name), None) == {""}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic", "matrix", "optimal"])
 def test_oracle_agrees_on_multicast(name: str) -> None:
     assert compare(CheckConfig(protocol=name, multicast=True), None) == {""}

@@ -173,6 +173,7 @@ def test_the_runs_of_one_file_are_verified_separately(
     assert f"{file} run two\n" in shown
 
 
+@pytest.mark.long
 def test_the_temporary_directory_is_removed(tmp_path: Path) -> None:
     file = write_sample(tmp_path / "file", HELD)
     temporary = tmp_path / "tmp"

@@ -404,6 +404,7 @@ def test_random_runs_are_causal_and_live_when_frames_overtake() -> None:
     assert find_violations(Cykas, 1500) == {}
 
 
+@pytest.mark.long
 def test_corrected_listing_is_causal_and_live() -> None:
     assert find_violations(listing(), 400) == {}
 
@@ -422,6 +423,7 @@ VIOLATED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", Change, ids=lambda change: change.name)
 def test_random_runs_catch_every_wrong_variant(change: Change) -> None:
     expected = frozenset(VIOLATED[change])

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cache
 from math import nan
 from random import Random
 
@@ -29,7 +28,7 @@ from tests.core.protocol_runs import (
     uses_overlay,
 )
 
-RUNS = 400
+RUNS = 300
 RUNS_OF_LIARS = 100
 
 
@@ -65,16 +64,6 @@ def assumed(info: ProtocolInfo) -> Network:
     return Network(reliable=True, overtaking=info.capabilities.reordering)
 
 
-@cache
-def observed(info: ProtocolInfo, network: Network) -> Outcome:
-    """Return the outcome for a protocol; all tests share the runs."""
-    return observe(info, network, RUNS)
-
-
-def observed_everywhere(info: ProtocolInfo) -> list[Outcome]:
-    return [observed(info, lossy()), observed(info, assumed(info))]
-
-
 def unexpected_failures(info: ProtocolInfo, outcome: Outcome) -> list[str]:
     """Return the failures that the capabilities do not allow."""
     if info.capabilities.causal:
@@ -107,36 +96,27 @@ def names_match(info: ProtocolInfo, outcome: Outcome, *, all_of_them: bool) -> b
 
 @pytest.mark.long
 @every_protocol
-def test_order_and_liveness_hold_despite_all_faults(
-    info: ProtocolInfo,
-) -> None:
-    outcome = observed(info, lossy())
+@with_and_without_links
+def test_random_runs_match_the_capabilities(info: ProtocolInfo, reliable: bool) -> None:
+    """Order, liveness, frames and their encoding, in the same runs.
+
+    The baselines must violate causal order, so the runs can detect violations.
+    """
+    outcome = observe(info, assumed(info) if reliable else lossy(), RUNS)
     assert unexpected_failures(info, outcome) == []
     assert outcome.deliveries > 5 * RUNS
-
-
-@pytest.mark.long
-@every_protocol
-def test_order_and_liveness_hold_without_links_on_the_assumed_network(
-    info: ProtocolInfo,
-) -> None:
-    outcome = observed(info, assumed(info))
-    assert unexpected_failures(info, outcome) == []
-    assert outcome.deliveries > 5 * RUNS
-
-
-@every_protocol
-def test_a_baseline_violates_causal_order_and_fifo_without_fifo_links(
-    info: ProtocolInfo,
-) -> None:
-    """So the runs can detect violations."""
-    for outcome in observed_everywhere(info):
-        broken: set[Property] = set()
-        if not info.capabilities.causal:
-            broken.add(Property.CAUSAL)
-            if info.capabilities.reordering:
-                broken.add(Property.FIFO)
-        assert outcome.broken == broken
+    broken: set[Property] = set()
+    if not info.capabilities.causal:
+        broken.add(Property.CAUSAL)
+        if info.capabilities.reordering:
+            broken.add(Property.FIFO)
+    assert outcome.broken == broken
+    assert outcome.miscoded == []
+    assert outcome.frames > 2 * RUNS
+    assert outcome.misnamed == []
+    all_of_them = not uses_overlay(info)  # Some are for changing links only.
+    assert names_match(info, outcome, all_of_them=all_of_them), outcome.controls
+    assert (outcome.relays > 0) == info.capabilities.relays
 
 
 @every_protocol
@@ -175,38 +155,6 @@ def inner(cluster: Cluster) -> list[object]:
 
 
 @every_protocol
-def test_decoding_inverts_encoding_and_sizes_match(
-    info: ProtocolInfo,
-) -> None:
-    for outcome in observed_everywhere(info):
-        assert outcome.miscoded == []
-        assert outcome.frames > 2 * RUNS
-
-
-@every_protocol
-def test_every_frame_and_delivery_has_the_right_message_and_payload(
-    info: ProtocolInfo,
-) -> None:
-    for outcome in observed_everywhere(info):
-        assert outcome.misnamed == []
-
-
-@every_protocol
-def test_control_frames_are_those_in_the_capabilities(info: ProtocolInfo) -> None:
-    all_of_them = not uses_overlay(info)  # Some are for changing links only.
-    for outcome in observed_everywhere(info):
-        assert names_match(info, outcome, all_of_them=all_of_them), outcome.controls
-
-
-@every_protocol
-def test_processes_forward_messages_exactly_if_the_protocol_relays(
-    info: ProtocolInfo,
-) -> None:
-    for outcome in observed_everywhere(info):
-        assert (outcome.relays > 0) == info.capabilities.relays
-
-
-@every_protocol
 @pytest.mark.parametrize("head", [0x00, 0xE0, 0xF0, 0xF1])
 def test_no_protocol_uses_the_kinds_of_the_link_layer(
     info: ProtocolInfo, head: int
@@ -215,6 +163,7 @@ def test_no_protocol_uses_the_kinds_of_the_link_layer(
         info.read(Reader(bytes([head]) + bytes(64)))
 
 
+@pytest.mark.long
 @every_protocol
 @with_and_without_links
 def test_changing_links_violate_order_only(info: ProtocolInfo, reliable: bool) -> None:

@@ -87,6 +87,7 @@ def test_on_a_static_overlay_it_is_causal_and_live() -> None:
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
 
 
+@pytest.mark.long
 def test_lemma_1_removed_links_keep_causal_order() -> None:
     removed = 0
     for seed in range(300):

@@ -282,6 +282,7 @@ def test_arbitrary_bytes_decode_or_are_refused(noise: bytes, versioned: bool) ->
     assert len(received) >= 1 + sum(frame.size() for frame in decoded)
 
 
+@pytest.mark.long
 @given(st.lists(frames, min_size=1, max_size=3), st.data())
 @settings(max_examples=500)
 def test_a_damaged_datagram_decodes_or_is_refused(

@@ -309,6 +309,7 @@ STEPS = st.one_of(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CONSERVATIVE)
 @settings(max_examples=200, deadline=None)
 @given(schedule=st.lists(STEPS, max_size=80))

@@ -159,6 +159,7 @@ def test_listing_without_a_flaw_is_causal_on_the_same_runs() -> None:
     assert find_violations(listing(MatrixFlaw.NONE), fan_out_max=1) == set()
 
 
+@pytest.mark.long
 def test_sending_the_listing_to_each_target_is_not_a_causal_multicast() -> None:
     """A target that does not know of the other copies answers before they arrive."""
     assert Property.CAUSAL in find_violations(listing(MatrixFlaw.NONE), fan_out_max=3)

@@ -135,6 +135,7 @@ class NaiveNewtop(Outputs):
         return self.deadline
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [0.0, 0.2])
 def test_random_runs_are_totally_ordered_and_live(faults: float) -> None:
     for seed in range(300):

@@ -159,6 +159,7 @@ def check_fewer(clusters: list[Cluster], observer: CausalObserver) -> None:
         assert sum(bool(targets) for targets in carried.values()) <= messages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fan_out_max", [1, 4])
 def test_never_carries_more_dependencies_than_matrix(fan_out_max: int) -> None:
     """At most one for each count of the matrix above 0."""
@@ -248,6 +249,7 @@ def test_flaw_breaks_causal_order(flaw: OptimalFlaw) -> None:
     assert find_violations(listing(flaw)) & {Property.CAUSAL} == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flaw", WASTEFUL)
 def test_wasteful_flaw_keeps_causal_order_but_carries_too_much(flaw: OptimalFlaw) -> None:
     assert find_violations(listing(flaw)) == set()

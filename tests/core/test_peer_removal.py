@@ -617,6 +617,7 @@ class Run:
         ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("stop", [False, True], ids=["none stops", "one stops"])
 def test_deliveries_are_causal_and_only_abandoned_copies_are_missing(

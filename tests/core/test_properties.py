@@ -45,6 +45,7 @@ def test_unicast_is_causal_despite_loss_duplication_and_pauses(
     assert_held(cluster, order)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROTOCOLS)
 @given(schedule=schedules(4, fan_out_max=4), order=st.randoms(use_true_random=False))
 def test_multicast_is_causal_despite_loss_duplication_and_pauses(

@@ -419,6 +419,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.queue.next_deadline() is None
 
 
+@pytest.mark.long
 def test_the_queue_agrees_with_a_search_over_all_timers() -> None:
     run_state_machine_as_test(
         QueueMachine,

@@ -323,6 +323,7 @@ def test_memory_is_proportional_to_the_window(
     assert peak < 64_000
 
 
+@pytest.mark.long
 def test_a_drained_array_releases_its_memory() -> None:
     # At most half of the list is removed, and CPython shrinks a list below half its
     # allocation: 1000 elements can take four times 8000 bytes, never 800 000.

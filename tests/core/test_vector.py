@@ -119,6 +119,7 @@ def test_random_runs_are_causal_and_live(faults: float) -> None:
         assert "'_Held'" not in state, f"seed {seed}"
 
 
+@pytest.mark.long
 def test_delivers_at_the_same_steps_as_the_naive_implementation() -> None:
     for seed in range(150):
         random = Random(seed)

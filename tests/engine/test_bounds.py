@@ -327,6 +327,7 @@ def stored_objects(engine: Engine) -> int:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("met", [True, False], ids=["met", "never met"])
 def test_an_hour_of_silence_needs_no_memory_and_few_datagrams(met: bool) -> None:
     """Ann sends to bob, who has stopped, and to cid, whenever her windows are open."""

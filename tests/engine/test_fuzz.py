@@ -98,6 +98,7 @@ def test_the_fuzz_target_detects_a_cipher_that_accepts_everything() -> None:
         victim.receive_body(encode([MessageFrame(5, 4, False, b"\0x")]), DATA, 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keyed"])
 def test_a_flood_of_hostile_datagrams_needs_no_memory(keyed: bool) -> None:
     """New histories, out-of-order messages, incomplete messages and noise."""

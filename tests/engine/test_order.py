@@ -47,6 +47,7 @@ def test_every_causal_protocol_satisfies_every_property_on_a_faulty_network(
         assert any(engine.stats().dropped["replay"] for engine in network.engines.values())
 
 
+@pytest.mark.long
 @with_and_without_key
 @pytest.mark.parametrize("protocol", BASELINES)
 def test_baselines_violate_the_order_and_nothing_else(protocol: str, cipher: str) -> None:

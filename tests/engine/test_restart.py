@@ -128,6 +128,7 @@ def test_a_protocol_without_removal_refuses_a_peer_that_lost_its_history() -> No
     assert network.dropped("ann")["removed"] > 0
 
 
+@pytest.mark.long
 def test_random_crashes_preserve_causal_order() -> None:
     """A crash may lose messages; the others are delivered once and in order."""
     for seed in range(6):

@@ -317,6 +317,7 @@ def test_a_receive_with_a_clock_below_its_send_is_a_clock_error(
     ]
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10**6))
 def test_happened_before_by_tokens_equals_the_clocks_of_random_logs(
     seed: int, tmp_path_factory: pytest.TempPathFactory
@@ -332,6 +333,7 @@ def test_happened_before_by_tokens_equals_the_clocks_of_random_logs(
     assert ingested.summary.unknown == 0
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10**6))
 def test_messages_inferred_from_clocks_were_sent_and_explain_every_clock(
     seed: int, tmp_path_factory: pytest.TempPathFactory
@@ -358,6 +360,7 @@ def test_messages_inferred_from_clocks_were_sent_and_explain_every_clock(
     assert ingested.summary.missing == ()
 
 
+@pytest.mark.long
 @given(seed=st.integers(0, 10**6), data=st.data())
 def test_a_wrong_entry_of_a_clock_is_detected(
     seed: int, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

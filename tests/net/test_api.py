@@ -73,6 +73,7 @@ def test_a_node_can_send_to_itself(loop: str, size: int) -> None:
     run(main, loop)
 
 
+@pytest.mark.long
 def test_flush_waits_until_all_messages_are_delivered(loop: str) -> None:
     async def main() -> None:
         async with open_network(Faults(delay_s=0.05), "a", "b", limits=quick_limits()) as (

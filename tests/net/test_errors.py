@@ -214,6 +214,7 @@ def test_a_call_before_opening_or_after_closing_is_an_error() -> None:
     run(main)
 
 
+@pytest.mark.long
 def test_a_failed_opening_leaves_no_file_open(tmp_path: Path) -> None:
     async def main() -> None:
         journal = tmp_path / "a.journal"
@@ -251,6 +252,7 @@ def test_a_journal_of_another_node_is_an_error(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_journal_in_use_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "ann.journal"
 

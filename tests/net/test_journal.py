@@ -167,6 +167,7 @@ def test_a_peer_added_after_the_restart_continues_its_history(
     run(main, loop)
 
 
+@pytest.mark.long
 def test_a_partly_sent_message_is_discarded_after_a_restart(
     loop: str, tmp_path: Path
 ) -> None:

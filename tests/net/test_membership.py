@@ -37,6 +37,7 @@ def test_peers_can_be_added_during_traffic(loop: str) -> None:
     run(main, loop)
 
 
+@pytest.mark.long
 def test_removing_a_peer_unblocks_senders_and_grants_the_permits_of_others(
     loop: str,
 ) -> None:

@@ -439,6 +439,7 @@ def test_a_disconnected_overlay_violates_liveness_and_gives_no_means() -> None:
     assert 0.0625 <= whole.wire_s <= 3 * 0.0625  # One to three hops along the ring.
 
 
+@pytest.mark.long
 def test_with_spray_no_frame_concerns_a_newcomer_before_it_joins() -> None:
     """It is in no view, either."""
     for seed in range(3):

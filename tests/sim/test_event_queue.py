@@ -180,6 +180,7 @@ def test_buckets_do_not_narrow_for_events_of_the_same_time() -> None:
     assert checked.queue.bucket_width_s == INITIAL_WIDTH_S
 
 
+@pytest.mark.long
 def test_buckets_do_not_narrow_without_end_for_times_a_rounding_apart() -> None:
     queue = EventQueue()
     widths = set()
@@ -194,6 +195,7 @@ def test_buckets_do_not_narrow_without_end_for_times_a_rounding_apart() -> None:
     assert max(widths) == INITIAL_WIDTH_S > min(widths) > now / 2**43
 
 
+@pytest.mark.long
 def test_buckets_widen_before_their_index_overflows() -> None:
     """Many events at the start narrow the buckets; then times grow exponentially."""
     random = Random(3)

@@ -157,6 +157,7 @@ def test_a_matrix_delays_each_direction_by_its_own_entry() -> None:
         assert event.time == rows[event.source][event.process]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", [0.0, 0.05, 0.5])
 def test_the_share_of_lost_frames_is_the_loss(loss: float) -> None:
     workload = Uniform(5, 400, Pace())
@@ -203,6 +204,7 @@ def test_the_share_of_duplicated_frames_is_as_asked_and_their_delay_is_their_own
     assert all(first != second for first, second in twice)
 
 
+@pytest.mark.long
 def test_on_a_constant_delay_only_reordering_lets_frames_overtake() -> None:
     def arrivals(reorder: float) -> tuple[list[int], list[float]]:
         sends = [ProgramSend(process=0, targets=(1,), wait_s=0.125)] * 1000

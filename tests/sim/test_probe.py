@@ -75,6 +75,7 @@ def test_flood_has_the_same_overlay_and_no_unsafe_links() -> None:
     assert all(some < other for some, other in pairs)
 
 
+@pytest.mark.long
 def test_sampling_changes_nothing_in_a_run() -> None:
     for probe in ("links:10,7,9", "state:5,5,5+work", "work"):
         assert simulate(replace(LIVE, probe=probe)).history == simulate(LIVE).history

@@ -221,6 +221,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.long
 def test_a_killed_process_loses_only_rows_after_the_last_flush(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path)]
     assert subprocess.run(command, check=False).returncode == -9
@@ -249,6 +250,7 @@ except StorageError as error:
 """
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_the_trace_but_not_the_node(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -55,6 +55,7 @@ def test_rows_are_numbered_in_the_run_and_in_their_process(tmp_path: Path) -> No
     assert all((row["targets"] is None) is (row["kind"] != "send") for row in rows)
 
 
+@pytest.mark.long
 def test_memory_stays_bounded_by_the_batch(tmp_path: Path) -> None:
     """A long run is written in more than one row group."""
     simulate_to(tmp_path, Scenario(processes=20, messages=1500))

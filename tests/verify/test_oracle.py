@@ -550,6 +550,7 @@ def compare(run: list[Event]) -> Verdict | None:
     return verdict
 
 
+@pytest.mark.long
 @settings(max_examples=500)
 @given(steps_of_runs, changes_of_runs)
 def test_the_oracle_agrees_with_brute_force(
@@ -562,6 +563,7 @@ def test_the_oracle_agrees_with_brute_force(
     note("not a run" if verdict is None else f"held: {verdict.held}")
 
 
+@pytest.mark.long
 def test_the_oracle_agrees_with_brute_force_on_longer_runs() -> None:
     random = Random(1)
     longest = 0

@@ -228,6 +228,7 @@ def random_batch_rows(random: Random, run: list[Event]) -> int:
     return max(1, len(run) // random.choice([1, 1, 2, 5]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "count", "processes_max", "steps_max"),
     [
@@ -282,6 +283,7 @@ def shuffled(random: Random, run: list[Event], **info: object) -> MemoryTrace:
     )
 
 
+@pytest.mark.long
 def test_the_verdict_does_not_depend_on_the_order_of_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -298,6 +300,7 @@ def test_the_verdict_does_not_depend_on_the_order_of_rows(
             assert verdict.statuses == verify_trace(memory(run)).statuses
 
 
+@pytest.mark.long
 def test_a_run_in_parts_on_disk_has_the_verdict_of_the_run_in_memory(
     tmp_path: Path,
 ) -> None:
