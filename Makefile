@@ -8,7 +8,7 @@ SOURCES := $(shell find src -name '*.py') pyproject.toml setup.py README.md LICE
 # More workers than cores, because many tests wait for timers and for other processes. A
 # worker without work takes over tests of another one.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
-PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-slow test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \

@@ -20,6 +20,7 @@ settings.register_profile(
     settings.get_profile("antecede"),
     derandomize=True,
     database=None,
+    max_examples=40,
     phases=(Phase.explicit, Phase.generate),  # No shrinking: any failure is enough.
 )
 settings.load_profile("mutant" if "ANTECEDE_MUTANT" in os.environ else "antecede")

@@ -54,7 +54,7 @@ class Environment:
     """An empty virtual environment in which a user installs and runs antecede."""
 
     def __init__(self, directory: Path) -> None:
-        venv.create(directory / "venv", with_pip=True)
+        venv.create(directory / "venv", with_pip=False)
         self.bin = directory / "venv" / "bin"
         self._work = directory / "work"
         self._work.mkdir()
@@ -63,21 +63,27 @@ class Environment:
 
     def install(self, requirement: str, **variables: str) -> str:
         """Install a requirement with pip, and return what pip printed."""
-        options = ("--verbose", "--no-compile")  # Python compiles what it imports.
-        done = self.run("pip", "install", *options, requirement, **variables)
+        done = self._run(
+            *(sys.executable, "-m", "pip", "--python", str(self.bin / "python")),
+            *("install", "--verbose", "--no-compile", requirement),
+            **variables,
+        )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
         return done.stdout + done.stderr
 
     def run(self, command: str, *arguments: str, **variables: str) -> "Done":
         """Run a command of the environment in an empty directory."""
+        return self._run(str(self.bin / command), *arguments, **variables)
+
+    def _run(self, *arguments: str, **variables: str) -> "Done":
         # The cache of pip stays that of the user who runs the tests.
-        cache = {"PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", "")} | variables
-        if not cache["PIP_CACHE_DIR"]:
-            cache["PIP_CACHE_DIR"] = str(Path.home() / ".cache" / "pip")
+        cache = os.environ.get("PIP_CACHE_DIR") or str(Path.home() / ".cache" / "pip")
         return subprocess.run(
-            [str(self.bin / command), *arguments],
+            arguments,
             cwd=self._work,
-            env=clean_environment(HOME=str(self._home), **cache),
+            env=clean_environment(
+                **{"HOME": str(self._home), "PIP_CACHE_DIR": cache, **variables}
+            ),
             capture_output=True,
             text=True,
             timeout=LIMIT_S,

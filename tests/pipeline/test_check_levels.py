@@ -59,6 +59,7 @@ def test_an_interrupted_search_continues_and_counts_every_state_once(
         check_on_spark(spark, replace(config, messages=2), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_violation_is_as_short_and_its_counterexample_can_be_replayed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

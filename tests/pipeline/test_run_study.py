@@ -126,6 +126,7 @@ def test_a_partial_cell_is_run_again(
     assert not list((directory / "events").glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_killed_study_continues(spark: SparkSession, whole: Path, tmp_path: Path) -> None:
     """SIGKILL while cells are simulated."""
     file = study_file(tmp_path, seeds=2, messages=8)
