@@ -101,12 +101,14 @@ def test_reduced_and_full_search_agree(
     assert (reduced.violation is None) == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["fifo", "unordered", "buffer", "buffer-fifo"])
 def test_reduced_and_full_search_agree_on_two_messages_each(name: str) -> None:
     reduced, _ = verdicts(lambda symmetry: CheckConfig(protocol=name, symmetry=symmetry))
     assert (reduced.violation is None) == (name not in ("fifo", "unordered"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hybrid", "buffer", "fifo"])
 def test_reduced_and_full_search_agree_under_faults(name: str) -> None:
     verdicts(
@@ -121,6 +123,7 @@ def test_reduced_and_full_search_agree_under_faults(name: str) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["matrix", "optimal", "tree", "fifo", "unordered"])
 def test_reduced_and_full_search_agree_on_multicast(name: str) -> None:
     reduced, _ = verdicts(
@@ -131,6 +134,7 @@ def test_reduced_and_full_search_agree_on_multicast(name: str) -> None:
     assert (reduced.violation is None) == (name not in ("fifo", "unordered"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "make",
     [

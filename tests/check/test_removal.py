@@ -178,6 +178,7 @@ def test_permits_must_not_be_forgone_before_the_lease_has_ended() -> None:
     assert {each.property.value for each in violations} == {"causal"}
 
 
+@pytest.mark.long
 def test_counterexample_survives_its_file(late: Counterexample, tmp_path: Path) -> None:
     path = tmp_path / "counterexample.json"
     path.write_text(late.to_json(), encoding="utf-8")

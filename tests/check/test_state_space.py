@@ -93,6 +93,7 @@ def compare(config: CheckConfig, make: Make | None, fifo: bool | None = None) ->
     return seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "matrix", "tree"]
 )
@@ -106,11 +107,13 @@ def test_oracle_agrees_on_multicast(name: str) -> None:
     assert compare(CheckConfig(protocol=name, multicast=True), None) == {""}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic", "buffer", "buffer-fifo"])
 def test_oracle_agrees_under_faults(name: str) -> None:
     assert compare(CheckConfig(protocol=name, losses=2, duplicates=2), None) == {""}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["fifo", "unordered"])
 @pytest.mark.parametrize("multicast", [False, True])
 @pytest.mark.parametrize("faults", [0, 1])
@@ -128,6 +131,7 @@ def test_oracle_agrees_that_a_baseline_violates_order(
     assert "causal" in seen or "fifo" in seen
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "make",
     [SECRET_MODE, cykas(Change.NO_SECRET_MODE), cykas(Change.PIPELINE), *LISTINGS.values()],

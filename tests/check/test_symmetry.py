@@ -87,6 +87,7 @@ def test_permutations_and_steps_commute(name: str) -> None:
                 assert renamed.deliveries == deliveries
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "messages", "multicast"),
     [

@@ -26,6 +26,7 @@ HELD = as_tracechecker(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "code"),
     [(HELD, 0), (span_csv(SHOP_SPANS), 1), ("nothing", 2), (SHIVIZ, 4)],

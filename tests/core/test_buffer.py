@@ -214,6 +214,7 @@ def test_figure_7_overlapping_crowns_are_reached_as_in_the_paper(
     assert reachable(make, SECOND_PROGRAM, overlapping_crowns, fifo=fifo)
 
 
+@pytest.mark.long
 @both_protocols
 def test_figure_8_nested_crowns_are_reached_in_no_schedule(
     make: type[Buffer], fifo: bool
@@ -314,6 +315,7 @@ def test_messages_in_flight_have_the_same_target(make: type[Buffer], fifo: bool)
     assert (in_flight_max > 1) is fifo
 
 
+@pytest.mark.long
 @both_protocols
 @pytest.mark.parametrize("processes", [2, 12])
 def test_metadata_is_the_same_however_many_processes_there_are(
@@ -342,6 +344,7 @@ def test_bare_random_runs_are_causal_and_live(make: type[Buffer], fifo: bool) ->
         assert all(process.next_timer() is None for process in cluster.processes)
 
 
+@pytest.mark.long
 @both_protocols
 @given(schedule=schedules(4), order=st.randoms(use_true_random=False))
 def test_linked_runs_are_causal_despite_loss_duplication_and_pauses(
@@ -422,6 +425,7 @@ def test_random_runs_catch_a_mutant(fault: str, fifo: bool, broken: set[Property
     assert found == broken
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", ["two in flight", "one in flight to each"])
 def test_every_schedule_of_the_figures_catches_a_mutant(fault: str) -> None:
     def make(id: ProcessId) -> Process:

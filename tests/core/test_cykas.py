@@ -431,6 +431,7 @@ def test_random_runs_catch_every_wrong_variant(change: Change) -> None:
     assert expected <= violated.keys()
 
 
+@pytest.mark.long
 @given(schedule=schedules(3, faults=False), order=st.randoms(use_true_random=False))
 def test_causal_and_live_on_a_bare_network_that_reorders(
     schedule: list[Step], order: Random
@@ -725,6 +726,7 @@ def test_frames_have_the_documented_bytes(frame: Frame, hexadecimal: str) -> Non
     assert datagram[1] >> 4 == frame.kind()
 
 
+@pytest.mark.long
 @given(
     number=st.integers(1, NUMBER_MAX) | st.sampled_from((255, 256, 65_535, 65_536)),
     eager=st.booleans(),

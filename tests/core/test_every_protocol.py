@@ -119,6 +119,7 @@ def test_random_runs_match_the_capabilities(info: ProtocolInfo, reliable: bool) 
     assert (outcome.relays > 0) == info.capabilities.relays
 
 
+@pytest.mark.long
 @every_protocol
 def test_a_protocol_that_needs_fifo_links_fails_without_them(info: ProtocolInfo) -> None:
     """Otherwise its measured cost would include unnecessary links."""
@@ -367,6 +368,7 @@ def claiming(name: str, **claims: object) -> ProtocolInfo:
     return replace(info, capabilities=replace(info.capabilities, **claims))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -386,6 +388,7 @@ def test_missing_requirements_are_detected(wrong: ProtocolInfo) -> None:
     assert unexpected_failures(wrong, observe(wrong, lossy(), RUNS_OF_LIARS))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -402,6 +405,7 @@ def test_wrong_control_frames_are_detected(wrong: ProtocolInfo) -> None:
     assert not names_match(wrong, outcome, all_of_them=True)
 
 
+@pytest.mark.long
 def test_a_wrong_frame_reader_is_detected() -> None:
     wrong = replace(protocol("hybrid"), read=read_baseline)
     assert observe(wrong, lossy(), RUNS_OF_LIARS).miscoded

@@ -76,6 +76,7 @@ def test_figure_3_a_new_link_breaks_causal_order() -> None:
     assert {violation.process for violation in verdict.violations} == {C, D}
 
 
+@pytest.mark.long
 def test_on_a_static_overlay_it_is_causal_and_live() -> None:
     for seed in range(300):
         random = Random(seed)
@@ -116,6 +117,7 @@ def test_lemma_1_removed_links_keep_causal_order() -> None:
     assert removed > 500
 
 
+@pytest.mark.long
 def test_links_added_at_random_violate_order_only() -> None:
     broken: set[Property] = set()
     runs = 0
@@ -132,6 +134,7 @@ def test_links_added_at_random_violate_order_only() -> None:
     assert runs > 30
 
 
+@pytest.mark.long
 def test_on_the_link_layer_it_is_causal_despite_faults() -> None:
     for seed in range(60):
         random = Random(seed)

@@ -268,6 +268,7 @@ def test_an_invalid_payload_length_is_refused(length: str) -> None:
         decode(datagram(f"11 01 00 {length} {'61' if length != '80' else ''}"))
 
 
+@pytest.mark.long
 @given(st.binary(max_size=60), st.booleans())
 @example(b"", False)
 @settings(max_examples=500)

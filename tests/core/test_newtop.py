@@ -160,6 +160,7 @@ def test_random_runs_are_totally_ordered_and_live(faults: float) -> None:
             assert inner.next_timer() is None
 
 
+@pytest.mark.long
 def test_has_the_same_history_as_the_naive_implementation() -> None:
     for seed in range(150):
         random = Random(seed)
@@ -243,6 +244,7 @@ class AnswersNulls(NaiveNewtop):
         return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mutant", "violated", "ordered", "becomes_idle"),
     [

@@ -84,6 +84,7 @@ def test_delivers_at_the_same_earliest_steps_as_matrix(fan_out_max: int) -> None
         assert cluster.verdict().held, f"seed {seed}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fan_out_max", [1, 4])
 def test_is_causal_and_live_on_links_despite_all_faults(fan_out_max: int) -> None:
     for seed in range(150):
@@ -134,6 +135,7 @@ def check_minimal(clusters: list[Cluster], observer: CausalObserver) -> None:
         assert carried_by(packet.frame) == minimal
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fan_out_max", [1, 4])
 def test_carries_exactly_the_necessary_dependencies(fan_out_max: int) -> None:
     """Neither (I) nor (II) holds for these, and one of them for all others."""
@@ -209,6 +211,7 @@ def test_the_same_schedule_gives_the_same_history() -> None:
 # The listing, and its flaws.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fan_out_max", [1, 4])
 def test_delivers_like_the_listing(fan_out_max: int) -> None:
     makes = [listing(OptimalFlaw.NONE), bare]
@@ -243,6 +246,7 @@ def find_violations(make: Make) -> set[Property]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flaw", [f for f in OptimalFlaw if f not in WASTEFUL])
 def test_flaw_breaks_causal_order(flaw: OptimalFlaw) -> None:
     expected = set() if flaw is OptimalFlaw.NONE else {Property.CAUSAL}
@@ -381,6 +385,7 @@ def test_one_arrival_unblocks_a_whole_chain() -> None:
     assert cluster.delivered(3) == [(0, 1), (1, 1), (2, 1)]
 
 
+@pytest.mark.long
 def test_runs_the_programs_of_mattern_and_fuenfrocken_as_matrix_does() -> None:
     assert set(histories(bare, FIRST_PROGRAM)) == {FIGURE_5_AND_6}
     assert reachable(bare, SECOND_PROGRAM, nested_crowns)
@@ -415,6 +420,7 @@ messages = st.builds(
 )
 
 
+@pytest.mark.long
 @given(frame=messages)
 def test_frames_are_decoded_as_they_were_encoded(frame: OptimalMessage) -> None:
     datagram = encode([frame, frame])
@@ -426,6 +432,7 @@ def test_frames_are_decoded_as_they_were_encoded(frame: OptimalMessage) -> None:
         assert repr(again) == repr(frame)
 
 
+@pytest.mark.long
 @given(frame=messages, data=st.data())
 def test_a_frame_cut_short_is_refused(frame: OptimalMessage, data: st.DataObject) -> None:
     datagram = encode([frame])

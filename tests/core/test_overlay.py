@@ -256,6 +256,7 @@ def test_processes_may_join_a_spray_overlay(seed: int) -> None:
         assert dict(sorted(everyone[index])) == dict(sorted(everyone[0]))
 
 
+@pytest.mark.long
 def test_processes_may_crash_in_a_spray_overlay() -> None:
     for seed in range(4):
         swarm = Swarm(seed, (0.1, 2.0))

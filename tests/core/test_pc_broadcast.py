@@ -217,6 +217,7 @@ def test_it_is_causal_on_the_link_layer_despite_faults() -> None:
         assert verdict.held, f"seed {seed}: {explain(verdict)}"
 
 
+@pytest.mark.long
 def test_every_new_link_becomes_safe_without_a_timer() -> None:
     for seed in range(100):
         random = Random(seed)

@@ -632,6 +632,7 @@ def test_deliveries_are_causal_and_only_abandoned_copies_are_missing(
     assert abandoned > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("stop", [False, True], ids=["none stops", "one stops"])
 def test_without_the_lease_causal_order_breaks(name: str, stop: bool) -> None:

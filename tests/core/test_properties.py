@@ -25,6 +25,7 @@ def assert_held(cluster: Cluster, random: Random | None = None) -> None:
     assert verdict.held, "\n".join(str(violation) for violation in verdict.violations)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROTOCOLS)
 @given(schedule=schedules(3, faults=False), order=st.randoms(use_true_random=False))
 def test_unicast_is_causal_when_frames_only_overtake(
@@ -35,6 +36,7 @@ def test_unicast_is_causal_when_frames_only_overtake(
     assert_held(cluster, order)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROTOCOLS)
 @given(schedule=schedules(4), order=st.randoms(use_true_random=False))
 def test_unicast_is_causal_despite_loss_duplication_and_pauses(
@@ -85,6 +87,7 @@ def test_long_random_runs_are_causal_and_live(
             raise AssertionError(f"{name}, seed {seed}: {error}") from error
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_timers_are_needed_only_after_loss(name: str) -> None:
     """Without loss, a run becomes idle although no time passes."""

@@ -226,6 +226,7 @@ def refusals(allowed: bool) -> Iterator[None]:
             raise
 
 
+@pytest.mark.long
 @both_hybrids
 def test_no_message_is_lost_repeated_or_reordered_across_restarts(
     make: MakeHybrid,

@@ -140,6 +140,7 @@ def test_on_the_link_layer_it_is_causal_despite_faults(
         assert_held(cluster, seed)
 
 
+@pytest.mark.long
 def test_it_agrees_with_the_naive_router_step_by_step() -> None:
     for seed in range(100):
         parents = random_parents(Random(seed), 2 + seed % 6)
@@ -229,6 +230,7 @@ def test_a_router_that_leaves_the_tree_or_the_order_is_detected(variant: str) ->
         )  # The invariants detect it, too.
 
 
+@pytest.mark.long
 def test_the_same_runs_of_the_correct_router_pass() -> None:
     for seed in range(100):
         cluster = naive(LINE, correct_hop(LINE))

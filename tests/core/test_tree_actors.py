@@ -118,6 +118,7 @@ def test_every_run_is_causal_between_actors() -> None:
         assert not actors.verdict().violations, f"seed {seed}"
 
 
+@pytest.mark.long
 def test_every_run_is_causal_between_actors_despite_faults() -> None:
     for seed in range(100):
         random = Random(seed)
@@ -142,6 +143,7 @@ def test_every_run_is_causal_between_actors_despite_faults() -> None:
         assert not actors.verdict().violations, f"seed {seed}"
 
 
+@pytest.mark.long
 def test_the_oracle_detects_violations_between_actors() -> None:
     """The same runs on unordered links violate causal order."""
     convicted = 0

@@ -62,6 +62,7 @@ frames = st.builds(
 )
 
 
+@pytest.mark.long
 @given(st.lists(frames, min_size=1, max_size=4))
 def test_decoding_inverts_encoding_and_sizes_match(sent: list[TreeMessage]) -> None:
     assert [fields(f) for f in decode(encode(sent), read_tree)] == [fields(f) for f in sent]

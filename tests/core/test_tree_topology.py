@@ -80,6 +80,7 @@ def test_the_next_hop_is_that_of_figure_4() -> None:
         assert topology.next_hop(topology.root, topology.root) == topology.root
 
 
+@pytest.mark.long
 def test_a_tree_may_be_very_deep_or_wide() -> None:
     nodes = 50_000
     line = Topology([max(node - 1, 0) for node in range(nodes)])

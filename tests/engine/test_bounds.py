@@ -244,6 +244,7 @@ def test_only_bytes_can_be_sent() -> None:
 # Datagrams.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("datagram", [256, 1232, 9000])
 @pytest.mark.parametrize(
     "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]

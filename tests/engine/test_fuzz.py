@@ -44,6 +44,7 @@ def encode(some: list[Frame]) -> bytes:
     return bytes(buffer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keyed"])
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_no_script_breaks_an_engine(name: str, keyed: bool) -> None:
@@ -57,6 +58,7 @@ def test_no_script_breaks_an_engine(name: str, keyed: bool) -> None:
     any_script()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hybrid", "hybrid-basic"])
 @settings(max_examples=80)
 @given(

@@ -34,6 +34,7 @@ def lossy_run(protocol: str, cipher: str, seed: int, *, messages: int = 40) -> N
     return network
 
 
+@pytest.mark.long
 @with_and_without_key
 @pytest.mark.parametrize("protocol", CAUSAL)
 def test_every_causal_protocol_satisfies_every_property_on_a_faulty_network(

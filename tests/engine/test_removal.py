@@ -295,6 +295,7 @@ def test_a_protocol_without_removal_refuses_a_timeout_and_a_removal() -> None:
     assert network.engines["ann"].peers() == ["bob"]
 
 
+@pytest.mark.long
 def test_random_removals_preserve_causal_order() -> None:
     for seed in range(6):
         network = Network(

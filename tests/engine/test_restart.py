@@ -306,6 +306,7 @@ def test_a_message_is_redelivered_until_it_is_committed(group: Journaled) -> Non
     assert network.data("bob") == [b"kept", b"done", b"kept"]
 
 
+@pytest.mark.long
 def test_random_kills_lose_nothing_and_preserve_causal_order(tmp_path: Path) -> None:
     for seed in range(3):
         network = Network(seed, loss=0.1, duplication=0.1, delay_s=(0.001, 0.1))
@@ -328,6 +329,7 @@ def test_random_kills_lose_nothing_and_preserve_causal_order(tmp_path: Path) -> 
         group.close()
 
 
+@pytest.mark.long
 def test_random_kills_and_removals_preserve_causal_order(tmp_path: Path) -> None:
     """A removal may lose messages; the others are delivered once and in order."""
     for seed in range(4):

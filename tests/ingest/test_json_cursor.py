@@ -40,6 +40,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("json") / "file"
 
 
+@pytest.mark.long
 @given(
     found=values, indent=st.sampled_from([None, 0, 2]), size=st.integers(1, 20),
     ascii_only=st.booleans(),
@@ -57,6 +58,7 @@ def test_the_parts_of_a_document_are_the_document(
             assert not cursor.has_more()
 
 
+@pytest.mark.long
 @given(found=values, size=st.integers(1, 20), data=st.data())
 def test_a_truncated_document_is_an_error(
     found: object, size: int, data: st.DataObject, file: Path

@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def test_every_dropped_event_overlaps_a_remaining_one(found: list[Event]) -> Non
         assert any(overlap(found[event], each) for each in others)
 
 
+@pytest.mark.long
 @given(found=events, data=st.data())
 def test_events_that_another_source_orders_are_not_dropped(
     found: list[Event], data: st.DataObject

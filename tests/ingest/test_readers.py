@@ -335,6 +335,7 @@ def test_the_problem_of_an_invalid_document_has_its_line(tmp_path: Path) -> None
     assert found[-1]["line"] == 1 + broken[:position].count("\n")
 
 
+@pytest.mark.long
 def test_a_document_of_several_pieces_has_the_right_lines(tmp_path: Path) -> None:
     spans = [
         Span(id=f"span {n}", process="schön" * 40, kind=None, begin=n, end=n + 1)

@@ -85,6 +85,7 @@ def is_extension(events: list[Event]) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RUNS)
 def test_merged_traces_are_the_run_and_have_its_verdict(name: str, tmp_path: Path) -> None:
     events = history(**RUNS[name])
@@ -125,6 +126,7 @@ def test_with_correct_clocks_the_rows_are_in_the_order_of_time(tmp_path: Path) -
     assert times == sorted(times)
 
 
+@pytest.mark.long
 def test_the_result_does_not_depend_on_the_order_of_directories_or_rows(
     tmp_path: Path,
 ) -> None:
@@ -176,6 +178,7 @@ def record_restarted(
     return paths
 
 
+@pytest.mark.long
 def test_the_incarnations_of_a_node_are_one_history(tmp_path: Path) -> None:
     events = history(**RUNS["hybrid"])
     paths = record_nodes(events, tmp_path / "nodes", skip=[5])

@@ -96,6 +96,7 @@ def test_flush_waits_until_all_messages_are_delivered(loop: str) -> None:
     run(main, loop)
 
 
+@pytest.mark.long
 def test_a_full_window_makes_send_wait_or_raise(loop: str) -> None:
     async def main() -> None:
         async with open_network(Faults(), "a", "b", "c", limits=small_window()) as (
@@ -121,6 +122,7 @@ def test_a_full_window_makes_send_wait_or_raise(loop: str) -> None:
     run(main, loop)
 
 
+@pytest.mark.long
 def test_a_cancelled_send_of_a_large_message_delivers_all_of_it_or_nothing(
     loop: str,
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_cancelled_reader_leaves_its_message_to_another_reader(
     run(main, loop)
 
 
+@pytest.mark.long
 def test_receive_with_a_timeout_loses_no_message(loop: str) -> None:
     async def main() -> None:
         async with open_nodes("a", "b") as (a, b):
@@ -303,6 +306,7 @@ def test_nodes_with_and_without_segmentation_interoperate(
     run(main, loop)
 
 
+@pytest.mark.long
 def test_nodes_with_a_group_key_exchange_messages(loop: str) -> None:
     async def main() -> None:
         pytest.importorskip("cryptography")

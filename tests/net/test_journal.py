@@ -247,6 +247,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long
 def test_a_failed_write_of_the_journal_closes_the_node_with_an_error(
     loop: str, tmp_path: Path
 ) -> None:

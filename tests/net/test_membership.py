@@ -76,6 +76,7 @@ def test_removing_a_peer_unblocks_senders_and_grants_the_permits_of_others(
     run(main, loop)
 
 
+@pytest.mark.long
 def test_removing_a_peer_raises_in_blocked_senders_at_once(loop: str) -> None:
     async def main() -> None:
         limits = quick_limits(window_copies_max=1, lease_s=1000.0)
@@ -99,6 +100,7 @@ def test_removing_a_peer_raises_in_blocked_senders_at_once(loop: str) -> None:
     run(main, loop)
 
 
+@pytest.mark.long
 def test_a_removed_peer_can_be_added_again(loop: str) -> None:
     async def main() -> None:
         limits = quick_limits(lease_s=0.4)
@@ -116,6 +118,7 @@ def test_a_removed_peer_can_be_added_again(loop: str) -> None:
     run(main, loop)
 
 
+@pytest.mark.long
 def test_close_waits_until_all_messages_are_delivered(loop: str) -> None:
     async def main() -> None:
         async with open_network(
@@ -184,6 +187,7 @@ def test_a_node_that_has_left_can_return(loop: str, first_sender: str) -> None:
     run(main, loop)
 
 
+@pytest.mark.long
 def test_a_killed_node_returns_without_its_history(loop: str) -> None:
     async def main() -> None:
         limits = quick_limits(lease_s=0.5)

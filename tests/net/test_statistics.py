@@ -1,10 +1,13 @@
 """Statistics, metrics and blocked messages of a node."""
 
+import pytest
+
 from antecede.net.proxy import Faults
 from tests.net.harness import open_network, run, wait_until
 from tests.net.limits import quick_limits
 
 
+@pytest.mark.long
 def test_blocked_messages_name_their_stage_and_the_process_they_wait_for() -> None:
     """While a cannot reach c, b's message to c waits for a's permit."""
 
@@ -59,6 +62,7 @@ def test_metrics_are_openmetrics_text() -> None:
     run(main)
 
 
+@pytest.mark.long
 def test_protocols_without_permits_report_no_blocked_messages() -> None:
     async def main() -> None:
         network = open_network(Faults(), "a", "b", limits=quick_limits(), protocol="fifo")

@@ -338,6 +338,7 @@ def random_churn(random: Random, processes: int, *, leaves: bool) -> Churn:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("leaves", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_pc_broadcast_holds_during_churn(seed: int, leaves: bool) -> None:
@@ -386,6 +387,7 @@ def run_pc_broadcast(
     return summary, recorder.events
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("links", [None, ring(6, absent=[4, 5])])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_runner_marks_newcomers(seed: int, links: Links | None) -> None:
@@ -410,6 +412,7 @@ def test_the_runner_marks_newcomers(seed: int, links: Links | None) -> None:
     assert summary.wire_s is None  # They missed earlier messages.
 
 
+@pytest.mark.long
 def test_the_same_churn_and_seed_give_the_same_history() -> None:
     assert run_pc_broadcast(GROWING, seed=1) == run_pc_broadcast(GROWING, seed=1)
     assert run_pc_broadcast(GROWING, seed=1) != run_pc_broadcast(GROWING, seed=2)

@@ -83,6 +83,7 @@ NOT_DISTRIBUTIONS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", NOT_DISTRIBUTIONS)
 @pytest.mark.parametrize("parse", [parse_distribution, parse_delay])
 def test_anything_else_is_refused_in_one_line(

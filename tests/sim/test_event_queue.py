@@ -140,6 +140,7 @@ def test_order_is_that_of_a_heap_on_every_time_scale(seed: int, mean: float) -> 
     last.pop_all()
 
 
+@pytest.mark.long
 def test_buckets_narrow_when_full_and_widen_when_sparse() -> None:
     """Many events, few events, and many events again."""
     random = Random(1)
@@ -169,6 +170,7 @@ def test_buckets_of_a_suitable_width_keep_it() -> None:
     assert {c.queue.bucket_width_s for c in churn(2, 20_000, gaps)} == {INITIAL_WIDTH_S}
 
 
+@pytest.mark.long
 def test_buckets_do_not_narrow_for_events_of_the_same_time() -> None:
     """Narrower buckets cannot separate events of the same time."""
     checked = CheckedQueue()
@@ -211,6 +213,7 @@ def test_buckets_widen_before_their_index_overflows() -> None:
     assert checked.now / checked.queue.bucket_width_s < 2**52
 
 
+@pytest.mark.long
 def test_popped_events_are_released_before_their_bucket_ends() -> None:
     """Without delays, all events of a run have the same time."""
     queue = EventQueue()

@@ -166,6 +166,7 @@ NEVER_VIOLATED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "words"), WITHOUT_ORDER)
 def test_a_baseline_violates_order_in_some_run(name: str, words: str) -> None:
     found = verdicts(name, words)

@@ -216,6 +216,7 @@ def test_a_run_in_slices_is_the_same_run() -> None:
     assert slices == (summary.events - 1) // 10
 
 
+@pytest.mark.long
 def test_progress_is_reported_on_a_long_run() -> None:
     seen: list[tuple[int, float]] = []
 

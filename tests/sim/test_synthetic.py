@@ -145,6 +145,7 @@ def test_sends_have_the_given_gaps() -> None:
         assert times == [0.25 * n for n in range(1, 9)]
 
 
+@pytest.mark.long
 def test_random_gaps_and_sizes_have_the_means_of_their_distributions() -> None:
     pace = Pace(gap=Exponential(2.0), payload_bytes=Between(100, 200))
     sends = [planned for _, planned in run_workload(Uniform(10, 500, pace))]
@@ -176,6 +177,7 @@ def test_a_process_with_peers_sends_to_exactly_those(peers: int) -> None:
         assert [targets_of[p] for p in range(20)] != neighbours
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("hot", "share"), [(0.1, 0.8), (0.5, 0.5), (0.04, 0.9), (0, 0.5)])
 def test_hotspots_get_their_share(hot: float, share: float) -> None:
     """A single hotspot (0.04 of 25) sends to the others only."""

@@ -40,6 +40,7 @@ def sends(first: int, last: int) -> list[Event]:
     return [send(number, float(number)) for number in range(first, last + 1)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part_rows", [1, 10, 64, 1000])
 @pytest.mark.parametrize("flush_rows", [1, 7, 1000])
 def test_a_closed_trace_holds_all_recorded_events(

@@ -593,6 +593,7 @@ def test_the_oracle_agrees_with_brute_force_on_longer_runs() -> None:
     assert {frozenset(), frozenset({CAUSAL}), frozenset({CAUSAL, FIFO})} <= set(violated)
 
 
+@pytest.mark.long
 @settings(max_examples=200)
 @given(steps_of_runs, changes_of_runs, st.randoms(use_true_random=False))
 def test_the_order_across_processes_is_ignored(

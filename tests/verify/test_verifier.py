@@ -326,6 +326,7 @@ def test_a_run_in_parts_on_disk_has_the_verdict_of_the_run_in_memory(
             assert verify_trace(str(directory)) == expected
 
 
+@pytest.mark.long
 def test_the_order_check_may_start_in_the_middle_of_a_run() -> None:
     """If it includes the sends of all copies in flight at its first row."""
     found = 0
@@ -416,6 +417,7 @@ def long_run(random: Random, messages: int) -> list[Event]:
     return run + [deliver(*copy) for copy in in_flight]
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_length_of_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -626,6 +628,7 @@ def test_events_that_are_not_a_run_are_refused() -> None:
         verify_trace(memory([]), violations_max=-1)
 
 
+@pytest.mark.long
 def test_a_message_sent_twice_is_found_for_numbers_in_any_order() -> None:
     for seed in range(50):
         random = Random(seed)
