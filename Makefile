@@ -43,8 +43,7 @@ test: $(VENV)/installed  ## tests of the installed package (compiled if possible
 	$(PYTEST) -m 'not slow'
 
 test-fast: $(VENV)/tools  ## tests for the edit loop, on the source tree, one minute
-	PYTHONPATH=src $(PYTEST) -m 'not slow and not heavy and not long' \
-	  $(addprefix --ignore tests/,advise demo mutation packaging pipeline report)
+	PYTHONPATH=src $(PYTEST) -m 'not slow and not heavy and not long'
 
 # One worker runs all slow tests of a file, so that its fixtures are built once.
 test-slow: $(VENV)/installed  ## long searches, Spark clusters, builds of the package

@@ -1,9 +1,12 @@
 """Settings of all tests: Hypothesis profiles, heavy tests, and the rule on skips."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+ROOT = Path(__file__).parent.parent
 
 OPTIONAL = ("C compiler", "Chromium", "shared data", "network namespaces", "uvloop")
 """Optional parts, as the docs list them; a skip names one of them as its reason."""
@@ -63,6 +66,13 @@ pytest_plugins = (
 )
 
 _undue_skips: list[str] = []
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import heavy tests if the expression of ``-m`` leaves them out."""
+    name = collection_path.relative_to(ROOT).as_posix()
+    is_heavy = f"{name}/".startswith(HEAVY_FILES) or name in HEAVY_FILES
+    return True if is_heavy and "not heavy" in config.option.markexpr else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

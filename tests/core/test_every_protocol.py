@@ -28,7 +28,7 @@ from tests.core.protocol_runs import (
     uses_overlay,
 )
 
-RUNS = 300
+RUNS = 400
 RUNS_OF_LIARS = 100
 
 

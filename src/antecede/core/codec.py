@@ -123,7 +123,7 @@ class PayloadFrame(Frame):
 
 @mypyc_attr(acyclic=True)
 class HeadFrame(Frame):
-    """A frame whose first byte says everything."""
+    """A frame that consists of its first byte."""
 
     __slots__ = ()
 
