@@ -27,12 +27,15 @@ $(VENV)/tools: requirements/dev.txt
 	  --require-hashes --requirement requirements/dev.txt
 	@touch $@
 
-# The package as users install it, compiled where a C compiler is present.
+# The package as users install it: a wheel that is built in isolation, compiled where a C
+# compiler is present. A test installs the same wheel into an empty environment.
 $(VENV)/installed: $(VENV)/tools $(SOURCES)
+	@rm -rf build $(VENV)/wheel
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check \
+	  --no-deps --wheel-dir $(VENV)/wheel .
 	@rm -rf build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --no-deps --no-build-isolation --force-reinstall .
-	@rm -rf build
+	  --no-deps --force-reinstall $(VENV)/wheel/*.whl
 	@$(BIN)/antecede --version
 	@touch $@
 
@@ -51,7 +54,7 @@ test-slow: $(VENV)/installed  ## long searches, Spark clusters, builds of the pa
 
 test-interpreted: $(VENV)/tools  ## tests of the core on the source tree, with coverage
 	PYTHONPATH=src $(PYTEST) -m 'not long' tests/core tests/testing tests/test_architecture.py \
-	  --cov=antecede.core --cov-branch --cov-report=term-missing --cov-fail-under=100
+	  --hypothesis-profile short --cov=antecede.core --cov-branch --cov-report=term-missing --cov-fail-under=100
 
 soak: $(VENV)/tools  ## kill nodes with a journal 50 times per round (ROUNDS=10: 5 minutes)
 	PYTHONPATH=src ANTECEDE_SOAK=$(or $(ROUNDS),10) $(BIN)/python -m pytest \

@@ -18,12 +18,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,
 )
+settings.register_profile("short", settings.get_profile("antecede"), max_examples=40)
 settings.register_profile(
     "mutant",
-    settings.get_profile("antecede"),
+    settings.get_profile("short"),
     derandomize=True,
     database=None,
-    max_examples=40,
     phases=(Phase.explicit, Phase.generate),  # No shrinking: any failure is enough.
 )
 settings.load_profile("mutant" if "ANTECEDE_MUTANT" in os.environ else "antecede")

@@ -7,7 +7,7 @@ import sys
 import venv
 from pathlib import Path
 
-__all__ = ["ROOT", "Environment", "build", "copy_tree"]
+__all__ = ["ROOT", "Environment", "build", "copy_tree", "wheel_of_make"]
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 900
@@ -23,6 +23,16 @@ def copy_tree(directory: Path) -> Path:
     for name in BUILD_FILES:
         shutil.copy(ROOT / name, tree)
     return tree
+
+
+def wheel_of_make() -> Path | None:
+    """Return the wheel that make has built in isolation; None if a source is newer."""
+    sources = [ROOT / name for name in BUILD_FILES] + list((ROOT / "src").rglob("*.py"))
+    newest = max(path.stat().st_mtime for path in sources)
+    for wheel in (Path(sys.prefix) / "wheel").glob("antecede-*.whl"):
+        if wheel.stat().st_mtime > newest:
+            return wheel
+    return None
 
 
 def clean_environment(**variables: str) -> dict[str, str]:
