@@ -9,6 +9,7 @@
     ├── ConfigError     an invalid flag, file or parameter: correct it, try again
     ├── TraceError      a trace or a foreign file is unreadable or inconsistent
     ├── StorageError    a file cannot be written, or a stored file is damaged
+    ├── SimulationError a simulated run did not end: find out what it waits for
     └── InternalError   an invariant of antecede is broken: please report it
 
 A call that raises has changed nothing. A property that a run violates is not an error but
@@ -21,6 +22,7 @@ __all__ = [
     "InternalError",
     "LocalError",
     "PeerError",
+    "SimulationError",
     "StorageError",
     "TraceError",
     "WindowFull",
@@ -53,6 +55,10 @@ class TraceError(AntecedeError):
 
 class StorageError(AntecedeError):
     """A file or directory cannot be written, or a file that antecede keeps is damaged."""
+
+
+class SimulationError(AntecedeError):
+    """A simulated run did not end; the message names the processes and the seed."""
 
 
 class InternalError(AntecedeError):

@@ -9,7 +9,7 @@ import pytest
 from antecede.cli import main as cli
 from antecede.demo.demo import DemoConfig, run_demo
 from antecede.errors import ConfigError
-from antecede.net.proxy import Faults
+from antecede.net.faults import Faults
 
 
 def test_the_command_prints_status_and_verdict_as_json(

@@ -77,6 +77,8 @@ class Network:
         """Every datagram transmitted, lost ones included."""
         self.received: dict[str, list[Message]] = {}
         self.on_message: Callable[[str, Message], None] | None = None
+        self.on_flush: Callable[[str], None] = lambda name: None
+        """Called with the name of a node before its datagrams are transmitted."""
         self.should_lose: Callable[[Flight], bool] = lambda flight: False
         """A fault injected by the test: the network loses these datagrams."""
         self._serial = 0
@@ -143,7 +145,9 @@ class Network:
         """Transmit the datagrams of an engine, and receive its delivered messages."""
         engine = self.engines[name]
         self.starts[name][-1].update_histories()
-        for address, datagram in engine.flush(self.now):
+        datagrams = engine.flush(self.now)
+        self.on_flush(name)
+        for address, datagram in datagrams:
             assert isinstance(address, str)
             self.transmit(name, address, datagram)
         for message in engine.poll_messages():

@@ -1,6 +1,6 @@
 """Restart of a node: with a new history, or with its journal and its old history."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import copyfile
@@ -10,6 +10,8 @@ import pytest
 from antecede.engine import Engine, Limits
 from antecede.engine.datagram import DATA, read_header
 from antecede.engine.journal import SavedCopy, SavedPeer
+from antecede.engine.message import DONE
+from antecede.net.database import SqliteDatabase
 from antecede.net.journal import Journal
 from antecede.verify import Property
 from tests.engine.network import Flight, Network, random_traffic
@@ -202,6 +204,16 @@ class Journaled:
     paths: dict[str, Path] = field(default_factory=dict)
     starts: int = 0
 
+    def __post_init__(self) -> None:
+        self.network.on_flush = self.commit
+
+    def commit(self, name: str) -> None:
+        """Write what the engine of a node has recorded."""
+        journal = self.journals[name]
+        statements = journal.take_statements()
+        if statements:
+            journal.write(statements)
+
     def start(self, name: str, *peers: str) -> Engine:
         """Start a new node, or restart one that was killed, with its journal."""
         self.starts += 1
@@ -213,12 +225,19 @@ class Journaled:
             copyfile(f"{self.paths[name]}-wal", f"{path}-wal")
             former.close()
         self.paths[name] = path
-        journal = self.journals[name] = Journal(path, name, sync=False)
+        journal = self.journals[name] = Journal(
+            SqliteDatabase(path), path, name, self.network.random.getrandbits, sync=False
+        )
         engine = self.network.start(name, history=journal.history)
         deliveries = journal.deliveries()
         now = self.network.now
         engine.restore(journal.clock, journal.peers(), journal.copies(), deliveries, now)
-        engine.attach_journal(journal, journal.mark_processed)
+
+        def on_commit(source: str, history: int, number: int) -> Awaitable[None]:
+            journal.mark_processed(source, history, number)
+            return DONE
+
+        engine.attach_journal(journal, on_commit)
         for saved in deliveries:
             if not saved.processed:
                 engine.redeliver(saved, now)

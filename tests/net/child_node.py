@@ -124,11 +124,11 @@ class ChildNode:
         self.log("received", message.source, message.number, index)
         self.uncommitted.append(message)
         while len(self.uncommitted) > self.random.choice((0, 0, 3, 10)):
-            self.commit(self.uncommitted.popleft())
+            await self.commit(self.uncommitted.popleft())
         return True
 
-    def commit(self, message: Message) -> None:
-        message.commit()
+    async def commit(self, message: Message) -> None:
+        await message.commit()
         self.log("committed", message.source, message.number)
 
     async def run(self) -> None:
@@ -150,7 +150,7 @@ class ChildNode:
             while await self.receive():
                 pass
             for message in self.uncommitted:
-                self.commit(message)
+                await self.commit(message)
             print("finished", flush=True)
         commands.cancel()
         with contextlib.suppress(asyncio.CancelledError):

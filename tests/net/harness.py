@@ -10,7 +10,8 @@ import pytest
 
 from antecede.engine.message import Message
 from antecede.net import Node
-from antecede.net.proxy import Faults, Proxy, open_proxy
+from antecede.net.faults import Faults
+from antecede.net.proxy import Proxy, open_proxy
 from antecede.trace.event import Event, Kind
 
 TIMEOUT_S = 60.0

@@ -16,7 +16,7 @@ import struct
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from antecede.net.proxy import FaultInjector, Faults
+from antecede.net.faults import FaultInjector, Faults
 
 TUN = "/dev/net/tun"
 TUNSETIFF = 0x400454CA

@@ -9,7 +9,7 @@ import pytest
 from antecede.engine.limits import Limits
 from antecede.errors import LocalError, WindowFull
 from antecede.net import Node
-from antecede.net.proxy import Faults
+from antecede.net.faults import Faults
 from tests.net.harness import (
     LOOPS,
     connect_all,
@@ -38,7 +38,7 @@ def test_a_message_arrives_with_its_fields(loop: str) -> None:
             assert (message.source, message.number) == ("ann", number) == ("ann", 1)
             assert message.data == b"hello"
             assert started <= message.delivered_at <= time.time()
-            message.commit()  # Without a journal this does nothing.
+            await message.commit()  # Without a journal this does nothing.
             assert await bob.send("ann", b"") == 1
             assert (await ann.receive()).data == b""
             assert await ann.send("bob", b"again") == 2

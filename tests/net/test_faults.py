@@ -8,7 +8,8 @@ import pytest
 
 from antecede.errors import TraceError
 from antecede.net import Node
-from antecede.net.proxy import Faults, Proxy
+from antecede.net.faults import Faults
+from antecede.net.proxy import Proxy
 from antecede.trace.event import Kind
 from antecede.verify.oracle import Property, Verdict, verify_events
 from tests.net.harness import (

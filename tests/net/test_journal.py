@@ -10,7 +10,8 @@ import pytest
 
 from antecede.errors import LocalError
 from antecede.net import Node
-from antecede.net.proxy import Faults, Proxy, open_proxy
+from antecede.net.faults import Faults
+from antecede.net.proxy import Proxy, open_proxy
 from tests.net.harness import LOOPS, receive_many, run, stays_pending, wait_until
 from tests.net.limits import quick_limits
 
@@ -53,8 +54,8 @@ def test_messages_are_redelivered_until_they_are_committed(
                 await a.send("b", b"%d" % number)
             await a.send("b", b"x" * 50_000)
             first = await receive_many(b, 5)
-            first[1].commit()
-            first[1].commit()  # The second call has no effect.
+            await first[1].commit()
+            await first[1].commit()  # The second call has no effect.
             await a.flush()
             await b.close(0)
             await a.send("b", b"while it was down")
@@ -65,7 +66,7 @@ def test_messages_are_redelivered_until_they_are_committed(
             assert [(m.source, m.number, m.data) for m in redelivered[:4]] == expected
             assert redelivered[4].data == b"while it was down"
             for message in redelivered:
-                message.commit()
+                await message.commit()
             await b.close()
 
             b = await group.open("b")
@@ -75,7 +76,7 @@ def test_messages_are_redelivered_until_they_are_committed(
             with pytest.raises(
                 LocalError, match="cannot commit a:1: b is closed; the message"
             ):
-                first[0].commit()
+                await first[0].commit()
             await a.close()
 
     run(main, loop)
@@ -191,7 +192,7 @@ def test_a_partly_sent_message_is_discarded_after_a_restart(
             b = await group.open("b")
             message = await b.receive()
             assert message.data == b"2" * 50_000
-            message.commit()
+            await message.commit()
             await a.flush()
             await wait_until(lambda: not b.engine.stats().dropped["frame"])
             await b.close()
@@ -289,9 +290,9 @@ async def main():
     first, second = await node.receive(), await node.receive()
     if sys.argv[2] == "commit":
         await node.multicast(["a", "b"], b"4")
-        second.commit()
+        await second.commit()
     else:
-        second.commit()
+        await second.commit()
         await node.multicast(["a", "b"], b"4")
     os._exit(9)
 

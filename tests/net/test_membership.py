@@ -6,7 +6,7 @@ import pytest
 
 from antecede.errors import LocalError
 from antecede.net import Node
-from antecede.net.proxy import Faults
+from antecede.net.faults import Faults
 from tests.net.harness import (
     LOOPS,
     connect_all,

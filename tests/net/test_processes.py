@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from antecede.net.proxy import Faults, Proxy, open_proxy
+from antecede.net.faults import Faults
+from antecede.net.proxy import Proxy, open_proxy
 from tests.net.child_node import ChildOptions
 from tests.net.harness import run
 from tests.net.node_processes import LogVerdict, NodeProcess, finish_all, verify_logs

@@ -8,7 +8,7 @@ import pytest
 from antecede.core.registry import ProtocolInfo, protocols
 from antecede.errors import ConfigError, LocalError
 from antecede.net import Node
-from antecede.net.proxy import Faults
+from antecede.net.faults import Faults
 from antecede.verify.oracle import Property, verify_events
 from tests.net.harness import (
     RecordedRun,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antecede.net.proxy import Faults
+from antecede.net.faults import Faults
 from tests.net.harness import open_network, run, wait_until
 from tests.net.limits import quick_limits
 

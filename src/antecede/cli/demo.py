@@ -47,7 +47,7 @@ def add_parser(
 def _run(options: argparse.Namespace) -> int:
     from antecede.demo.demo import DemoConfig, run_demo
     from antecede.merge.merge import merge_traces
-    from antecede.net.proxy import Faults
+    from antecede.net.faults import Faults
     from antecede.verify.verifier import verify_trace
 
     faults = Faults(

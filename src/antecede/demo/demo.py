@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from antecede.errors import ConfigError
-from antecede.net.proxy import Faults, Proxy, open_proxy
+from antecede.net.faults import Faults
+from antecede.net.proxy import Proxy, open_proxy
 from antecede.net.udp import Address
 
 __all__ = ["NODE_NAMES", "DemoConfig", "NodeStatus", "run_demo"]

@@ -8,7 +8,7 @@ inputs: all frames to one peer then share datagrams, and acks and permits that l
 cover are left out.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from antecede.core.config import ProcessConfig
 from antecede.core.observer import Observer
@@ -210,7 +210,8 @@ class Engine:
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
         """Call ``on_history`` with id, name and history of each known and future peer.
 
-        A peer that loses its history gets a new id.
+        The history is 0 until the peer is met, and then reported again. A peer that loses
+        its history gets a new id.
         """
         self._membership.report_histories(on_history)
 
@@ -292,9 +293,12 @@ class Engine:
         return self._transmitter.should_flush
 
     def flush(self, now: float) -> list[tuple[object, bytes]]:
-        """Commit the journal, and return the datagrams to transmit with their addresses."""
+        """Return the datagrams to transmit with their addresses.
+
+        Make the journal durable before you transmit them.
+        """
         if self._journal.writer is not None:
-            self.commit_journal()
+            self._journal.record_sessions(self._process)
         return self._transmitter.flush(now)
 
     def poll_messages(self) -> list[Message]:
@@ -324,16 +328,12 @@ class Engine:
     def attach_journal(
         self,
         writer: JournalWriter,
-        on_commit: Callable[[str, int, int], None] | None = None,
+        on_commit: Callable[[str, int, int], Awaitable[None]] | None = None,
     ) -> None:
         """Record to a journal from now on; ``Message.commit`` calls ``on_commit``."""
         self._check_journal()
         self._journal.writer = writer
         self._journal.on_commit = on_commit
-
-    def commit_journal(self) -> None:
-        """Make everything durable that has happened so far."""
-        self._journal.commit(self._process)
 
     def restore(
         self,

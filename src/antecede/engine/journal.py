@@ -50,7 +50,10 @@ class SavedDelivery:
 
 
 class JournalWriter(Protocol):
-    """The interface of a journal to an engine: :class:`antecede.net.journal.Journal`."""
+    """The interface of a journal to an engine: :class:`antecede.net.journal.Journal`.
+
+    The driver makes the records durable before it transmits what the engine flushes.
+    """
 
     def record_sent(self, number: int, targets: Sequence[str], payload: bytes) -> None:
         """Record a message before it is transmitted."""
@@ -65,6 +68,3 @@ class JournalWriter(Protocol):
 
     def discard_copies(self, target: str) -> None:
         """Discard the copies to a peer that was removed."""
-
-    def commit(self) -> None:
-        """Make all records durable."""

@@ -1,6 +1,6 @@
 """Writes the changes of an engine to its journal."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from antecede.core.process import ProcessBase
 from antecede.engine.journal import JournalWriter
@@ -10,12 +10,12 @@ __all__ = ["JournalRecorder"]
 
 
 class JournalRecorder:
-    """The journal of an engine, if it has one, and the sessions to record at a commit."""
+    """The journal of an engine, if it has one, and the sessions to record."""
 
     __slots__ = ("_changed", "on_commit", "writer")
 
     writer: JournalWriter | None
-    on_commit: Callable[[str, int, int], None] | None
+    on_commit: Callable[[str, int, int], Awaitable[None]] | None
     """What ``Message.commit`` calls, with source, history and number."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class JournalRecorder:
         self._changed: dict[str, PeerSession] = {}
 
     def session_changed(self, session: PeerSession) -> None:
-        """Record the session at the next commit."""
+        """Record the session at the next flush."""
         if self.writer is not None:
             self._changed[session.name] = session
 
@@ -34,8 +34,8 @@ class JournalRecorder:
             self.writer.discard_copies(session.name)
             self._changed[session.name] = session
 
-    def commit(self, process: ProcessBase) -> None:
-        """Make everything durable that has happened so far."""
+    def record_sessions(self, process: ProcessBase) -> None:
+        """Record the sessions that have changed since the last call."""
         writer = self.writer
         recovery = process.recovery
         if writer is None or recovery is None:
@@ -43,4 +43,3 @@ class JournalRecorder:
         for session in self._changed.values():
             writer.record_peer(session, recovery.channel_numbers(session.id))
         self._changed.clear()
-        writer.commit()

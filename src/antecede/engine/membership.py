@@ -94,12 +94,12 @@ class Membership:
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
         """Call ``on_history`` with id, name and history of each known and future peer.
 
-        A peer that loses its history gets a new id.
+        The history is 0 until the peer is met, and then reported again. A peer that loses
+        its history gets a new id.
         """
         self._on_history = on_history
         for session in self.sessions.values():
-            if session.history:
-                on_history(session.id, session.name, session.history)
+            on_history(session.id, session.name, session.history)
 
     # Adding peers.
 
@@ -146,7 +146,13 @@ class Membership:
         self.sessions[name] = session
         self._driver.by_id[id] = session
         self._layer.add(session)
+        self.report_history(id, name, 0)
         return session
+
+    def report_history(self, id: ProcessId, name: str, history: int) -> None:
+        """Report which history of which peer has a process id."""
+        if self._on_history is not None:
+            self._on_history(id, name, history)
 
     # Removing peers.
 
@@ -235,8 +241,7 @@ class Membership:
             # peer has relayed (tree), and these are of the history that begins.
             session.reassembly.clear()
         session.epoch_in = received.epoch
-        if self._on_history is not None:
-            self._on_history(session.id, session.name, session.history)
+        self.report_history(session.id, session.name, session.history)
         return True
 
     def start_permit_lease(self, former: ProcessId, now: float) -> None:

@@ -1,10 +1,23 @@
 """A message as the application receives it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Generator
+from typing import Final
 
 from mypy_extensions import mypyc_attr
 
 __all__ = ["Message"]
+
+
+class Done:
+    """An awaitable that never waits."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+DONE: Final = Done()
 
 
 @mypyc_attr(acyclic=True)
@@ -30,7 +43,7 @@ class Message:
         data: bytes,
         delivered_at: float,
         history: int = 0,
-        on_commit: Callable[[str, int, int], None] | None = None,
+        on_commit: Callable[[str, int, int], Awaitable[None]] | None = None,
     ) -> None:
         self.source = source
         self.number = number
@@ -42,10 +55,13 @@ class Message:
     def __repr__(self) -> str:
         return f"Message({self.source}:{self.number}, {len(self.data)} B)"
 
-    def commit(self) -> None:
+    def commit(self) -> Awaitable[None]:
         """Record that the message was processed, so that a restart does not redeliver it.
 
-        Without a journal this does nothing.
+        The record is written together with others, without blocking the event loop. Await
+        the result to continue only when it is in the journal. Without a journal this does
+        nothing.
         """
-        if self._on_commit is not None:
-            self._on_commit(self.source, self._history, self.number)
+        if self._on_commit is None:
+            return DONE
+        return self._on_commit(self.source, self._history, self.number)

@@ -33,6 +33,7 @@ def restore(
         session.history = peer.history
         session.epoch_in = peer.epoch_in
         session.epoch_out = peer.epoch_out
+        membership.report_history(session.id, peer.name, peer.history)
         numbers.append((session.id, peer.sent, peer.delivered, peer.permitted))
         permitted[peer.name, peer.history] = peer.permitted
         ids[peer.name, peer.history] = session.id
@@ -44,6 +45,7 @@ def restore(
             continue
         if key not in ids:  # A former history of a peer, whose lease may not have ended.
             ids[key] = membership.new_id()
+            membership.report_history(ids[key], delivery.source, delivery.history)
             numbers.append((ids[key], 0, delivery.number, 0))
             membership.start_permit_lease(ids[key], now)
         missing.append((ids[key], delivery.number))

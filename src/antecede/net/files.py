@@ -1,19 +1,16 @@
 """The files of one node: its journal and its trace, both optional."""
 
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from antecede.core.observer import Observer
 from antecede.core.registry import protocol as look_up
 from antecede.engine.engine import Engine
 from antecede.errors import ConfigError
 from antecede.net.config import NodeConfig
-from antecede.net.journal import Journal
+from antecede.net.database import DatabaseError
+from antecede.net.host import EventLog, Host
+from antecede.net.journal import Journal, journal_error
 from antecede.trace.live.names import qualified_name
-
-if TYPE_CHECKING:
-    from antecede.trace.live.writer import NodeTraceWriter
 
 __all__ = ["NodeFiles"]
 
@@ -21,22 +18,39 @@ __all__ = ["NodeFiles"]
 class NodeFiles:
     """Opens, attaches to an engine, and closes the files that a configuration names."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, host: Host) -> None:
         self._config = config
+        self._host = host
         self.journal: Journal | None = None
-        self.trace: NodeTraceWriter | None = None
+        self.trace: EventLog | None = None
+        self._incarnation = 0
 
     def open_journal(self) -> int:
         """Open the journal and return its history; 0 without a journal."""
         config = self._config
         if config.journal is None:
             return 0
-        self.journal = Journal(config.journal, config.name, sync=config.journal_sync)
+        try:
+            database = self._host.open_database(config.journal)
+        except DatabaseError as error:
+            raise journal_error(config.journal, error) from None
+        self.journal = Journal(
+            database,
+            config.journal,
+            config.name,
+            self._host.random_bits,
+            sync=config.journal_sync,
+        )
         return self.journal.history
 
-    def open_trace(self, history: int) -> Observer | None:
-        """Create the trace of one history and return its observer; None without a trace."""
+    def open_trace(self, history: int, incarnation: int) -> Observer | None:
+        """Create the trace of this start and return its observer; None without a trace."""
         config = self._config
+        continues = self.journal.trace_position if self.journal is not None else None
+        self._incarnation = incarnation
+        self.trace = self._host.open_record(config.name, history, incarnation, continues)
+        if self.trace is not None:
+            return self.trace.observer
         if config.trace is None:
             return None
         try:
@@ -49,7 +63,7 @@ class NodeFiles:
         own_id = 0
         if not look_up(config.protocol).capabilities.dynamic:
             own_id = sorted([*config.peers, config.name]).index(config.name)
-        self.trace = NodeTraceWriter(
+        self.trace = trace = NodeTraceWriter(
             config.trace,
             qualified_name(config.name, history),
             id=own_id,
@@ -57,10 +71,10 @@ class NodeFiles:
             run=config.run,
             write_ahead=self.journal is not None,
         )
-        return self.trace.observer
+        return trace.observer
 
     def attach(
-        self, engine: Engine, commit: Callable[[str, int, int], None], now: float
+        self, engine: Engine, commit: Callable[[str, int, int], Awaitable[None]], now: float
     ) -> None:
         """Connect the open files to ``engine``, and restore it from the journal.
 
@@ -85,7 +99,7 @@ class NodeFiles:
             engine.attach_journal(journal, commit)
             for saved in deliveries:
                 if not saved.processed:
-                    engine.redeliver(saved, time.time())
+                    engine.redeliver(saved, self._host.wall_s())
 
     def flush_trace(self) -> None:
         """Flush the trace of a node with a journal; call before transmitting.
@@ -95,17 +109,11 @@ class NodeFiles:
         """
         if self.trace is not None and self.journal is not None:
             self.trace.flush()
+            self.journal.trace_position = (self._incarnation, self.trace.rows)
 
-    def close(self, engine: Engine, *, commit: bool) -> None:
-        """Close both files; commit the journal first if ``commit`` is true."""
+    def close(self, engine: Engine | None) -> None:
+        """Close both files; without an engine, the node was never opened."""
         if self.journal is not None:
-            try:
-                if commit:
-                    engine.commit_journal()
-            finally:
-                self.journal.close()
+            self.journal.close()
         if self.trace is not None:
-            for session in engine.sessions.values():
-                if not session.history:  # No handshake took place: no history is known.
-                    self.trace.set_name(session.id, session.name)
-            self.trace.close(complete=not engine.backlog)
+            self.trace.close(complete=engine is not None and not engine.backlog)

@@ -2,30 +2,31 @@
 
 The journal holds the copies that are not acked, the delivered messages that the
 application has not processed or whose permit is missing, and the counters of each peer.
-The engine records every event and commits before it transmits: a message is in the file
-before it is transmitted, and before it is acked. A node that is killed at any moment
-therefore continues the same history after its restart; to its peers it was only slow.
+The engine records every event, and the node commits the records before it transmits: a
+message is in the file before it is transmitted, and before it is acked. A node that is
+killed at any moment therefore continues the same history after its restart; to its peers it
+was only slow.
 """
 
-import secrets
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from antecede.engine.fragmentation import FIRST, LAST, MIDDLE
 from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPeer
 from antecede.engine.peer_session import PeerSession
 from antecede.errors import StorageError
+from antecede.net.database import Database, DatabaseError
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "Statement", "journal_error"]
+
+Statement = tuple[str, Sequence[Any]]
+"""A statement of SQL, and its values."""
 
 APPLICATION_ID: Final = 0x616E7465
 """SQLite's ``application_id`` of a journal."""
 FORMAT_VERSION: Final = 2
 """SQLite's ``user_version`` of the tables below; other versions are not read."""
-LOCK_TIMEOUT_S: Final = 1.0
-"""Time to wait for another process that is closing the file."""
 TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE outbox (
@@ -43,6 +44,8 @@ CREATE TABLE peers (
     epoch_out INTEGER NOT NULL, sent INTEGER NOT NULL, acked INTEGER NOT NULL,
     delivered INTEGER NOT NULL, permitted INTEGER NOT NULL) WITHOUT ROWID;
 """
+BEGIN: Final[Statement] = ("BEGIN", ())
+COMMIT: Final[Statement] = ("COMMIT", ())
 # inbox.number is the number of a fragment; message_number is that of the last fragment of
 # its message, and NULL until the last fragment is delivered.
 
@@ -50,78 +53,88 @@ CREATE TABLE peers (
 class Journal:
     """The journal of one node.
 
+    The methods ``record_...``, ``discard_copies`` and ``mark_processed`` keep statements in
+    memory. :meth:`take_statements` returns them, and :meth:`write` executes them in one
+    transaction; a thread may call it.
+
     Args:
-        path: the file; created if it does not exist.
+        database: the open file; the journal closes it.
+        path: the path of the file, for errors.
         name: the name of the node, which the file stores.
+        random_bits: draws the history of a new journal.
         sync: wait for the disk at each commit. Without it, a killed process loses nothing,
             but a machine that loses power may lose the last commits.
     """
 
-    def __init__(self, path: Path, name: str, *, sync: bool = True) -> None:
-        """Open or create the file; raise StorageError if it is not this node's journal."""
+    def __init__(
+        self,
+        database: Database,
+        path: Path,
+        name: str,
+        random_bits: Callable[[int], int],
+        *,
+        sync: bool = True,
+    ) -> None:
+        """Create the tables of a new file; raise StorageError if it is another's."""
+        self._db = database
         self._path = path
         self._name = name
-        self._in_transaction = False
+        self.sync: Final = sync
+        self._statements: list[Statement] = []
         self._failure = ""
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=LOCK_TIMEOUT_S)
-        except sqlite3.Error as error:
-            raise self._open_error(str(error)) from None
-        try:
-            self._open(name, sync)
+            self._open(name, random_bits, sync)
         except BaseException as error:
             self._db.close()
-            if not isinstance(error, sqlite3.Error):
+            if not isinstance(error, DatabaseError):
                 raise
-            if error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                raise self._open_error(
-                    "a running node uses it", "stop that node, or give another file"
-                ) from None
-            raise self._open_error(str(error)) from None
+            raise journal_error(path, error) from None
         self._seq = 1 + max(
             self._number("SELECT max(seq) FROM outbox"),
             self._number("SELECT max(seq) FROM inbox"),
         )
         self._clock = self.clock
+        self._saved_clock = self._clock
+        self.trace_position = self._saved_trace_position()
+        """The incarnation that has committed last, and the number of events in its trace
+        at that commit; set it before each commit of a node with a trace."""
         self._last_sent = {peer.name: peer.sent for peer in self.peers()}
         for copy in self.copies():
             last = self._last_sent.get(copy.target, 0)
             self._last_sent[copy.target] = max(last, copy.number)
 
-    def _open_error(self, reason: str, fix: str = "give another file") -> StorageError:
-        return StorageError(f"cannot open the journal {self._path}: {reason}; {fix}")
-
-    def _open(self, name: str, sync: bool) -> None:
-        db = self._db
-        db.execute("PRAGMA locking_mode=EXCLUSIVE")
+    def _open(self, name: str, random_bits: Callable[[int], int], sync: bool) -> None:
+        execute = self._db.execute
+        execute("PRAGMA locking_mode=EXCLUSIVE")
         # Nothing is written before it is clear that the file is a journal, or empty.
         is_new = self._number("SELECT count(*) FROM sqlite_master") == 0
         if not is_new and self._number("PRAGMA application_id") != APPLICATION_ID:
-            raise self._open_error("it is an SQLite database, but not a journal")
+            raise open_error(self._path, "it is an SQLite database, but not a journal")
         version = self._number("PRAGMA user_version")
         if not is_new and version != FORMAT_VERSION:
-            raise self._open_error(
+            raise open_error(
+                self._path,
                 f"it has format version {version}, and this version of antecede reads only"
                 f" version {FORMAT_VERSION}",
                 "use the version of antecede that wrote it, or give another file",
             )
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
+        execute("PRAGMA journal_mode=WAL")
+        execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         if is_new:
-            history = secrets.randbits(62) | 1
-            db.execute("BEGIN EXCLUSIVE")
+            history = random_bits(62) | 1
+            execute("BEGIN EXCLUSIVE")
             for statement in TABLES.split(";"):
-                db.execute(statement)
-            values = [("name", name), ("history", history), ("clock", 0)]
-            db.executemany("INSERT INTO meta VALUES (?, ?)", values)
-            db.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version={FORMAT_VERSION}")
-            db.execute("COMMIT")
+                execute(statement)
+            for key, value in (("name", name), ("history", history), ("clock", 0)):
+                execute("INSERT INTO meta VALUES (?, ?)", (key, value))
+            execute(f"PRAGMA application_id={APPLICATION_ID}")
+            execute(f"PRAGMA user_version={FORMAT_VERSION}")
+            execute("COMMIT")
         owner = self._meta("name")
         if owner != name:
-            raise self._open_error(f"it belongs to the node {owner}, not to {name}")
-        db.execute("BEGIN EXCLUSIVE")  # Fails if another process has the file open.
-        db.execute("COMMIT")
+            raise open_error(self._path, f"it belongs to the node {owner}, not to {name}")
+        execute("BEGIN EXCLUSIVE")  # Fails if another process has the file open.
+        execute("COMMIT")
 
     # Saved state.
 
@@ -129,6 +142,15 @@ class Journal:
     def history(self) -> int:
         """The history of the node that the file continues."""
         return int(str(self._meta("history")))
+
+    def _saved_trace_position(self) -> tuple[int, int] | None:
+        words = str(self._meta("trace")).split()
+        return (int(words[0]), int(words[1])) if words else None
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether :meth:`take_statements` returns any statement."""
+        return bool(self._statements) or self._clock != self._saved_clock
 
     @property
     def clock(self) -> int:
@@ -162,7 +184,6 @@ class Journal:
 
     def record_sent(self, number: int, targets: Sequence[str], payload: bytes) -> None:
         """Record a message before it is transmitted."""
-        self._begin()
         self._clock = number
         rows = []
         for target in dict.fromkeys(targets):
@@ -172,25 +193,24 @@ class Journal:
             rows.append((self._next_seq(), number, target, predecessor, payload))
             self._last_sent[target] = number
         for row in rows:
-            self._write("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", row)
+            self._record("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", row)
 
     def record_delivered(
         self, source: str, history: int, number: int, payload: bytes
     ) -> None:
         """Record a delivery before it is acked."""
-        self._begin()
         kind = payload[0] if payload else -1
         message_number = None if kind in (FIRST, MIDDLE) else number
         if kind == FIRST:  # The source has abandoned a message that is incomplete here.
-            self._write(
+            self._record(
                 "UPDATE inbox SET processed = 1"
                 " WHERE source = ? AND history = ? AND message_number IS NULL",
                 (source, history),
             )
         row = (self._next_seq(), source, history, number, message_number, payload)
-        self._write("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?)", row)
+        self._record("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?)", row)
         if kind == LAST:
-            self._write(
+            self._record(
                 "UPDATE inbox SET message_number = ? WHERE source = ? AND history = ?"
                 " AND message_number IS NULL AND NOT processed",
                 (number, source, history),
@@ -198,13 +218,12 @@ class Journal:
 
     def record_peer(self, session: PeerSession, numbers: tuple[int, int, int, int]) -> None:
         """Record the counters of a peer: sent, acked, delivered, permitted."""
-        self._begin()
         name, history = session.name, session.history
         _, acked, _, permitted = numbers
         row = (name, history, session.epoch_in, session.epoch_out, *numbers)
-        self._write("REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-        self._write("DELETE FROM outbox WHERE target = ? AND number <= ?", (name, acked))
-        self._write(
+        self._record("REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._record("DELETE FROM outbox WHERE target = ? AND number <= ?", (name, acked))
+        self._record(
             "DELETE FROM inbox"
             " WHERE source = ? AND history = ? AND number <= ? AND processed",
             (name, history, permitted),
@@ -212,54 +231,46 @@ class Journal:
 
     def discard_copies(self, target: str) -> None:
         """Delete the copies for a removed peer; the next one has no predecessor."""
-        self._begin()
         self._last_sent[target] = 0
-        self._write("DELETE FROM outbox WHERE target = ?", (target,))
+        self._record("DELETE FROM outbox WHERE target = ?", (target,))
 
     def mark_processed(self, source: str, history: int, number: int) -> None:
         """Record that a message must not be redelivered after a restart."""
-        self._begin()
         key = (source, history, number)
-        self._write(
+        self._record(
             "UPDATE inbox SET processed = 1"
             " WHERE source = ? AND history = ? AND message_number = ?",
             key,
         )
         if source == self._name:  # A message to the node itself needs no permit.
-            self._write(
+            self._record(
                 "DELETE FROM inbox WHERE source = ? AND history = ? AND message_number = ?",
                 key,
             )
 
-    def commit(self) -> None:
-        """Make the recorded events durable."""
-        if self._in_transaction:
-            self._write("UPDATE meta SET value = ? WHERE key = 'clock'", (self._clock,))
-            self._write("COMMIT")
-            self._in_transaction = False
+    def take_statements(self) -> list[Statement]:
+        """Return the statements recorded since the last call."""
+        if self._clock != self._saved_clock:
+            self._saved_clock = self._clock
+            self._record("UPDATE meta SET value = ? WHERE key = 'clock'", (self._clock,))
+        statements = self._statements
+        if statements:
+            self._statements = []
+            if self.trace_position is not None:
+                text = "{} {}".format(*self.trace_position)
+                statements.append(("REPLACE INTO meta VALUES ('trace', ?)", (text,)))
+        return statements
 
-    def close(self) -> None:
-        """Commit, unless a write has failed, and close the file."""
-        try:
-            if not self._failure:
-                self.commit()
-        finally:
-            self._db.close()
+    def write(self, statements: Sequence[Statement]) -> None:
+        """Execute statements in one transaction.
 
-    def _begin(self) -> None:
-        if not self._in_transaction:
-            self._write("BEGIN")
-            self._in_transaction = True
-
-    def _write(self, statement: str, values: Sequence[object] = ()) -> None:
-        """Execute a statement; raise StorageError if it, or an earlier one, has failed.
-
-        The events since the last commit are lost then, so no later commit is allowed.
+        Raise StorageError if this, or an earlier write, has failed: the events since the
+        last commit are lost then, so no later commit is allowed.
         """
         try:
             if not self._failure:
-                self._db.execute(statement, values)
-        except sqlite3.Error as error:
+                self._db.execute_all((BEGIN, *statements, COMMIT))
+        except DatabaseError as error:
             self._failure = str(error)
         if self._failure:
             raise StorageError(
@@ -267,14 +278,35 @@ class Journal:
                 " free disk space, and restart the node"
             )
 
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _record(self, statement: str, values: Sequence[Any] = ()) -> None:
+        self._statements.append((statement, values))
+
     def _next_seq(self) -> int:
         self._seq += 1
         return self._seq
 
     def _number(self, query: str) -> int:
-        value = self._db.execute(query).fetchone()[0]
+        value = self._db.execute(query)[0][0]
         return 0 if value is None else int(value)
 
     def _meta(self, key: str) -> object:
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return row[0] if row is not None else ""
+        rows = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,))
+        return rows[0][0] if rows else ""
+
+
+def journal_error(path: Path, error: DatabaseError) -> StorageError:
+    """Return the error for a file that SQLite cannot open as a journal."""
+    if error.is_locked:
+        return open_error(
+            path, "a running node uses it", "stop that node, or give another file"
+        )
+    return open_error(path, str(error))
+
+
+def open_error(path: Path, reason: str, fix: str = "give another file") -> StorageError:
+    """Return the error for a file that is not the node's journal."""
+    return StorageError(f"cannot open the journal {path}: {reason}; {fix}")

@@ -14,7 +14,6 @@ from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
-from antecede.net.clock import now_s
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.statistics import (
@@ -24,7 +23,7 @@ from antecede.net.statistics import (
     make_metrics,
     make_stats,
 )
-from antecede.net.udp import Address, parse_address, resolve_peer
+from antecede.net.udp import Address, parse_address
 
 __all__ = ["Node"]
 
@@ -132,9 +131,8 @@ class Node:
     def add_peer(self, name: str, address: str | Address) -> None:
         """Add a peer, or add a removed peer again, or change a peer's address."""
         runtime = self._runtime
-        udp = runtime.opened_socket()
-        now = now_s()
-        where = resolve_peer(name, parse_address(address), udp)
+        where = runtime.resolve(name, parse_address(address))
+        now = runtime.now_s()
         self.engine.add_peer(name, where, now)
         runtime.process_output(now)
 
@@ -149,12 +147,12 @@ class Node:
         """
         runtime = self._runtime
         runtime.opened_socket()
-        now = now_s()
+        now = runtime.now_s()
         lease_ends = self.engine.remove_peer(name, now, stopped=stopped)
         runtime.process_output(now)
         while now < lease_ends:
             await runtime.waiters.sleep(lease_ends - now)
-            now = now_s()
+            now = runtime.now_s()
         runtime.run_timers()
 
     # Sending.
@@ -169,7 +167,7 @@ class Node:
         runtime = self._runtime
         engine = runtime.engine
         if engine is not None and not runtime.is_closing:
-            now = now_s()
+            now = runtime.now_s()
             number = engine.try_send(target, data, now)
             if number:
                 if engine.is_only_in_flight((target,)):
@@ -215,7 +213,7 @@ class Node:
                 if not wait:
                     raise self._window_full_error(targets)
                 await runtime.wait_for_room(engine, targets)
-            now = now_s()
+            now = runtime.now_s()
             number = engine.send_fragment(targets, payloads[0], now)
             if engine.is_only_in_flight(targets):
                 runtime.transmit(engine, now)  # There is no other copy to wait for.
@@ -226,7 +224,7 @@ class Node:
                 for payload in payloads:
                     if not engine.has_room(targets):
                         await runtime.wait_for_room(engine, targets)
-                    number = engine.send_fragment(targets, payload, now_s())
+                    number = engine.send_fragment(targets, payload, runtime.now_s())
                     runtime.request_output(engine)
         runtime.request_output(engine)
         if runtime.has_journal:
@@ -249,7 +247,7 @@ class Node:
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
-        return make_stats(self.engine, len(self._runtime.inbox), now_s())
+        return make_stats(self.engine, len(self._runtime.inbox), self._runtime.now_s())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""

@@ -8,89 +8,16 @@ endpoint to b from a's endpoint, so that the answer takes the same way back.
 import asyncio
 import contextlib
 import socket
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from itertools import combinations
-from random import Random
+from collections.abc import AsyncIterator
 from typing import Any, Final, cast
 
+from antecede.net.faults import FaultInjector, Faults
 from antecede.net.udp import Address
 
-__all__ = ["FaultInjector", "Faults", "Proxy", "open_proxy"]
+__all__ = ["Proxy", "open_proxy"]
 
 RECEIVE_BUFFER_BYTES: Final = 4 << 20
 """Requested for each endpoint; the kernel may grant less."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Faults:
-    """The faults of a network."""
-
-    loss: float = 0.0
-    """Probability that a datagram is lost."""
-    duplicate: float = 0.0
-    """Probability that a datagram arrives twice."""
-    delay_s: float = 0.0
-    """Minimum delay."""
-    jitter_s: float = 0.0
-    """Maximum random addition to the delay; makes datagrams overtake each other."""
-    bytes_per_s: float = 0.0
-    """Bandwidth of each link; 0 for no limit."""
-
-
-class FaultInjector:
-    """Decides, by a seeded random generator, whether and when each datagram arrives."""
-
-    def __init__(self, faults: Faults, seed: int) -> None:
-        self.faults = faults
-        self.counts: Counter[str] = Counter()
-        """Datagrams by outcome: all, partitioned, lost, duplicated, reordered."""
-        self._random = Random(seed)
-        self._partitioned: set[frozenset[str]] = set()
-        self._link_free_at: dict[tuple[str, str], float] = {}
-        self._latest_arrival: dict[tuple[str, str], float] = {}
-
-    def partition(self, *sides: Iterable[str]) -> None:
-        """Drop all datagrams between the sides, until :meth:`heal`."""
-        for one, other in combinations([set(side) for side in sides], 2):
-            self._partitioned |= {frozenset((a, b)) for a in one for b in other}
-
-    def heal(self) -> None:
-        """End every partition."""
-        self._partitioned.clear()
-
-    def delays(self, source: str, target: str, size: int, now: float) -> list[float]:
-        """Return the delay of each copy of a datagram that arrives; empty if it is lost."""
-        faults = self.faults
-        self.counts["all"] += 1
-        if frozenset((source, target)) in self._partitioned:
-            self.counts["partitioned"] += 1
-            return []
-        if self._random.random() < faults.loss:
-            self.counts["lost"] += 1
-            return []
-        copies = 1
-        if self._random.random() < faults.duplicate:
-            self.counts["duplicated"] += 1
-            copies = 2
-        link = (source, target)
-        queueing_s = 0.0
-        if faults.bytes_per_s:
-            free_at = (
-                max(now, self._link_free_at.get(link, now)) + size / faults.bytes_per_s
-            )
-            self._link_free_at[link] = free_at
-            queueing_s = free_at - now
-        delays = [
-            queueing_s + faults.delay_s + self._random.random() * faults.jitter_s
-            for _ in range(copies)
-        ]
-        latest = self._latest_arrival.get(link, 0.0)
-        if now + delays[0] < latest:
-            self.counts["reordered"] += 1
-        self._latest_arrival[link] = max(latest, now + max(delays))
-        return delays
 
 
 class _Endpoint(asyncio.DatagramProtocol):

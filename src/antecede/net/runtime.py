@@ -6,20 +6,21 @@ application calls :class:`antecede.net.node.Node`, which owns one runtime.
 
 import asyncio
 import logging
-import secrets
-import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Final
 
 from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.errors import LocalError, StorageError
+from antecede.errors import ConfigError, LocalError, StorageError
 from antecede.net.clock import now_s
+from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
 from antecede.net.files import NodeFiles
-from antecede.net.udp import UdpSocket, resolve_peer
+from antecede.net.host import DatagramSocket, Host, running_host
+from antecede.net.udp import Address, SocketAddress
 from antecede.net.waiters import Waiters
 
 __all__ = ["DRAIN_S", "NodeRuntime"]
@@ -56,8 +57,13 @@ class NodeRuntime:
         """Whether the event loop will process output before it waits for I/O again."""
         self.failure: StorageError | None = None
         """The error of the journal that closed the node."""
-        self._files = NodeFiles(config)
-        self._socket: UdpSocket | None = None
+        self.now_s = now_s
+        """Returns the time of the host's clock."""
+        self._host: Host | None = None
+        self._files: NodeFiles | None = None
+        self._commits: Commits | None = None
+        self._transmit_after_commit = False
+        self._socket: DatagramSocket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -77,12 +83,20 @@ class NodeRuntime:
             raise LocalError(f"{self.name} is not open; use `async with Node(...) as node`")
         return self.engine
 
-    def opened_socket(self) -> UdpSocket:
+    def opened_socket(self) -> DatagramSocket:
         """Return the socket; raise if the node is not open."""
         if self._socket is None:
             self.opened_engine()
             raise self.failure or LocalError(f"{self.name} is closed; open a new node")
         return self._socket
+
+    def resolve(self, peer: str, address: Address) -> SocketAddress:
+        """Return the numeric address of a peer; raise ConfigError if there is none."""
+        if address[1] == 0:
+            raise ConfigError(
+                f"peer {peer} has port 0, which cannot receive; give the port that it binds"
+            )
+        return self.opened_socket().resolve(address)
 
     # Opening.
 
@@ -93,30 +107,36 @@ class NodeRuntime:
             raise LocalError(
                 f"{self.name} was opened before, and a node opens once; make a new Node"
             )
-        udp = UdpSocket(config.bind, segmentation=config.segmentation)
+        host = running_host()
+        files = NodeFiles(config, host)
+        udp = host.bind_socket(config.bind, segmentation=config.segmentation)
+        self._host, self._files, self._socket = host, files, udp
+        self.now_s = host.now_s
         try:
             limits = config.limits_for(udp.address[0])
-            now = now_s()
-            engine = self._make_engine(limits, now)
+            now = host.now_s()
+            engine = self._make_engine(files, limits, now)
             for peer, address in config.peers.items():
-                engine.add_peer(peer, resolve_peer(peer, address, udp), now)
+                engine.add_peer(peer, self.resolve(peer, address), now)
         except BaseException:
+            self._socket = None
             udp.close()
-            if self._files.journal is not None:
-                self._files.journal.close()
+            files.close(None)
             raise
+        if files.journal is not None:
+            self._commits = Commits(files.journal, host.start_worker())
         self._inbox_max = limits.inbox_messages_max
         self.engine = engine
-        self._socket = udp
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(udp.fileno(), self._receive_datagrams)
+        udp.start_reading(self._receive_datagrams)
         self.process_output(now)
 
-    def _make_engine(self, limits: Limits, now: float) -> Engine:
+    def _make_engine(self, files: NodeFiles, limits: Limits, now: float) -> Engine:
         config = self._config
-        history = self._files.open_journal()
-        incarnation = secrets.randbits(63) | 1
-        observer = self._files.open_trace(history if history else incarnation)
+        assert self._host is not None
+        history = files.open_journal()
+        incarnation = self._host.random_bits(63) | 1
+        observer = files.open_trace(history or incarnation, incarnation)
         engine = Engine(
             self.name,
             incarnation,
@@ -126,21 +146,23 @@ class NodeRuntime:
             cipher=config.cipher,
             history=history,
             observer=observer,
-            wall_offset_s=time.time() - now,
+            wall_offset_s=self._host.wall_s() - now,
         )
-        self._files.attach(engine, self._commit_message, now)
+        files.attach(engine, self._commit_message, now)
         return engine
 
-    def _commit_message(self, source: str, history: int, number: int) -> None:
+    def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
         """Record in the journal that a message must not be redelivered."""
-        if self._socket is None:
+        if self._socket is None or self._commits is None or self._files is None:
             raise LocalError(
                 f"cannot commit {source}:{number}: {self.name} is closed; the message is"
                 " redelivered when the node is opened again"
             )
         if self._files.journal is not None:
             self._files.journal.mark_processed(source, history, number)
-            self.opened_engine().commit_journal()
+        if not self.output_scheduled:
+            self.schedule_output()
+        return self._commits.receipt()
 
     # Closing.
 
@@ -153,6 +175,12 @@ class NodeRuntime:
         try:
             if drain_s > 0:
                 await self._drain(engine, drain_s)
+            self.process_output(self.now_s())
+            if self._commits is not None:
+                await self._commits.wait()
+        except StorageError:
+            if self.failure is None:
+                raise
         finally:
             self._close_resources(engine)
 
@@ -173,7 +201,7 @@ class NodeRuntime:
         # A message accepted after the first BYE could not be acked any more.
         self._refuse_messages = engine.inbox_full = True
         for _ in range(BYE_TRIES):
-            datagrams = engine.bye_datagrams(now_s())
+            datagrams = engine.bye_datagrams(self.now_s())
             if not datagrams or self._socket is None:
                 return
             self._socket.transmit(datagrams)
@@ -181,24 +209,24 @@ class NodeRuntime:
 
     def _close_resources(self, engine: Engine) -> None:
         """Close the socket, the timer and the files, and end all waiting calls."""
-        assert self._socket is not None
-        assert self._loop is not None
-        self._loop.remove_reader(self._socket.fileno())
+        if self._socket is None or self._files is None:
+            return  # The journal has failed while the node was closing.
         self._socket.close()
         self._socket = None
         if self._timer is not None:
             self._timer.cancel()
         if self.has_journal:
             self.inbox.clear()  # The journal redelivers these messages after a restart.
+        closed = self.failure or LocalError(f"{self.name} was closed")
         try:
-            self._files.close(engine, commit=self.failure is None)
+            if self._commits is not None:
+                self._commits.close(closed, write=self.failure is None)
         except StorageError as error:
-            self.failure = self.failure or error
+            closed = self.failure = error
             raise
         finally:
-            if self.failure is None:
-                self.waiters.wake_committers()
-            self.waiters.close(self.failure or LocalError(f"{self.name} was closed"))
+            self._files.close(engine)
+            self.waiters.close(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
         """Close at once: no effect of an event that is not in the journal may leave."""
@@ -211,25 +239,22 @@ class NodeRuntime:
 
     async def wait_for_acks(self, engine: Engine) -> None:
         """Wait until every copy sent so far, and meanwhile, is acked."""
-        self.process_output(now_s())
+        self.process_output(self.now_s())
         while engine.backlog:
             await self.waiters.wait_for_acks()
 
     async def wait_for_room(self, engine: Engine, targets: Sequence[str]) -> None:
         """Wait until the windows of all targets have room."""
-        self.process_output(now_s())
+        self.process_output(self.now_s())
         while not engine.has_room(targets):
             await self.waiters.wait_for_room(targets)
 
     async def wait_for_commit(self) -> None:
-        """Wait until the messages sent so far are in the journal.
-
-        All senders of one turn of the event loop share one commit.
-        """
+        """Wait until the messages sent so far are in the journal."""
         if self.failure is not None:
             raise self.failure
-        if self.output_scheduled:
-            await self.waiters.wait_for_commit()
+        if self._commits is not None:
+            await self._commits.wait()
 
     # Input.
 
@@ -240,7 +265,7 @@ class NodeRuntime:
             return
         received = udp.receive(RECEIVE_BATCH)
         # The clock is read after the socket: a lease must not seem longer than it is.
-        now = now_s()
+        now = self.now_s()
         for datagram, address in received:
             engine.receive_datagram(datagram, address, now)
         # Readers woken here run before the scheduled output: their sends share datagrams
@@ -255,7 +280,7 @@ class NodeRuntime:
             self._timer.cancel()  # The caller may be another than this timer.
             self._timer = None
         if self.engine is not None and self._socket is not None:
-            now = now_s()
+            now = self.now_s()
             self.engine.handle_timer(now)
             self.process_output(now)
 
@@ -272,7 +297,7 @@ class NodeRuntime:
     def request_output(self, engine: Engine) -> None:
         """Process output now if many frames are queued, else before the loop waits."""
         if engine.should_flush:
-            self.process_output(now_s())
+            self.process_output(self.now_s())
         elif not self.output_scheduled:
             self.schedule_output()
 
@@ -288,10 +313,10 @@ class NodeRuntime:
         if engine is None or self._socket is None:
             return
         if engine.has_output or self.has_journal:
-            self.process_output(now_s())
+            self.process_output(self.now_s())
         else:  # Everything was transmitted together with a single message.
             self._collect_deliveries(engine)
-            self._set_timer(engine, now_s())
+            self._set_timer(engine, self.now_s())
 
     def process_output(self, now: float) -> None:
         """Transmit, move deliveries to the inbox, wake waiting calls, and set the timer."""
@@ -305,18 +330,38 @@ class NodeRuntime:
         udp = self._socket
         if udp is None:
             return
-        if self._files.trace is not None:
-            self._files.flush_trace()
-        try:
+        commits = self._commits
+        if commits is None:
             datagrams = engine.flush(now)
-        except StorageError as error:
+            if datagrams:
+                udp.transmit(datagrams)
+        elif commits.is_busy:
+            self._transmit_after_commit = True
+            return  # The end of the commit sets the timer.
+        else:
+            assert self._files is not None
+            self._files.flush_trace()
+            datagrams = engine.flush(now)
+            commits.start(partial(self._transmit_committed, engine, datagrams))
+        self._set_timer(engine, now)
+
+    def _transmit_committed(
+        self,
+        engine: Engine,
+        datagrams: Sequence[tuple[object, bytes]],
+        error: StorageError | None,
+    ) -> None:
+        """Transmit datagrams, now that the events before them are in the journal."""
+        if self._socket is None:
+            return
+        if error is not None:
             self._fail(engine, error)
             return
         if datagrams:
-            udp.transmit(datagrams)
-        if self.waiters.committers:
-            self.waiters.wake_committers()
-        self._set_timer(engine, now)
+            self._socket.transmit(datagrams)
+        if self._transmit_after_commit:
+            self._transmit_after_commit = False
+            self.process_output(self.now_s())
 
     def _collect_deliveries(self, engine: Engine) -> None:
         """Move delivered messages to the inbox, and wake calls that need not wait."""

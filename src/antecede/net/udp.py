@@ -5,11 +5,12 @@ of one sender when receiving (GRO); both save one system call per datagram. Wher
 kernel supports neither, the socket handles datagrams one by one.
 """
 
+import asyncio
 import contextlib
 import errno
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from antecede.errors import ConfigError
@@ -21,7 +22,6 @@ __all__ = [
     "is_loopback",
     "parse_address",
     "resolve",
-    "resolve_peer",
     "segment_size",
 ]
 
@@ -43,6 +43,8 @@ SOCKET_BUFFER: Final = 4 << 20
 SO_RCVBUFFORCE: Final = 33
 CANNOT_SEGMENT: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP)
 """Errors of the kernel if a device or the length of a datagram rules out GSO."""
+UNSENT_MAX: Final = 4096
+"""The most datagrams that wait until the socket accepts more."""
 CONTROL_BYTES: Final = socket.CMSG_SPACE(4) if hasattr(socket, "CMSG_SPACE") else 0
 
 
@@ -95,15 +97,6 @@ def resolve(
     return family, cast("SocketAddress", numeric)
 
 
-def resolve_peer(peer: str, address: Address, udp: "UdpSocket") -> SocketAddress:
-    """Return the numeric address of a peer for a socket; raise ConfigError without one."""
-    if address[1] == 0:
-        raise ConfigError(
-            f"peer {peer} has port 0, which cannot receive; give the port that it binds"
-        )
-    return resolve(address, udp.family)[1]
-
-
 class UdpSocket:
     """A bound, non-blocking UDP socket.
 
@@ -125,6 +118,9 @@ class UdpSocket:
             ) from None
         self.gso = segmentation and self._supports(UDP_SEGMENT, 0)
         self.gro = segmentation and self._supports(UDP_GRO, 1)
+        self.lost = {"queue_full": 0, "too_large": 0, "error": 0}
+        self._unsent: list[tuple[object, bytes]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def _bind(self, address: SocketAddress) -> None:
         udp = self._socket
@@ -159,9 +155,21 @@ class UdpSocket:
         host, port = self._socket.getsockname()[:2]
         return str(host), int(port)
 
+    def resolve(self, address: Address) -> SocketAddress:
+        """Return the numeric address to transmit to; raise ConfigError without one."""
+        return resolve(address, self.family)[1]
+
     def fileno(self) -> int:
         """Return the file descriptor, for an event loop."""
         return self._socket.fileno()
+
+    def start_reading(self, on_readable: Callable[[], None]) -> None:
+        """Have the event loop call ``on_readable`` whenever datagrams have arrived.
+
+        From then on, the loop also transmits datagrams that the socket could not accept.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.fileno(), on_readable)
 
     def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
         """Return the datagrams that have arrived, with their senders.
@@ -194,10 +202,38 @@ class UdpSocket:
         return received
 
     def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
-        """Transmit datagrams, and return how many the system has accepted.
+        """Transmit datagrams, and return how many the system has accepted so far.
 
-        The others are lost, like datagrams that the network drops.
+        While the buffer of the socket is full, the others wait for the event loop; without
+        one they are lost, like datagrams that the network drops. :attr:`lost` counts them.
         """
+        if self._unsent:
+            self._keep(datagrams)
+            return 0
+        accepted, end = self._transmit_until_full(datagrams)
+        if end < len(datagrams):
+            self._keep(datagrams[end:])
+        return accepted
+
+    def _keep(self, datagrams: Sequence[tuple[object, bytes]]) -> None:
+        """Transmit datagrams later, when the socket accepts more."""
+        room = UNSENT_MAX - len(self._unsent) if self._loop is not None else 0
+        self.lost["queue_full"] += max(0, len(datagrams) - room)
+        if room > 0:
+            if not self._unsent and self._loop is not None:
+                self._loop.add_writer(self.fileno(), self._transmit_unsent)
+            self._unsent.extend(datagrams[:room])
+
+    def _transmit_unsent(self) -> None:
+        _, end = self._transmit_until_full(self._unsent)
+        del self._unsent[:end]
+        if not self._unsent and self._loop is not None:
+            self._loop.remove_writer(self.fileno())
+
+    def _transmit_until_full(
+        self, datagrams: Sequence[tuple[object, bytes]]
+    ) -> tuple[int, int]:
+        """Return how many datagrams were accepted, and the index of the next one."""
         accepted = 0
         index = 0
         count = len(datagrams)
@@ -218,8 +254,10 @@ class UdpSocket:
                 if end - index > 1 and error.errno in CANNOT_SEGMENT:
                     self.gso = False  # The device does not support it.
                     continue
+                reason = "too_large" if error.errno == errno.EMSGSIZE else "error"
+                self.lost[reason] += end - index
             index = end
-        return accepted
+        return accepted, index
 
     def _run_end(self, datagrams: Sequence[tuple[object, bytes]], start: int) -> int:
         """Return the end of the run that one GSO call can transmit.
@@ -257,7 +295,10 @@ class UdpSocket:
         )
 
     def close(self) -> None:
-        """Close the socket."""
+        """Stop reading, and close the socket."""
+        if self._loop is not None:
+            self._loop.remove_reader(self.fileno())
+            self._loop.remove_writer(self.fileno())
         self._socket.close()
 
 

@@ -24,16 +24,15 @@ class Waiters:
         """Wait for room in the windows of their targets."""
         self.flushers: list[Future] = []
         """Wait until every copy is acked."""
-        self.committers: list[Future] = []
-        """Wait for the next commit of the journal."""
-        self.sleepers: set[Future] = set()
+        self.sleepers: dict[Future, None] = {}
         """Wait for a point in time."""
+        self._error: AntecedeError | None = None
 
     # Waiting.
 
     async def wait_for_message(self, inbox: Sized) -> None:
         """Wait until :meth:`wake_readers` wakes this reader."""
-        reader = _new_future()
+        reader = self._new_future()
         self.readers.append(reader)
         try:
             await reader
@@ -46,7 +45,7 @@ class Waiters:
 
     async def wait_for_room(self, targets: Sequence[str]) -> None:
         """Wait until :meth:`wake_senders` finds room for ``targets``."""
-        sender = (targets, _new_future())
+        sender = (targets, self._new_future())
         self.senders.append(sender)
         try:
             await sender[1]
@@ -56,7 +55,7 @@ class Waiters:
 
     async def wait_for_acks(self) -> None:
         """Wait until every copy is acked."""
-        flusher = _new_future()
+        flusher = self._new_future()
         self.flushers.append(flusher)
         try:
             await flusher
@@ -64,22 +63,21 @@ class Waiters:
             if flusher in self.flushers:
                 self.flushers.remove(flusher)
 
-    async def wait_for_commit(self) -> None:
-        """Wait for the next commit of the journal."""
-        committer = _new_future()
-        self.committers.append(committer)
-        await committer
-
     async def sleep(self, seconds: float) -> None:
         """Sleep; raise the error passed to :meth:`close` if the node closes earlier."""
-        sleeper = _new_future()
-        self.sleepers.add(sleeper)
+        sleeper = self._new_future()
+        self.sleepers[sleeper] = None
         timer = sleeper.get_loop().call_later(seconds, _wake, sleeper)
         try:
             await sleeper
         finally:
             timer.cancel()
-            self.sleepers.discard(sleeper)
+            self.sleepers.pop(sleeper, None)
+
+    def _new_future(self) -> Future:
+        if self._error is not None:
+            raise self._error
+        return asyncio.get_running_loop().create_future()
 
     # Waking.
 
@@ -107,24 +105,15 @@ class Waiters:
             _wake(flusher)
         self.flushers.clear()
 
-    def wake_committers(self) -> None:
-        """Wake every task that waits for a commit."""
-        for committer in self.committers:
-            _wake(committer)
-        self.committers.clear()
-
     def close(self, error: AntecedeError) -> None:
-        """Wake readers, and raise ``error`` in all other waiting tasks."""
+        """Wake readers, and raise ``error`` in all other waiting tasks, now and later."""
+        self._error = error
         for reader in self.readers:
             _wake(reader)
         senders = [sender for _, sender in self.senders]
-        for future in (*senders, *self.flushers, *self.committers, *self.sleepers):
+        for future in (*senders, *self.flushers, *self.sleepers):
             if not future.done():
                 future.set_exception(error)
-
-
-def _new_future() -> Future:
-    return asyncio.get_running_loop().create_future()
 
 
 def _wake(future: Future) -> None:

@@ -8,15 +8,21 @@ merged trace omits the history of a name that has only one.
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["display_names", "qualified_name"]
+__all__ = ["base_name", "display_names", "qualified_name"]
 
 SEPARATOR: Final = "~"
 """Separates a name from its history."""
 
 
 def qualified_name(name: str, history: int) -> str:
-    """Return the name of a process in a node's trace."""
-    return f"{name}{SEPARATOR}{history:x}"
+    """Return the name of a process in a node's trace; history 0 means that it is unknown."""
+    return f"{name}{SEPARATOR}{history:x}" if history else name
+
+
+def base_name(name: str) -> str:
+    """Return a name in a node's trace without its history."""
+    base, separator, _ = name.rpartition(SEPARATOR)
+    return base if separator else name
 
 
 def display_names(names: Iterable[str]) -> dict[str, str]:
@@ -28,13 +34,12 @@ def display_names(names: Iterable[str]) -> dict[str, str]:
     """
     histories: dict[str, set[str]] = {}
     for name in names:
-        base, separator, _ = name.rpartition(SEPARATOR)
-        histories.setdefault(base if separator else name, set())
-        if separator:
+        base = base_name(name)
+        histories.setdefault(base, set())
+        if base != name:
             histories[base].add(name)
     displayed: dict[str, str] = {}
     for name in names:
-        base, separator, _ = name.rpartition(SEPARATOR)
-        base = base if separator else name
+        base = base_name(name)
         displayed[name] = base if len(histories[base]) <= 1 else name
     return displayed

@@ -36,6 +36,7 @@ from antecede.trace.live.layout import (
     part_path,
     tail_path,
 )
+from antecede.trace.live.names import base_name
 from antecede.trace.packed_rows import (
     PackedRows,
     join_packed_rows,
@@ -142,17 +143,22 @@ class NodeTraceWriter:
         self.recorder = BufferedRecorder(self._write, flush_rows)
         self.observer = EventCounter(self.recorder)
 
+    @property
+    def rows(self) -> int:
+        """The number of events that are flushed."""
+        return self._rows
+
     def set_name(self, id: int, name: str) -> None:
         """Set the name of a process.
 
         Two ids may have the same name, such as those of a peer before and after a restart;
-        the merged trace has one process for them. Raise LocalError if the id already has
-        another name.
+        the merged trace has one process for them. A name without a history may be replaced
+        by the same name with one. Raise LocalError if the id already has another name.
         """
         known = self.names.get(id)
-        if id < 0 or not name or (known is not None and known != name):
+        if id < 0 or not name or known not in (None, name, base_name(name)):
             raise LocalError(f"cannot name process {id} {name!r}: its name is {known!r}")
-        if known is None:
+        if known != name:
             self.names[id] = name
             self._names_saved = False
 
