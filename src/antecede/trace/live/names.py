@@ -15,7 +15,7 @@ SEPARATOR: Final = "~"
 
 
 def qualified_name(name: str, history: int) -> str:
-    """Return the name of a process in a node's trace; history 0 means that it is unknown."""
+    """Return the name of a process in a node's trace; history 0 means unknown."""
     return f"{name}{SEPARATOR}{history:x}" if history else name
 
 
