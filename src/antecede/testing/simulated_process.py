@@ -148,7 +148,7 @@ class SimulatedProcess:
         for record in self._records:
             self._record.collect(record)
         self._wake += 1
-        if idle_s is not None and not self.task.done():
+        if idle_s is not None:
             wake = self._wake
             delay_s = max(idle_s, WAKE_MIN_S) / self._clock.rate
             self._call_later(delay_s, lambda: self._timer_expired(wake))
@@ -172,6 +172,8 @@ class SimulatedProcess:
     def dispose(self) -> None:
         """Let the tasks of the process end, after the simulation, and close its loop."""
         self.is_alive = False
+        if self.loop.is_closed():
+            return
         self.loop.set_exception_handler(lambda loop, context: None)
         for _ in range(3):  # A task may ignore a cancellation, or await again.
             for task in asyncio.all_tasks(self.loop):

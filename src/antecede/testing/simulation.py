@@ -7,12 +7,12 @@ that a run can be repeated exactly.
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import count
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from antecede.errors import LocalError, SimulationError
 from antecede.net.faults import FaultInjector, Faults
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from antecede.testing.simulated_disk import SimulatedDisk
 
 __all__ = ["Simulation"]
+
+T = TypeVar("T")
 
 LAN: Final = Faults(delay_s=0.0002, jitter_s=0.0003)
 """The default network: fast, without loss, and with some reordering."""
@@ -265,6 +267,30 @@ class Simulation:
             self._step()
             self._run_processes()
         self.now = end
+
+    def call(
+        self, name: str, coroutine: Coroutine[Any, Any, T], limit_s: float = 3600.0
+    ) -> T:
+        """Run a coroutine in a process, and return its result when it has ended.
+
+        The other processes run meanwhile. Raise what the coroutine raises, and
+        SimulationError if it has not ended after ``limit_s`` seconds of the simulation.
+        """
+        process = self._process(name)
+        task = process.loop.create_task(coroutine)
+        process.make_runnable()
+        end = self.now + limit_s
+        self._run_processes()
+        while not task.done():
+            if not self._queue or self._queue[0][0] > end:
+                task.cancel()
+                raise SimulationError(
+                    f"a call in the process {name} has not ended after {limit_s:g} s; run"
+                    f" the simulation again with seed {self.seed}"
+                )
+            self._step()
+            self._run_processes()
+        return task.result()
 
     def _step(self) -> None:
         self.now, _, callback = heapq.heappop(self._queue)
