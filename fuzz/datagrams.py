@@ -23,13 +23,15 @@ from antecede.engine.datagram import (
     DATA_PREFIX,
     HEADER,
     HELLO,
-    HELLO_BODY,
+    HELLO_TIMES,
     VERSION,
+    Introduction,
     name_hash,
     protocol_hash,
     timestamp_ms,
 )
 from antecede.engine.handshake import HELLOS_MAX, INTRODUCED_MAX, RETIRED_MAX
+from antecede.engine.limits import MESSAGE_BYTES_MIN
 from antecede.engine.process_driver import UNREADY_FRAMES_MAX
 
 __all__ = ["KEYED", "PROTOCOLS", "Victim", "run_script"]
@@ -37,7 +39,9 @@ __all__ = ["KEYED", "PROTOCOLS", "Victim", "run_script"]
 PROTOCOLS: Final = [info.name for info in protocols() if info.capabilities.unicast]
 KEYED: Final = 0x80
 """The bit of the first byte that enables the key; the other bits select the protocol."""
-LIMITS: Final = Limits(reorder_buffer_max=16, message_bytes_max=5000, lease_s=5.0)
+LIMITS: Final = Limits(
+    reorder_buffer_max=16, message_bytes_max=MESSAGE_BYTES_MIN, lease_s=5.0
+)
 KEY: Final = bytes(32)
 NAMES: Final = ("ann", "bob", "cid")
 ANN_INCARNATION: Final = 11
@@ -112,10 +116,17 @@ class Victim:
         )
         timestamp = timestamp_ms(self.now)
         if kind == DATA:
-            body = DATA_PREFIX.pack(timestamp, timestamp, 0) + body
+            epochs = (
+                self.bob.sessions["ann"].epoch_out,
+                self.ann.sessions["bob"].epoch_out,
+            )
+            body = DATA_PREFIX.pack(timestamp, timestamp, *epochs) + body
         elif kind == HELLO and not body:
             tag = protocol_hash([self.protocol_name])
-            body = HELLO_BODY.pack(timestamp, 0, incarnation, tag)
+            introduction = Introduction(
+                incarnation, tag, 256, 0, 0, 0, 0, MESSAGE_BYTES_MIN
+            )
+            body = HELLO_TIMES.pack(timestamp) + introduction.encode()
         self.receive_datagram(header + body)
 
     def receive_modified(self, which: int, changes: bytes, *, new_packet: bool) -> None:
@@ -131,9 +142,9 @@ class Victim:
             self.packet_number += 1
             datagram[HEADER.size - 8 : HEADER.size] = self.packet_number.to_bytes(8, "big")
             if len(datagram) >= HEADER.size + DATA_PREFIX.size:
-                datagram[HEADER.size + 4 : HEADER.size + 8] = timestamp_ms(
+                datagram[HEADER.size + 8 : HEADER.size + 16] = timestamp_ms(
                     self.now
-                ).to_bytes(4, "big")
+                ).to_bytes(8, "big")
         for position, value in zip(changes[::2], changes[1::2], strict=False):
             datagram[position % len(datagram)] ^= value
         self.receive_datagram(bytes(datagram))

@@ -155,27 +155,27 @@ def test_messages_of_any_size_are_reassembled(
 
 
 def test_a_message_at_the_limit_is_sent_and_one_above_changes_nothing() -> None:
-    network = pair(Limits(message_bytes_max=10_000))
+    network = pair(Limits(message_bytes_max=100_000))
     ann = network.engines["ann"]
-    with pytest.raises(LocalError, match="10001 bytes is above the limit of 10000"):
-        ann.send(["bob"], bytes(10_001), network.now)
+    with pytest.raises(LocalError, match="100001 bytes is above the limit of 100000"):
+        ann.send(["bob"], bytes(100_001), network.now)
     assert ann.stats().sent == 0
-    network.send("ann", "bob", data=bytes(10_000))
+    network.send("ann", "bob", data=bytes(100_000))
     network.run(5.0)
-    assert network.data("bob") == [bytes(10_000)]
+    assert network.data("bob") == [bytes(100_000)]
 
 
 def test_a_message_above_the_receivers_limit_is_dropped_and_the_next_delivered() -> None:
     network = Network()
     network.start("ann")
-    network.start("bob", limits=Limits(message_bytes_max=10_000))
+    network.start("bob", limits=Limits(message_bytes_max=100_000))
     network.add_peers("ann", "bob")
     network.add_peers("bob", "ann")
-    network.send("ann", "bob", data=bytes(30_000))
-    network.send("ann", "bob", data=bytes(5_000))
-    network.send("ann", "bob", data=bytes(9_000))
+    network.send("ann", "bob", data=bytes(300_000))
+    network.send("ann", "bob", data=bytes(50_000))
+    network.send("ann", "bob", data=bytes(90_000))
     network.run(20.0)
-    assert [len(data) for data in network.data("bob")] == [5_000, 9_000]
+    assert [len(data) for data in network.data("bob")] == [50_000, 90_000]
     assert network.dropped("bob")["frame"] > 0
     assert network.engines["bob"].sessions["ann"].reassembly.size_bytes == 0
 
@@ -449,7 +449,7 @@ def test_a_hello_of_a_silent_peer_triggers_retransmission() -> None:
             70_000,
             "datagram_bytes_max must be 256 to 65507, got 70000",
         ),
-        ("message_bytes_max", 0, "message_bytes_max must be 1 to"),
+        ("message_bytes_max", 0, "message_bytes_max must be 65536 to"),
         ("window_copies_max", 0, "window_copies_max must be at least 1, got 0"),
         ("window_bytes_max", 0, "window_bytes_max must be at least 1"),
         ("retained_copies_max", 0, "retained_copies_max must be at least 1"),

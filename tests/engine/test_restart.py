@@ -9,7 +9,7 @@ import pytest
 
 from antecede.engine import Engine, Limits
 from antecede.engine.datagram import DATA, read_header
-from antecede.engine.journal import SavedCopy, SavedPeer
+from antecede.engine.journal import SavedCopy, SavedPeer, SavedState
 from antecede.engine.message import DONE
 from antecede.net.database import SqliteDatabase
 from antecede.net.journal import Journal
@@ -179,11 +179,21 @@ def test_a_node_continues_from_saved_records() -> None:
     network.should_lose = lambda flight: False
     bob = network.engines["bob"]
     pair = SavedPeer(
-        "bob", bob.incarnation, 0, 0, sent=5, acked=3, delivered=1, permitted=1
+        name="bob",
+        state="active",
+        stopped=False,
+        history=bob.incarnation,
+        epoch_in=bob.sessions["ann"].epoch_out,
+        epoch_out=network.engines["ann"].sessions["bob"].epoch_out,
+        acked_base=0,
+        sent=5,
+        acked=3,
+        delivered=1,
+        permitted=1,
     )
     copies = [SavedCopy(1, 4, "bob", 3, b"\0004"), SavedCopy(2, 5, "bob", 4, b"\0005")]
     ann = network.start("ann", history=7)
-    ann.restore(5, [pair], copies, [], network.now)
+    ann.restore(SavedState(5, 1, [pair], copies, []), network.now)
     network.add_peers("ann", "bob")
     assert network.send("ann", "bob", data=b"6") == 6
     network.run(5.0)
@@ -229,16 +239,16 @@ class Journaled:
             SqliteDatabase(path), path, name, self.network.random.getrandbits, sync=False
         )
         engine = self.network.start(name, history=journal.history)
-        deliveries = journal.deliveries()
+        state = journal.state()
         now = self.network.now
-        engine.restore(journal.clock, journal.peers(), journal.copies(), deliveries, now)
+        engine.restore(state, now)
 
         def on_commit(source: str, history: int, number: int) -> Awaitable[None]:
             journal.mark_processed(source, history, number)
             return DONE
 
         engine.attach_journal(journal, on_commit)
-        for saved in deliveries:
+        for saved in state.deliveries:
             if not saved.processed:
                 engine.redeliver(saved, now)
         self.network.add_peers(name, *peers)

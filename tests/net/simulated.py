@@ -26,7 +26,13 @@ class Group:
     def __exit__(self, *error: object) -> None:
         self.simulation.close()
 
-    def open(
+    def open(self, name: str, *peers: str, **options: Any) -> Node:  # noqa: ANN401
+        """Start a process with a node, and return the node when it is open."""
+        self.start(name, *peers, **options)
+        self.run(0)
+        return self.nodes[name]
+
+    def start(
         self,
         name: str,
         *peers: str,
@@ -34,7 +40,7 @@ class Group:
         receive: bool = True,
         limits: Limits = SHORT_LEASE,
         **options: Any,  # noqa: ANN401 (options of Node)
-    ) -> Node:
+    ) -> None:
         """Start a process with a node, or start it again after it was killed."""
         node = Node(
             name,
@@ -58,8 +64,6 @@ class Group:
 
         self.nodes.pop(name, None)
         self.simulation.start(name, main, daemon=True)
-        self.simulation.run_for(0)
-        return node
 
     def open_all(self, *names: str, **options: Any) -> None:  # noqa: ANN401
         """Open nodes that are all peers of each other."""
@@ -67,6 +71,7 @@ class Group:
             self.open(name, *(peer for peer in names if peer != name), **options)
 
     def run(self, seconds: float) -> None:
+        """Run for some seconds of the simulation."""
         self.simulation.run_for(seconds)
 
     def call(self, name: str, coroutine: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401

@@ -153,12 +153,12 @@ def test_an_unknown_protocol_is_an_error() -> None:
 
 def test_an_invalid_send_is_an_error_and_changes_nothing() -> None:
     async def main() -> None:
-        async with open_nodes("a", "b", limits=Limits(message_bytes_max=1000)) as (a, b):
+        async with open_nodes("a", "b", limits=Limits(message_bytes_max=100_000)) as (a, b):
             for targets, data, message in (
                 ("c", b"x", "c is not a peer of a; call add_peer first"),
                 ("b", "text", "data must be bytes, not str"),
                 ("b", bytearray(b"x"), "data must be bytes, not bytearray"),
-                ("b", bytes(1001), "1001 bytes is above the limit of 1000; raise Limits"),
+                ("b", bytes(100_001), "100001 bytes is above the limit of 100000; raise"),
                 ([], b"x", "a message needs at least one target"),
                 (["b", "c"], b"x", "c is not a peer of a; call add_peer first"),
             ):

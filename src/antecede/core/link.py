@@ -129,6 +129,9 @@ class ReliableLink(ProcessBase):
         in_flight = len(channel.in_flight) if channel is not None else 0
         return in_flight + self._inner.backlog(peer)
 
+    def known_peers(self) -> int:
+        return len(self._channels)
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         check_now(now)
         if source == self._id:

@@ -195,6 +195,13 @@ class PeerRecovery:
         """
 
     @abstractmethod
+    def forget(self, peer: ProcessId) -> bool:
+        """Delete the state of ``peer``, and return True; return False if it is needed.
+
+        It is needed while a copy to the peer is not acked, or a permit of it is missing.
+        """
+
+    @abstractmethod
     def peer_restored(self, peer: ProcessId) -> None:
         """Forget which unacked copies had arrived: ``peer`` restarted and lost them."""
 
@@ -307,6 +314,10 @@ class ProcessBase:
 
         The count grows with the messages to all peers while one peer does not answer.
         """
+        return 0
+
+    def known_peers(self) -> int:
+        """Return how many peers the process keeps a record of."""
         return 0
 
     def round_trip_s(self, peer: ProcessId) -> float:

@@ -7,17 +7,19 @@
             sender's incarnation    8 bytes
             receiver's incarnation  8 bytes
             packet number       8 bytes
-    body    HELLO    timestamp, epoch, history, protocol
-            WELCOME  timestamp, timestamp echo, epoch, history, protocol
-            DATA     timestamp, timestamp echo, epoch, frames
-            BYE      timestamp, timestamp echo, epoch
-            BYE_ACK  timestamp, timestamp echo, epoch
+    body    HELLO    timestamp, introduction
+            WELCOME  timestamp, timestamp echo, introduction
+            DATA     timestamp, timestamp echo, epoch, epoch echo, frames
+            BYE      timestamp, timestamp echo, epoch, epoch echo
+            BYE_ACK  timestamp, timestamp echo, epoch, epoch echo
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
 HELLO, because its sender does not know it yet. The *timestamp* is the sender's clock in
 milliseconds; the *timestamp echo* is the latest timestamp that the sender has received from
-the receiver (docs/explanation/peer-removal.md).
+the receiver. The *epoch* changes when the sender gives up messages to the receiver; the
+*epoch echo* is the receiver's epoch, as the sender knows it
+(docs/explanation/peer-removal.md). An :class:`Introduction` describes the sender.
 """
 
 from collections.abc import Sequence
@@ -35,15 +37,17 @@ __all__ = [
     "DATA_PREFIX",
     "HEADER",
     "HELLO",
-    "HELLO_BODY",
+    "HELLO_TIMES",
+    "INTRODUCTION",
     "KINDS",
     "VERSION",
     "WELCOME",
-    "WELCOME_BODY",
-    "elapsed_ms",
+    "WELCOME_TIMES",
+    "Introduction",
     "name_hash",
     "protocol_hash",
     "read_header",
+    "read_introduction",
     "timestamp_ms",
 ]
 
@@ -63,15 +67,104 @@ BYE_ACK: Final = 5
 KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK))
 
 HEADER: Final = Struct(">BQQQQ")
-HELLO_BODY: Final = Struct(">IHQI")
-WELCOME_BODY: Final = Struct(">IIHQI")
-DATA_PREFIX: Final = Struct(">IIH")
+HELLO_TIMES: Final = Struct(">Q")
+WELCOME_TIMES: Final = Struct(">QQ")
+INTRODUCTION: Final = Struct(">QIIIQQQI")
+"""The end of the body of HELLO and WELCOME."""
+DATA_PREFIX: Final = Struct(">QQII")
 """The start of the body of DATA, and the whole body of BYE and BYE_ACK."""
 
 AEAD_TAG_BYTES: Final = 16
 """The bytes that encryption adds to a datagram."""
-TIMESTAMP_MODULUS: Final = 1 << 32
-"""Timestamps wrap around after 49 days."""
+
+
+class Introduction:
+    """What a node tells a peer about itself in a handshake."""
+
+    __slots__ = (
+        "acked",
+        "delivered",
+        "epoch",
+        "epoch_echo",
+        "history",
+        "known_history",
+        "message_bytes_max",
+        "protocol",
+    )
+
+    history: int
+    """The history of the sender."""
+    protocol: int
+    """The hash of its protocol, and of the members if they are fixed."""
+    epoch: int
+    """The epoch of its messages to the receiver."""
+    epoch_echo: int
+    """The epoch of the receiver's messages to it, 0 if unknown."""
+    known_history: int
+    """The history of the receiver, as the sender knows it; 0 if unknown."""
+    delivered: int
+    """The last message of that history and epoch that the sender has delivered."""
+    acked: int
+    """The last message of its own epoch that the receiver has acked."""
+    message_bytes_max: int
+    """The largest message that the sender accepts."""
+
+    def __init__(
+        self,
+        history: int,
+        protocol: int,
+        epoch: int,
+        epoch_echo: int,
+        known_history: int,
+        delivered: int,
+        acked: int,
+        message_bytes_max: int,
+    ) -> None:
+        self.history = history
+        self.protocol = protocol
+        self.epoch = epoch
+        self.epoch_echo = epoch_echo
+        self.known_history = known_history
+        self.delivered = delivered
+        self.acked = acked
+        self.message_bytes_max = message_bytes_max
+
+    def encode(self) -> bytes:
+        """Return the bytes of an introduction."""
+        return INTRODUCTION.pack(
+            self.history,
+            self.protocol,
+            self.epoch,
+            self.epoch_echo,
+            self.known_history,
+            self.delivered,
+            self.acked,
+            self.message_bytes_max,
+        )
+
+
+def read_introduction(body: bytes, offset: int) -> Introduction:
+    """Return the introduction at the end of a body of HELLO or WELCOME."""
+    (
+        history,
+        protocol,
+        epoch,
+        epoch_echo,
+        known_history,
+        delivered,
+        acked,
+        message_bytes_max,
+    ) = INTRODUCTION.unpack_from(body, offset)
+    return Introduction(
+        history,
+        protocol,
+        epoch,
+        epoch_echo,
+        known_history,
+        delivered,
+        acked,
+        message_bytes_max,
+    )
 
 
 def name_hash(name: str) -> int:
@@ -87,12 +180,7 @@ def protocol_hash(names: Sequence[str]) -> int:
 
 def timestamp_ms(now: float) -> int:
     """Return the timestamp to transmit at ``now`` seconds."""
-    return int(now * 1000) % TIMESTAMP_MODULUS
-
-
-def elapsed_ms(earlier: int, later: int) -> int:
-    """Return the milliseconds from one timestamp to another, modulo 2**32."""
-    return (later - earlier) % TIMESTAMP_MODULUS
+    return int(now * 1000)
 
 
 def read_header(datagram: bytes) -> tuple[int, int, int, int, int]:

@@ -22,7 +22,7 @@ from antecede.engine.datagram import (
     HEADER,
     protocol_hash,
 )
-from antecede.engine.journal import JournalWriter, SavedCopy, SavedDelivery, SavedPeer
+from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.membership import Membership
@@ -66,7 +66,11 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
+        "handshakes",
     )
+
+    handshakes: int
+    """How many handshakes were completed."""
 
     def __init__(
         self,
@@ -105,6 +109,7 @@ class Engine:
             protocol_hash([protocol_name, *(group if is_fixed else ())]),
             bounds,
             cipher,
+            process.recovery,
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
@@ -137,6 +142,7 @@ class Engine:
             self._journal,
         )
         self.datagrams_in = 0
+        self.handshakes = 0
 
     @property
     def name(self) -> str:
@@ -164,6 +170,14 @@ class Engine:
         return self._sessions
 
     @property
+    def outdated_by(self) -> str:
+        """The name of a peer that knows more of this history than the node; else empty.
+
+        The node was restored from an outdated journal, and must start a new history.
+        """
+        return self._membership.outdated_by
+
+    @property
     def inbox_full(self) -> bool:
         """Whether arriving messages are dropped; set by the driver of the engine."""
         return self._driver.inbox_full
@@ -183,13 +197,19 @@ class Engine:
 
     # Membership.
 
-    def add_peer(self, name: str, address: object, now: float) -> None:
+    def add_peer(
+        self, name: str, address: object, now: float, *, is_configured: bool = False
+    ) -> None:
         """Add a peer, or add it again after it left or was removed.
 
-        Raise ConfigError if it is the node itself, is being removed, or the protocol's
-        membership is fixed.
+        A configured peer is not forgotten after it has left. Raise ConfigError if it is the
+        node itself, is being removed, or the protocol's membership is fixed.
         """
-        self._membership.add_peer(name, address, now)
+        self._membership.add_peer(name, address, now, is_configured=is_configured)
+
+    def set_address(self, name: str, address: object, now: float) -> None:
+        """Set the address of a peer that was restored from the journal."""
+        self._membership.set_address(name, address, now)
 
     def remove_peer(self, name: str, now: float, *, stopped: bool = False) -> float:
         """Remove a peer, and return when its unacked messages will be abandoned.
@@ -223,6 +243,14 @@ class Engine:
         Raise LocalError if the data are not bytes, or too long.
         """
         return self._sender.fragment(data)
+
+    def knows_limits(self, targets: Iterable[str], size: int) -> bool:
+        """Return whether all targets accept a message of ``size`` bytes.
+
+        Return False if this is unknown, because a target was not met since the node was
+        opened. Raise LocalError if a target does not accept it.
+        """
+        return self._sender.knows_limits(targets, size)
 
     def has_room(self, targets: Iterable[str]) -> bool:
         """Return whether the windows of all active peers in ``targets`` are open."""
@@ -271,6 +299,8 @@ class Engine:
             return
         session = received.session
         self._journal.session_changed(session)
+        if received.introduction is not None:
+            self.handshakes += 1
         if received.kind == DATA:
             self._driver.receive_frames(session, received.body, now)
         elif received.kind == BYE:
@@ -335,18 +365,11 @@ class Engine:
         self._journal.writer = writer
         self._journal.on_commit = on_commit
 
-    def restore(
-        self,
-        clock: int,
-        peers: Sequence[SavedPeer],
-        copies: Sequence[SavedCopy],
-        deliveries: Sequence[SavedDelivery],
-        now: float,
-    ) -> None:
+    def restore(self, saved: SavedState, now: float) -> None:
         """Restore the node from its journal; attach the journal and add peers after it."""
         recovery = self._check_journal()
         own = (self._layer.name, self._layer.history)
-        restore(recovery, self._membership, own, clock, peers, copies, deliveries, now)
+        restore(recovery, self._membership, own, saved, now)
         self._driver.drain(now)
 
     def _check_journal(self) -> PeerRecovery:

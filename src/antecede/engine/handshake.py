@@ -3,7 +3,7 @@
 from typing import Final, Protocol
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import elapsed_ms
+from antecede.engine.datagram import Introduction
 
 __all__ = ["AeadCipher", "Handshake"]
 
@@ -13,7 +13,6 @@ RETIRED_MAX: Final = 16
 """How many former incarnations of a peer are refused without further checks."""
 HELLOS_MAX: Final = 8
 """How many unanswered HELLOs are remembered."""
-TIMESTAMP_HALF: Final = 1 << 31
 
 
 class AeadCipher(Protocol):
@@ -47,8 +46,8 @@ class Handshake:
     """The current incarnation of the peer; 0 before the first handshake."""
     met_at: float
     """When the session was bound to this incarnation."""
-    introduced: dict[int, int]
-    """The history of each incarnation that sent HELLO and has not proven to be current."""
+    introduced: dict[int, Introduction]
+    """Incarnations that sent HELLO and have not proven to be current."""
     retired: dict[int, None]
     """Former incarnations; their datagrams are refused."""
     hellos: dict[int, float]
@@ -82,10 +81,10 @@ class Handshake:
         self.sealing_cipher = None
         self.opening_cipher = None
 
-    def introduce(self, incarnation: int, history: int) -> None:
+    def introduce(self, incarnation: int, introduction: Introduction) -> None:
         """Remember that an incarnation sent HELLO."""
         self.introduced.pop(incarnation, None)
-        self.introduced[incarnation] = history
+        self.introduced[incarnation] = introduction
         if len(self.introduced) > INTRODUCED_MAX:
             del self.introduced[next(iter(self.introduced))]
 
@@ -106,9 +105,6 @@ class Handshake:
 
     def record_timestamp(self, timestamp: int, now: float) -> None:
         """Echo this timestamp from now on, unless it is older than the current echo."""
-        if (
-            self.timestamp_echo < 0
-            or elapsed_ms(self.timestamp_echo, timestamp) < TIMESTAMP_HALF
-        ):
+        if timestamp >= self.timestamp_echo:
             self.timestamp_echo = timestamp
             self.timestamp_echo_at = now

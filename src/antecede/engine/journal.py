@@ -6,7 +6,7 @@ from typing import Protocol
 
 from antecede.engine.peer_session import PeerSession
 
-__all__ = ["JournalWriter", "SavedCopy", "SavedDelivery", "SavedPeer"]
+__all__ = ["JournalWriter", "SavedCopy", "SavedDelivery", "SavedPeer", "SavedState"]
 
 
 @dataclass(frozen=True)
@@ -14,9 +14,13 @@ class SavedPeer:
     """A peer: its session, and the numbers of the last messages between it and the node."""
 
     name: str
+    state: str
+    """The value of its :class:`antecede.engine.peer_session.SessionState`."""
+    stopped: bool
     history: int
     epoch_in: int
     epoch_out: int
+    acked_base: int
     sent: int
     acked: int
     delivered: int
@@ -46,7 +50,22 @@ class SavedDelivery:
     history: int
     number: int
     processed: bool
+    needs_permit: bool
+    """The permit of the message is missing, unless a later permit covers it."""
     payload: bytes
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """Everything that a journal holds about a node."""
+
+    clock: int
+    """The number of the last message sent."""
+    generation: int
+    """The generation of the latest session."""
+    peers: Sequence[SavedPeer]
+    copies: Sequence[SavedCopy]
+    deliveries: Sequence[SavedDelivery]
 
 
 class JournalWriter(Protocol):
@@ -67,4 +86,10 @@ class JournalWriter(Protocol):
         """Record a session, and the last numbers sent, acked, delivered and permitted."""
 
     def discard_copies(self, target: str) -> None:
-        """Discard the copies to a peer that was removed."""
+        """Discard the copies to a peer that were abandoned."""
+
+    def record_forgone(self, source: str, history: int) -> None:
+        """Record that the messages of a history need no permit any more."""
+
+    def forget_peer(self, name: str) -> None:
+        """Delete the record of a peer."""

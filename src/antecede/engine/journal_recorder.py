@@ -34,6 +34,17 @@ class JournalRecorder:
             self.writer.discard_copies(session.name)
             self._changed[session.name] = session
 
+    def forgo_permits(self, name: str, history: int) -> None:
+        """Record that the messages of a history need no permit any more."""
+        if self.writer is not None:
+            self.writer.record_forgone(name, history)
+
+    def forget(self, session: PeerSession) -> None:
+        """Delete the record of a peer."""
+        if self.writer is not None:
+            self._changed.pop(session.name, None)
+            self.writer.forget_peer(session.name)
+
     def record_sessions(self, process: ProcessBase) -> None:
         """Record the sessions that have changed since the last call."""
         writer = self.writer

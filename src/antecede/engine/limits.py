@@ -7,11 +7,13 @@ from antecede.core.process import NEVER
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["DATAGRAM_BYTES_MAX", "Limits"]
+__all__ = ["DATAGRAM_BYTES_MAX", "MESSAGE_BYTES_MIN", "Limits"]
 
 DATAGRAM_BYTES_MAX: Final = 65_507
 """The largest payload of a UDP datagram over IPv4."""
 DATAGRAM_BYTES_MIN: Final = 256
+MESSAGE_BYTES_MIN: Final = 1 << 16
+"""Every node accepts messages of this size, so a datagram never holds a larger one."""
 MESSAGE_BYTES_MAX: Final = 1 << 30
 
 
@@ -23,8 +25,9 @@ class Limits:
     """The largest datagram to transmit. The default fits into the smallest IPv6 packet
     that every path carries unfragmented."""
     message_bytes_max: int = 4 << 20
-    """The largest message to send or to accept. A message that does not fit into one
-    datagram travels in fragments."""
+    """The largest message to send or to accept, at least 64 KiB. A message that does not
+    fit into one datagram travels in fragments. Nodes tell each other their limits: ``send``
+    raises LocalError for a message that a target does not accept."""
     window_copies_max: int = 1024
     """Copies to one peer, queued or in flight, at which ``send`` waits."""
     window_bytes_max: int = 256 << 10
@@ -47,6 +50,10 @@ class Limits:
     """Remove a peer that was silent for this long while copies to it were queued or in
     flight. Never by default, because removal loses the copies that the peer has not
     acked."""
+    forget_after_s: float = 300.0
+    """How long the node remembers a peer that was removed, or that was added at run time
+    and has left. A peer that is added again later begins anew: the messages that it had
+    sent and that were not acked are given up."""
     hello_timeout_s: float = 0.25
     """The wait for a WELCOME before a HELLO is retransmitted. It doubles with every
     retransmission, up to 16 times this value."""
@@ -65,7 +72,12 @@ class Limits:
             DATAGRAM_BYTES_MIN,
             DATAGRAM_BYTES_MAX,
         )
-        _check("message_bytes_max", self.message_bytes_max, 1, MESSAGE_BYTES_MAX)
+        _check(
+            "message_bytes_max",
+            self.message_bytes_max,
+            MESSAGE_BYTES_MIN,
+            MESSAGE_BYTES_MAX,
+        )
         for name in (
             "window_copies_max",
             "window_bytes_max",
@@ -75,7 +87,7 @@ class Limits:
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("lease_s", "peer_timeout_s", "hello_timeout_s"):
+        for name in ("lease_s", "peer_timeout_s", "forget_after_s", "hello_timeout_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")
         if not 0 <= self.clock_drift_max < 1:

@@ -3,19 +3,26 @@
 docs/explanation/peer-removal.md proves that these preserve causal order.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from antecede.core.process import NEVER, ProcessId
 from antecede.core.registry import ProtocolInfo
-from antecede.engine.datagram import BYE, name_hash
+from antecede.engine.datagram import BYE, Introduction, name_hash
+from antecede.engine.journal import SavedPeer
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import (
     ACTIVE,
+    EPOCH_MAX,
+    EPOCHS_PER_GENERATION,
+    LEFT,
     REMOVED,
     REMOVING,
     PeerSession,
     SessionEvent,
+    SessionState,
+    generation_of,
 )
 from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.session_layer import (
@@ -42,7 +49,9 @@ class Membership:
     """
 
     __slots__ = (
+        "_departed",
         "_driver",
+        "_forget_after_s",
         "_info",
         "_journal",
         "_layer",
@@ -53,11 +62,18 @@ class Membership:
         "_peer_timeout_s",
         "_permit_leases",
         "_recovery",
+        "generation",
+        "outdated_by",
         "sessions",
     )
 
     sessions: dict[str, PeerSession]
-    """All sessions by name, those of removed peers included."""
+    """All sessions by name, those of removed peers included that are remembered."""
+    generation: int
+    """The generation of the latest session."""
+    outdated_by: str
+    """The name of a peer that knows of messages of this history which this node does not
+    know: the node was restored from an outdated journal. Empty if there is none."""
 
     def __init__(
         self,
@@ -78,8 +94,12 @@ class Membership:
             limits.lease_s * (1 + limits.clock_drift_max) + TIMESTAMP_RESOLUTION_S
         )
         self._peer_timeout_s = limits.peer_timeout_s
+        self._forget_after_s = limits.forget_after_s
         self._next_check_at = -NEVER
-        self._permit_leases: list[tuple[float, ProcessId]] = []
+        self._permit_leases: deque[tuple[float, ProcessId, str, int]] = deque()
+        self._departed: deque[tuple[float, PeerSession]] = deque()
+        self.generation = 0
+        self.outdated_by = ""
         self._on_history: Callable[[int, str, int], None] | None = None
         self.sessions = {}
         self._next_id = len(group)
@@ -103,7 +123,9 @@ class Membership:
 
     # Adding peers.
 
-    def add_peer(self, name: str, address: object, now: float) -> None:
+    def add_peer(
+        self, name: str, address: object, now: float, *, is_configured: bool = False
+    ) -> None:
         """Add a peer, or add it again after it left or was removed.
 
         Raise ConfigError if it is the node itself, is being removed, or the protocol's
@@ -122,13 +144,38 @@ class Membership:
         if not session.apply(SessionEvent.ADDED):
             raise ConfigError(f"{name} is being removed; wait until its lease has ended")
         session.stopped = False
+        session.is_configured = session.is_configured or is_configured
         self._layer.timers.cancel_lease(session)
+        session.address = address
+        self._journal.session_changed(session)
+        self._layer.timers.schedule_hello(session, now)
+
+    def set_address(self, name: str, address: object, now: float) -> None:
+        """Set the address of a peer, and contact it unless it was removed."""
+        session = self.sessions[name]
         session.address = address
         self._layer.timers.schedule_hello(session, now)
 
     def add_session(self, name: str, address: object) -> PeerSession:
         """Add the session of a new peer."""
         return self._add(name, self.new_id(), address)
+
+    def restore_session(self, saved: SavedPeer, now: float) -> PeerSession:
+        """Add the session of a peer that a journal holds, in the state that it had."""
+        session = self.add_session(saved.name, None)
+        session.former_at = now
+        session.history = saved.history
+        session.epoch_in = saved.epoch_in
+        session.epoch_out = saved.epoch_out
+        session.acked_base = saved.acked_base
+        session.stopped = saved.stopped
+        session.state = SessionState(saved.state)
+        if session.state in (REMOVING, LEFT):
+            self._layer.timers.start_lease(session, self._lease_end(session, now))
+        elif session.state is REMOVED:
+            self._departed.append((now + self._forget_after_s, session))
+        self.report_history(session.id, saved.name, saved.history)
+        return session
 
     def new_id(self) -> ProcessId:
         """Return a process id that is not in use."""
@@ -143,6 +190,7 @@ class Membership:
                 raise ConfigError(
                     f"the names {name} and {other.name} have the same hash; rename one"
                 )
+        session.epoch_out = self._new_epoch()
         self.sessions[name] = session
         self._driver.by_id[id] = session
         self._layer.add(session)
@@ -153,6 +201,15 @@ class Membership:
         """Report which history of which peer has a process id."""
         if self._on_history is not None:
             self._on_history(id, name, history)
+
+    def _new_epoch(self) -> int:
+        """Return the first epoch of another generation."""
+        if (self.generation + 2) * EPOCHS_PER_GENERATION > EPOCH_MAX:
+            raise ConfigError(
+                "this node has met too many peers; restart it with a new journal"
+            )
+        self.generation += 1
+        return self.generation * EPOCHS_PER_GENERATION
 
     # Removing peers.
 
@@ -178,6 +235,7 @@ class Membership:
         session.apply(SessionEvent.REMOVAL_STARTED)
         session.outbox.pop_frames()
         self._layer.timers.start_lease(session, ends)
+        self._journal.session_changed(session)
         return ends
 
     def _lease_end(self, session: PeerSession, now: float) -> float:
@@ -187,37 +245,119 @@ class Membership:
 
     def _end_lease(self, session: PeerSession, now: float) -> None:
         """Abandon the unacked copies to a leaving peer, which refuses all of them now."""
-        recovery = self._recovery
-        assert recovery is not None  # Else the lease would not have been started.
-        recovery.abandon(session.id, now)
-        if session.stopped:
-            recovery.forgo_permits(session.id, now)
+        self._abandon(session, now)
         session.apply(SessionEvent.LEASE_ENDED)
         session.lease_ends = NEVER
         session.epoch_out += 1
+        if session.epoch_out % EPOCHS_PER_GENERATION == 0:
+            session.epoch_out = self._new_epoch()
         session.reassembly.clear()
-        self._journal.discard_copies(session)
+        if session.stopped:
+            self._forgo_permits(session.id, session.name, session.history, now)
+        if not session.stopped or not self._forget(session):
+            self._departed.append((now + self._forget_after_s, session))
         self._driver.drain(now)
+
+    def _abandon(self, session: PeerSession, now: float) -> None:
+        """Give up the copies to a peer that can no longer accept them."""
+        recovery = self._recovery
+        assert recovery is not None  # Callers check it.
+        recovery.abandon(session.id, now)
+        _, session.acked_base, _, _ = recovery.channel_numbers(session.id)
+        self._journal.discard_copies(session)
+
+    def _forgo_permits(self, id: ProcessId, name: str, history: int, now: float) -> None:
+        """Stop waiting for the permits of a history that has ended."""
+        assert self._recovery is not None  # Callers check it.
+        self._recovery.forgo_permits(id, now)
+        self._journal.forgo_permits(name, history)
+
+    def _forget(self, session: PeerSession) -> bool:
+        """Delete everything about a peer, unless one of its permits is missing."""
+        recovery = self._recovery
+        if recovery is None or not recovery.forget(session.id):
+            return False
+        del self.sessions[session.name]
+        self._driver.by_id.pop(session.id, None)
+        self._layer.remove(session)
+        self._journal.forget(session)
+        return True
+
+    def _forget_departed(self, now: float) -> None:
+        """Forget the peers that were removed or have left long ago."""
+        while self._departed and self._departed[0][0] <= now:
+            _, session = self._departed.popleft()
+            is_kept = session.is_configured and session.state is LEFT
+            if (
+                session.state in (REMOVED, LEFT)
+                and session.lease_ends == NEVER
+                and not is_kept
+                and self.sessions.get(session.name) is session
+                and not self._forget(session)
+            ):
+                self._departed.append((now + self._forget_after_s, session))
 
     # Histories and epochs.
 
     def update_session(self, received: ReceivedDatagram, now: float) -> bool:
-        """Follow a peer that restarted or removed this node; return False if impossible."""
+        """Follow a peer that restarted or removed this node.
+
+        Return whether the frames of the datagram may be used.
+        """
+        session = received.session
+        introduction = received.introduction
+        if introduction is not None:
+            session.message_bytes_max = introduction.message_bytes_max
         if received.is_new_history:
-            return self._start_history(received, now)
+            if not self._start_history(received, now):
+                return False
+        elif received.previous_history and self._recovery is not None:
+            self._recovery.peer_restored(session.id)  # It was restarted with its journal.
+        if received.epoch > session.epoch_in and not self._start_epoch(received, now):
+            return False
+        if introduction is not None and self._is_outdated(session, introduction):
+            self.outdated_by = session.name
+            return False
+        if received.epoch_echo not in (-1, session.epoch_out):
+            # The peer transmitted it before it learned of the current epoch.
+            self._layer.dropped["epoch"] += 1
+            self._layer.respond(session, now)
+            return False
+        return True
+
+    def _start_epoch(self, received: ReceivedDatagram, now: float) -> bool:
+        """Start another epoch of a peer; return False if its protocol has no epochs."""
         session = received.session
         recovery = self._recovery
-        if received.previous_history and recovery is not None:
-            recovery.peer_restored(session.id)  # It was restarted with its journal.
-        if received.epoch > session.epoch_in:
-            if recovery is None:
-                # No node with this protocol can have removed us.
-                self._layer.dropped["protocol"] += 1
-                return False
-            recovery.reset_channel(session.id, now)
-            session.reassembly.clear()
+        if session.epoch_in == 0:  # The first contact.
             session.epoch_in = received.epoch
+            return True
+        if recovery is None:
+            # No node with this protocol can have removed us.
+            self._layer.dropped["protocol"] += 1
+            return False
+        if generation_of(received.epoch) != generation_of(session.epoch_in):
+            # The peer no longer knows what it has delivered. It refuses everything that
+            # this node transmitted to its former epoch, so abandoning is safe now.
+            self._abandon(session, now)
+            session.outbox.pop_frames()
+        recovery.reset_channel(session.id, now)
+        session.reassembly.clear()
+        session.epoch_in = received.epoch
+        self._driver.drain(now)
         return True
+
+    def _is_outdated(self, session: PeerSession, introduction: Introduction) -> bool:
+        """Return whether a peer knows more of this node's history than the node itself."""
+        recovery = self._recovery
+        if recovery is None or introduction.known_history != self._layer.history:
+            return False
+        sent, _, delivered, _ = recovery.channel_numbers(session.id)
+        if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
+            return True
+        return introduction.epoch_echo > session.epoch_out or (
+            introduction.epoch == session.epoch_in and introduction.acked > delivered
+        )
 
     def _start_history(self, received: ReceivedDatagram, now: float) -> bool:
         """Start the new history of a peer, and abandon its previous one if there is one."""
@@ -234,7 +374,8 @@ class Membership:
             # Its former incarnation accepts no datagram any more, so abandoning is safe
             # now. Datagrams that it transmitted to others may be in flight for a lease.
             recovery.abandon(former, now)
-            self.start_permit_lease(former, now)
+            self.start_permit_lease(former, session.name, received.previous_history, now)
+            session.acked_base = 0
             self._journal.discard_copies(session)
             self._driver.drain(now)
             # On the first contact there is nothing to discard but fragments that another
@@ -244,23 +385,30 @@ class Membership:
         self.report_history(session.id, session.name, session.history)
         return True
 
-    def start_permit_lease(self, former: ProcessId, now: float) -> None:
+    def start_permit_lease(
+        self, former: ProcessId, name: str, history: int, now: float
+    ) -> None:
         """Wait for the permits of a former history for one more lease."""
-        self._permit_leases.append((now + self._lease_s, former))
+        self._permit_leases.append((now + self._lease_s, former, name, history))
 
     # Leaving.
 
     def bye_datagrams(self, now: float) -> list[tuple[object, bytes]]:
-        """Return a BYE to each active peer that has not acked one."""
+        """Return a BYE to each active peer that has not acked one.
+
+        A peer that was silent for too long to accept a BYE gets a HELLO first.
+        """
         layer = self._layer
-        return [
-            (
-                session.address,
-                layer.seal(BYE, session, layer.data_prefix(session, now)),
-            )
-            for session in self.sessions.values()
-            if session.state is ACTIVE and layer.can_transmit(session, now)
-        ]
+        datagrams: list[tuple[object, bytes]] = []
+        for session in self.sessions.values():
+            if session.state is not ACTIVE or session.address is None:
+                continue
+            if layer.can_transmit(session, now):
+                bye = layer.seal(BYE, session, layer.data_prefix(session, now))
+                datagrams.append((session.address, bye))
+            elif session.handshake.incarnation != 0:
+                datagrams.append((session.address, layer.make_hello(session, now)))
+        return datagrams
 
     def receive_bye(self, session: PeerSession, now: float) -> None:
         """Ack a BYE, and let the peer leave: its messages were delivered everywhere.
@@ -286,21 +434,23 @@ class Membership:
         earliest = self._layer.timers.next_deadline()
         if self._permit_leases:
             earliest = min(earliest, self._permit_leases[0][0])
+        if self._departed:
+            earliest = min(earliest, self._departed[0][0])
         if self._peer_timeout_s < NEVER:
             earliest = min(earliest, self._next_check_at)
         return earliest
 
     def handle_deadlines(self, now: float) -> None:
         """End the leases that are over, and remove the peers that timed out."""
-        recovery = self._recovery
         while self._permit_leases and self._permit_leases[0][0] <= now:
-            assert recovery is not None  # Else the lease would not have been started.
-            _, former = self._permit_leases.pop(0)
-            recovery.forgo_permits(former, now)
+            _, former, name, history = self._permit_leases.popleft()
+            self._forgo_permits(former, name, history, now)
             self._driver.by_id.pop(former, None)
             self._driver.drain(now)
         for session in self._layer.timers.ended_leases(now):
             self._end_lease(session, now)
+        if self._departed:
+            self._forget_departed(now)
         if self._peer_timeout_s < NEVER and self._next_check_at <= now:
             self._next_check_at = now + self._peer_timeout_s / 4
             self._remove_silent_peers(now)

@@ -11,6 +11,8 @@ from antecede.engine.replay_window import ReplayWindow
 
 __all__ = [
     "ACTIVE",
+    "EPOCHS_PER_GENERATION",
+    "EPOCH_MAX",
     "LEFT",
     "REMOVED",
     "REMOVING",
@@ -18,6 +20,7 @@ __all__ = [
     "PeerSession",
     "SessionEvent",
     "SessionState",
+    "generation_of",
 ]
 
 
@@ -75,10 +78,24 @@ TRANSITIONS: Final[dict[tuple[SessionState, SessionEvent], SessionState]] = {
 """The next state for each state and event; an event that is not listed changes nothing."""
 
 
+EPOCHS_PER_GENERATION: Final = 256
+EPOCH_MAX: Final = (1 << 32) - 1
+
+
+def generation_of(epoch: int) -> int:
+    """Return the generation of an epoch.
+
+    An epoch increases by one when its node has removed the peer and still remembers what it
+    has delivered from it. It starts another generation when the node has forgotten that.
+    """
+    return epoch // EPOCHS_PER_GENERATION
+
+
 class PeerSession:
     """A peer: its state in the group, its handshake, its replay window and its outbox."""
 
     __slots__ = (
+        "acked_base",
         "address",
         "bytes_in",
         "bytes_out",
@@ -89,8 +106,10 @@ class PeerSession:
         "heard_at",
         "history",
         "id",
+        "is_configured",
         "last_packet",
         "lease_ends",
+        "message_bytes_max",
         "name",
         "name_hash",
         "outbox",
@@ -112,9 +131,15 @@ class PeerSession:
     history: int
     """The history that the peer's message numbers belong to; 0 while unknown."""
     epoch_out: int
-    """How many times this node has removed the peer."""
+    """The epoch of the messages to the peer; see :func:`generation_of`."""
     epoch_in: int
-    """How many times the peer has removed this node."""
+    """The epoch of the messages from the peer; 0 until it is known."""
+    acked_base: int
+    """Acks up to this number belong to an earlier epoch of this node."""
+    message_bytes_max: int
+    """The largest message that the peer accepts; 0 until it is known."""
+    is_configured: bool
+    """The node was created with this peer, so it is not forgotten when it has left."""
     last_packet: int
     """The last packet number used towards the peer."""
     former_at: float
@@ -144,6 +169,9 @@ class PeerSession:
         self.reassembly = Reassembly()
         self.epoch_out = 0
         self.epoch_in = 0
+        self.acked_base = 0
+        self.message_bytes_max = 0
+        self.is_configured = False
         self.last_packet = 0
         self.former_at = -NEVER
         self.heard_at = -NEVER

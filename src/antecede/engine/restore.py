@@ -1,10 +1,9 @@
 """Restores a process and the sessions of a node from the records of its journal."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from antecede.core.process import PeerRecovery, ProcessId
-from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPeer
+from antecede.engine.journal import SavedState
 from antecede.engine.membership import Membership
 
 __all__ = ["restore"]
@@ -17,50 +16,40 @@ def restore(
     recovery: PeerRecovery,
     membership: Membership,
     own: tuple[str, int],
-    clock: int,
-    peers: Sequence[SavedPeer],
-    copies: Sequence[SavedCopy],
-    deliveries: Sequence[SavedDelivery],
+    saved: SavedState,
     now: float,
 ) -> None:
     """Restore the process of ``recovery``, whose node has the name and history ``own``."""
+    membership.generation = saved.generation
     numbers: list[tuple[ProcessId, int, int, int]] = []
     permitted: dict[tuple[str, int], int] = {own: ALL_PERMITTED}
     ids: dict[tuple[str, int], ProcessId] = {}
-    for peer in peers:
-        session = membership.add_session(peer.name, None)
-        session.former_at = now
-        session.history = peer.history
-        session.epoch_in = peer.epoch_in
-        session.epoch_out = peer.epoch_out
-        membership.report_history(session.id, peer.name, peer.history)
+    for peer in saved.peers:
+        session = membership.restore_session(peer, now)
         numbers.append((session.id, peer.sent, peer.delivered, peer.permitted))
         permitted[peer.name, peer.history] = peer.permitted
         ids[peer.name, peer.history] = session.id
     missing: list[tuple[ProcessId, int]] = []
     seqs: list[int] = []
-    for delivery in deliveries:
+    for delivery in saved.deliveries:
         key = (delivery.source, delivery.history)
-        if delivery.number <= permitted.get(key, 0):
+        if not delivery.needs_permit or delivery.number <= permitted.get(key, 0):
             continue
         if key not in ids:  # A former history of a peer, whose lease may not have ended.
             ids[key] = membership.new_id()
             membership.report_history(ids[key], delivery.source, delivery.history)
             numbers.append((ids[key], 0, delivery.number, 0))
-            membership.start_permit_lease(ids[key], now)
+            membership.start_permit_lease(ids[key], delivery.source, delivery.history, now)
         missing.append((ids[key], delivery.number))
         seqs.append(delivery.seq)
     unacked: list[tuple[ProcessId, int, int, int, bytes]] = []
-    for copy in copies:
+    for copy in saved.copies:
         dependencies = sum(1 for seq in seqs if seq < copy.seq)
-        target = membership.sessions.get(copy.target)
-        if target is None:  # The copy was sent before the first datagram of the peer.
-            target = membership.add_session(copy.target, None)
-            target.former_at = now
+        target = membership.sessions[copy.target]
         unacked.append(
             (target.id, copy.number, copy.predecessor, dependencies, copy.payload)
         )
-    recovery.restore(clock, _with_last_sent(numbers, unacked), missing, unacked, now)
+    recovery.restore(saved.clock, _with_last_sent(numbers, unacked), missing, unacked, now)
 
 
 def _with_last_sent(

@@ -8,7 +8,7 @@ from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import DATA_PREFIX
 from antecede.engine.fragmentation import WHOLE_PREFIX, fragment
 from antecede.engine.journal_recorder import JournalRecorder
-from antecede.engine.limits import Limits
+from antecede.engine.limits import MESSAGE_BYTES_MIN, Limits
 from antecede.engine.peer_session import ACTIVE, REMOVING, PeerSession
 from antecede.engine.process_driver import ProcessDriver
 from antecede.errors import LocalError
@@ -87,6 +87,28 @@ class Sender:
                 f" send at most {self._payload_bytes_max - 1} bytes, not {len(data)}"
             )
         return fragment(data, self._payload_bytes_max)
+
+    def knows_limits(self, targets: Iterable[str], size: int) -> bool:
+        """Return whether all targets accept a message of ``size`` bytes.
+
+        Return False if this is unknown, because a target was not met since the node was
+        opened. Raise LocalError if a target does not accept it.
+        """
+        if size <= MESSAGE_BYTES_MIN:
+            return True
+        are_known = True
+        for name in targets:
+            session = self._sessions.get(name)
+            if session is None:
+                continue
+            if session.message_bytes_max == 0:
+                are_known = False
+            elif size > session.message_bytes_max:
+                raise LocalError(
+                    f"{name} accepts messages of at most {session.message_bytes_max} bytes,"
+                    f" not {size}; send less, or raise Limits.message_bytes_max there"
+                )
+        return are_known
 
     def send_fragment(self, targets: Sequence[str], payload: bytes, now: float) -> int:
         """Send one payload of :meth:`fragment`, and return its number.

@@ -8,21 +8,25 @@ older than a lease. The layer decrypts a datagram before it uses its content, an
 state until then.
 
 The layer reports to the engine whether a peer has started a new history or continues its
-old one, and the body of each accepted datagram.
+old one, and the body of each accepted datagram. A datagram that it refuses changes nothing.
 """
 
 from typing import Final
 
+from antecede.core.process import PeerRecovery
 from antecede.engine.datagram import (
     BYE,
     BYE_ACK,
+    DATA,
     DATA_PREFIX,
     HELLO,
-    HELLO_BODY,
+    HELLO_TIMES,
+    INTRODUCTION,
     WELCOME,
-    WELCOME_BODY,
-    elapsed_ms,
+    WELCOME_TIMES,
+    Introduction,
     read_header,
+    read_introduction,
     timestamp_ms,
 )
 from antecede.engine.limits import Limits
@@ -40,6 +44,7 @@ DROP_REASONS: Final = (
     "replay",
     "incarnation",
     "expired",
+    "epoch",
     "protocol",
     "frame",
     "inbox",
@@ -56,7 +61,9 @@ class ReceivedDatagram:
     __slots__ = (
         "body",
         "epoch",
+        "epoch_echo",
         "incarnation",
+        "introduction",
         "is_new_history",
         "kind",
         "packet",
@@ -68,6 +75,10 @@ class ReceivedDatagram:
     body: bytes
     """The body, once it is decrypted."""
     epoch: int
+    epoch_echo: int
+    """The epoch of this node that the peer knew; -1 if the datagram does not say."""
+    introduction: Introduction | None
+    """What the peer says about itself, if the datagram completes a handshake."""
     is_new_history: bool
     """The peer has started a history that this node did not know."""
     previous_history: int
@@ -83,6 +94,8 @@ class ReceivedDatagram:
         self.packet = packet
         self.body = b""
         self.epoch = 0
+        self.epoch_echo = -1
+        self.introduction = None
         self.is_new_history = False
         self.previous_history = 0
 
@@ -92,9 +105,12 @@ class SessionLayer:
 
     __slots__ = (
         "_by_hash",
+        "_last_forgotten_packet",
         "_lease_ms",
         "_lease_s",
+        "_message_bytes_max",
         "_protocol",
+        "_recovery",
         "_sealer",
         "dropped",
         "history",
@@ -120,15 +136,19 @@ class SessionLayer:
         protocol: int,
         limits: Limits,
         cipher: DatagramCipher | None,
+        recovery: PeerRecovery | None,
     ) -> None:
         self.name = name
         self.incarnation = incarnation
         self.history = history
         self._protocol = protocol
+        self._recovery = recovery
+        self._message_bytes_max = limits.message_bytes_max
         self._lease_s = limits.lease_s
         self._lease_ms = int(limits.lease_s * 1000)
         self._sealer = Sealer(name, incarnation, cipher)
         self._by_hash: dict[int, PeerSession] = {}
+        self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
         self.dropped = dict.fromkeys(DROP_REASONS, 0)
         self.responses = []
@@ -136,7 +156,16 @@ class SessionLayer:
 
     def add(self, session: PeerSession) -> None:
         """Accept datagrams of a peer from now on."""
+        session.last_packet = self._last_forgotten_packet
         self._by_hash[session.name_hash] = session
+
+    def remove(self, session: PeerSession) -> None:
+        """Accept no datagram of a peer any more."""
+        # If the peer is added again, no packet number, and so no nonce, is used again.
+        self._last_forgotten_packet = max(self._last_forgotten_packet, session.last_packet)
+        self._by_hash.pop(session.name_hash, None)
+        self.timers.cancel_hello(session)
+        self.timers.cancel_lease(session)
 
     # Transmitting.
 
@@ -154,18 +183,44 @@ class SessionLayer:
         timestamp = timestamp_ms(now)
         session.handshake.record_hello(timestamp, now)
         self.timers.hello_transmitted(session, now)
-        body = HELLO_BODY.pack(timestamp, session.epoch_out, self.history, self._protocol)
+        body = HELLO_TIMES.pack(timestamp) + self._introduction(session)
         return self._sealer.seal_for(HELLO, session, 0, body)
+
+    def _introduction(self, session: PeerSession) -> bytes:
+        """Return what this node tells a peer about itself."""
+        delivered = 0
+        acked = 0
+        if self._recovery is not None:
+            _, acked, delivered, _ = self._recovery.channel_numbers(session.id)
+        return Introduction(
+            self.history,
+            self._protocol,
+            session.epoch_out,
+            session.epoch_in,
+            session.history,
+            delivered,
+            acked if acked > session.acked_base else 0,
+            self._message_bytes_max,
+        ).encode()
 
     def data_prefix(self, session: PeerSession, now: float) -> bytes:
         """Return the start of the body of DATA, BYE and BYE_ACK."""
         return DATA_PREFIX.pack(
-            timestamp_ms(now), session.handshake.timestamp_echo, session.epoch_out
+            timestamp_ms(now),
+            session.handshake.timestamp_echo,
+            session.epoch_out,
+            session.epoch_in,
         )
 
     def seal(self, kind: int, session: PeerSession, body: bytes) -> bytes:
         """Make a datagram for the current incarnation of a peer."""
         return self._sealer.seal(kind, session, body)
+
+    def respond(self, session: PeerSession, now: float) -> None:
+        """Answer with a datagram that carries no frame, but the current epochs."""
+        if self.can_transmit(session, now):
+            datagram = self.seal(DATA, session, self.data_prefix(session, now))
+            self.responses.append((session.address, datagram))
 
     def acknowledge_bye(self, session: PeerSession, now: float) -> None:
         """Answer a BYE."""
@@ -244,42 +299,44 @@ class SessionLayer:
     ) -> ReceivedDatagram | None:
         if not self._open_once(received, 0, datagram):
             return self._drop("authentication")
-        if received.receiver != 0 or len(received.body) != HELLO_BODY.size:
+        body = received.body
+        if received.receiver != 0 or len(body) != HELLO_TIMES.size + INTRODUCTION.size:
             return self._drop("malformed")
-        timestamp, _, history, protocol = HELLO_BODY.unpack(received.body)
-        if protocol != self._protocol:
+        (timestamp,) = HELLO_TIMES.unpack_from(body)
+        introduction = read_introduction(body, HELLO_TIMES.size)
+        if introduction.protocol != self._protocol:
             return self._drop("protocol")
         session = received.session
         if received.incarnation != session.handshake.incarnation:
             # The HELLO may be old. The session stays bound to its incarnation until the
             # sender proves to be current; our own HELLO asks for that proof.
-            session.handshake.introduce(received.incarnation, history)
+            session.handshake.introduce(received.incarnation, introduction)
             self.timers.schedule_hello(session, now)
-        body = WELCOME_BODY.pack(
-            timestamp_ms(now), timestamp, session.epoch_out, self.history, self._protocol
+        times = WELCOME_TIMES.pack(timestamp_ms(now), timestamp)
+        welcome = self._sealer.seal_for(
+            WELCOME, session, received.incarnation, times + self._introduction(session)
         )
-        welcome = self._sealer.seal_for(WELCOME, session, received.incarnation, body)
         self.responses.append((address, welcome))
         return None
 
     def _accept_welcome(self, received: ReceivedDatagram, now: float) -> bool:
         session = received.session
-        if len(received.body) != WELCOME_BODY.size:
+        if len(received.body) != WELCOME_TIMES.size + INTRODUCTION.size:
             self._drop("malformed")
             return False
-        timestamp, timestamp_echo, epoch, history, protocol = WELCOME_BODY.unpack(
-            received.body
-        )
-        if protocol != self._protocol:
+        timestamp, timestamp_echo = WELCOME_TIMES.unpack_from(received.body)
+        introduction = read_introduction(received.body, WELCOME_TIMES.size)
+        if introduction.protocol != self._protocol:
             self._drop("protocol")
             return False
-        hello_at = session.handshake.hellos.pop(timestamp_echo, -1.0)
+        hello_at = session.handshake.hellos.get(timestamp_echo, -1.0)
         if hello_at < 0 or now - hello_at > self._lease_s:
             self._drop("expired")
             return False
-        if not self._bind(received, history, hello_at, now):
+        if not self._bind(received, introduction, introduction.epoch, hello_at, now):
             return False
-        received.epoch = epoch
+        del session.handshake.hellos[timestamp_echo]
+        received.introduction = introduction
         self.rtt_s = now - hello_at
         self.timers.hello_answered(session)
         session.handshake.record_timestamp(timestamp, now)
@@ -294,28 +351,36 @@ class SessionLayer:
         ):
             self._drop("malformed")
             return False
-        timestamp, timestamp_echo, epoch = DATA_PREFIX.unpack_from(body)
-        age_ms = elapsed_ms(timestamp_echo, timestamp_ms(now))
-        if age_ms >= self._lease_ms:
+        timestamp, timestamp_echo, epoch, epoch_echo = DATA_PREFIX.unpack_from(body)
+        age_ms = timestamp_ms(now) - timestamp_echo
+        if not 0 <= age_ms < self._lease_ms:
             self._drop("expired")
             return False
         if received.incarnation != handshake.incarnation:
-            history = handshake.introduced.get(received.incarnation, 0)
-            if history == 0:
+            introduction = handshake.introduced.get(received.incarnation)
+            if introduction is None:
                 self.timers.schedule_hello(session, now)
                 self._drop("incarnation")
                 return False
-            if not self._bind(received, history, now - age_ms / 1000, now):
+            running_at = now - age_ms / 1000
+            if not self._bind(received, introduction, epoch, running_at, now):
                 return False
-        if epoch < session.epoch_in and not received.is_new_history:
+            received.introduction = introduction
+        elif epoch < session.epoch_in:
             self._drop("incarnation")
             return False
         received.epoch = epoch
+        received.epoch_echo = epoch_echo
         handshake.record_timestamp(timestamp, now)
         return True
 
     def _bind(
-        self, received: ReceivedDatagram, history: int, running_at: float, now: float
+        self,
+        received: ReceivedDatagram,
+        introduction: Introduction,
+        epoch: int,
+        running_at: float,
+        now: float,
     ) -> bool:
         """Bind the session to the sender's incarnation, unless that is not the latest.
 
@@ -326,6 +391,13 @@ class SessionLayer:
         """
         session = received.session
         handshake = session.handshake
+        history = introduction.history
+        received.epoch = epoch
+        if history == session.history and epoch < session.epoch_in:
+            # The peer was restored from an outdated journal, which it learns from the
+            # introduction of this node.
+            self._drop("incarnation")
+            return False
         if received.incarnation == handshake.incarnation:
             return True
         if (

@@ -44,14 +44,22 @@ class NodeFiles:
         return self.journal.history
 
     def open_trace(self, history: int, incarnation: int) -> Observer | None:
-        """Create the trace of this start and return its observer; None without a trace."""
+        """Create the trace of a history and return its observer; None without a trace.
+
+        A second history of the same start gets a directory of its own.
+        """
         config = self._config
+        directory = config.trace
+        if self.trace is not None:
+            self.trace.close(complete=False)
+            if directory is not None:
+                directory = directory.with_name(f"{directory.name}-{history:x}")
         continues = self.journal.trace_position if self.journal is not None else None
         self._incarnation = incarnation
         self.trace = self._host.open_record(config.name, history, incarnation, continues)
         if self.trace is not None:
             return self.trace.observer
-        if config.trace is None:
+        if directory is None:
             return None
         try:
             from antecede.trace.live.writer import NodeTraceWriter
@@ -64,7 +72,7 @@ class NodeFiles:
         if not look_up(config.protocol).capabilities.dynamic:
             own_id = sorted([*config.peers, config.name]).index(config.name)
         self.trace = trace = NodeTraceWriter(
-            config.trace,
+            directory,
             qualified_name(config.name, history),
             id=own_id,
             protocol=config.protocol,
@@ -74,14 +82,20 @@ class NodeFiles:
         return trace.observer
 
     def attach(
-        self, engine: Engine, commit: Callable[[str, int, int], Awaitable[None]], now: float
+        self,
+        engine: Engine,
+        commit: Callable[[str, int, int], Awaitable[None]],
+        now: float,
+        *,
+        restore: bool,
     ) -> None:
-        """Connect the open files to ``engine``, and restore it from the journal.
+        """Connect the open files to ``engine``.
 
         Args:
             engine: a new engine without peers.
             commit: called with source, history and number by ``Message.commit``.
             now: the current time.
+            restore: restore the engine from the journal.
         """
         trace = self.trace
         if trace is not None:
@@ -92,12 +106,11 @@ class NodeFiles:
             )
         journal = self.journal
         if journal is not None:
-            deliveries = journal.deliveries()
-            engine.restore(
-                journal.clock, journal.peers(), journal.copies(), deliveries, now
-            )
+            state = journal.state() if restore else None
+            if state is not None:
+                engine.restore(state, now)
             engine.attach_journal(journal, commit)
-            for saved in deliveries:
+            for saved in state.deliveries if state is not None else ():
                 if not saved.processed:
                     engine.redeliver(saved, self._host.wall_s())
 

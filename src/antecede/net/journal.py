@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from antecede.engine.fragmentation import FIRST, LAST, MIDDLE
-from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPeer
-from antecede.engine.peer_session import PeerSession
+from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPeer, SavedState
+from antecede.engine.peer_session import PeerSession, generation_of
 from antecede.errors import StorageError
 from antecede.net.database import Database, DatabaseError
 
@@ -25,7 +25,7 @@ Statement = tuple[str, Sequence[Any]]
 
 APPLICATION_ID: Final = 0x616E7465
 """SQLite's ``application_id`` of a journal."""
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """SQLite's ``user_version`` of the tables below; other versions are not read."""
 TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -36,18 +36,22 @@ CREATE INDEX outbox_target ON outbox (target, number);
 CREATE TABLE inbox (
     seq INTEGER PRIMARY KEY, source TEXT NOT NULL, history INTEGER NOT NULL,
     number INTEGER NOT NULL, message_number INTEGER, processed INTEGER NOT NULL,
-    payload BLOB NOT NULL);
+    needs_permit INTEGER NOT NULL, payload BLOB NOT NULL);
 CREATE INDEX inbox_source ON inbox (source, history, number);
 CREATE INDEX inbox_message ON inbox (source, history, message_number);
 CREATE TABLE peers (
-    name TEXT PRIMARY KEY, history INTEGER NOT NULL, epoch_in INTEGER NOT NULL,
-    epoch_out INTEGER NOT NULL, sent INTEGER NOT NULL, acked INTEGER NOT NULL,
+    name TEXT PRIMARY KEY, state TEXT NOT NULL, stopped INTEGER NOT NULL,
+    history INTEGER NOT NULL, epoch_in INTEGER NOT NULL, epoch_out INTEGER NOT NULL,
+    acked_base INTEGER NOT NULL, sent INTEGER NOT NULL, acked INTEGER NOT NULL,
     delivered INTEGER NOT NULL, permitted INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE addresses (
+    name TEXT PRIMARY KEY, host TEXT NOT NULL, port INTEGER NOT NULL) WITHOUT ROWID;
 """
 BEGIN: Final[Statement] = ("BEGIN", ())
 COMMIT: Final[Statement] = ("COMMIT", ())
 # inbox.number is the number of a fragment; message_number is that of the last fragment of
-# its message, and NULL until the last fragment is delivered.
+# its message, and NULL until the last fragment is delivered. A row is deleted when the
+# message is processed and needs no permit any more.
 
 
 class Journal:
@@ -94,6 +98,7 @@ class Journal:
             self._number("SELECT max(seq) FROM inbox"),
         )
         self._clock = self.clock
+        self._generation = int(str(self._meta("generation")))
         self._saved_clock = self._clock
         self.trace_position = self._saved_trace_position()
         """The incarnation that has committed last, and the number of events in its trace
@@ -122,10 +127,11 @@ class Journal:
         execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         if is_new:
             history = random_bits(62) | 1
+            values = (("name", name), ("history", history), ("clock", 0), ("generation", 0))
             execute("BEGIN EXCLUSIVE")
             for statement in TABLES.split(";"):
                 execute(statement)
-            for key, value in (("name", name), ("history", history), ("clock", 0)):
+            for key, value in values:
                 execute("INSERT INTO meta VALUES (?, ?)", (key, value))
             execute(f"PRAGMA application_id={APPLICATION_ID}")
             execute(f"PRAGMA user_version={FORMAT_VERSION}")
@@ -157,13 +163,28 @@ class Journal:
         """The number of the last message sent."""
         return int(str(self._meta("clock")))
 
-    def peers(self) -> list[SavedPeer]:
-        """Return the counters of each peer."""
-        rows = self._db.execute(
-            "SELECT name, history, epoch_in, epoch_out, sent, acked, delivered, permitted"
-            " FROM peers"
+    def state(self) -> SavedState:
+        """Return everything that the file holds about the node."""
+        return SavedState(
+            self.clock,
+            int(str(self._meta("generation"))),
+            self.peers(),
+            self.copies(),
+            self.deliveries(),
         )
-        return [SavedPeer(*row) for row in rows]
+
+    def peers(self) -> list[SavedPeer]:
+        """Return the state and the counters of each peer."""
+        rows = self._db.execute(
+            "SELECT name, state, stopped, history, epoch_in, epoch_out, acked_base, sent,"
+            " acked, delivered, permitted FROM peers"
+        )
+        return [SavedPeer(a, b, bool(c), *row) for a, b, c, *row in rows]
+
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """Return the addresses of the peers, as the application gave them."""
+        rows = self._db.execute("SELECT name, host, port FROM addresses")
+        return {name: (host, port) for name, host, port in rows}
 
     def copies(self) -> list[SavedCopy]:
         """Return the copies that are not acked, in the order in which they were sent."""
@@ -175,10 +196,13 @@ class Journal:
     def deliveries(self) -> list[SavedDelivery]:
         """Return, in order, deliveries that are not processed or have no permit."""
         rows = self._db.execute(
-            "SELECT seq, source, history, number, processed, payload"
+            "SELECT seq, source, history, number, processed, needs_permit, payload"
             " FROM inbox ORDER BY seq"
         )
-        return [SavedDelivery(a, b, c, d, bool(e), f) for a, b, c, d, e, f in rows]
+        return [
+            SavedDelivery(a, b, c, d, bool(e), bool(f), payload)
+            for a, b, c, d, e, f, payload in rows
+        ]
 
     # Events.
 
@@ -208,7 +232,7 @@ class Journal:
                 (source, history),
             )
         row = (self._next_seq(), source, history, number, message_number, payload)
-        self._record("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?)", row)
+        self._record("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, 1, ?)", row)
         if kind == LAST:
             self._record(
                 "UPDATE inbox SET message_number = ? WHERE source = ? AND history = ?"
@@ -220,8 +244,17 @@ class Journal:
         """Record the counters of a peer: sent, acked, delivered, permitted."""
         name, history = session.name, session.history
         _, acked, _, permitted = numbers
-        row = (name, history, session.epoch_in, session.epoch_out, *numbers)
-        self._record("REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        row = (
+            *(name, session.state.value, session.stopped, history),
+            *(session.epoch_in, session.epoch_out, session.acked_base, *numbers),
+        )
+        self._record("REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        generation = generation_of(session.epoch_out)
+        if generation > self._generation:
+            self._generation = generation
+            self._record(
+                "UPDATE meta SET value = ? WHERE key = 'generation'", (generation,)
+            )
         self._record("DELETE FROM outbox WHERE target = ? AND number <= ?", (name, acked))
         self._record(
             "DELETE FROM inbox"
@@ -229,8 +262,42 @@ class Journal:
             (name, history, permitted),
         )
 
+    def record_address(self, name: str, address: tuple[str, int]) -> None:
+        """Record the address of a peer, as the application gave it."""
+        self._record("REPLACE INTO addresses VALUES (?, ?, ?)", (name, *address))
+
+    def record_forgone(self, source: str, history: int) -> None:
+        """Record that the messages of a history need no permit any more."""
+        key = (source, history)
+        self._record(
+            "UPDATE inbox SET needs_permit = 0 WHERE source = ? AND history = ?", key
+        )
+        self._record(
+            "DELETE FROM inbox WHERE source = ? AND history = ? AND processed", key
+        )
+
+    def begin_history(self, history: int) -> None:
+        """Give up everything but the messages that the application has not processed.
+
+        The next messages are numbered from 1.
+        """
+        for table in ("outbox", "peers"):
+            self._record(f"DELETE FROM {table}")
+        self._record("UPDATE inbox SET needs_permit = 0")
+        self._record("DELETE FROM inbox WHERE processed")
+        self._record("UPDATE meta SET value = ? WHERE key = 'history'", (history,))
+        self._record("UPDATE meta SET value = 0 WHERE key = 'clock'")
+        self._clock = self._saved_clock = 0
+        self._last_sent.clear()
+        self.trace_position = None
+
+    def forget_peer(self, name: str) -> None:
+        """Delete the record of a peer."""
+        for table in ("peers", "addresses"):
+            self._record(f"DELETE FROM {table} WHERE name = ?", (name,))
+
     def discard_copies(self, target: str) -> None:
-        """Delete the copies for a removed peer; the next one has no predecessor."""
+        """Delete the copies that were abandoned; the next one has no predecessor."""
         self._last_sent[target] = 0
         self._record("DELETE FROM outbox WHERE target = ?", (target,))
 
@@ -242,11 +309,12 @@ class Journal:
             " WHERE source = ? AND history = ? AND message_number = ?",
             key,
         )
-        if source == self._name:  # A message to the node itself needs no permit.
-            self._record(
-                "DELETE FROM inbox WHERE source = ? AND history = ? AND message_number = ?",
-                key,
-            )
+        condition = "" if source == self._name else " AND NOT needs_permit"
+        self._record(
+            "DELETE FROM inbox WHERE source = ? AND history = ? AND message_number = ?"
+            + condition,
+            key,
+        )
 
     def take_statements(self) -> list[Statement]:
         """Return the statements recorded since the last call."""

@@ -130,11 +130,8 @@ class Node:
 
     def add_peer(self, name: str, address: str | Address) -> None:
         """Add a peer, or add a removed peer again, or change a peer's address."""
-        runtime = self._runtime
-        where = runtime.resolve(name, parse_address(address))
-        now = runtime.now_s()
-        self.engine.add_peer(name, where, now)
-        runtime.process_output(now)
+        self._runtime.opened_socket()
+        self._runtime.add_peer(name, parse_address(address))
 
     async def remove_peer(self, name: str, *, stopped: bool = False) -> None:
         """Remove a peer, and abandon the copies that it has not acked.
@@ -160,9 +157,9 @@ class Node:
     async def send(self, target: str, data: bytes, *, wait: bool = True) -> int:
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
-        Wait while the window of the target is full; with ``wait=False`` raise WindowFull
-        instead. The message is accepted when the call returns, but not yet delivered:
-        see :meth:`flush`.
+        Wait while the window of the target is full, and with more than 64 KiB of data until
+        the target is met; with ``wait=False`` raise WindowFull instead. The message is
+        accepted when the call returns, but not yet delivered: see :meth:`flush`.
         """
         runtime = self._runtime
         engine = runtime.engine
@@ -218,8 +215,13 @@ class Node:
             if engine.is_only_in_flight(targets):
                 runtime.transmit(engine, now)  # There is no other copy to wait for.
         else:
-            if not wait and (self._fragment_lock.locked() or not engine.has_room(targets)):
+            is_known = engine.knows_limits(targets, len(data))
+            if not wait and (
+                not is_known or self._fragment_lock.locked() or not engine.has_room(targets)
+            ):
                 raise self._window_full_error(targets)
+            if not is_known:
+                await runtime.wait_for_limits(engine, targets, len(data))
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
                     if not engine.has_room(targets):
@@ -233,7 +235,7 @@ class Node:
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
         full = [name for name in targets if not self.engine.has_room((name,))]
-        reason = "another large message is being sent"
+        reason = "another large message is being sent, or a target was not met yet"
         if full:
             reason = f"the window of {', '.join(full)} is full"
         return WindowFull(f"cannot send: {reason}; pass wait=True, or try again later")

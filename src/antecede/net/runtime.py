@@ -12,12 +12,12 @@ from functools import partial
 from typing import Final
 
 from antecede.engine.engine import Engine
-from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, StorageError
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
+from antecede.net.engine_factory import EngineFactory
 from antecede.net.files import NodeFiles
 from antecede.net.host import DatagramSocket, Host, running_host
 from antecede.net.udp import Address, SocketAddress
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 RECEIVE_BATCH: Final = 256
 """Datagrams to read from the socket before other tasks of the event loop run."""
-BYE_TRIES: Final = 5
+BYE_TRIES: Final = 10
 """How many times a closing node transmits BYE to a peer that does not answer."""
 BYE_INTERVAL_S: Final = 0.05
 DRAIN_S: Final = 5.0
@@ -67,6 +67,7 @@ class NodeRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._engines: EngineFactory | None = None
         self._inbox_max = 0
         self._refuse_messages = False
 
@@ -115,9 +116,11 @@ class NodeRuntime:
         try:
             limits = config.limits_for(udp.address[0])
             now = host.now_s()
-            engine = self._make_engine(files, limits, now)
+            engines = EngineFactory(config, host, files, limits, self._commit_message)
+            engine = engines.restore(now)
             for peer, address in config.peers.items():
-                engine.add_peer(peer, self.resolve(peer, address), now)
+                self._add_peer(engine, peer, address, now, is_configured=True)
+            engines.restore_addresses(engine, self.resolve, now)
         except BaseException:
             self._socket = None
             udp.close()
@@ -125,31 +128,42 @@ class NodeRuntime:
             raise
         if files.journal is not None:
             self._commits = Commits(files.journal, host.start_worker())
+        self._engines = engines
         self._inbox_max = limits.inbox_messages_max
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         udp.start_reading(self._receive_datagrams)
         self.process_output(now)
 
-    def _make_engine(self, files: NodeFiles, limits: Limits, now: float) -> Engine:
-        config = self._config
-        assert self._host is not None
-        history = files.open_journal()
-        incarnation = self._host.random_bits(63) | 1
-        observer = files.open_trace(history or incarnation, incarnation)
-        engine = Engine(
-            self.name,
-            incarnation,
-            protocol_name=config.protocol,
-            members=list(config.peers),
-            limits=limits,
-            cipher=config.cipher,
-            history=history,
-            observer=observer,
-            wall_offset_s=self._host.wall_s() - now,
-        )
-        files.attach(engine, self._commit_message, now)
-        return engine
+    def add_peer(self, name: str, address: Address) -> None:
+        """Add a peer, or change its address."""
+        now = self.now_s()
+        self._add_peer(self.opened_engine(), name, address, now)
+        self.process_output(now)
+
+    def _add_peer(
+        self,
+        engine: Engine,
+        name: str,
+        address: Address,
+        now: float,
+        *,
+        is_configured: bool = False,
+    ) -> None:
+        where = self.resolve(name, address)
+        engine.add_peer(name, where, now, is_configured=is_configured)
+        if self._files is not None and self._files.journal is not None:
+            self._files.journal.record_address(name, address)
+
+    def _begin_history(self, engine: Engine) -> None:
+        """Continue with a new history, because the journal is outdated."""
+        assert self._engines is not None
+        now = self.now_s()
+        successor, error = self._engines.begin_history(engine, now)
+        logger.error("%s", error)
+        self.engine = successor
+        self.waiters.interrupt(error)
+        self.process_output(now)
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
         """Record in the journal that a message must not be redelivered."""
@@ -249,6 +263,15 @@ class NodeRuntime:
         while not engine.has_room(targets):
             await self.waiters.wait_for_room(targets)
 
+    async def wait_for_limits(
+        self, engine: Engine, targets: Sequence[str], size: int
+    ) -> None:
+        """Wait until the limits of all targets are known, if the size may exceed them."""
+        while not engine.knows_limits(targets, size):
+            handshakes = engine.handshakes
+            while engine.handshakes == handshakes:
+                await self.waiters.wait_for_handshake()
+
     async def wait_for_commit(self) -> None:
         """Wait until the messages sent so far are in the journal."""
         if self.failure is not None:
@@ -268,6 +291,9 @@ class NodeRuntime:
         now = self.now_s()
         for datagram, address in received:
             engine.receive_datagram(datagram, address, now)
+        if self.has_journal and engine.outdated_by:
+            self._begin_history(engine)
+            return
         # Readers woken here run before the scheduled output: their sends share datagrams
         # with the acks.
         self._collect_deliveries(engine)
@@ -357,7 +383,7 @@ class NodeRuntime:
         if error is not None:
             self._fail(engine, error)
             return
-        if datagrams:
+        if datagrams and engine is self.engine:
             self._socket.transmit(datagrams)
         if self._transmit_after_commit:
             self._transmit_after_commit = False
@@ -375,6 +401,8 @@ class NodeRuntime:
             waiters.wake_senders(engine.has_room)
         if waiters.flushers and not engine.backlog:
             waiters.wake_flushers()
+        if waiters.meeters:
+            waiters.wake_meeters()
 
     def _is_inbox_full(self) -> bool:
         return self._refuse_messages or len(self.inbox) >= self._inbox_max

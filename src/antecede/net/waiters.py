@@ -24,6 +24,8 @@ class Waiters:
         """Wait for room in the windows of their targets."""
         self.flushers: list[Future] = []
         """Wait until every copy is acked."""
+        self.meeters: list[Future] = []
+        """Wait for a handshake with any peer."""
         self.sleepers: dict[Future, None] = {}
         """Wait for a point in time."""
         self._error: AntecedeError | None = None
@@ -63,6 +65,12 @@ class Waiters:
             if flusher in self.flushers:
                 self.flushers.remove(flusher)
 
+    async def wait_for_handshake(self) -> None:
+        """Wait until a handshake with any peer is completed."""
+        meeter = self._new_future()
+        self.meeters.append(meeter)
+        await meeter
+
     async def sleep(self, seconds: float) -> None:
         """Sleep; raise the error passed to :meth:`close` if the node closes earlier."""
         sleeper = self._new_future()
@@ -99,6 +107,12 @@ class Waiters:
                 blocked.append((targets, sender))
         self.senders = blocked
 
+    def wake_meeters(self) -> None:
+        """Wake every task that waits for a handshake."""
+        for meeter in self.meeters:
+            _wake(meeter)
+        self.meeters.clear()
+
     def wake_flushers(self) -> None:
         """Wake every task that waits for acks."""
         for flusher in self.flushers:
@@ -110,8 +124,12 @@ class Waiters:
         self._error = error
         for reader in self.readers:
             _wake(reader)
+        self.interrupt(error)
+
+    def interrupt(self, error: AntecedeError) -> None:
+        """Raise ``error`` in all waiting tasks but readers."""
         senders = [sender for _, sender in self.senders]
-        for future in (*senders, *self.flushers, *self.sleepers):
+        for future in (*senders, *self.flushers, *self.meeters, *self.sleepers):
             if not future.done():
                 future.set_exception(error)
 

@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 Main = Callable[[], Coroutine[Any, Any, object]]
 """A function without arguments that returns the coroutine of a process."""
-WAKE_MIN_S: Final = 1e-6
-"""The shortest time until a timer expires; hides the rounding errors of clocks."""
+ROUNDING_S: Final = 1e-7
+"""How much later a timer expires, so that rounding errors never make it expire early."""
 EPOCH_S: Final = 1_700_000_000.0
 """The wall time at which every simulation starts."""
 DISK_LATENCY_S: Final = (0.0001, 0.005)
@@ -150,7 +150,7 @@ class SimulatedProcess:
         self._wake += 1
         if idle_s is not None:
             wake = self._wake
-            delay_s = max(idle_s, WAKE_MIN_S) / self._clock.rate
+            delay_s = (idle_s + ROUNDING_S) / self._clock.rate
             self._call_later(delay_s, lambda: self._timer_expired(wake))
 
     def _timer_expired(self, wake: int) -> None:

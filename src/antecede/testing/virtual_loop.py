@@ -3,7 +3,7 @@
 import asyncio
 import selectors
 from collections.abc import Callable, Mapping
-from typing import NoReturn, Protocol
+from typing import Final, NoReturn, Protocol
 
 from antecede.errors import LocalError
 from antecede.net.host import Host
@@ -19,6 +19,10 @@ class HasFileno(Protocol):
 
 
 FileObject = int | HasFileno
+
+TURNS_MAX: Final = 1000
+"""How many turns a busy loop makes before the time advances by :data:`BUSY_S`."""
+BUSY_S: Final = 1e-6
 
 
 class VirtualEventLoop(asyncio.SelectorEventLoop):
@@ -46,6 +50,7 @@ class VirtualEventLoop(asyncio.SelectorEventLoop):
 
         Return None if the loop has no timer.
         """
+        self._idle_selector.turns = 0
         self.run_forever()
         return self._idle_selector.idle_s
 
@@ -55,6 +60,8 @@ class _IdleSelector(selectors.BaseSelector):
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.idle_s: float | None = None
+        self.turns = 0
+        """How many turns the loop has made since the time has last advanced."""
         self._stop = stop
         self._keys: dict[FileObject, selectors.SelectorKey] = {}
 
@@ -71,8 +78,12 @@ class _IdleSelector(selectors.BaseSelector):
     def select(
         self, timeout: float | None = None
     ) -> list[tuple[selectors.SelectorKey, int]]:
+        self.turns += 1
         if timeout is None or timeout > 0:
             self.idle_s = timeout
+            self._stop()
+        elif self.turns > TURNS_MAX:
+            self.idle_s = BUSY_S
             self._stop()
         return []
 

@@ -100,7 +100,6 @@ class HybridAlgorithm:
     def _release_copy(self, copy: Copy, now: float) -> None:
         peer = copy.peer
         copy.released = True
-        peer.released = copy.number
         peer.in_flight.add(copy)
         self._transmit(copy, now)
         if len(peer.in_flight) == 1:
@@ -216,14 +215,16 @@ class HybridAlgorithm:
         """Answer a request with the highest permit that can be granted, if it covers it.
 
         Otherwise the permit is still to be transmitted, so the request is not recorded.
+        The message may have been released before :meth:`HybridRecovery.forget` deleted the
+        state of the peer.
         """
-        peer = self.state.peers.get(source)
-        if peer is None or not 1 <= number <= peer.released:
+        state = self.state
+        if not 1 <= number <= state.clock:
             raise PeerError(
-                f"invalid PermitRequest(number={number}): no such message was released to"
-                f" {source}"
+                f"invalid PermitRequest(number={number}) of {source}: no such message"
             )
-        if number <= self.rule.frontier(self.state, peer):
+        peer = state.peer(source)
+        if number <= self.rule.frontier(state, peer):
             self._permit(peer)
 
     # Receiving, and permits from peers.

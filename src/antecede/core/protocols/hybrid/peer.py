@@ -29,7 +29,6 @@ class PeerState:
         "missing",
         "permit_requested",
         "permitted",
-        "released",
         "request_timer",
         "round_trip_s",
         "sent",
@@ -46,8 +45,6 @@ class PeerState:
     """The payload bytes of those copies."""
     round_trip_s: float
     """The round trip that the driver measured before the first message, or -1."""
-    released: int
-    """The number of the last message released to the peer, 0 if none."""
     acked: int
     """Every message to the peer up to this number has been acked."""
     in_flight: "SlidingArray[Copy]"
@@ -78,7 +75,6 @@ class PeerState:
         self.backlog = 0
         self.backlog_bytes = 0
         self.round_trip_s = -1.0
-        self.released = 0
         self.acked = 0
         self.granted = 0
         self.delivered = 0

@@ -114,6 +114,9 @@ class HybridProcess(ProcessBase):
     def retained(self) -> int:
         return len(self._algorithm.state.buffer)
 
+    def known_peers(self) -> int:
+        return len(self._algorithm.state.peers)
+
     def round_trip_s(self, peer: ProcessId) -> float:
         known = self._algorithm.state.peers.get(peer)
         if known is None:

@@ -73,6 +73,16 @@ class HybridRecovery(PeerRecovery):
             for missing in known.missing.to_list():
                 self._algorithm.receive_permit(known, missing.number, now)
 
+    def forget(self, peer: ProcessId) -> bool:
+        state = self._algorithm.state
+        known = state.peers.get(peer)
+        if known is None:
+            return True
+        if known.backlog > 0 or (known.is_receiving and len(known.missing) > 0):
+            return False
+        del state.peers[peer]
+        return True
+
     def peer_restored(self, peer: ProcessId) -> None:
         known = self._algorithm.state.peers.get(peer)
         if known is not None and known.sent > 0:
@@ -80,7 +90,9 @@ class HybridRecovery(PeerRecovery):
                 copy.arrived = False
 
     def channel_numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
-        known = self._algorithm.state.peer(peer)
+        known = self._algorithm.state.peers.get(peer)
+        if known is None:
+            return 0, 0, 0, 0
         return known.sent, known.acked, known.delivered, known.permitted
 
     def restore(
@@ -99,7 +111,6 @@ class HybridRecovery(PeerRecovery):
             if sent > 0:
                 peer.open_send(state.ack_rtt)
             peer.sent = sent
-            peer.released = clock  # It may request permits from before an abandonment.
             peer.acked = sent
             if delivered > 0 or permitted > 0:
                 peer.open_receive(state.permit_rtt)

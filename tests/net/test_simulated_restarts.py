@@ -1,0 +1,236 @@
+"""Restarts with a journal, in a simulation: what was saved, and what must not come back."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antecede import Limits
+from antecede.engine.peer_session import SessionState
+from antecede.errors import StorageError
+from tests.net.simulated import SHORT_LEASE, Group
+
+NO_SYNC: dict[str, Any] = {"journal": True, "journal_sync": False}
+
+
+def test_a_removed_peer_does_not_come_back_with_a_restart() -> None:
+    with Group() as group:
+        group.open_all("ann", "bob", "cid", journal=True)
+        group.send("ann", "bob", b"1")
+        group.run(1)
+        group.kill("cid")
+        group.call("ann", group.nodes["ann"].remove_peer("cid"))
+        group.kill("ann")
+        group.open("ann", "bob", journal=True)
+        group.run(1)
+        assert group.nodes["ann"].peers == ["bob"]
+        group.call("ann", group.nodes["ann"].broadcast(b"2"))
+        group.call("ann", group.nodes["ann"].flush())
+        assert group.received["bob"] == [b"1", b"2"]
+
+
+def test_a_removal_that_a_restart_interrupts_ends_one_lease_later() -> None:
+    with Group() as group:
+        group.open_all("ann", "bob", "cid", journal=True)
+        group.run(1)
+        group.simulation.partition(["cid"], ["ann", "bob"])
+        group.send("ann", "cid", b"lost")
+        group.do("ann", lambda node: node.engine.remove_peer("cid", 1.5))
+        group.send("ann", "bob", b"1")
+        group.kill("ann")
+        group.open("ann", "bob", journal=True)
+        assert group.nodes["ann"].peers == ["bob"]
+        group.call("ann", group.nodes["ann"].flush())
+        group.run(3)
+        assert group.nodes["ann"].engine.sessions["cid"].state is SessionState.REMOVED
+
+
+def test_a_peer_that_left_does_not_come_back_with_a_restart() -> None:
+    with Group() as group:
+        group.open("ann", "bob", "cid", journal=True)
+        group.open("bob", "ann", journal=True)
+        group.open("cid", "ann")
+        group.run(1)
+        group.send("cid", "ann", b"1")
+        group.call("cid", group.nodes["cid"].close())
+        group.run(1)
+        group.kill("ann")
+        node = group.open("ann", "bob", journal=True)
+        group.run(1)
+        assert node.peers == ["bob"]
+
+
+def test_the_addresses_of_peers_added_at_run_time_survive_a_restart() -> None:
+    with Group() as group:
+        group.open("ann", journal=True)
+        group.open("bob", journal=True)
+        group.add_peer("ann", "bob")
+        group.add_peer("bob", "ann")
+        group.send("ann", "bob", b"1")
+        group.run(1)
+        group.kill("ann")
+        group.open("ann", journal=True)
+        group.send("ann", "bob", b"2")
+        group.run(1)
+        assert group.received["bob"] == [b"1", b"2"]
+
+
+def test_an_address_that_no_longer_resolves_is_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with Group() as group:
+        group.open("ann", journal=True)
+        group.add_peer("ann", "bob")
+        group.run(1)
+        group.kill("ann")
+        resolve = group.simulation.network.resolve
+
+        def fail(host: str) -> str:
+            return resolve("gone.invalid" if host == "bob" else host)
+
+        group.simulation.network.resolve = fail  # type: ignore[method-assign]
+        with caplog.at_level(logging.WARNING):
+            group.open("ann", journal=True)
+        assert "cannot reach its peer bob" in caplog.text
+        assert group.nodes["ann"].peers == ["bob"]
+
+
+def stop_bob_without_a_permit(group: Group) -> None:
+    """Let ann deliver a message of bob without its permit, and stop bob for good."""
+    group.open_all("ann", "bob", "cid", journal=True)
+    group.run(1)
+    group.simulation.block("bob", "cid")
+    group.send("bob", "cid", b"held up")
+    group.send("bob", "ann", b"1")
+    group.run(1)
+    assert group.received["ann"] == [b"1"]
+    group.kill("bob")
+
+
+def test_forgone_permits_stay_forgone_after_a_restart() -> None:
+    with Group() as group:
+        stop_bob_without_a_permit(group)
+        group.call("ann", group.nodes["ann"].remove_peer("bob", stopped=True))
+        group.send("ann", "cid", b"2")
+        group.run(1)
+        assert group.received["cid"] == [b"2"]
+        group.kill("ann")
+        group.open("ann", "cid", journal=True)
+        group.send("ann", "cid", b"3")
+        group.run(1)
+        assert group.received["cid"] == [b"2", b"3"]
+        assert group.held()
+
+
+def test_a_former_history_costs_one_lease_once_and_its_rows_are_deleted() -> None:
+    with Group() as group:
+        stop_bob_without_a_permit(group)
+        group.open("bob", "ann", "cid")  # A new history, without the journal.
+        group.run(3)
+        for data in (b"2", b"3"):
+            group.kill("ann")
+            group.open("ann", "bob", "cid", journal=True)
+            group.send("ann", "cid", data)
+            group.run(1)
+        assert group.received["cid"] == [b"2", b"3"]
+        group.call("ann", group.nodes["ann"].close())
+        database = group.simulation.disk("ann").open_database(Path("ann.db"))
+        database.execute("PRAGMA locking_mode=EXCLUSIVE")
+        assert database.execute("SELECT count(*) FROM inbox") == [(0,)]
+        database.close()
+
+
+def lose_power_of_ann(group: Group, receive: bool) -> None:
+    """Let ann lose power, and its disk everything since the first second."""
+    group.open("ann", "bob", **NO_SYNC)
+    group.open("bob", "ann", journal=True)
+    group.send("ann", "bob", b"1")
+    group.run(1)
+    files = group.simulation.disk("ann").files
+    saved = {name: bytes(file.content) for name, file in files.items()}
+    for data in (b"2", b"3"):
+        group.send("bob" if receive else "ann", "ann" if receive else "bob", data)
+    group.run(1)
+    group.kill("ann")
+    for name, file in group.simulation.disk("ann").files.items():
+        file.content[:] = saved.get(name, b"")
+    group.open("ann", "bob", **NO_SYNC)
+
+
+@pytest.mark.parametrize("receive", [False, True], ids=["sent", "delivered"])
+def test_a_node_whose_journal_is_outdated_begins_a_new_history(
+    receive: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Group() as group:
+        lose_power_of_ann(group, receive)
+        group.run(1)
+        assert "the journal ann.db is outdated: bob has seen more" in caplog.text
+        group.send("ann", "bob", b"4")
+        group.send("bob", "ann", b"5")
+        group.run(1)
+        assert group.received["bob"][-1] == b"4"
+        assert group.received["ann"][-1] == b"5"
+        assert group.nodes["ann"].engine.backlog == 0
+        group.kill("ann")
+        group.open("ann", "bob", **NO_SYNC)
+        group.send("ann", "bob", b"6")
+        group.run(1)
+        assert group.received["bob"][-1] == b"6"
+
+
+def test_calls_that_wait_are_told_that_the_history_has_ended() -> None:
+    with Group() as group:
+        lose_power_of_ann(group, receive=False)
+        group.simulation.partition(["ann"], ["bob"])
+        group.send("ann", "bob", b"lost")
+        group.simulation.call_later(1, group.simulation.heal)
+        with pytest.raises(StorageError, match=r"ann\.db is outdated: bob .* 1 copies"):
+            group.call("ann", group.nodes["ann"].flush())
+
+
+def test_a_stopped_peer_that_returns_with_its_journal_delivers_nothing_twice() -> None:
+    with Group() as group:
+        group.open("ann", "bob")
+        group.open("bob", "ann", journal=True)
+        group.run(1)
+        group.simulation.block("ann", "bob")  # The acks are lost.
+        group.send("bob", "ann", b"1")
+        group.run(0.1)
+        assert group.received["ann"] == [b"1"]
+        group.kill("bob")
+        group.call("ann", group.nodes["ann"].remove_peer("bob", stopped=True))
+        group.add_peer("ann", "bob")
+        group.simulation.heal()
+        group.open("bob", "ann", journal=True)
+        group.run(5)
+        group.send("bob", "ann", b"2")
+        group.send("ann", "bob", b"3")
+        group.run(5)
+        assert group.received["ann"] == [b"1", b"2"]
+        assert group.received["bob"] == [b"3"]
+        assert group.held()
+
+
+@pytest.mark.parametrize("is_remembered", [True, False])
+def test_a_removed_peer_that_is_added_again_continues(is_remembered: bool) -> None:
+    """While the peer is remembered, messages that it had sent meanwhile arrive."""
+    limits = Limits(lease_s=2.0, forget_after_s=100.0 if is_remembered else 1.0)
+    with Group() as group:
+        group.open("ann", "bob", limits=limits)
+        group.open("bob", "ann", limits=SHORT_LEASE)
+        group.send("bob", "ann", b"1")
+        group.run(1)
+        group.call("ann", group.nodes["ann"].remove_peer("bob"))
+        group.send("bob", "ann", b"2")
+        group.run(5)
+        assert ("bob" in group.nodes["ann"].engine.sessions) == is_remembered
+        group.add_peer("ann", "bob")
+        group.run(10)
+        group.send("bob", "ann", b"3")
+        group.send("ann", "bob", b"4")
+        group.run(5)
+        kept = [b"2"] if is_remembered else []
+        assert group.received["ann"] == [b"1", *kept, b"3"]
+        assert group.received["bob"] == [b"4"]
+        assert group.held()
