@@ -127,11 +127,12 @@ class Network:
             self.add_peers(name, *names)
         return [self.engines[name] for name in names]
 
-    def add_peers(self, name: str, *peers: str) -> None:
+    def add_peers(self, name: str, *peers: str, is_configured: bool = False) -> None:
         """Add ``peers`` at ``name``; the address of a node is its name."""
+        engine = self.engines[name]
         for peer in peers:
             if peer != name:
-                self.engines[name].add_peer(peer, peer, self.now)
+                engine.add_peer(peer, peer, self.now, is_configured=is_configured)
 
     # Datagrams.
 

@@ -208,12 +208,12 @@ def test_invalid_payloads_are_dropped(first: bytes) -> None:
 def test_an_unordered_protocol_sends_only_messages_that_fit_into_a_datagram() -> None:
     network = pair(protocol_name="unordered")
     ann = network.engines["ann"]
-    with pytest.raises(LocalError, match=r"must fit into a datagram: send at most 1148"):
-        ann.send(["bob"], bytes(1149), network.now)
+    with pytest.raises(LocalError, match=r"must fit into a datagram: send at most 1134"):
+        ann.send(["bob"], bytes(1135), network.now)
     assert ann.stats().sent == 0
-    network.send("ann", "bob", data=bytes(1148))
+    network.send("ann", "bob", data=bytes(1134))
     network.run(1.0)
-    assert network.data("bob") == [bytes(1148)]
+    assert network.data("bob") == [bytes(1134)]
 
 
 def test_try_send_returns_0_and_changes_nothing_if_it_cannot_send() -> None:

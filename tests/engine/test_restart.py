@@ -251,7 +251,7 @@ class Journaled:
         for saved in state.deliveries:
             if not saved.processed:
                 engine.redeliver(saved, now)
-        self.network.add_peers(name, *peers)
+        self.network.add_peers(name, *peers, is_configured=True)
         return engine
 
     def start_group(self, *names: str) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from antecede import Limits
-from antecede.engine.peer_session import EPOCHS_PER_GENERATION
 from antecede.errors import LocalError, WindowFull
 from antecede.net.faults import Faults
 from tests.net.simulated import SHORT_LEASE, Group
@@ -105,15 +104,15 @@ def test_a_configured_peer_that_left_may_return_after_any_time() -> None:
         assert group.received["ann"] == [b"back"]
 
 
-def test_a_peer_can_be_removed_and_added_70000_times() -> None:
-    """Formerly the 65,536th epoch could not be encoded."""
+@pytest.mark.parametrize("removals", [255, 65_535])
+def test_a_peer_can_be_removed_and_added_many_times(removals: int) -> None:
     with Group() as group:
         group.open("ann", "bob")
         group.open("bob", "ann")
         group.run(1)
         engine = group.nodes["ann"].engine
         session = engine.sessions["bob"]
-        session.epoch_out = 70_000 * EPOCHS_PER_GENERATION - 1
+        session.epoch_out += removals
         group.call("ann", group.nodes["ann"].remove_peer("bob"))
         group.add_peer("ann", "bob")
         group.send("ann", "bob", b"1")

@@ -141,6 +141,8 @@ class Membership:
                     " all members when the node is created"
                 )
             session = self.add_session(name, address)
+        if is_configured:
+            session.apply(SessionEvent.REMOVAL_CANCELLED)
         if not session.apply(SessionEvent.ADDED):
             raise ConfigError(f"{name} is being removed; wait until its lease has ended")
         session.stopped = False

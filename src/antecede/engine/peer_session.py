@@ -44,6 +44,8 @@ class SessionEvent(Enum):
     """The application added the peer."""
     REMOVAL_STARTED = "removal started"
     """The application removed the peer, or the peer timed out."""
+    REMOVAL_CANCELLED = "removal cancelled"
+    """The node was restarted during the removal, and is configured with the peer."""
     LEASE_ENDED = "lease ended"
     """The peer refuses every datagram that was transmitted to it before."""
     BYE_RECEIVED = "bye received"
@@ -67,6 +69,7 @@ TRANSITIONS: Final[dict[tuple[SessionState, SessionEvent], SessionState]] = {
     (ACTIVE, SessionEvent.BYE_ACKED): LEFT,
     (ACTIVE, SessionEvent.HISTORY_LOST): REMOVED,
     (REMOVING, SessionEvent.REMOVAL_STARTED): REMOVING,
+    (REMOVING, SessionEvent.REMOVAL_CANCELLED): ACTIVE,
     (REMOVING, SessionEvent.LEASE_ENDED): REMOVED,
     (REMOVED, SessionEvent.ADDED): ACTIVE,
     (REMOVED, SessionEvent.HISTORY_LOST): REMOVED,
