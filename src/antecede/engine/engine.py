@@ -88,8 +88,6 @@ class Engine:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
         bounds = limits if limits is not None else Limits()
         info = protocol(protocol_name)
-        if not info.capabilities.unicast:
-            raise ConfigError(f"{protocol_name} has no unicast; choose another protocol")
         is_fixed = not info.capabilities.dynamic
         group = sorted({*members, name}) if is_fixed else [name]
         config = ProcessConfig(
@@ -98,10 +96,7 @@ class Engine:
             reorder_buffer_max=bounds.reorder_buffer_max,
         )
         process = info.make(ProcessId(group.index(name)), config)
-        if bounds.peer_timeout_s < NEVER and process.recovery is None:
-            raise ConfigError(
-                f"{protocol_name} cannot remove a peer; leave out peer_timeout_s"
-            )
+        _check_protocol(info, process, bounds)
         layer = SessionLayer(
             name,
             incarnation,
@@ -131,7 +126,7 @@ class Engine:
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal
         )
-        self._sessions = self._membership.sessions
+        self._sessions = self._membership.table.sessions
         self._sender = Sender(
             name,
             info,
@@ -175,7 +170,7 @@ class Engine:
 
         The node was restored from an outdated journal, and must start a new history.
         """
-        return self._membership.outdated_by
+        return self._membership.histories.outdated_by
 
     @property
     def inbox_full(self) -> bool:
@@ -188,7 +183,7 @@ class Engine:
 
     def peers(self) -> list[str]:
         """Return the names of the active peers."""
-        return self._membership.peers()
+        return self._membership.table.peers()
 
     def name_of(self, id: ProcessId) -> str:
         """Return the name of the node with a process id."""
@@ -218,7 +213,7 @@ class Engine:
         safe only if the peer has stopped for good; see docs/explanation/peer-removal.md.
         Raise LocalError if the peer is unknown, or the protocol cannot remove peers.
         """
-        return self._membership.remove_peer(name, now, stopped=stopped)
+        return self._membership.departures.remove_peer(name, now, stopped=stopped)
 
     def bye_datagrams(self, now: float) -> list[tuple[object, bytes]]:
         """Return a BYE to each peer that has not acked one, with its address.
@@ -233,7 +228,7 @@ class Engine:
         The history is 0 until the peer is met, and then reported again. A peer that loses
         its history gets a new id.
         """
-        self._membership.report_histories(on_history)
+        self._membership.table.report_histories(on_history)
 
     # Sending.
 
@@ -295,7 +290,7 @@ class Engine:
         """Process a datagram; count and drop an invalid one."""
         self.datagrams_in += 1
         received = self._layer.accept(datagram, address, now)
-        if received is None or not self._membership.update_session(received, now):
+        if received is None or not self._membership.histories.update_session(received, now):
             return
         session = received.session
         self._journal.session_changed(session)
@@ -304,7 +299,7 @@ class Engine:
         if received.kind == DATA:
             self._driver.receive_frames(session, received.body, now)
         elif received.kind == BYE:
-            self._membership.receive_bye(session, now)
+            self._membership.departures.receive_bye(session, now)
         elif received.kind == BYE_ACK:
             session.apply(SessionEvent.BYE_ACKED)
         elif self._layer.rtt_s >= 0:
@@ -339,7 +334,7 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """Return when :meth:`handle_timer` is due next, or None for never."""
-        earliest = self._membership.next_deadline()
+        earliest = self._membership.departures.next_deadline()
         timer = self._process.next_timer()
         if timer is not None and timer < earliest:
             earliest = timer
@@ -351,7 +346,7 @@ class Engine:
         if due is not None and due <= now:
             self._process.handle_timer(now)
             self._driver.drain(now)
-        self._membership.handle_deadlines(now)
+        self._membership.departures.handle_deadlines(now)
 
     # Journal.
 
@@ -395,3 +390,11 @@ class Engine:
             datagrams_out=self._transmitter.datagrams,
             dropped=dict(self._layer.dropped),
         )
+
+
+def _check_protocol(info: ProtocolInfo, process: ProcessBase, limits: Limits) -> None:
+    """Raise ConfigError if a protocol does not suit a node, or its limits."""
+    if not info.capabilities.unicast:
+        raise ConfigError(f"{info.name} has no unicast; choose another protocol")
+    if limits.peer_timeout_s < NEVER and process.recovery is None:
+        raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")

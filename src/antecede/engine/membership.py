@@ -1,42 +1,25 @@
-"""The peers of a node: adding, removing, leaving, and the loss of their histories.
+"""The membership of a node: which peers it has, and how they come and go."""
 
-docs/explanation/peer-removal.md proves that these preserve causal order.
-"""
+from collections.abc import Sequence
 
-from collections import deque
-from collections.abc import Callable, Sequence
-
-from antecede.core.process import NEVER, ProcessId
 from antecede.core.registry import ProtocolInfo
-from antecede.engine.datagram import BYE, Introduction, name_hash
+from antecede.engine.datagram import BYE
+from antecede.engine.departures import Departures
+from antecede.engine.histories import Histories
 from antecede.engine.journal import SavedPeer
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
-from antecede.engine.peer_session import (
-    ACTIVE,
-    EPOCH_MAX,
-    EPOCHS_PER_GENERATION,
-    LEFT,
-    REMOVED,
-    REMOVING,
-    PeerSession,
-    SessionEvent,
-    SessionState,
-    generation_of,
-)
+from antecede.engine.peer_session import ACTIVE, PeerSession, SessionEvent
+from antecede.engine.peer_table import PeerTable
 from antecede.engine.process_driver import ProcessDriver
-from antecede.engine.session_layer import (
-    TIMESTAMP_RESOLUTION_S,
-    ReceivedDatagram,
-    SessionLayer,
-)
-from antecede.errors import ConfigError, LocalError
+from antecede.engine.session_layer import SessionLayer
+from antecede.errors import ConfigError
 
 __all__ = ["Membership"]
 
 
 class Membership:
-    """The sessions of a node, and the process ids of its peers.
+    """The peers of a node.
 
     Args:
         info: the protocol.
@@ -48,32 +31,11 @@ class Membership:
         journal: records changes.
     """
 
-    __slots__ = (
-        "_departed",
-        "_driver",
-        "_forget_after_s",
-        "_info",
-        "_journal",
-        "_layer",
-        "_lease_s",
-        "_next_check_at",
-        "_next_id",
-        "_on_history",
-        "_peer_timeout_s",
-        "_permit_leases",
-        "_recovery",
-        "generation",
-        "outdated_by",
-        "sessions",
-    )
+    __slots__ = ("_info", "_journal", "_layer", "departures", "histories", "table")
 
-    sessions: dict[str, PeerSession]
-    """All sessions by name, those of removed peers included that are remembered."""
-    generation: int
-    """The generation of the latest session."""
-    outdated_by: str
-    """The name of a peer that knows of messages of this history which this node does not
-    know: the node was restored from an outdated journal. Empty if there is none."""
+    table: PeerTable
+    departures: Departures
+    histories: Histories
 
     def __init__(
         self,
@@ -86,42 +48,10 @@ class Membership:
     ) -> None:
         self._info = info
         self._layer = layer
-        self._driver = driver
         self._journal = journal
-        self._recovery = driver.process.recovery
-        # A lease by the clock of a peer, in seconds of this node's clock at most.
-        self._lease_s = (
-            limits.lease_s * (1 + limits.clock_drift_max) + TIMESTAMP_RESOLUTION_S
-        )
-        self._peer_timeout_s = limits.peer_timeout_s
-        self._forget_after_s = limits.forget_after_s
-        self._next_check_at = -NEVER
-        self._permit_leases: deque[tuple[float, ProcessId, str, int]] = deque()
-        self._departed: deque[tuple[float, PeerSession]] = deque()
-        self.generation = 0
-        self.outdated_by = ""
-        self._on_history: Callable[[int, str, int], None] | None = None
-        self.sessions = {}
-        self._next_id = len(group)
-        for index, name in enumerate(group):
-            if name != layer.name:
-                self._add(name, ProcessId(index), None)
-
-    def peers(self) -> list[str]:
-        """Return the names of the active peers."""
-        return [name for name, session in self.sessions.items() if session.state is ACTIVE]
-
-    def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
-        """Call ``on_history`` with id, name and history of each known and future peer.
-
-        The history is 0 until the peer is met, and then reported again. A peer that loses
-        its history gets a new id.
-        """
-        self._on_history = on_history
-        for session in self.sessions.values():
-            on_history(session.id, session.name, session.history)
-
-    # Adding peers.
+        self.table = PeerTable(group, layer, driver.by_id)
+        self.departures = Departures(info, limits, self.table, layer, driver, journal)
+        self.histories = Histories(self.table, self.departures, layer, driver, journal)
 
     def add_peer(
         self, name: str, address: object, now: float, *, is_configured: bool = False
@@ -133,14 +63,14 @@ class Membership:
         """
         if name == self._layer.name:
             raise ConfigError(f"{name} is this node itself; add only its peers")
-        session = self.sessions.get(name)
+        session = self.table.sessions.get(name)
         if session is None:
             if not self._info.capabilities.dynamic:
                 raise ConfigError(
                     f"cannot add {name}: {self._info.name} has a fixed membership; name"
                     " all members when the node is created"
                 )
-            session = self.add_session(name, address)
+            session = self.table.add_session(name, address)
         if is_configured:
             session.apply(SessionEvent.REMOVAL_CANCELLED)
         if not session.apply(SessionEvent.ADDED):
@@ -154,246 +84,15 @@ class Membership:
 
     def set_address(self, name: str, address: object, now: float) -> None:
         """Set the address of a peer, and contact it unless it was removed."""
-        session = self.sessions[name]
+        session = self.table.sessions[name]
         session.address = address
         self._layer.timers.schedule_hello(session, now)
 
-    def add_session(self, name: str, address: object) -> PeerSession:
-        """Add the session of a new peer."""
-        return self._add(name, self.new_id(), address)
-
     def restore_session(self, saved: SavedPeer, now: float) -> PeerSession:
         """Add the session of a peer that a journal holds, in the state that it had."""
-        session = self.add_session(saved.name, None)
-        session.former_at = now
-        session.history = saved.history
-        session.epoch_in = saved.epoch_in
-        session.epoch_out = saved.epoch_out
-        session.acked_base = saved.acked_base
-        session.stopped = saved.stopped
-        session.state = SessionState(saved.state)
-        if session.state in (REMOVING, LEFT):
-            self._layer.timers.start_lease(session, self._lease_end(session, now))
-        elif session.state is REMOVED:
-            self._departed.append((now + self._forget_after_s, session))
-        self.report_history(session.id, saved.name, saved.history)
+        session = self.table.restore_session(saved, now)
+        self.departures.restore(session, now)
         return session
-
-    def new_id(self) -> ProcessId:
-        """Return a process id that is not in use."""
-        id = ProcessId(self._next_id)  # noqa: A001 (the word for it)
-        self._next_id += 1
-        return id
-
-    def _add(self, name: str, id: ProcessId, address: object) -> PeerSession:
-        session = PeerSession(name, name_hash(name), id, address)
-        for other in self.sessions.values():
-            if other.name_hash == session.name_hash:
-                raise ConfigError(
-                    f"the names {name} and {other.name} have the same hash; rename one"
-                )
-        session.epoch_out = self._new_epoch()
-        self.sessions[name] = session
-        self._driver.by_id[id] = session
-        self._layer.add(session)
-        self.report_history(id, name, 0)
-        return session
-
-    def report_history(self, id: ProcessId, name: str, history: int) -> None:
-        """Report which history of which peer has a process id."""
-        if self._on_history is not None:
-            self._on_history(id, name, history)
-
-    def _new_epoch(self) -> int:
-        """Return the first epoch of another generation."""
-        if (self.generation + 2) * EPOCHS_PER_GENERATION > EPOCH_MAX:
-            raise ConfigError(
-                "this node has met too many peers; restart it with a new journal"
-            )
-        self.generation += 1
-        return self.generation * EPOCHS_PER_GENERATION
-
-    # Removing peers.
-
-    def remove_peer(self, name: str, now: float, *, stopped: bool) -> float:
-        """Remove a peer, and return when its unacked messages will be abandoned.
-
-        That is the end of the peer's lease on the datagrams transmitted to it. With
-        ``stopped`` the node also stops waiting for the peer's permits then. This is safe
-        only if the peer has stopped for good; see docs/explanation/peer-removal.md. Raise
-        LocalError if the peer is unknown, or the protocol cannot remove peers.
-        """
-        session = self.sessions.get(name)
-        if session is None or session.state is REMOVED:
-            raise LocalError(f"{name} is not a peer")
-        if self._recovery is None:
-            raise LocalError(f"{self._info.name} cannot remove a peer; use hybrid")
-        ends = self._lease_end(session, now)
-        if stopped and not session.stopped:  # Its datagrams to others may be in flight.
-            ends = now + self._lease_s
-        elif session.state is REMOVING:
-            ends = session.lease_ends
-        session.stopped = session.stopped or stopped
-        session.apply(SessionEvent.REMOVAL_STARTED)
-        session.outbox.pop_frames()
-        self._layer.timers.start_lease(session, ends)
-        self._journal.session_changed(session)
-        return ends
-
-    def _lease_end(self, session: PeerSession, now: float) -> float:
-        """Return when the peer refuses every datagram transmitted to it so far."""
-        transmitted_at = max(session.handshake.timestamp_echo_at, session.former_at)
-        return max(now, transmitted_at + self._lease_s)
-
-    def _end_lease(self, session: PeerSession, now: float) -> None:
-        """Abandon the unacked copies to a leaving peer, which refuses all of them now."""
-        self._abandon(session, now)
-        session.apply(SessionEvent.LEASE_ENDED)
-        session.lease_ends = NEVER
-        session.epoch_out += 1
-        if session.epoch_out % EPOCHS_PER_GENERATION == 0:
-            session.epoch_out = self._new_epoch()
-        session.reassembly.clear()
-        if session.stopped:
-            self._forgo_permits(session.id, session.name, session.history, now)
-        if not session.stopped or not self._forget(session):
-            self._departed.append((now + self._forget_after_s, session))
-        self._driver.drain(now)
-
-    def _abandon(self, session: PeerSession, now: float) -> None:
-        """Give up the copies to a peer that can no longer accept them."""
-        recovery = self._recovery
-        assert recovery is not None  # Callers check it.
-        recovery.abandon(session.id, now)
-        _, session.acked_base, _, _ = recovery.channel_numbers(session.id)
-        self._journal.discard_copies(session)
-
-    def _forgo_permits(self, id: ProcessId, name: str, history: int, now: float) -> None:
-        """Stop waiting for the permits of a history that has ended."""
-        assert self._recovery is not None  # Callers check it.
-        self._recovery.forgo_permits(id, now)
-        self._journal.forgo_permits(name, history)
-
-    def _forget(self, session: PeerSession) -> bool:
-        """Delete everything about a peer, unless one of its permits is missing."""
-        recovery = self._recovery
-        if recovery is None or not recovery.forget(session.id):
-            return False
-        del self.sessions[session.name]
-        self._driver.by_id.pop(session.id, None)
-        self._layer.remove(session)
-        self._journal.forget(session)
-        return True
-
-    def _forget_departed(self, now: float) -> None:
-        """Forget the peers that were removed or have left long ago."""
-        while self._departed and self._departed[0][0] <= now:
-            _, session = self._departed.popleft()
-            is_kept = session.is_configured and session.state is LEFT
-            if (
-                session.state in (REMOVED, LEFT)
-                and session.lease_ends == NEVER
-                and not is_kept
-                and self.sessions.get(session.name) is session
-                and not self._forget(session)
-            ):
-                self._departed.append((now + self._forget_after_s, session))
-
-    # Histories and epochs.
-
-    def update_session(self, received: ReceivedDatagram, now: float) -> bool:
-        """Follow a peer that restarted or removed this node.
-
-        Return whether the frames of the datagram may be used.
-        """
-        session = received.session
-        introduction = received.introduction
-        if introduction is not None:
-            session.message_bytes_max = introduction.message_bytes_max
-        if received.is_new_history:
-            if not self._start_history(received, now):
-                return False
-        elif received.previous_history and self._recovery is not None:
-            self._recovery.peer_restored(session.id)  # It was restarted with its journal.
-        if received.epoch > session.epoch_in and not self._start_epoch(received, now):
-            return False
-        if introduction is not None and self._is_outdated(session, introduction):
-            self.outdated_by = session.name
-            return False
-        if received.epoch_echo not in (-1, session.epoch_out):
-            # The peer transmitted it before it learned of the current epoch.
-            self._layer.dropped["epoch"] += 1
-            self._layer.respond(session, now)
-            return False
-        return True
-
-    def _start_epoch(self, received: ReceivedDatagram, now: float) -> bool:
-        """Start another epoch of a peer; return False if its protocol has no epochs."""
-        session = received.session
-        recovery = self._recovery
-        if session.epoch_in == 0:  # The first contact.
-            session.epoch_in = received.epoch
-            return True
-        if recovery is None:
-            # No node with this protocol can have removed us.
-            self._layer.dropped["protocol"] += 1
-            return False
-        if generation_of(received.epoch) != generation_of(session.epoch_in):
-            # The peer no longer knows what it has delivered. It refuses everything that
-            # this node transmitted to its former epoch, so abandoning is safe now.
-            self._abandon(session, now)
-            session.outbox.pop_frames()
-        recovery.reset_channel(session.id, now)
-        session.reassembly.clear()
-        session.epoch_in = received.epoch
-        self._driver.drain(now)
-        return True
-
-    def _is_outdated(self, session: PeerSession, introduction: Introduction) -> bool:
-        """Return whether a peer knows more of this node's history than the node itself."""
-        recovery = self._recovery
-        if recovery is None or introduction.known_history != self._layer.history:
-            return False
-        sent, _, delivered, _ = recovery.channel_numbers(session.id)
-        if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
-            return True
-        return introduction.epoch_echo > session.epoch_out or (
-            introduction.epoch == session.epoch_in and introduction.acked > delivered
-        )
-
-    def _start_history(self, received: ReceivedDatagram, now: float) -> bool:
-        """Start the new history of a peer, and abandon its previous one if there is one."""
-        session = received.session
-        if received.previous_history != 0:
-            recovery = self._recovery
-            if recovery is None:
-                session.apply(SessionEvent.HISTORY_LOST)
-                return False
-            former = session.id
-            session.id = self.new_id()
-            self._driver.by_id[session.id] = session
-            session.outbox.pop_frames()
-            # Its former incarnation accepts no datagram any more, so abandoning is safe
-            # now. Datagrams that it transmitted to others may be in flight for a lease.
-            recovery.abandon(former, now)
-            self.start_permit_lease(former, session.name, received.previous_history, now)
-            session.acked_base = 0
-            self._journal.discard_copies(session)
-            self._driver.drain(now)
-            # On the first contact there is nothing to discard but fragments that another
-            # peer has relayed (tree), and these are of the history that begins.
-            session.reassembly.clear()
-        session.epoch_in = received.epoch
-        self.report_history(session.id, session.name, session.history)
-        return True
-
-    def start_permit_lease(
-        self, former: ProcessId, name: str, history: int, now: float
-    ) -> None:
-        """Wait for the permits of a former history for one more lease."""
-        self._permit_leases.append((now + self._lease_s, former, name, history))
-
-    # Leaving.
 
     def bye_datagrams(self, now: float) -> list[tuple[object, bytes]]:
         """Return a BYE to each active peer that has not acked one.
@@ -402,7 +101,7 @@ class Membership:
         """
         layer = self._layer
         datagrams: list[tuple[object, bytes]] = []
-        for session in self.sessions.values():
+        for session in self.table.sessions.values():
             if session.state is not ACTIVE or session.address is None:
                 continue
             if layer.can_transmit(session, now):
@@ -411,61 +110,3 @@ class Membership:
             elif session.handshake.incarnation != 0:
                 datagrams.append((session.address, layer.make_hello(session, now)))
         return datagrams
-
-    def receive_bye(self, session: PeerSession, now: float) -> None:
-        """Ack a BYE, and let the peer leave: its messages were delivered everywhere.
-
-        Therefore none of its permits is missing. The copies that it has not acked are
-        abandoned at the end of its lease, unless it returns before.
-        """
-        if session.address is None:
-            return
-        self._layer.acknowledge_bye(session, now)
-        recovery = self._recovery
-        if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
-            recovery.assume_permits(session.id, now)
-            session.outbox.pop_frames()
-            self._layer.timers.cancel_hello(session)
-            self._layer.timers.start_lease(session, self._lease_end(session, now))
-            self._driver.drain(now)
-
-    # Time.
-
-    def next_deadline(self) -> float:
-        """Return when :meth:`handle_deadlines` is due next; infinity for never."""
-        earliest = self._layer.timers.next_deadline()
-        if self._permit_leases:
-            earliest = min(earliest, self._permit_leases[0][0])
-        if self._departed:
-            earliest = min(earliest, self._departed[0][0])
-        if self._peer_timeout_s < NEVER:
-            earliest = min(earliest, self._next_check_at)
-        return earliest
-
-    def handle_deadlines(self, now: float) -> None:
-        """End the leases that are over, and remove the peers that timed out."""
-        while self._permit_leases and self._permit_leases[0][0] <= now:
-            _, former, name, history = self._permit_leases.popleft()
-            self._forgo_permits(former, name, history, now)
-            self._driver.by_id.pop(former, None)
-            self._driver.drain(now)
-        for session in self._layer.timers.ended_leases(now):
-            self._end_lease(session, now)
-        if self._departed:
-            self._forget_departed(now)
-        if self._peer_timeout_s < NEVER and self._next_check_at <= now:
-            self._next_check_at = now + self._peer_timeout_s / 4
-            self._remove_silent_peers(now)
-
-    def _remove_silent_peers(self, now: float) -> None:
-        """Remove the peers that were silent for too long while copies were unacked."""
-        process = self._driver.process
-        for name, session in self.sessions.items():
-            if session.state is not ACTIVE or not process.backlog(session.id):
-                session.unacked_since = NEVER
-            elif session.unacked_since == NEVER:
-                session.unacked_since = now
-            else:
-                silent_since = max(session.unacked_since, session.heard_at)
-                if now - silent_since >= self._peer_timeout_s:
-                    self.remove_peer(name, now, stopped=False)

@@ -5,7 +5,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["Message"]
+__all__ = ["DONE", "Done", "Message"]
 
 
 class Done:

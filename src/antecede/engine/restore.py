@@ -20,7 +20,8 @@ def restore(
     now: float,
 ) -> None:
     """Restore the process of ``recovery``, whose node has the name and history ``own``."""
-    membership.generation = saved.generation
+    table = membership.table
+    table.generation = saved.generation
     numbers: list[tuple[ProcessId, int, int, int]] = []
     permitted: dict[tuple[str, int], int] = {own: ALL_PERMITTED}
     ids: dict[tuple[str, int], ProcessId] = {}
@@ -36,16 +37,18 @@ def restore(
         if not delivery.needs_permit or delivery.number <= permitted.get(key, 0):
             continue
         if key not in ids:  # A former history of a peer, whose lease may not have ended.
-            ids[key] = membership.new_id()
-            membership.report_history(ids[key], delivery.source, delivery.history)
+            ids[key] = table.new_id()
+            table.report_history(ids[key], delivery.source, delivery.history)
             numbers.append((ids[key], 0, delivery.number, 0))
-            membership.start_permit_lease(ids[key], delivery.source, delivery.history, now)
+            membership.departures.start_permit_lease(
+                ids[key], delivery.source, delivery.history, now
+            )
         missing.append((ids[key], delivery.number))
         seqs.append(delivery.seq)
     unacked: list[tuple[ProcessId, int, int, int, bytes]] = []
     for copy in saved.copies:
         dependencies = sum(1 for seq in seqs if seq < copy.seq)
-        target = membership.sessions[copy.target]
+        target = table.sessions[copy.target]
         unacked.append(
             (target.id, copy.number, copy.predecessor, dependencies, copy.payload)
         )

@@ -31,11 +31,12 @@ from antecede.engine.datagram import (
 )
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import PeerSession, SessionEvent
+from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.sealer import DatagramCipher, Sealer
 from antecede.engine.session_timers import SessionTimers
 from antecede.errors import PeerError
 
-__all__ = ["DROP_REASONS", "TIMESTAMP_RESOLUTION_S", "ReceivedDatagram", "SessionLayer"]
+__all__ = ["DROP_REASONS", "TIMESTAMP_RESOLUTION_S", "SessionLayer"]
 
 DROP_REASONS: Final = (
     "malformed",
@@ -53,51 +54,6 @@ DROP_REASONS: Final = (
 """Why a datagram or a frame was dropped."""
 TIMESTAMP_RESOLUTION_S: Final = 0.001
 """The rounding error of a timestamp, which counts whole milliseconds."""
-
-
-class ReceivedDatagram:
-    """A datagram from a known peer."""
-
-    __slots__ = (
-        "body",
-        "epoch",
-        "epoch_echo",
-        "incarnation",
-        "introduction",
-        "is_new_history",
-        "kind",
-        "packet",
-        "previous_history",
-        "receiver",
-        "session",
-    )
-
-    body: bytes
-    """The body, once it is decrypted."""
-    epoch: int
-    epoch_echo: int
-    """The epoch of this node that the peer knew; -1 if the datagram does not say."""
-    introduction: Introduction | None
-    """What the peer says about itself, if the datagram completes a handshake."""
-    is_new_history: bool
-    """The peer has started a history that this node did not know."""
-    previous_history: int
-    """The history before, if the session was bound to another incarnation; else 0."""
-
-    def __init__(
-        self, session: PeerSession, kind: int, incarnation: int, receiver: int, packet: int
-    ) -> None:
-        self.session = session
-        self.kind = kind
-        self.incarnation = incarnation
-        self.receiver = receiver
-        self.packet = packet
-        self.body = b""
-        self.epoch = 0
-        self.epoch_echo = -1
-        self.introduction = None
-        self.is_new_history = False
-        self.previous_history = 0
 
 
 class SessionLayer:

@@ -74,7 +74,7 @@ class Commits:
         self.is_busy = False
         if error is not None and not isinstance(error, StorageError):
             error = StorageError(f"cannot write the journal: {error!r}")
-        _settle(self._current, error)
+        _complete(self._current, error)
         on_done(error)
 
     def close(self, error: AntecedeError, *, write: bool) -> None:
@@ -93,7 +93,7 @@ class Commits:
         finally:
             is_written = write and failure is error
             for waiting in (self._current, self._next):
-                _settle(waiting, None if is_written else failure)
+                _complete(waiting, None if is_written else failure)
             self._closed = failure
 
 
@@ -109,7 +109,7 @@ class _Receipt:
         return self._wait().__await__()
 
 
-def _settle(futures: list[Future], error: AntecedeError | None) -> None:
+def _complete(futures: list[Future], error: AntecedeError | None) -> None:
     """Wake the tasks that wait for these futures, or raise ``error`` in them."""
     for future in futures:
         if future.done():

@@ -18,7 +18,16 @@ from antecede.net.clock import now_s
 from antecede.net.database import Database, SqliteDatabase
 from antecede.net.udp import Address, SocketAddress, UdpSocket
 
-__all__ = ["DatagramSocket", "EventLog", "Host", "SystemHost", "Worker", "running_host"]
+__all__ = [
+    "DatagramSocket",
+    "EventLog",
+    "HasHost",
+    "Host",
+    "SystemHost",
+    "ThreadWorker",
+    "Worker",
+    "running_host",
+]
 
 
 class DatagramSocket(Protocol):

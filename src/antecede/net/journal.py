@@ -18,7 +18,7 @@ from antecede.engine.peer_session import PeerSession, generation_of
 from antecede.errors import StorageError
 from antecede.net.database import Database, DatabaseError
 
-__all__ = ["Journal", "Statement", "journal_error"]
+__all__ = ["Journal", "Statement", "journal_error", "open_error"]
 
 Statement = tuple[str, Sequence[Any]]
 """A statement of SQL, and its values."""

@@ -249,7 +249,9 @@ class Node:
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
-        return make_stats(self.engine, len(self._runtime.inbox), self._runtime.now_s())
+        return make_stats(
+            self.engine, len(self._runtime.inbox.messages), self._runtime.now_s()
+        )
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
@@ -284,17 +286,17 @@ class Node:
         withholds their acks, and other nodes' permits wait for these acks.
         """
         runtime = self._runtime
-        while not runtime.inbox:
+        while not runtime.inbox.messages:
             if runtime.is_closed:
                 raise StopAsyncIteration
             runtime.opened_socket()
-            await runtime.waiters.wait_for_message(runtime.inbox)
+            await runtime.waiters.wait_for_message(runtime.inbox.messages)
         return runtime.take_message()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
-        if runtime.inbox:
+        if runtime.inbox.messages:
             return runtime.take_message()
         try:
             return await self.__anext__()

@@ -6,7 +6,6 @@ application calls :class:`antecede.net.node.Node`, which owns one runtime.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Final
@@ -18,8 +17,11 @@ from antecede.net.clock import now_s
 from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
 from antecede.net.engine_factory import EngineFactory
+from antecede.net.engine_timer import EngineTimer
 from antecede.net.files import NodeFiles
+from antecede.net.goodbye import transmit_byes
 from antecede.net.host import DatagramSocket, Host, running_host
+from antecede.net.inbox import Inbox
 from antecede.net.udp import Address, SocketAddress
 from antecede.net.waiters import Waiters
 
@@ -29,9 +31,6 @@ logger = logging.getLogger(__name__)
 
 RECEIVE_BATCH: Final = 256
 """Datagrams to read from the socket before other tasks of the event loop run."""
-BYE_TRIES: Final = 10
-"""How many times a closing node transmits BYE to a peer that does not answer."""
-BYE_INTERVAL_S: Final = 0.05
 DRAIN_S: Final = 5.0
 """Default time that a closing node waits for its messages to be delivered."""
 
@@ -48,8 +47,7 @@ class NodeRuntime:
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.inbox: deque[Message] = deque()
-        """Delivered messages that the application has not received yet."""
+        self.inbox = Inbox()
         self.waiters = Waiters()
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
@@ -65,11 +63,8 @@ class NodeRuntime:
         self._transmit_after_commit = False
         self._socket: DatagramSocket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timer: EngineTimer | None = None
         self._engines: EngineFactory | None = None
-        self._inbox_max = 0
-        self._refuse_messages = False
 
     # State.
 
@@ -129,9 +124,10 @@ class NodeRuntime:
         if files.journal is not None:
             self._commits = Commits(files.journal, host.start_worker())
         self._engines = engines
-        self._inbox_max = limits.inbox_messages_max
+        self.inbox.messages_max = limits.inbox_messages_max
         self.engine = engine
         self._loop = asyncio.get_running_loop()
+        self._timer = EngineTimer(self._loop, self.run_timers)
         udp.start_reading(self._receive_datagrams)
         self.process_output(now)
 
@@ -213,13 +209,9 @@ class NodeRuntime:
         if self.has_journal:
             return  # The node will be back: its peers keep their copies for it.
         # A message accepted after the first BYE could not be acked any more.
-        self._refuse_messages = engine.inbox_full = True
-        for _ in range(BYE_TRIES):
-            datagrams = engine.bye_datagrams(self.now_s())
-            if not datagrams or self._socket is None:
-                return
-            self._socket.transmit(datagrams)
-            await asyncio.sleep(BYE_INTERVAL_S)
+        self.inbox.is_closed = engine.inbox_full = True
+        if self._socket is not None:
+            await transmit_byes(engine, self._socket, self.now_s)
 
     def _close_resources(self, engine: Engine) -> None:
         """Close the socket, the timer and the files, and end all waiting calls."""
@@ -230,7 +222,7 @@ class NodeRuntime:
         if self._timer is not None:
             self._timer.cancel()
         if self.has_journal:
-            self.inbox.clear()  # The journal redelivers these messages after a restart.
+            self.inbox.messages.clear()  # The journal redelivers these after a restart.
         closed = self.failure or LocalError(f"{self.name} was closed")
         try:
             if self._commits is not None:
@@ -304,7 +296,6 @@ class NodeRuntime:
         """Handle the engine's timers that are due."""
         if self._timer is not None:
             self._timer.cancel()  # The caller may be another than this timer.
-            self._timer = None
         if self.engine is not None and self._socket is not None:
             now = self.now_s()
             self.engine.handle_timer(now)
@@ -312,10 +303,10 @@ class NodeRuntime:
 
     def take_message(self) -> Message:
         """Remove the first message from the inbox, which must not be empty."""
-        message = self.inbox.popleft()
+        message = self.inbox.messages.popleft()
         engine = self.engine
         if engine is not None and engine.inbox_full:
-            engine.inbox_full = self._is_inbox_full()
+            engine.inbox_full = self.inbox.is_full
         return message
 
     # Output.
@@ -342,7 +333,8 @@ class NodeRuntime:
             self.process_output(self.now_s())
         else:  # Everything was transmitted together with a single message.
             self._collect_deliveries(engine)
-            self._set_timer(engine, self.now_s())
+            if self._timer is not None:
+                self._timer.set(engine.next_timer(), self.now_s())
 
     def process_output(self, now: float) -> None:
         """Transmit, move deliveries to the inbox, wake waiting calls, and set the timer."""
@@ -369,7 +361,8 @@ class NodeRuntime:
             self._files.flush_trace()
             datagrams = engine.flush(now)
             commits.start(partial(self._transmit_committed, engine, datagrams))
-        self._set_timer(engine, now)
+        if self._timer is not None:
+            self._timer.set(engine.next_timer(), now)
 
     def _transmit_committed(
         self,
@@ -395,7 +388,7 @@ class NodeRuntime:
         messages = engine.poll_messages()
         if messages:
             self.inbox.extend(messages)
-            engine.inbox_full = self._is_inbox_full()
+            engine.inbox_full = self.inbox.is_full
             waiters.wake_readers(len(messages))
         if waiters.senders:
             waiters.wake_senders(engine.has_room)
@@ -403,19 +396,3 @@ class NodeRuntime:
             waiters.wake_flushers()
         if waiters.meeters:
             waiters.wake_meeters()
-
-    def _is_inbox_full(self) -> bool:
-        return self._refuse_messages or len(self.inbox) >= self._inbox_max
-
-    def _set_timer(self, engine: Engine, now: float) -> None:
-        """Have :meth:`run_timers` called at the engine's next deadline, or earlier."""
-        deadline = engine.next_timer()
-        if deadline is None:
-            return
-        if self._timer is not None:
-            if self._timer_at <= deadline:
-                return  # Handling a timer early has no effect.
-            self._timer.cancel()
-        assert self._loop is not None
-        self._timer_at = deadline
-        self._timer = self._loop.call_later(max(0.0, deadline - now), self.run_timers)

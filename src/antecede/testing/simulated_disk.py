@@ -18,7 +18,14 @@ import apsw
 
 from antecede.net.database import DatabaseError
 
-__all__ = ["ApswDatabase", "SimulatedDisk"]
+__all__ = [
+    "ApswDatabase",
+    "FileHandle",
+    "SimulatedDisk",
+    "SimulatedFile",
+    "SimulatedVfs",
+    "find_disk",
+]
 
 VFS_NAME: Final = "antecede-simulated-disk"
 SECTOR_BYTES: Final = 512

@@ -8,7 +8,7 @@ from antecede.errors import ConfigError
 from antecede.net.faults import FaultInjector
 from antecede.net.udp import Address, SocketAddress
 
-__all__ = ["SimulatedNetwork", "SimulatedSocket"]
+__all__ = ["Machine", "SimulatedNetwork", "SimulatedSocket"]
 
 FIRST_FREE_PORT: Final = 49_152
 """The first port that the network chooses for a socket that is bound to port 0."""

@@ -14,7 +14,7 @@ from antecede.testing.run_record import NodeRecord, RunRecord
 from antecede.testing.simulated_network import SimulatedNetwork, SimulatedSocket
 from antecede.testing.virtual_loop import VirtualEventLoop
 
-__all__ = ["Clock", "SimulatedProcess"]
+__all__ = ["Clock", "Disk", "SimulatedProcess", "SimulatedWorker"]
 
 logger = logging.getLogger(__name__)
 

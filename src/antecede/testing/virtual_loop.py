@@ -8,7 +8,7 @@ from typing import Final, NoReturn, Protocol
 from antecede.errors import LocalError
 from antecede.net.host import Host
 
-__all__ = ["VirtualEventLoop"]
+__all__ = ["HasFileno", "VirtualEventLoop"]
 
 
 class HasFileno(Protocol):

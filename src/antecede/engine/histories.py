@@ -1,0 +1,144 @@
+"""Peers that restart, or that have removed this node: their histories and epochs.
+
+docs/explanation/peer-removal.md proves that these preserve causal order.
+"""
+
+from antecede.engine.datagram import Introduction
+from antecede.engine.departures import Departures
+from antecede.engine.journal_recorder import JournalRecorder
+from antecede.engine.peer_session import PeerSession, SessionEvent, generation_of
+from antecede.engine.peer_table import PeerTable
+from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.received_datagram import ReceivedDatagram
+from antecede.engine.session_layer import SessionLayer
+
+__all__ = ["Histories"]
+
+
+class Histories:
+    """Follows the histories and epochs of the peers of one node.
+
+    Args:
+        table: the sessions.
+        departures: ends sessions.
+        layer: exchanges datagrams with the peers.
+        driver: drives the process.
+        journal: records changes.
+    """
+
+    __slots__ = (
+        "_departures",
+        "_driver",
+        "_journal",
+        "_layer",
+        "_recovery",
+        "_table",
+        "outdated_by",
+    )
+
+    outdated_by: str
+    """The name of a peer that knows of messages of this history which this node does not
+    know: the node was restored from an outdated journal. Empty if there is none."""
+
+    def __init__(
+        self,
+        table: PeerTable,
+        departures: Departures,
+        layer: SessionLayer,
+        driver: ProcessDriver,
+        journal: JournalRecorder,
+    ) -> None:
+        self._table = table
+        self._departures = departures
+        self._layer = layer
+        self._driver = driver
+        self._journal = journal
+        self._recovery = driver.process.recovery
+        self.outdated_by = ""
+
+    def update_session(self, received: ReceivedDatagram, now: float) -> bool:
+        """Follow a peer that restarted or removed this node.
+
+        Return whether the frames of the datagram may be used.
+        """
+        session = received.session
+        introduction = received.introduction
+        if introduction is not None:
+            session.message_bytes_max = introduction.message_bytes_max
+        if received.is_new_history:
+            if not self._start_history(received, now):
+                return False
+        elif received.previous_history and self._recovery is not None:
+            self._recovery.peer_restored(session.id)  # It was restarted with its journal.
+        if received.epoch > session.epoch_in and not self._start_epoch(received, now):
+            return False
+        if introduction is not None and self._is_outdated(session, introduction):
+            self.outdated_by = session.name
+            return False
+        if received.epoch_echo not in (-1, session.epoch_out):
+            # The peer transmitted it before it learned of the current epoch.
+            self._layer.dropped["epoch"] += 1
+            self._layer.respond(session, now)
+            return False
+        return True
+
+    def _start_epoch(self, received: ReceivedDatagram, now: float) -> bool:
+        """Start another epoch of a peer; return False if its protocol has no epochs."""
+        session = received.session
+        recovery = self._recovery
+        if session.epoch_in == 0:  # The first contact.
+            session.epoch_in = received.epoch
+            return True
+        if recovery is None:
+            # No node with this protocol can have removed us.
+            self._layer.dropped["protocol"] += 1
+            return False
+        if generation_of(received.epoch) != generation_of(session.epoch_in):
+            # The peer no longer knows what it has delivered. It refuses everything that
+            # this node transmitted to its former epoch, so abandoning is safe now.
+            self._departures.abandon(session, now)
+            session.outbox.pop_frames()
+        recovery.reset_channel(session.id, now)
+        session.reassembly.clear()
+        session.epoch_in = received.epoch
+        self._driver.drain(now)
+        return True
+
+    def _is_outdated(self, session: PeerSession, introduction: Introduction) -> bool:
+        """Return whether a peer knows more of this node's history than the node itself."""
+        recovery = self._recovery
+        if recovery is None or introduction.known_history != self._layer.history:
+            return False
+        sent, _, delivered, _ = recovery.channel_numbers(session.id)
+        if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
+            return True
+        return introduction.epoch_echo > session.epoch_out or (
+            introduction.epoch == session.epoch_in and introduction.acked > delivered
+        )
+
+    def _start_history(self, received: ReceivedDatagram, now: float) -> bool:
+        """Start the new history of a peer, and abandon its previous one if there is one."""
+        session = received.session
+        if received.previous_history != 0:
+            recovery = self._recovery
+            if recovery is None:
+                session.apply(SessionEvent.HISTORY_LOST)
+                return False
+            former = session.id
+            self._table.add_id(session)
+            session.outbox.pop_frames()
+            # Its former incarnation accepts no datagram any more, so abandoning is safe
+            # now. Datagrams that it transmitted to others may be in flight for a lease.
+            recovery.abandon(former, now)
+            self._departures.start_permit_lease(
+                former, session.name, received.previous_history, now
+            )
+            session.acked_base = 0
+            self._journal.discard_copies(session)
+            self._driver.drain(now)
+            # On the first contact there is nothing to discard but fragments that another
+            # peer has relayed (tree), and these are of the history that begins.
+            session.reassembly.clear()
+        session.epoch_in = received.epoch
+        self._table.report_history(session.id, session.name, session.history)
+        return True

@@ -1,0 +1,51 @@
+"""A datagram that the session layer has accepted, or is examining."""
+
+from antecede.engine.datagram import Introduction
+from antecede.engine.peer_session import PeerSession
+
+__all__ = ["ReceivedDatagram"]
+
+
+class ReceivedDatagram:
+    """A datagram from a known peer."""
+
+    __slots__ = (
+        "body",
+        "epoch",
+        "epoch_echo",
+        "incarnation",
+        "introduction",
+        "is_new_history",
+        "kind",
+        "packet",
+        "previous_history",
+        "receiver",
+        "session",
+    )
+
+    body: bytes
+    """The body, once it is decrypted."""
+    epoch: int
+    epoch_echo: int
+    """The epoch of this node that the peer knew; -1 if the datagram does not say."""
+    introduction: Introduction | None
+    """What the peer says about itself, if the datagram completes a handshake."""
+    is_new_history: bool
+    """The peer has started a history that this node did not know."""
+    previous_history: int
+    """The history before, if the session was bound to another incarnation; else 0."""
+
+    def __init__(
+        self, session: PeerSession, kind: int, incarnation: int, receiver: int, packet: int
+    ) -> None:
+        self.session = session
+        self.kind = kind
+        self.incarnation = incarnation
+        self.receiver = receiver
+        self.packet = packet
+        self.body = b""
+        self.epoch = 0
+        self.epoch_echo = -1
+        self.introduction = None
+        self.is_new_history = False
+        self.previous_history = 0
