@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --d
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-slow test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
   bench-ingest \
-  verification fuzz lock clean
+  campaign verification fuzz lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -99,6 +99,9 @@ bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's o
 
 fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SECONDS=60)
 	PYTHONPATH=src $(BIN)/python -m fuzz $(or $(SECONDS),60)
+
+campaign: $(VENV)/installed  ## whole nodes under random faults, in a simulation (SECONDS=60 or SEEDS=1000)
+	$(BIN)/python -m campaign $(if $(SEEDS),--seeds $(SEEDS) --seconds 1e9,--seconds $(or $(SECONDS),60))
 
 verification: $(VENV)/installed  ## the results of the model checker (LONG=1: those of the long searches, an hour)
 	$(BIN)/python -m bench.verification $(if $(LONG),--long)

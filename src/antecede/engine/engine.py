@@ -145,6 +145,11 @@ class Engine:
         return self._layer.name
 
     @property
+    def history(self) -> int:
+        """The history that the numbers of the node's messages belong to."""
+        return self._layer.history
+
+    @property
     def incarnation(self) -> int:
         """The number of this start of the node."""
         return self._layer.incarnation
@@ -216,10 +221,7 @@ class Engine:
         return self._membership.departures.remove_peer(name, now, stopped=stopped)
 
     def bye_datagrams(self, now: float) -> list[tuple[object, bytes]]:
-        """Return a BYE to each peer that has not acked one, with its address.
-
-        Call it once ``backlog`` is 0, and repeat it until it returns an empty list.
-        """
+        """Return a BYE to each peer that has not acked one; call it while there is any."""
         return self._membership.bye_datagrams(now)
 
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:

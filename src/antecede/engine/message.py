@@ -24,13 +24,16 @@ DONE: Final = Done()
 class Message:
     """A delivered message; on a node with a journal, call :meth:`commit` after use."""
 
-    __slots__ = ("_history", "_on_commit", "data", "delivered_at", "number", "source")
+    __slots__ = ("_on_commit", "data", "delivered_at", "history", "number", "source")
 
     source: str
     """The name of the sender."""
     number: int
     """The number of the message: increases with every message of the source, and is the
     same at every target."""
+    history: int
+    """The history of the source that the number belongs to. A source that restarts without
+    a journal begins a new history, and numbers its messages from 1 again."""
     data: bytes
     """The bytes that the source sent."""
     delivered_at: float
@@ -49,7 +52,7 @@ class Message:
         self.number = number
         self.data = data
         self.delivered_at = delivered_at
-        self._history = history
+        self.history = history
         self._on_commit = on_commit
 
     def __repr__(self) -> str:
@@ -64,4 +67,4 @@ class Message:
         """
         if self._on_commit is None:
             return DONE
-        return self._on_commit(self.source, self._history, self.number)
+        return self._on_commit(self.source, self.history, self.number)

@@ -14,14 +14,17 @@ NO_INDEX: Final = -1
 class Outbox:
     """Frames in transmission order, without acks and permits that later ones cover."""
 
-    __slots__ = ("_ack_index", "_permit_index", "frames", "needs_flush")
+    __slots__ = ("_ack_index", "_permit_index", "frames", "needs_flush", "waiting")
 
     frames: list[Frame]
+    waiting: dict[tuple[int, int], None]
+    """Source and number of the messages that wait until the peer answers."""
     needs_flush: bool
     """The engine will look at this outbox in the next flush."""
 
     def __init__(self) -> None:
         self.frames = []
+        self.waiting = {}
         self.needs_flush = False
         self._ack_index = NO_INDEX
         self._permit_index = NO_INDEX
@@ -58,4 +61,6 @@ class Outbox:
         self.frames = []
         self._ack_index = NO_INDEX
         self._permit_index = NO_INDEX
+        if self.waiting:
+            self.waiting.clear()
         return frames

@@ -5,7 +5,7 @@ from typing import Final
 
 from antecede.core.codec import Reader
 from antecede.core.observer import Observer
-from antecede.core.process import Delivery, ProcessBase, ProcessId
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import DATA_PREFIX
 from antecede.engine.fragmentation import WHOLE, Reassembly
@@ -140,26 +140,41 @@ class ProcessDriver:
                 or session.id != transmit.target
             ):
                 continue
-            outbox = session.outbox
+            if not self._layer.can_transmit(session, now) and not self._can_wait(
+                session, transmit, now
+            ):
+                continue
             if transmit.is_retransmission:
-                if not self._layer.can_transmit(session, now):
-                    self._layer.timers.schedule_hello(session, now)
-                    if outbox.frames:  # One frame suffices until the peer answers.
-                        continue
                 self.retransmitted += 1
             elif transmit.frame.message_number() > 0:
                 self.released += 1
             else:
                 self.control_frames += 1
-            if len(outbox.frames) >= UNREADY_FRAMES_MAX and not self._layer.can_transmit(
-                session, now
-            ):
-                continue
             if observer is not None:
                 observer.transmitted(process.id, transmit, now + self._wall_offset_s)
             self._transmitter.add(session, transmit.frame)
         for delivery in process.messages_to_deliver():
             self._deliver(delivery, now)
+
+    def _can_wait(self, session: PeerSession, transmit: Transmit, now: float) -> bool:
+        """Return whether a frame waits in the outbox of a peer that must answer first.
+
+        Each message waits there once. Other frames that are retransmitted wait only if
+        nothing else does, because they would be repeated with each timeout.
+        """
+        outbox = session.outbox
+        if transmit.is_retransmission:
+            self._layer.timers.schedule_hello(session, now)
+        if len(outbox.frames) >= UNREADY_FRAMES_MAX:
+            return False
+        number = transmit.frame.message_number()
+        if number <= 0:
+            return not transmit.is_retransmission or not outbox.frames
+        message = (transmit.frame.message_source(), number)
+        if message in outbox.waiting:
+            return False
+        outbox.waiting[message] = None
+        return True
 
     def _deliver(self, delivery: Delivery, now: float) -> None:
         delivered_at = now + self._wall_offset_s

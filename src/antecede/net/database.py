@@ -1,5 +1,6 @@
 """The interface of a journal to SQLite."""
 
+import contextlib
 import sqlite3
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ class DatabaseError(Exception):
 
 
 class Database(Protocol):
-    """A connection to one SQLite file; every method raises DatabaseError."""
+    """A connection to one SQLite file; its methods raise DatabaseError."""
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Execute a statement, and return its rows."""
@@ -68,7 +69,8 @@ class SqliteDatabase:
             raise _translated(error) from None
 
     def close(self) -> None:
-        self._connection.close()
+        with contextlib.suppress(sqlite3.Error):  # What was committed is in the file.
+            self._connection.close()
 
 
 def _translated(error: sqlite3.Error) -> DatabaseError:

@@ -8,6 +8,7 @@ the creation or the deletion of a file. It never changes bytes that were not bei
 This module needs the extra ``antecede[testing]``.
 """
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
@@ -126,9 +127,9 @@ class SimulatedDisk:
         if sync:
             self._durable.pop(name, None)
 
-    def file_synced(self, name: str) -> None:
+    def file_synced(self, name: str, file: SimulatedFile) -> None:
         """Make the directory durable if the file is new, as SQLite does on Unix."""
-        if name not in self._durable:
+        if self._durable.get(name) is not file:
             self._durable = dict(self.files)
 
     # Faults.
@@ -154,6 +155,12 @@ class SimulatedDisk:
         for handle in self._handles:
             handle.abandon()
         self._handles.clear()
+
+    def erase(self) -> None:
+        """Delete all files for good."""
+        self._abandon_handles()
+        self.files.clear()
+        self._durable.clear()
 
     def lose_power(self) -> None:
         """Lose what was not synced, or a part of it."""
@@ -219,7 +226,7 @@ class FileHandle:
             return
         self._disk.count_operation()
         self._file.sync()
-        self._disk.file_synced(self._name)
+        self._disk.file_synced(self._name, self._file)
 
     def xFileSize(self) -> int:
         return len(self._file.content)
@@ -316,10 +323,8 @@ class ApswDatabase:
             self.execute(statement, values)
 
     def close(self) -> None:
-        try:
+        with contextlib.suppress(apsw.Error):  # What was committed is in the file.
             self._connection.close()
-        except apsw.Error as error:
-            raise _translated(error) from None
 
 
 def _translated(error: apsw.Error) -> DatabaseError:

@@ -87,6 +87,7 @@ class SimulatedProcess:
         random: the source of randomness.
         call_later: schedules a call after some seconds of the simulation.
         on_runnable: called when the process must be run.
+        on_unhandled: called with the text of an exception that nobody handles.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class SimulatedProcess:
         random: Random,
         call_later: Callable[[float, Callable[[], None]], None],
         on_runnable: Callable[["SimulatedProcess"], None],
+        on_unhandled: Callable[[str], None],
     ) -> None:
         self.name = name
         self.main = main
@@ -118,6 +120,9 @@ class SimulatedProcess:
         self._wake = 0  # Counts the timers that were set; only the last one counts.
         self._workers: list[SimulatedWorker] = []
         self.loop = VirtualEventLoop(self, clock.monotonic_s)
+        self._on_unhandled = on_unhandled
+        self.loop.set_exception_handler(self._report_unhandled)
+        self._tasks: dict[asyncio.Task[object], None] = {}  # Else a task may vanish.
         self.task = self.loop.create_task(main(), name=name)
 
     @property
@@ -132,6 +137,20 @@ class SimulatedProcess:
         if self.is_alive:
             self.loop.call_soon(callback)
             self.make_runnable()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Start a task."""
+        task = self.loop.create_task(coroutine)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        self.make_runnable()
+
+    def _report_unhandled(
+        self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+    ) -> None:
+        error = context.get("exception")
+        self._on_unhandled(f"{self.name}: {context.get('message')}: {error!r}")
+        loop.default_exception_handler(context)
 
     def make_runnable(self) -> None:
         """Have the simulation run the process."""

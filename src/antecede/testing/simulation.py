@@ -65,6 +65,8 @@ class Simulation:
         self.now = 0.0
         """The time in seconds since the start of the simulation."""
         self.record = RunRecord()
+        self.unhandled: list[str] = []
+        """Exceptions in callbacks and tasks of all processes that nobody has handled."""
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._counter = count()
         self._runnable: deque[SimulatedProcess] = deque()
@@ -144,6 +146,7 @@ class Simulation:
             random=Random(self.random.getrandbits(64)),
             call_later=self.call_later,
             on_runnable=self._runnable.append,
+            on_unhandled=self.unhandled.append,
         )
         self._processes[name] = process
         process.make_runnable()
@@ -267,6 +270,14 @@ class Simulation:
             self._step()
             self._run_processes()
         self.now = end
+
+    def spawn(self, name: str, coroutine: Coroutine[Any, Any, object]) -> None:
+        """Start a task in a process, and do not wait for it."""
+        process = self._process(name)
+        if not process.is_alive:
+            coroutine.close()
+            return
+        process.spawn(coroutine)
 
     def call(
         self, name: str, coroutine: Coroutine[Any, Any, T], limit_s: float = 3600.0

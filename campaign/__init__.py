@@ -1,0 +1,1 @@
+"""Random scenarios of whole nodes in a simulation, judged: ``python -m campaign``."""

@@ -1,0 +1,147 @@
+"""The application of a campaign: what each process sends, receives and remembers."""
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+
+from antecede import Limits, Message, Node
+from antecede.errors import AntecedeError, StorageError
+from antecede.testing import Simulation
+from campaign.scenario import NodePlan, Scenario
+
+__all__ = ["LIMITS", "PORT", "Accepted", "Log", "Member", "Received"]
+
+PORT = 9000
+LIMITS = Limits(lease_s=2.0, forget_after_s=15.0, message_bytes_max=1 << 20)
+KEY = bytes(range(32))
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message that a node has accepted from its application."""
+
+    source: str
+    history: int
+    number: int
+    targets: tuple[str, ...]
+    at_s: float
+
+
+@dataclass(slots=True)
+class Received:
+    """A message that an application has received."""
+
+    target: str
+    start: int
+    """The number of the start of the target."""
+    source: str
+    history: int
+    number: int
+    committed: bool = False
+
+
+@dataclass(slots=True)
+class Log:
+    """What all applications have seen of a run; it survives every fault."""
+
+    accepted: list[Accepted] = field(default_factory=list)
+    received: list[Received] = field(default_factory=list)
+    breaks: list[tuple[float, str, str]] = field(default_factory=list)
+    """When, and between which two names, messages may have been given up."""
+    crashes: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def count(self, kind: str) -> None:
+        """Count a fault that took effect."""
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+
+class Member:
+    """One process of a campaign, over all its starts."""
+
+    def __init__(
+        self, plan: NodePlan, scenario: Scenario, simulation: Simulation, log: Log
+    ) -> None:
+        self.plan = plan
+        self.name = plan.name
+        self.node: Node | None = None
+        self.starts = 0
+        self.is_slow = False
+        self.removed: set[str] = set()
+        """The peers that this process has removed and not added again."""
+        self._scenario = scenario
+        self._simulation = simulation
+        self._log = log
+        self._random = Random(scenario.seed * 1000 + int(plan.name[1:]))
+
+    async def main(self) -> None:
+        """Run the process: open a node, and receive until it is closed."""
+        self.starts += 1
+        node = self._make_node()
+        while True:
+            try:
+                await node.open()
+                break
+            except StorageError:  # The disk is full.
+                await asyncio.sleep(1)
+                node = self._make_node()
+        self.node = node
+        start = self.starts
+        async for message in node:
+            self._receive(node, message, start)
+            while self.is_slow:  # noqa: ASYNC110 (an event belongs to one event loop)
+                await asyncio.sleep(0.2)
+        await asyncio.Event().wait()
+
+    def _make_node(self) -> Node:
+        scenario, plan = self._scenario, self.plan
+        return Node(
+            self.name,
+            bind=f"{self.name}:{PORT}",
+            peers={
+                other.name: f"{other.name}:{PORT}"
+                for other in scenario.nodes
+                if other.name != self.name and other.name not in self.removed
+            },
+            protocol=scenario.protocol,
+            key=KEY if scenario.keyed else None,
+            insecure=True,
+            limits=LIMITS,
+            journal=f"{self.name}.db" if plan.journal else None,
+            journal_sync=plan.sync,
+        )
+
+    def _receive(self, node: Node, message: Message, start: int) -> None:
+        received = Received(
+            self.name, start, message.source, message.history, message.number
+        )
+        self._log.received.append(received)
+        if self._random.random() < self.plan.commit:
+            self._simulation.spawn(self.name, self._commit(message, received))
+        if message.data[:1] > b"\x00" and self._random.random() < 0.6:
+            peers = node.peers
+            if peers:
+                data = bytes([message.data[0] - 1])
+                target = self._random.choice(peers)
+                self._simulation.spawn(self.name, self.send((target,), data))
+
+    async def _commit(self, message: Message, received: Received) -> None:
+        try:
+            await message.commit()
+        except AntecedeError:
+            return
+        received.committed = True
+
+    async def send(self, targets: tuple[str, ...], data: bytes) -> None:
+        """Send a message, and record that it was accepted."""
+        node = self.node
+        if node is None:
+            return
+        try:
+            number = await node.multicast(targets, data)
+        except AntecedeError:
+            self._log.count("refused sends")
+            return
+        self._log.accepted.append(
+            Accepted(self.name, node.engine.history, number, targets, self._simulation.now)
+        )

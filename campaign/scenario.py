@@ -1,0 +1,128 @@
+"""Scenarios: everything that happens in a run, as data that can be shortened."""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Final
+
+__all__ = ["KINDS", "Action", "NodePlan", "Scenario", "draw_scenario"]
+
+KINDS: Final = (
+    "loss",
+    "partition",
+    "one_way",
+    "pause",
+    "kill",
+    "power_off",
+    "stop",
+    "remove",
+    "move",
+    "disk_full",
+    "slow",
+    "hostile",
+    "idle",
+    "leave",
+)
+"""The kinds of faults and changes that a scenario contains."""
+WEEK_S: Final = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """One node of a scenario."""
+
+    name: str
+    journal: bool
+    """Restart with a journal; else every restart begins a new history."""
+    sync: bool
+    """The journal waits for the disk."""
+    clock_start_s: float
+    clock_rate: float
+    commit: float
+    """The share of messages that the application commits at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that happens at a time; an action that is impossible then does nothing."""
+
+    at_s: float
+    kind: str
+    node: str
+    targets: tuple[str, ...] = ()
+    seconds: float = 0.0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A run: its nodes, its network and its actions."""
+
+    seed: int
+    protocol: str
+    keyed: bool
+    nodes: tuple[NodePlan, ...]
+    loss: float
+    duplicate: float
+    delay_s: float
+    jitter_s: float
+    actions: tuple[Action, ...]
+
+    def with_actions(self, actions: list[Action]) -> "Scenario":
+        """Return the scenario with other actions."""
+        return replace(self, actions=tuple(actions))
+
+
+def draw_scenario(seed: int) -> Scenario:
+    """Draw a scenario from a seed."""
+    random = Random(seed)
+    names = [f"n{index}" for index in range(random.choice((3, 3, 4, 4, 5, 6, 8)))]
+    plans = tuple(_draw_node(random, name) for name in names)
+    kinds = random.sample(KINDS, random.randint(0, 5))
+    actions: list[Action] = []
+    at_s = 0.5
+    for _ in range(random.randint(10, 60)):
+        at_s += random.expovariate(1 / random.choice((0.01, 0.1, 0.5)))
+        if kinds and random.random() < 0.25:
+            actions.append(_draw_fault(random, random.choice(kinds), names, at_s))
+        else:
+            source = random.choice(names)
+            others = [name for name in names if name != source]
+            count = random.choice((1, 1, 1, 2, len(others)))
+            targets = tuple(random.sample(others, count))
+            size = random.choice((1, 1, 20, 20, 20, 3000, 100_000))
+            actions.append(Action(at_s, "send", source, targets, size=size))
+    is_slow = random.random() < 0.2
+    return Scenario(
+        seed=seed,
+        protocol=random.choice(("hybrid", "hybrid", "hybrid", "hybrid-basic")),
+        keyed=random.random() < 0.3,
+        nodes=plans,
+        loss=random.choice((0.0, 0.0, 0.05, 0.3)),
+        duplicate=random.choice((0.0, 0.1)),
+        delay_s=0.1 if is_slow else 0.001,
+        jitter_s=random.choice((0.0, 0.002, 0.3)),
+        actions=tuple(actions),
+    )
+
+
+def _draw_node(random: Random, name: str) -> NodePlan:
+    return NodePlan(
+        name=name,
+        journal=random.random() < 0.6,
+        sync=random.random() < 0.8,
+        clock_start_s=random.choice((0.0, random.uniform(0, 5e6), random.uniform(0, 1e8))),
+        clock_rate=random.choice((1.0, random.uniform(0.98, 1.02))),
+        commit=random.choice((1.0, 0.5, 0.0)),
+    )
+
+
+def _draw_fault(random: Random, kind: str, names: list[str], at_s: float) -> Action:
+    node = random.choice(names)
+    others = [name for name in names if name != node]
+    targets: tuple[str, ...] = (random.choice(others),)
+    seconds = random.choice((0.05, 0.5, 2.0, 6.0, 20.0))
+    if kind == "partition":
+        targets = tuple(random.sample(others, random.randint(1, len(others))))
+    elif kind == "idle":
+        seconds = random.choice((3600.0, WEEK_S, 4 * WEEK_S, 10 * WEEK_S))
+    return Action(at_s, kind, node, targets, seconds, random.randrange(1 << 16))
