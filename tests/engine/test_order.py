@@ -5,6 +5,7 @@ import pytest
 from antecede.core import protocols
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.sealer import DatagramCipher
+from antecede.trace import Kind
 from antecede.verify import Property
 from tests.engine.network import NAMES, Flight, Network, random_traffic
 
@@ -93,3 +94,13 @@ def test_applications_receive_the_data_that_was_sent() -> None:
         assert all(len(set(message.data)) == 1 for message in messages), name
         seen = [(message.source, message.number) for message in messages]
         assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("name", ["hybrid", "fifo"])
+def test_a_node_records_a_delivery_before_the_ack_that_it_causes(name: str) -> None:
+    network = Network(protocol=name)
+    network.start_group("ann", "bob")
+    network.send("ann", "bob", data=b"x")
+    network.run_until_idle()
+    recorded = [event.kind for event in network.starts["bob"][-1].recorder.events]
+    assert recorded == [Kind.ARRIVE, Kind.DELIVER, Kind.CONTROL]
