@@ -275,7 +275,6 @@ class Membership:
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)
             session.outbox.pop_frames()
-            self._layer.timers.cancel_hello(session)
             self._layer.timers.start_lease(session, self._lease_end(session, now))
             self._driver.drain(now)
 
