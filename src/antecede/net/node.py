@@ -162,7 +162,7 @@ class Node:
 
         Wait while the window of the target is full; with ``wait=False`` raise WindowFull
         instead. The message is accepted when the call returns, but not yet delivered:
-        see :meth:`flush`.
+        see :meth:`flush`. A cancelled call may have sent the message or not.
         """
         runtime = self._runtime
         engine = runtime.engine
@@ -200,7 +200,7 @@ class Node:
             )
         return await self._send(targets, data, wait)
 
-    async def _send(self, targets: Sequence[str], data: bytes, wait: bool) -> int:
+    async def _send(self, targets: tuple[str, ...], data: bytes, wait: bool) -> int:
         runtime = self._runtime
         engine = self.engine
         if runtime.failure is not None:
@@ -208,27 +208,32 @@ class Node:
         if runtime.is_closing:
             raise LocalError(f"cannot send: {self.name} is closed; open a new node")
         payloads = engine.fragment(data)
-        if len(payloads) == 1:
-            if not engine.has_room(targets):
-                if not wait:
-                    raise self._window_full_error(targets)
-                await runtime.wait_for_room(engine, targets)
-            now = runtime.now_s()
-            number = engine.send_fragment(targets, payloads[0], now)
-            if engine.is_only_in_flight(targets):
-                runtime.transmit(engine, now)  # There is no other copy to wait for.
-        else:
-            if not wait and (self._fragment_lock.locked() or not engine.has_room(targets)):
-                raise self._window_full_error(targets)
+        is_large = len(payloads) > 1
+        if not wait and (
+            (is_large and self._fragment_lock.locked()) or not engine.has_room(targets)
+        ):
+            raise self._window_full_error(targets)
+        if is_large:
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
-                    if not engine.has_room(targets):
-                        await runtime.wait_for_room(engine, targets)
-                    number = engine.send_fragment(targets, payload, runtime.now_s())
-                    runtime.request_output(engine)
-        runtime.request_output(engine)
+                    number = await self._send_payload(engine, targets, payload)
+        else:
+            number = await self._send_payload(engine, targets, payloads[0])
+            if engine.is_only_in_flight(targets):
+                runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
         if runtime.has_journal:
             await runtime.wait_for_commit()
+        return number
+
+    async def _send_payload(
+        self, engine: Engine, targets: tuple[str, ...], payload: bytes
+    ) -> int:
+        """Send a payload as soon as the windows have room, and return its number."""
+        runtime = self._runtime
+        if not engine.has_room(targets):
+            return await runtime.blocked_sends.wait(targets, payload)
+        number = engine.send_fragment(targets, payload, runtime.now_s())
+        runtime.request_output(engine)
         return number
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:

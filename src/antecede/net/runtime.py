@@ -15,6 +15,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, StorageError
+from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
@@ -51,6 +52,7 @@ class NodeRuntime:
         self.inbox: deque[Message] = deque()
         """Delivered messages that the application has not received yet."""
         self.waiters = Waiters()
+        self.blocked_sends = BlockedSends()
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
         self.output_scheduled = False
@@ -227,6 +229,7 @@ class NodeRuntime:
         finally:
             self._files.close(engine)
             self.waiters.close(closed)
+            self.blocked_sends.close(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
         """Close at once: no effect of an event that is not in the journal may leave."""
@@ -242,12 +245,6 @@ class NodeRuntime:
         self.process_output(self.now_s())
         while engine.backlog:
             await self.waiters.wait_for_acks()
-
-    async def wait_for_room(self, engine: Engine, targets: Sequence[str]) -> None:
-        """Wait until the windows of all targets have room."""
-        self.process_output(self.now_s())
-        while not engine.has_room(targets):
-            await self.waiters.wait_for_room(targets)
 
     async def wait_for_commit(self) -> None:
         """Wait until the messages sent so far are in the journal."""
@@ -364,15 +361,16 @@ class NodeRuntime:
             self.process_output(self.now_s())
 
     def _collect_deliveries(self, engine: Engine) -> None:
-        """Move delivered messages to the inbox, and wake calls that need not wait."""
+        """Move delivered messages to the inbox, and end calls that need not wait."""
         waiters = self.waiters
         messages = engine.poll_messages()
         if messages:
             self.inbox.extend(messages)
             engine.inbox_full = self._is_inbox_full()
             waiters.wake_readers(len(messages))
-        if waiters.senders:
-            waiters.wake_senders(engine.has_room)
+        blocked = self.blocked_sends
+        if blocked and blocked.send(engine, self.now_s()) and not self.output_scheduled:
+            self.schedule_output()
         if waiters.flushers and not engine.backlog:
             waiters.wake_flushers()
 
