@@ -64,8 +64,10 @@ def waiting(node: Node) -> int:
 Program = Callable[[Simulation], Coroutine[Any, Any, None]]
 
 
-def simulate(ann: Program, *others: str) -> dict[str, list[bytes]]:
-    """Run ann's program, and return what the others receive."""
+def simulate(
+    ann: Program, *others: str, cid: Program | None = None
+) -> dict[str, list[bytes]]:
+    """Run ann's program and perhaps cid's, and return what the others receive."""
     received: dict[str, list[bytes]] = {name: [] for name in others}
 
     def receiver(name: str) -> Callable[[], Coroutine[Any, Any, None]]:
@@ -80,6 +82,8 @@ def simulate(ann: Program, *others: str) -> dict[str, list[bytes]]:
         for name in others:
             simulation.start(name, receiver(name), daemon=True)
         simulation.start("ann", lambda: ann(simulation))
+        if cid is not None:
+            simulation.start("cid", lambda: cid(simulation))
         simulation.run()
         simulation.run_for(10)
         assert simulation.verdict().held
@@ -203,5 +207,103 @@ def test_closing_a_node_raises_in_calls_that_wait() -> None:
         for call in calls[1:]:
             with pytest.raises(LocalError, match="ann was closed"):
                 await call
+
+    simulate(ann, "bob")
+
+
+# Targets.
+
+
+@pytest.mark.parametrize("size", [10, 20_000], ids=["small", "fragments"])
+@pytest.mark.parametrize("end", ["removed", "left"])
+def test_a_broadcast_that_waits_reaches_the_peers_that_remain(end: str, size: int) -> None:
+    data = bytes(size)
+
+    async def ann(simulation: Simulation) -> None:
+        async with make_node("ann", window_copies_max=2) as node:
+            await node.broadcast(b"0")
+            await node.flush()
+            simulation.block("ann", "cid")
+            for _ in range(2):
+                await node.send("cid", b"lost")
+            broadcast = asyncio.create_task(node.broadcast(data))
+            multicast = asyncio.create_task(node.multicast(["bob", "cid"], b"never"))
+            await asyncio.sleep(1)
+            assert not broadcast.done()
+            assert not multicast.done()
+            removal = None
+            if end == "removed":
+                removal = asyncio.create_task(node.remove_peer("cid"))
+            await broadcast
+            with pytest.raises(LocalError, match="cid is not a peer of ann"):
+                await multicast
+            await node.send("bob", b"last")
+            if removal is not None:
+                await removal
+
+    if end == "removed":
+        received = simulate(ann, "bob", "cid")
+    else:
+        received = simulate(ann, "bob", cid=cid_leaves)
+    assert received["bob"] == [b"0", data, b"last"]
+
+
+async def cid_leaves(simulation: Simulation) -> None:
+    async with make_node("cid") as node:
+        await node.receive()
+        await asyncio.sleep(2)
+
+
+def test_a_broadcast_that_waits_reaches_a_peer_that_is_added_meanwhile() -> None:
+    async def ann(simulation: Simulation) -> None:
+        limits = Limits(window_copies_max=2)
+        async with Node("ann", bind=ADDRESSES["ann"], insecure=True, limits=limits) as node:
+            node.add_peer("bob", ADDRESSES["bob"])
+            await node.send("bob", b"0")
+            await node.flush()
+            simulation.block("bob", "ann")
+            while node.engine.has_room(["bob"]):
+                await node.send("bob", b"x")
+            broadcast = asyncio.create_task(node.broadcast(b"both"))
+            await asyncio.sleep(1)
+            node.add_peer("cid", ADDRESSES["cid"])
+            simulation.heal()
+            await broadcast
+
+    received = simulate(ann, "bob", "cid")
+    assert received["bob"][-1] == b"both"
+    assert received["cid"] == [b"both"]
+
+
+def test_the_fragments_of_a_broadcast_go_to_the_peers_of_the_first() -> None:
+    """A peer that is added later would get a part of the message only."""
+
+    async def ann(simulation: Simulation) -> None:
+        limits = Limits(window_copies_max=2)
+        async with Node("ann", bind=ADDRESSES["ann"], insecure=True, limits=limits) as node:
+            node.add_peer("bob", ADDRESSES["bob"])
+            broadcast = asyncio.create_task(node.broadcast(bytes(20_000)))
+            await asyncio.sleep(0)
+            node.add_peer("cid", ADDRESSES["cid"])
+            await broadcast
+            await node.broadcast(b"last")
+
+    received = simulate(ann, "bob", "cid")
+    assert received == {"bob": [bytes(20_000), b"last"], "cid": [b"last"]}
+
+
+def test_a_broadcast_that_waits_raises_if_no_peer_remains() -> None:
+    async def ann(simulation: Simulation) -> None:
+        async with Node(
+            "ann", bind=ADDRESSES["ann"], insecure=True, limits=Limits(window_copies_max=1)
+        ) as node:
+            node.add_peer("bob", ADDRESSES["bob"])
+            await node.send("bob", b"0")
+            broadcast = asyncio.create_task(node.broadcast(b"1"))
+            await asyncio.sleep(0)
+            removal = asyncio.create_task(node.remove_peer("bob"))
+            with pytest.raises(LocalError, match="ann has no peer to broadcast to"):
+                await broadcast
+            await removal
 
     simulate(ann, "bob")

@@ -2,14 +2,45 @@
 
 import asyncio
 from collections import OrderedDict
+from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from antecede.engine.engine import Engine
-from antecede.errors import AntecedeError
+from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends"]
+__all__ = ["BlockedSends", "Targets"]
 
-Targets = tuple[str, ...]
+Sent = tuple[int, tuple[str, ...]]
+"""The number of a message, and the names of its targets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """The targets of a message, which is perhaps sent later."""
+
+    names: tuple[str, ...] = ()
+    """The names of the targets. A broadcast goes to those that are still peers; without
+    names, to all peers."""
+    is_broadcast: bool = False
+
+    def find(self, engine: Engine) -> tuple[str, ...]:
+        """Return the targets of a message that is sent now."""
+        if not self.is_broadcast:
+            return self.names
+        peers = engine.peers()
+        if not self.names:
+            return tuple(peers)
+        remaining = set(peers)
+        return tuple(name for name in self.names if name in remaining)
+
+    def send(self, engine: Engine, payload: bytes, now: float) -> Sent:
+        """Send a payload; raise LocalError, and change nothing, if that is impossible."""
+        names = self.find(engine)
+        if self.is_broadcast and not names:
+            raise LocalError(
+                f"{engine.name} has no peer to broadcast to; call add_peer first"
+            )
+        return engine.send_fragment(names, payload, now), names
 
 
 class _BlockedSend:
@@ -19,7 +50,7 @@ class _BlockedSend:
 
     def __init__(self, payload: bytes) -> None:
         self.payload = payload
-        self.future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Sent] = asyncio.get_running_loop().create_future()
 
 
 class BlockedSends:
@@ -44,8 +75,8 @@ class BlockedSends:
         """Return whether a message waits."""
         return bool(self._queues)
 
-    async def wait(self, targets: Targets, payload: bytes) -> int:
-        """Wait until :meth:`send` has sent a message, and return its number.
+    async def wait(self, targets: Targets, payload: bytes) -> Sent:
+        """Wait until :meth:`send` has sent a message.
 
         A cancelled call leaves nothing behind.
         """
@@ -75,7 +106,7 @@ class BlockedSends:
         while heads:
             _, targets = heads[0]
             queue = self._queues[targets]
-            if not engine.has_room(targets):
+            if not engine.has_room(targets.find(engine)):
                 heappop(heads)
                 continue
             _, blocked = queue.popitem(last=False)
@@ -100,10 +131,10 @@ class BlockedSends:
 
 
 def _send(engine: Engine, targets: Targets, blocked: _BlockedSend, now: float) -> None:
-    """Send a message, and return its number to the waiting call, or raise in that call."""
+    """Send a message, and end the waiting call."""
     try:
-        number = engine.send_fragment(targets, blocked.payload, now)
+        sent = targets.send(engine, blocked.payload, now)
     except Exception as error:
         blocked.future.set_exception(error)
     else:
-        blocked.future.set_result(number)
+        blocked.future.set_result(sent)

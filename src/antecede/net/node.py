@@ -6,6 +6,7 @@ loop. Call its methods from that loop only.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
+from antecede.net.blocked_sends import Targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.statistics import (
@@ -178,7 +180,7 @@ class Node:
                 elif not runtime.output_scheduled:
                     runtime.schedule_output()
                 return number
-        return await self._send((target,), data, wait)
+        return await self._send(Targets(names=(target,)), data, wait)
 
     async def multicast(
         self, targets: Iterable[str], data: bytes, *, wait: bool = True
@@ -189,18 +191,16 @@ class Node:
                 f"targets must be a list of names, not the string {targets!r}; use send"
                 " for one target"
             )
-        return await self._send(tuple(targets), data, wait)
+        return await self._send(Targets(names=tuple(targets)), data, wait)
 
     async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
-        """Send one message to all current peers; otherwise like :meth:`send`."""
-        targets = tuple(self.engine.peers())
-        if not targets:
-            raise LocalError(
-                f"{self.name} has no peer to broadcast to; call add_peer first"
-            )
-        return await self._send(targets, data, wait)
+        """Send one message to all current peers; otherwise like :meth:`send`.
 
-    async def _send(self, targets: tuple[str, ...], data: bytes, wait: bool) -> int:
+        If the call waits, the message goes to the peers of the node when there is room.
+        """
+        return await self._send(Targets(is_broadcast=True), data, wait)
+
+    async def _send(self, targets: Targets, data: bytes, wait: bool) -> int:
         runtime = self._runtime
         engine = self.engine
         if runtime.failure is not None:
@@ -209,32 +209,34 @@ class Node:
             raise LocalError(f"cannot send: {self.name} is closed; open a new node")
         payloads = engine.fragment(data)
         is_large = len(payloads) > 1
+        names = targets.find(engine)
         if not wait and (
-            (is_large and self._fragment_lock.locked()) or not engine.has_room(targets)
+            (is_large and self._fragment_lock.locked()) or not engine.has_room(names)
         ):
-            raise self._window_full_error(targets)
+            raise self._window_full_error(names)
         if is_large:
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
-                    number = await self._send_payload(engine, targets, payload)
+                    number, names = await self._send_payload(engine, targets, payload)
+                    targets = replace(targets, names=names)
         else:
-            number = await self._send_payload(engine, targets, payloads[0])
-            if engine.is_only_in_flight(targets):
+            number, names = await self._send_payload(engine, targets, payloads[0])
+            if engine.is_only_in_flight(names):
                 runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
         if runtime.has_journal:
             await runtime.wait_for_commit()
         return number
 
     async def _send_payload(
-        self, engine: Engine, targets: tuple[str, ...], payload: bytes
-    ) -> int:
-        """Send a payload as soon as the windows have room, and return its number."""
+        self, engine: Engine, targets: Targets, payload: bytes
+    ) -> tuple[int, tuple[str, ...]]:
+        """Send a payload as soon as there is room; return its number and its targets."""
         runtime = self._runtime
-        if not engine.has_room(targets):
+        if not engine.has_room(targets.find(engine)):
             return await runtime.blocked_sends.wait(targets, payload)
-        number = engine.send_fragment(targets, payload, runtime.now_s())
+        sent = targets.send(engine, payload, runtime.now_s())
         runtime.request_output(engine)
-        return number
+        return sent
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
         full = [name for name in targets if not self.engine.has_room((name,))]
