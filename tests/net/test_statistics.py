@@ -2,7 +2,10 @@
 
 import pytest
 
+from antecede.engine.limits import Limits
 from antecede.net.faults import Faults
+from antecede.net.statistics import find_blocked_messages, make_stats
+from tests.engine.network import Network
 from tests.net.harness import open_network, run, wait_until
 from tests.net.limits import quick_limits
 
@@ -74,3 +77,38 @@ def test_protocols_without_permits_report_no_blocked_messages() -> None:
             assert (await b.receive()).data == b"1"
 
     run(main)
+
+
+def test_counters_are_exact_above_the_limit_of_the_list() -> None:
+    """Cid never acks; bob waits for ann's permits; dan has a gap before many messages."""
+    network = Network(
+        limits=Limits(window_copies_max=5000, lease_s=1e6), delay_s=(0.001, 0.001)
+    )
+    network.start_group("ann", "bob", "cid", "dan")
+    network.run(1.0)
+    network.should_lose = lambda flight: flight.target == "cid"
+    ann, bob, dan = (network.engines[name] for name in ("ann", "bob", "dan"))
+    for _ in range(1300):
+        network.send("ann", "cid")
+    for _ in range(1500):
+        network.send("ann", "bob")
+    network.run(0.0015)
+    for _ in range(1700):
+        network.send("bob", "cid")
+    network.run(0.1)
+    network.should_lose = lambda flight: flight.target in ("cid", "dan")
+    network.send("ann", "dan")
+    network.should_lose = lambda flight: flight.target == "cid"
+    for _ in range(1100):
+        network.send("ann", "dan")
+    network.run(0.0015)
+    stats = make_stats(ann, 0, network.now)
+    assert (stats.queued, stats.in_flight) == (0, 1300 + 1101)
+    assert stats.waiting_for == {"cid": 1300, "dan": 1101}
+    stats = make_stats(bob, 0, network.now)
+    assert (stats.queued, stats.in_flight) == (1700, 0)
+    assert stats.waiting_for == {"ann": 1500 + 1700}
+    stats = make_stats(dan, 0, network.now)
+    assert (stats.queued, stats.in_flight, stats.waiting_for) == (0, 0, {"ann": 1100})
+    stages = [message.stage for message in find_blocked_messages(bob, limit=10)]
+    assert stages == ["queued"] * 10 + ["delivered"] * 10

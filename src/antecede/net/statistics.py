@@ -143,18 +143,19 @@ def make_stats(engine: Engine, inbox: int, now: float) -> NodeStats:
             bytes_in=session.bytes_in,
             bytes_out=session.bytes_out,
         )
-    blocked = find_blocked_messages(engine)
+    pending = process.pending
     waiting_for: dict[str, int] = {}
-    for message in blocked:
-        for name in message.waiting_for:
-            waiting_for[name] = waiting_for.get(name, 0) + 1
+    if pending is not None:
+        for id, count in pending.count_waiting().items():  # noqa: A001 (the word for it)
+            name = engine.name_of(id)
+            waiting_for[name] = waiting_for.get(name, 0) + count
     return NodeStats(
         name=engine.name,
         protocol=engine.info.name,
         engine=engine.stats(),
         inbox=inbox,
-        queued=sum(message.stage == "queued" for message in blocked),
-        in_flight=sum(message.stage == "in_flight" for message in blocked),
+        queued=pending.count_queued() if pending is not None else 0,
+        in_flight=pending.count_in_flight() if pending is not None else 0,
         waiting_for=waiting_for,
         peers=peers,
     )
