@@ -73,6 +73,9 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
     (Segment(256, 1, message(1)), "f2 01 00 00 01  10 01 00"),
     (Segment(1, 65_536, message(256)), "f4 00 00 01 01 00 00  12 01 00 00"),
     (Segment(255, 255, message(9)), "f0 ff ff  10 09 00"),
+    # The flag: the number of the last dropped segment follows.
+    (Segment(3, 1, message(1), 2), "f1 03 01 02  10 01 00"),
+    (Segment(256, 7, message(1), 255), "f3 01 00 00 07 00 ff  10 01 00"),
     (LinkAck(3, 3), "e0 03"),
     (LinkAck(0, 2), "e1 00 02"),
     (LinkAck(300, 299), "e3 01 2c 01 2b"),
@@ -84,7 +87,13 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
 def fields(frame: Frame) -> tuple[object, ...]:
     """Return the fields of a frame: frames compare by identity."""
     if isinstance(frame, Segment):
-        return ("segment", frame.number, frame.acked, encode([frame.frame]))
+        return (
+            "segment",
+            frame.number,
+            frame.acked,
+            frame.dropped,
+            encode([frame.frame]),
+        )
     assert isinstance(frame, LinkAck)
     return ("ack", frame.acked, frame.arrived)
 
@@ -124,6 +133,12 @@ inner_frames: st.SearchStrategy[Frame] = st.one_of(
 )
 frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Segment, numbers, numbers, inner_frames),
+    st.builds(
+        lambda number, acked, inner: Segment(number, acked, inner, number // 2),
+        numbers,
+        numbers,
+        inner_frames,
+    ),
     st.builds(LinkAck, numbers, numbers),
     st.builds(lambda number: LinkAck(number, number), numbers),
 )
@@ -135,16 +150,18 @@ def test_decoding_inverts_encoding(sent: list[Frame]) -> None:
     assert [fields(frame) for frame in received] == [fields(frame) for frame in sent]
 
 
-@given(numbers, numbers, inner_frames)
+@given(numbers, numbers, inner_frames, st.booleans())
 def test_the_metadata_of_a_segment_includes_that_of_its_frame(
-    number: int, acked: int, inner: Frame
+    number: int, acked: int, inner: Frame, drops: bool
 ) -> None:
-    segment = Segment(number, acked, inner)
+    dropped = number // 2 if drops else 0
+    segment = Segment(number, acked, inner, dropped)
     assert len(encode([segment])) == 1 + segment.size()
     assert segment.size() == segment.metadata_size() + segment.payload_size()
     assert segment.payload_size() == inner.payload_size()
     width = max(1, (max(number, acked).bit_length() + 7) // 8)
-    assert segment.metadata_size() == inner.metadata_size() + 1 + 2 * width
+    count = 3 if dropped else 2
+    assert segment.metadata_size() == inner.metadata_size() + 1 + count * width
     assert segment.message_number() == inner.message_number()
     assert segment.message_source() == inner.message_source()
 
@@ -172,7 +189,7 @@ def test_the_link_layer_uses_the_last_two_kinds() -> None:
 @pytest.mark.parametrize(
     "datagram",
     [
-        "f1 01 00 10 01 00",  # a flag on a segment
+        "f1 02 00 10 01 00",  # the flag requires a third number
         "10 01 00",  # a frame of the protocol, outside a segment
         "d0 01",
         "f0 01 00",  # a segment without a frame
@@ -190,7 +207,8 @@ def test_an_invalid_frame_is_refused(datagram: str) -> None:
 
 def test_frames_show_their_fields() -> None:
     assert str(Segment(3, 2, message(1, b"abc"))) == (
-        "Segment(acked=2, frame=BaselineMessage(number=1, payload=3 B), number=3)"
+        "Segment(acked=2, dropped=0, frame=BaselineMessage(number=1, payload=3 B),"
+        " number=3)"
     )
     assert str(LinkAck(2, 5)) == "LinkAck(acked=2, arrived=5)"
 
