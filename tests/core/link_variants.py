@@ -119,23 +119,27 @@ MUTANTS = {
         "if number not in channel.reorder_buffer:",
     ),
     "a FIFO link keeps no order": (
-        "if self._fifo and number > channel.received + 1:",
-        "if False:",
+        "        self._fifo = fifo\n",
+        "        self._fifo = False\n",
     ),
-    "an unordered link keeps the order": (
-        "if self._fifo and number > channel.received + 1:",
-        "if number > channel.received + 1:",
+    "an unordered link holds early segments for ever": (
+        "            if not self._fifo:\n",
+        "            if not self._fifo and number == channel.received + 1:\n",
+    ),
+    "a FIFO link passes an early segment on twice": (
+        "            if not self._fifo:\n",
+        "            if True:\n",
     ),
     "only one held segment is passed on": (
         "while channel.received + 1 in channel.reorder_buffer:",
         "if channel.received + 1 in channel.reorder_buffer:",
     ),
     "an unordered link passes an early segment on twice": (
-        "if self._fifo and channel.received != passed_on:",
-        "if channel.received != passed_on:",
+        "            if self._fifo:\n",
+        "            if True:\n",
     ),
     "held segments are dropped": (
-        "self._inner.receive(channel.id, frame, now)",
+        "refusal = self._pass_on(channel, frame, now) or refusal",
         "pass",
     ),
     "an out-of-order arrival is not acked beside a segment": (
@@ -266,7 +270,7 @@ DISCONNECT_MUTANTS = {
     "a FIFO link passes held segments on after a gap": (
         "            channel.received = segment.dropped\n",
         "            for early in sorted(channel.reorder_buffer) if self._fifo else []:\n"
-        "                self._inner.receive(source, channel.reorder_buffer[early], now)\n"
+        "                self._pass_on(channel, channel.reorder_buffer[early], now)\n"
         "            channel.received = segment.dropped\n",
     ),
 }

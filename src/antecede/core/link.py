@@ -161,11 +161,18 @@ class ReliableLink(ProcessBase):
         return in_flight + self._inner.backlog(peer)
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
+        """Process a frame that arrived from ``source``.
+
+        Raise PeerError if the frame is invalid. If the protocol refuses the frame of a
+        segment, or one that was held until now, the link drops it and acks the segment,
+        and then raises: retransmissions would be refused as well.
+        """
         check_now(now)
         if source == self._id:
             raise LocalError(f"source {source} is this process itself")
+        refusal: PeerError | None = None
         if isinstance(frame, Segment):
-            self._receive_segment(source, frame, now)
+            refusal = self._receive_segment(source, frame, now)
         elif isinstance(frame, LinkAck):
             channel = self._channels.get(source)
             self._check_ack(channel, frame, frame.acked, frame.arrived)
@@ -174,6 +181,8 @@ class ReliableLink(ProcessBase):
         else:
             raise PeerError(f"{type(frame).__name__} is not a frame of the link layer")
         self._collect(now)
+        if refusal is not None:
+            raise refusal
 
     def handle_timer(self, now: float) -> None:
         check_now(now)
@@ -284,7 +293,10 @@ class ReliableLink(ProcessBase):
 
     # Receiving.
 
-    def _receive_segment(self, source: ProcessId, segment: Segment, now: float) -> None:
+    def _receive_segment(
+        self, source: ProcessId, segment: Segment, now: float
+    ) -> PeerError | None:
+        """Hold a segment or pass it on, and return the error if the protocol refuses it."""
         number = segment.number
         known = self._channels.get(source)
         if number < 1 or segment.acked < 0 or not 0 <= segment.dropped < number:
@@ -306,32 +318,39 @@ class ReliableLink(ProcessBase):
             # All segments in the buffer are older: later ones would have named the drop.
             channel.received = segment.dropped
             channel.reorder_buffer.clear()
+        refusal: PeerError | None = None
         if number > channel.received and number not in channel.reorder_buffer:
-            if self._fifo and number > channel.received + 1:
-                channel.reorder_buffer[number] = segment.frame
-            else:
-                self._inner.receive(source, segment.frame, now)
-                channel.reorder_buffer[number] = segment.frame
-                self._advance(channel, now, number)
+            channel.reorder_buffer[number] = segment.frame
+            if not self._fifo:
+                refusal = self._pass_on(channel, segment.frame, now)
+            refusal = self._advance(channel, now) or refusal
         self._channels[source] = channel
         if segment.acked > 0:
             self._receive_ack(channel, segment.acked, segment.acked, now)
         channel.arrived = number
         self._owing = channel
+        return refusal
 
-    def _advance(self, channel: _Channel, now: float, passed_on: int) -> None:
-        """Count the segments that have arrived without a gap; pass held ones on.
+    def _advance(self, channel: _Channel, now: float) -> PeerError | None:
+        """Count the segments that have arrived without a gap; a FIFO link passes them on.
 
-        A held frame that the protocol refuses is dropped.
+        Return the error of the last frame that the protocol has refused.
         """
+        refusal: PeerError | None = None
         while channel.received + 1 in channel.reorder_buffer:
             channel.received += 1
             frame = channel.reorder_buffer.pop(channel.received)
-            if self._fifo and channel.received != passed_on:
-                try:  # noqa: SIM105 (contextlib is not for the core)
-                    self._inner.receive(channel.id, frame, now)
-                except PeerError:
-                    pass  # Dropped, and counted as received.
+            if self._fifo:
+                refusal = self._pass_on(channel, frame, now) or refusal
+        return refusal
+
+    def _pass_on(self, channel: _Channel, frame: Frame, now: float) -> PeerError | None:
+        """Pass a frame to the protocol, and return the error if the protocol refuses it."""
+        try:
+            self._inner.receive(channel.id, frame, now)
+        except PeerError as error:
+            return error
+        return None
 
     def _channel(self, id: ProcessId) -> _Channel:
         channel = self._channels.get(id)

@@ -139,7 +139,8 @@ class Process(Protocol):
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Process a frame that arrived from ``source``; drain the outputs afterwards.
 
-        Raise PeerError, and change nothing, if the frame is invalid; drop it then.
+        Raise PeerError, and change nothing, if the frame is invalid; drop it then. The
+        link layer acks a segment whose frame the protocol refuses.
         """
 
     def handle_timer(self, now: float) -> None:
