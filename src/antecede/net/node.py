@@ -254,7 +254,10 @@ class Node:
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
-        return make_stats(self.engine, len(self._runtime.inbox), self._runtime.now_s())
+        runtime = self._runtime
+        return make_stats(
+            self.engine, len(runtime.inbox), runtime.transmit_lost, runtime.now_s()
+        )
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""

@@ -7,7 +7,7 @@ application calls :class:`antecede.net.node.Node`, which owns one runtime.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -61,6 +61,8 @@ class NodeRuntime:
         """The error of the journal that closed the node."""
         self.now_s = now_s
         """Returns the time of the host's clock."""
+        self.transmit_lost: Mapping[str, int] = {}
+        """How many datagrams were lost at the socket so far, by reason."""
         self._host: Host | None = None
         self._files: NodeFiles | None = None
         self._commits: Commits | None = None
@@ -114,6 +116,7 @@ class NodeRuntime:
         udp = host.bind_socket(config.bind, segmentation=config.segmentation)
         self._host, self._files, self._socket = host, files, udp
         self.now_s = host.now_s
+        self.transmit_lost = udp.lost
         try:
             limits = config.limits_for(udp.address[0])
             now = host.now_s()
