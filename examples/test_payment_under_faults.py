@@ -68,10 +68,12 @@ def find_failing_seed(protocol: str, seeds: int = 50) -> int | None:
 
 
 def test_with_fifo_order_the_shop_may_ask_for_money_that_was_not_paid() -> None:
+    """The order of messages from different senders is arbitrary."""
     assert find_failing_seed("fifo") is not None
 
 
 def test_with_causal_order_the_payment_always_comes_first() -> None:
+    """The payment happened before the order, and so before the withdrawal."""
     assert find_failing_seed("hybrid") is None
 
 

@@ -4,9 +4,10 @@ from collections import defaultdict
 from random import Random
 from typing import Any
 
+from antecede.core.link import TIMEOUTS_MAX
 from tests.core.link_variants import Variant
 
-__all__ = ["LinkRun", "random_run"]
+__all__ = ["LinkRun", "disconnected_run", "random_run"]
 
 MINIMUM_S = 0.5
 SECONDS = (0.0, 0.125, 0.25, 1.0, 4.0)
@@ -217,4 +218,145 @@ def random_run(variant: Variant, seed: int) -> LinkRun:
             else:
                 run.arrive(index)
     run.run_until_idle(random)
+    return run
+
+
+class DisconnectedRun:
+    """Two processes whose links are removed and added again, while the network is silent.
+
+    Message n of a process is its segment n. The variant must be a copy, because its
+    protocol gets a subclass.
+    """
+
+    def __init__(self, variant: Variant, random: Random) -> None:
+        class Overlaid(variant.baseline):  # type: ignore[misc, name-defined]
+            def connect(self, peer: int, now: float) -> None: ...
+
+            def disconnect(self, peer: int, now: float) -> None: ...
+
+        self.random = random
+        self.fifo = random.random() < 0.5
+        policy = variant.policy(initial_s=1.0, minimum_s=MINIMUM_S, maximum_s=8.0)
+        self.ends = [variant.linked(Overlaid(i), self.fifo, policy) for i in (0, 1)]
+        self.variant = variant
+        self.now = 0.0
+        self.loss = 0.1
+        self.in_flight: list[tuple[int, Any]] = []  # The source, and the frame.
+        self.sent = [0, 0]
+        self.delivered: list[list[int]] = [[], []]  # By source.
+        self.dropped: list[list[range]] = [[], []]  # By source.
+        self.connected = [True, True]
+        self.timeouts = [0, 0]  # In a row without an ack, since the disconnection.
+
+    def send(self, source: int) -> None:
+        """Send a message."""
+        self.sent[source] += 1
+        self.ends[source].send([1 - source], b"", self.now)
+        self._drain(source)
+
+    def connect(self, source: int, *, up: bool) -> None:
+        """Add or remove a link."""
+        change = self.ends[source].connect if up else self.ends[source].disconnect
+        change(1 - source, self.now)
+        self.connected[source] = up
+        self.timeouts[source] = 0
+        self._drain(source)
+
+    def arrive(self) -> None:
+        """Let a packet arrive, or arrive and stay in flight, or be lost."""
+        index = self.random.randrange(len(self.in_flight))
+        source, frame = self.in_flight[index]
+        if self.random.random() > 0.1:
+            del self.in_flight[index]
+        if self.random.random() < self.loss:
+            return
+        target = 1 - source
+        self.ends[target].receive(source, frame, self.now)
+        if frame.acked or isinstance(frame, self.variant.link_ack):
+            self.timeouts[target] = 0
+        self._drain(target)
+
+    def expire(self) -> bool:
+        """Let the next timer expire; return False if none runs."""
+        timers = [end.next_timer() for end in self.ends]
+        due = [timer for timer in timers if timer is not None]
+        if not due:
+            return False
+        self.now = max(self.now, min(due))
+        for source, timer in enumerate(timers):
+            if timer is not None and timer <= self.now:
+                self.timeouts[source] += not self.connected[source]
+                before = self.ends[source].backlog(1 - source)
+                self.ends[source].handle_timer(self.now)
+                drops = self.timeouts[source] == TIMEOUTS_MAX
+                assert (self.ends[source].backlog(1 - source) == 0) == drops
+                if drops:
+                    last = self.sent[source]
+                    self.dropped[source].append(range(last - before + 1, last + 1))
+                    self.timeouts[source] = 0
+                self._drain(source)
+        return True
+
+    def run_until_idle(self) -> None:
+        """Connect the processes, and deliver everything that was not dropped."""
+        self.loss = 0.0
+        for source in (0, 1):
+            self.connect(source, up=True)
+            self.send(source)
+        for _ in range(REST_STEPS_MAX):
+            if self.in_flight:
+                self.arrive()
+            elif not self.expire():
+                break
+        else:
+            raise AssertionError("never at rest")
+        for source in (0, 1):
+            self._check(source)
+
+    def _drain(self, index: int) -> None:
+        for delivery in self.ends[index].messages_to_deliver():
+            self.delivered[1 - index].append(delivery.number)
+        for transmit in self.ends[index].frames_to_transmit():
+            self.in_flight.append((index, transmit.frame))
+
+    def _check(self, source: int) -> None:
+        assert self.ends[source].backlog(1 - source) == 0
+        assert self.ends[source]._channels[1 - source].reorder_buffer == {}
+        numbers = self.delivered[source]
+        delivered = set(numbers)
+        assert len(delivered) == len(numbers), "delivered twice"
+        if self.fifo:
+            assert numbers == sorted(numbers), "out of order"
+        lost = set(range(1, self.sent[source] + 1)) - delivered
+        assert delivered | lost == set(range(1, self.sent[source] + 1)), "from nowhere"
+        may_be_lost = {number for batch in self.dropped[source] for number in batch}
+        assert lost <= may_be_lost, "lost, though it was not dropped"
+        if self.fifo:
+            for batch in self.dropped[source]:
+                arrived = [number for number in batch if number in delivered]
+                assert arrived == list(batch)[: len(arrived)], "passed on after a gap"
+
+
+def disconnected_run(variant: Variant, seed: int) -> DisconnectedRun:
+    """Disconnect processes at random, mostly while they do not hear each other."""
+    random = Random(seed)
+    run = DisconnectedRun(variant, random)
+    for _ in range(random.choice((2, 6))):
+        run.loss = random.choice((0.0, 0.1, 0.3))
+        for _ in range(random.randrange(20)):
+            if random.random() < 0.4:
+                run.send(random.randrange(2))
+            elif run.in_flight:
+                run.arrive()
+        source = random.randrange(2)
+        run.connect(source, up=False)
+        run.loss = random.choice((0.3, 1.0))
+        for _ in range(random.randrange(2 * TIMEOUTS_MAX)):
+            for _ in range(random.randrange(3)):
+                if run.in_flight:
+                    run.arrive()
+            run.expire()
+        if random.random() < 0.7:
+            run.connect(source, up=True)
+    run.run_until_idle()
     return run

@@ -19,7 +19,7 @@ from antecede.core.protocols.buffer import Buffer, BufferFifo
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import PeerError
 
-__all__ = ["MUTANTS", "ORIGINAL", "Variant", "copied"]
+__all__ = ["DISCONNECT_MUTANTS", "MUTANTS", "ORIGINAL", "Variant", "copied"]
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "antecede"
 MODULES = (
@@ -119,23 +119,27 @@ MUTANTS = {
         "if number not in channel.reorder_buffer:",
     ),
     "a FIFO link keeps no order": (
-        "if self._fifo and number > channel.received + 1:",
-        "if False:",
+        "        self._fifo = fifo\n",
+        "        self._fifo = False\n",
     ),
-    "an unordered link keeps the order": (
-        "if self._fifo and number > channel.received + 1:",
-        "if number > channel.received + 1:",
+    "an unordered link holds early segments for ever": (
+        "            if not self._fifo:\n",
+        "            if not self._fifo and number == channel.received + 1:\n",
+    ),
+    "a FIFO link passes an early segment on twice": (
+        "            if not self._fifo:\n",
+        "            if True:\n",
     ),
     "only one held segment is passed on": (
         "while channel.received + 1 in channel.reorder_buffer:",
         "if channel.received + 1 in channel.reorder_buffer:",
     ),
     "an unordered link passes an early segment on twice": (
-        "if self._fifo and channel.received != passed_on:",
-        "if channel.received != passed_on:",
+        "            if self._fifo:\n",
+        "            if True:\n",
     ),
     "held segments are dropped": (
-        "self._inner.receive(channel.id, frame, now)",
+        "refusal = self._pass_on(channel, frame, now) or refusal",
         "pass",
     ),
     "an out-of-order arrival is not acked beside a segment": (
@@ -152,15 +156,15 @@ MUTANTS = {
         "        if number > channel.received and number not in channel.reorder_buffer:",
     ),
     "retransmissions carry no ack": (
-        "segment = Segment(number, channel.received, unacked.frame)",
-        "segment = Segment(number, 0, unacked.frame)",
+        "number, channel.received, unacked.frame, channel.dropped",
+        "number, 0, unacked.frame, channel.dropped",
     ),
     "the ack in a segment is ignored": (
         "self._receive_ack(channel, segment.acked, segment.acked, now)",
         "pass",
     ),
     "nothing is retransmitted": (
-        "            self._retransmit(self._channels[ProcessId(timer.owner)], now)\n",
+        "                self._retransmit(channel, now)\n",
         "",
     ),
     "only the first is retransmitted": (
@@ -213,3 +217,61 @@ MUTANTS = {
     ),
 }
 """Mutations of the link layer: the text to replace, and its replacement."""
+
+DISCONNECT_MUTANTS = {
+    "segments to a connected peer are dropped": (
+        "            if channel.is_disconnected:\n                channel.timeouts += 1\n",
+        "            channel.timeouts += 1\n",
+    ),
+    "segments to a disconnected peer are never dropped": (
+        "if channel.timeouts < TIMEOUTS_MAX:",
+        "if True:",
+    ),
+    "connecting a peer again has no effect": (
+        "            channel.is_disconnected = False\n        self._collect(now)\n",
+        "            pass\n        self._collect(now)\n",
+    ),
+    "earlier timeouts count": (
+        "        channel.is_disconnected = True\n        channel.timeouts = 0\n",
+        "        channel.is_disconnected = True\n",
+    ),
+    "an ack does not start the count again": (
+        "        in_flight = channel.in_flight\n        channel.timeouts = 0\n",
+        "        in_flight = channel.in_flight\n",
+    ),
+    "the next timeout after a drop drops again": (
+        "        channel.timeouts = 0\n        channel.timer.stop()\n",
+        "        channel.timer.stop()\n",
+    ),
+    "the timer runs on after a drop": (
+        "        channel.timeouts = 0\n        channel.timer.stop()\n",
+        "        channel.timeouts = 0\n",
+    ),
+    "any ack ends the naming of dropped segments": (
+        "if acked >= channel.dropped:",
+        "if True:",
+    ),
+    "no segment names the dropped ones": (
+        "channel.dropped = in_flight.first - 1",
+        "channel.dropped = 0",
+    ),
+    "the last dropped segment is not named": (
+        "channel.dropped = in_flight.first - 1",
+        "channel.dropped = in_flight.first - 2",
+    ),
+    "the receiver waits for dropped segments": (
+        "            channel.received = segment.dropped\n",
+        "            pass\n",
+    ),
+    "held segments stay": (
+        "            channel.reorder_buffer.clear()\n",
+        "            pass\n",
+    ),
+    "a FIFO link passes held segments on after a gap": (
+        "            channel.received = segment.dropped\n",
+        "            for early in sorted(channel.reorder_buffer) if self._fifo else []:\n"
+        "                self._pass_on(channel, channel.reorder_buffer[early], now)\n"
+        "            channel.received = segment.dropped\n",
+    ),
+}
+"""Mutations of what the link layer does for a peer that is disconnected."""

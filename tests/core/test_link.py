@@ -1,6 +1,5 @@
 """The link layer: frames, exactly-once delivery, acks, timeouts, refusals, mutants."""
 
-from contextlib import suppress
 from math import inf, nan
 
 import pytest
@@ -73,6 +72,9 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
     (Segment(256, 1, message(1)), "f2 01 00 00 01  10 01 00"),
     (Segment(1, 65_536, message(256)), "f4 00 00 01 01 00 00  12 01 00 00"),
     (Segment(255, 255, message(9)), "f0 ff ff  10 09 00"),
+    # The flag: the number of the last dropped segment follows.
+    (Segment(3, 1, message(1), 2), "f1 03 01 02  10 01 00"),
+    (Segment(256, 7, message(1), 255), "f3 01 00 00 07 00 ff  10 01 00"),
     (LinkAck(3, 3), "e0 03"),
     (LinkAck(0, 2), "e1 00 02"),
     (LinkAck(300, 299), "e3 01 2c 01 2b"),
@@ -84,7 +86,13 @@ KNOWN_BYTES: list[tuple[Frame, str]] = [
 def fields(frame: Frame) -> tuple[object, ...]:
     """Return the fields of a frame: frames compare by identity."""
     if isinstance(frame, Segment):
-        return ("segment", frame.number, frame.acked, encode([frame.frame]))
+        return (
+            "segment",
+            frame.number,
+            frame.acked,
+            frame.dropped,
+            encode([frame.frame]),
+        )
     assert isinstance(frame, LinkAck)
     return ("ack", frame.acked, frame.arrived)
 
@@ -124,6 +132,12 @@ inner_frames: st.SearchStrategy[Frame] = st.one_of(
 )
 frames: st.SearchStrategy[Frame] = st.one_of(
     st.builds(Segment, numbers, numbers, inner_frames),
+    st.builds(
+        lambda number, acked, inner: Segment(number, acked, inner, number // 2),
+        numbers,
+        numbers,
+        inner_frames,
+    ),
     st.builds(LinkAck, numbers, numbers),
     st.builds(lambda number: LinkAck(number, number), numbers),
 )
@@ -135,16 +149,18 @@ def test_decoding_inverts_encoding(sent: list[Frame]) -> None:
     assert [fields(frame) for frame in received] == [fields(frame) for frame in sent]
 
 
-@given(numbers, numbers, inner_frames)
+@given(numbers, numbers, inner_frames, st.booleans())
 def test_the_metadata_of_a_segment_includes_that_of_its_frame(
-    number: int, acked: int, inner: Frame
+    number: int, acked: int, inner: Frame, drops: bool
 ) -> None:
-    segment = Segment(number, acked, inner)
+    dropped = number // 2 if drops else 0
+    segment = Segment(number, acked, inner, dropped)
     assert len(encode([segment])) == 1 + segment.size()
     assert segment.size() == segment.metadata_size() + segment.payload_size()
     assert segment.payload_size() == inner.payload_size()
     width = max(1, (max(number, acked).bit_length() + 7) // 8)
-    assert segment.metadata_size() == inner.metadata_size() + 1 + 2 * width
+    count = 3 if dropped else 2
+    assert segment.metadata_size() == inner.metadata_size() + 1 + count * width
     assert segment.message_number() == inner.message_number()
     assert segment.message_source() == inner.message_source()
 
@@ -172,7 +188,7 @@ def test_the_link_layer_uses_the_last_two_kinds() -> None:
 @pytest.mark.parametrize(
     "datagram",
     [
-        "f1 01 00 10 01 00",  # a flag on a segment
+        "f1 02 00 10 01 00",  # the flag requires a third number
         "10 01 00",  # a frame of the protocol, outside a segment
         "d0 01",
         "f0 01 00",  # a segment without a frame
@@ -190,7 +206,8 @@ def test_an_invalid_frame_is_refused(datagram: str) -> None:
 
 def test_frames_show_their_fields() -> None:
     assert str(Segment(3, 2, message(1, b"abc"))) == (
-        "Segment(acked=2, frame=BaselineMessage(number=1, payload=3 B), number=3)"
+        "Segment(acked=2, dropped=0, frame=BaselineMessage(number=1, payload=3 B),"
+        " number=3)"
     )
     assert str(LinkAck(2, 5)) == "LinkAck(acked=2, arrived=5)"
 
@@ -557,12 +574,6 @@ def busy(fifo: bool = True) -> ReliableLink:
         (1, message(2)),  # not in a segment
         (1, Ack(1, 1)),
         (9, Frame()),
-        (
-            1,
-            Segment(2, 3, message(0)),
-        ),  # the protocol refuses it, so its ack is dropped too
-        (1, Segment(2, 0, Ack(1, 1))),
-        (1, Segment(2, 0, Segment(2, 0, message(2)))),
     ],
 )
 @pytest.mark.parametrize("fifo", [True, False])
@@ -638,38 +649,51 @@ def test_an_unsupported_input_raises_local_error_and_changes_nothing() -> None:
     assert snapshot(process) == before
 
 
+REFUSED = (
+    message(0),
+    Ack(1, 1),  # a frame of another protocol
+    Segment(2, 0, message(2)),  # a segment within a segment
+)
+
+
+@pytest.mark.parametrize("frame", REFUSED, ids=lambda frame: type(frame).__name__)
 @pytest.mark.parametrize("fifo", [True, False])
-def test_a_refused_segment_may_arrive_again_with_a_valid_frame(fifo: bool) -> None:
+def test_a_segment_whose_frame_the_protocol_refuses_is_dropped_and_acked(
+    fifo: bool, frame: Frame
+) -> None:
+    """A retransmission would be refused as well, and block the channel for ever."""
     process = busy(fifo)
     with pytest.raises(PeerError):
-        process.receive(ONE, Segment(2, 0, message(0)), 1.0)
-    assert transmitted(process) == []  # No ack, so that it is retransmitted.
-    process.receive(ONE, Segment(2, 0, message(2)), 1.0)
-    assert delivered(process) == ([2, 3] if fifo else [2])
+        process.receive(ONE, Segment(2, 2, frame), 1.0)
+    assert delivered(process) == ([3] if fifo else [])
+    assert transmitted(process) == [(1, "ack", 3, 2)]
+    process.handle_timer(10.0)  # Its ack of segment 2 counts.
+    assert transmitted(process) == [(1, "segment", 3, 3, "again")]
+    process.receive(ONE, Segment(2, 0, message(2)), 10.0)  # A duplicate, though valid.
+    assert delivered(process) == []
     assert transmitted(process) == [(1, "ack", 3, 2)]
 
 
 @pytest.mark.parametrize("fifo", [True, False])
-def test_a_refused_frame_of_an_unknown_peer_changes_nothing(
-    fifo: bool,
-) -> None:
+def test_a_refused_frame_of_an_unknown_peer_is_acked(fifo: bool) -> None:
     process = busy(fifo)
-    before = snapshot(process)
     with pytest.raises(PeerError):
         process.receive(TWO, Segment(1, 0, message(0)), 1.0)
-    assert snapshot(process) == before
+    assert transmitted(process) == [(2, "ack", 1, 1)]
+    process.receive(TWO, Segment(2, 0, message(2)), 1.0)
+    assert delivered(process) == [2]
 
 
 def test_a_refused_held_frame_does_not_block_later_ones() -> None:
     process = linked_baseline(fifo=True)
     process.receive(ONE, Segment(3, 0, message(3)), 0.0)
     process.receive(ONE, Segment(2, 0, message(0)), 0.0)  # The protocol will refuse it.
-    with suppress(PeerError):
+    with pytest.raises(PeerError):
         process.receive(ONE, Segment(1, 0, message(1)), 0.0)
-    for number in (3, 4):  # The peer retransmits its unacked segments.
-        process.receive(ONE, Segment(number, 0, message(number)), 1.0)
-    assert delivered(process) == [1, 3, 4]
-    assert transmitted(process)[-1] == (1, "ack", 4, 4)
+    assert delivered(process) == [1, 3]
+    assert transmitted(process)[-1] == (1, "ack", 3, 1)
+    process.receive(ONE, Segment(4, 0, message(4)), 1.0)
+    assert delivered(process) == [4]
 
 
 # Random runs and mutants.

@@ -1,5 +1,8 @@
 """The queries and the recovery operations that a driver uses besides the protocol."""
 
+from collections import Counter
+from random import Random
+
 import pytest
 
 from antecede.core import HybridProcess, ProcessId, make_hybrid
@@ -88,6 +91,56 @@ def test_held_message_is_listed_with_its_predecessor() -> None:
     assert pending.held_messages(0) == []
     cluster.run_until_idle()
     assert pending.held_messages(10) == []
+
+
+def counts_of_lists(process: HybridProcess) -> tuple[int, int, dict[ProcessId, int]]:
+    """Return the counts of the queued copies, those in flight, and those that wait."""
+    pending = process.pending
+    queued = pending.queued_copies(10**6)
+    in_flight = pending.in_flight_copies(10**6)
+    waiting: Counter[ProcessId] = Counter()
+    for _, _, permits in queued:
+        waiting.update({peer for peer, _ in permits})
+    waiting.update(target for _, target in in_flight)
+    waiting.update(source for source, _, _ in pending.held_messages(10**6))
+    waiting.update(source for source, _, _ in pending.missing_permits(10**6))
+    return len(queued), len(in_flight), dict(waiting)
+
+
+@pytest.mark.parametrize("protocol", ["hybrid", "hybrid-basic"])
+def test_the_counts_of_messages_that_wait_are_those_of_the_lists(protocol: str) -> None:
+    stages: Counter[str] = Counter()
+    for seed in range(10):
+        random = Random(seed)
+        cluster = Cluster(protocol, processes=5)
+        for _ in range(100):
+            draw = random.random()
+            if draw < 0.5:
+                source, *targets = random.sample(range(5), random.choice((2, 2, 3)))
+                cluster.send(source, targets, b"x")
+            elif draw < 0.95 and cluster.in_flight:
+                cluster.arrive(random.randrange(len(cluster.in_flight)))
+            elif draw < 0.97:
+                source, peer = random.sample(range(5), 2)
+                cluster.in_flight = [
+                    packet
+                    for packet in cluster.in_flight
+                    if {packet.source, packet.target} != {source, peer}
+                ]
+                cluster.abandon(source, peer)
+                cluster.reset_channel(peer, source)
+            process = hybrid_process(cluster, random.randrange(5))
+            pending = process.pending
+            counts = (pending.count_queued(), pending.count_in_flight())
+            assert (*counts, pending.count_waiting()) == counts_of_lists(process)
+            stages["queued for two"] += any(
+                len({peer for peer, _ in permits}) > 1
+                for _, _, permits in pending.queued_copies(100)
+            )
+            stages["queued"] += counts[0]
+            stages["held"] += len(pending.held_messages(100))
+    assert min(stages.values()) > 100
+    assert len(stages) == 3
 
 
 def test_copies_are_retransmitted_to_a_peer_that_lost_its_held_messages() -> None:

@@ -257,5 +257,5 @@ def test_a_refused_frame_does_not_block_the_link() -> None:
     process = cluster.processes[1]
     with pytest.raises(PeerError):
         process.receive(ProcessId(0), Segment(1, 0, message(1, 1, [1])), 0.0)
-    process.receive(ProcessId(0), Segment(1, 0, message(0, 1, [1])), 0.0)
+    process.receive(ProcessId(0), Segment(2, 0, message(0, 1, [1])), 0.0)
     assert len(process.messages_to_deliver()) == 1

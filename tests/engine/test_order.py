@@ -1,10 +1,13 @@
 """Engines deliver every message once and in causal order on a faulty network."""
 
+from dataclasses import replace
+
 import pytest
 
 from antecede.core import protocols
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.sealer import DatagramCipher
+from antecede.trace import Kind
 from antecede.verify import Property
 from tests.engine.network import NAMES, Flight, Network, random_traffic
 
@@ -93,3 +96,36 @@ def test_applications_receive_the_data_that_was_sent() -> None:
         assert all(len(set(message.data)) == 1 for message in messages), name
         seen = [(message.source, message.number) for message in messages]
         assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("name", ["hybrid", "fifo"])
+def test_a_node_records_a_delivery_before_the_ack_that_it_causes(name: str) -> None:
+    network = Network(protocol=name)
+    network.start_group("ann", "bob")
+    network.send("ann", "bob", data=b"x")
+    network.run_until_idle()
+    recorded = [event.kind for event in network.starts["bob"][-1].recorder.events]
+    assert recorded == [Kind.ARRIVE, Kind.DELIVER, Kind.CONTROL]
+
+
+@pytest.mark.parametrize("name", ["fifo", "unordered"])
+def test_a_frame_that_the_protocol_refuses_is_counted_and_blocks_no_other(
+    name: str,
+) -> None:
+    """Message 1 gets the number 0 on its way, whenever it is transmitted."""
+    network = Network(protocol=name)
+    network.start_group("ann", "bob")
+    network.run(1.0)
+    arrive = network.arrive
+
+    def falsify(flight: Flight) -> None:
+        datagram = flight.datagram.replace(b"\x10\x01\x02\x00?", b"\x10\x00\x02\x00?")
+        arrive(replace(flight, datagram=datagram))
+
+    network.arrive = falsify  # type: ignore[method-assign]
+    for data in (b"?", b"x", b"y"):
+        network.send("ann", "bob", data=data)
+    network.run_until_idle()
+    assert sorted(network.data("bob")) == [b"x", b"y"]
+    assert network.engines["ann"].backlog == 0
+    assert network.dropped("bob") == {"frame": 1}

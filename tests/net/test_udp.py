@@ -1,12 +1,25 @@
 """The UDP socket of a node."""
 
+import asyncio
+import contextlib
 import select
 import socket
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from antecede.net.udp import SOL_UDP, UDP_GRO, UdpSocket, is_loopback, resolve, segment_size
+from antecede.net.udp import (
+    SOL_UDP,
+    UDP_GRO,
+    UNSENT_MAX,
+    UdpSocket,
+    is_loopback,
+    resolve,
+    segment_size,
+)
+from tests.net.harness import LOOPS, run
 
 LOOPBACKS = ["127.0.0.1", "::1"]
 
@@ -79,9 +92,89 @@ def test_a_datagram_that_is_too_long_is_lost_and_the_others_arrive() -> None:
         too_long = bytes(70_000)
         assert one.transmit([(address, b"1"), (address, too_long), (address, b"2")]) == 2
         assert receive_all(other, 2) == [b"1", b"2"]
+        assert one.lost == {"queue_full": 0, "too_large": 1, "error": 0}
     finally:
         one.close()
         other.close()
+
+
+def test_a_datagram_to_an_invalid_address_is_lost_and_the_others_arrive() -> None:
+    one, other = UdpSocket(("127.0.0.1", 0)), UdpSocket(("127.0.0.1", 0))
+    try:
+        nowhere = ("127.0.0.1", 0)
+        assert one.transmit([(nowhere, b"1"), (other.address, b"2")]) == 1
+        assert receive_all(other, 1) == [b"2"]
+        assert one.lost == {"queue_full": 0, "too_large": 0, "error": 1}
+    finally:
+        one.close()
+        other.close()
+
+
+# A full socket. The kernel empties a UDP socket on loopback at once, so the socket behind
+# UdpSocket is a Unix one here: its buffer is full until the receiver has read.
+
+
+@contextlib.contextmanager
+def narrow_socket(directory: Path) -> Iterator[tuple[UdpSocket, socket.socket, str]]:
+    """Return a socket whose buffer holds a few datagrams, a receiver, and its address."""
+    udp = UdpSocket(("127.0.0.1", 0), segmentation=False)
+    udp._socket.close()
+    udp._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    udp._socket.setblocking(False)
+    udp._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    address = str(directory / "receiver")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(address)
+        receiver.setblocking(False)
+        try:
+            yield udp, receiver, address
+        finally:
+            udp.close()
+
+
+async def read_all(receiver: socket.socket, count: int) -> list[int]:
+    """Read ``count`` numbered datagrams, while the event loop runs."""
+    loop = asyncio.get_running_loop()
+    return [int(await loop.sock_recv(receiver, 1000)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_datagrams_wait_until_the_socket_is_writable(loop: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        with narrow_socket(tmp_path) as (udp, receiver, address):
+            udp.start_reading(lambda: None)
+            accepted = udp.transmit([(address, b"%d" % n) for n in range(300)])
+            assert 0 < accepted < 300
+            assert udp.transmit([(address, b"%d" % n) for n in range(300, 310)]) == 0
+            await asyncio.sleep(0)
+            assert await read_all(receiver, 310) == list(range(310))
+            assert udp.transmit([(address, b"310")]) == 1
+            assert await read_all(receiver, 1) == [310]
+            assert set(udp.lost.values()) == {0}
+
+    run(main, loop)
+
+
+def test_datagrams_above_the_limit_of_waiting_ones_are_lost(tmp_path: Path) -> None:
+    async def main() -> None:
+        with narrow_socket(tmp_path) as (udp, receiver, address):
+            udp.start_reading(lambda: None)
+            total = UNSENT_MAX + 100
+            accepted = udp.transmit([(address, b"%d" % n) for n in range(total)])
+            udp.transmit([(address, b"lost")] * 5)
+            assert udp.lost["queue_full"] == total - accepted - UNSENT_MAX + 5
+            arrived = accepted + UNSENT_MAX
+            assert await read_all(receiver, arrived) == list(range(arrived))
+
+    run(main)
+
+
+def test_without_an_event_loop_datagrams_that_do_not_fit_are_lost(tmp_path: Path) -> None:
+    with narrow_socket(tmp_path) as (udp, receiver, address):
+        accepted = udp.transmit([(address, b"%d" % n) for n in range(300)])
+        assert udp.lost == {"queue_full": 300 - accepted, "too_large": 0, "error": 0}
+        assert [int(receiver.recv(1000)) for _ in range(accepted)] == list(range(accepted))
+        assert udp.transmit([(address, b"next")]) == 1
 
 
 def test_the_length_of_joined_datagrams_is_read_from_the_ancillary_data() -> None:

@@ -231,6 +231,16 @@ def test_frames_in_flight_to_a_process_that_leaves_are_lost() -> None:
     assert times(events, Kind.ARRIVE, 1) == times(events, Kind.DELIVER, 1) == [0.4375]
 
 
+@pytest.mark.parametrize("fifo", [True, False], ids=["fifo", "unordered"])
+def test_frames_to_a_process_that_left_are_not_retransmitted_for_ever(fifo: bool) -> None:
+    churn = Churn(leaves=(Leave(process=1, at_s=0.5),))
+    members: list[ProcessBase] = [ReliableLink(inner, fifo) for inner in flood([[1], [0]])]
+    _, events = run_processes(
+        members, script([0.375, 0.46875], []), churn, until_s=100_000.0
+    )
+    assert len(frames(events, 0, 1)) < 20
+
+
 def test_a_process_may_join_and_leave() -> None:
     churn = Churn(
         joins=(Join(process=2, at_s=0.53125, contacts=(0,)),),

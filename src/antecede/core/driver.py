@@ -2,7 +2,7 @@
 
 The test cluster and the model checker call :func:`drain`. The simulator and the engine have
 this loop inline: a call through :class:`Process` with two callbacks costs the compiled
-simulator 12 % more instructions. The engine transmits before it delivers.
+simulator 12 % more instructions.
 """
 
 from collections.abc import Callable

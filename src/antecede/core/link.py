@@ -11,9 +11,15 @@ may be in flight, timeouts follow the measured round trip
 segment that arrived, so that no segment in the peer's reorder buffer is retransmitted. A
 segment that is transmitted in the same step carries the ack. If the network is declared
 reliable, there is no link layer.
+
+Segments to a peer that the overlay has disconnected are dropped if several timeouts in a
+row bring no ack. Later segments name the last dropped one, so that the peer does not wait
+for it. A FIFO link then also discards the segments that it holds behind a dropped one: the
+protocol gets the start of what was transmitted before the drop, never a part with a gap.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 from antecede.core.codec import Frame
 from antecede.core.link_frames import LinkAck, Segment
@@ -34,7 +40,10 @@ from antecede.core.support.retransmission import (
 from antecede.core.support.sliding import SlidingArray
 from antecede.errors import LocalError, PeerError
 
-__all__ = ["ReliableLink"]
+__all__ = ["TIMEOUTS_MAX", "ReliableLink"]
+
+TIMEOUTS_MAX: Final = 5
+"""Timeouts without an ack after which the segments to a disconnected peer are dropped."""
 
 
 class _Unacked:
@@ -52,13 +61,26 @@ class _Unacked:
 class _Channel:
     """Both directions between this process and one peer."""
 
-    __slots__ = ("arrived", "id", "in_flight", "received", "reorder_buffer", "timer")
+    __slots__ = (
+        "arrived",
+        "dropped",
+        "id",
+        "in_flight",
+        "is_disconnected",
+        "received",
+        "reorder_buffer",
+        "timeouts",
+        "timer",
+    )
 
     def __init__(self, id: ProcessId, rtt_estimate: SharedRttEstimate) -> None:
         self.id = id
         # Sending: the segment at index i has the number i.
         self.in_flight: SlidingArray[_Unacked] = SlidingArray(1)
         self.timer = RetransmissionTimer(rtt_estimate, id)
+        self.is_disconnected = False
+        self.timeouts = 0  # Since the disconnection, without an ack.
+        self.dropped = 0  # The last dropped segment, until the peer has acked it.
         # Receiving.
         self.received = 0  # All segments up to this number have arrived.
         self.reorder_buffer: dict[int, Frame] = {}
@@ -116,11 +138,20 @@ class ReliableLink(ProcessBase):
 
     def connect(self, peer: ProcessId, now: float) -> None:
         self._inner.connect(peer, now)
+        channel = self._channels.get(peer)
+        if channel is not None:
+            channel.is_disconnected = False
         self._collect(now)
 
     def disconnect(self, peer: ProcessId, now: float) -> None:
-        """Remove the overlay's link to ``peer``; segments in flight are retransmitted."""
+        """Remove the overlay's link to ``peer``.
+
+        Segments in flight are retransmitted, unless the peer is silent from now on.
+        """
         self._inner.disconnect(peer, now)
+        channel = self._channel(peer)
+        channel.is_disconnected = True
+        channel.timeouts = 0
         self._collect(now)
 
     def backlog(self, peer: ProcessId) -> int:
@@ -133,11 +164,18 @@ class ReliableLink(ProcessBase):
         return len(self._channels)
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
+        """Process a frame that arrived from ``source``.
+
+        Raise PeerError if the frame is invalid. If the protocol refuses the frame of a
+        segment, or one that was held until now, the link drops it and acks the segment,
+        and then raises: retransmissions would be refused as well.
+        """
         check_now(now)
         if source == self._id:
             raise LocalError(f"source {source} is this process itself")
+        refusal: PeerError | None = None
         if isinstance(frame, Segment):
-            self._receive_segment(source, frame, now)
+            refusal = self._receive_segment(source, frame, now)
         elif isinstance(frame, LinkAck):
             channel = self._channels.get(source)
             self._check_ack(channel, frame, frame.acked, frame.arrived)
@@ -146,13 +184,21 @@ class ReliableLink(ProcessBase):
         else:
             raise PeerError(f"{type(frame).__name__} is not a frame of the link layer")
         self._collect(now)
+        if refusal is not None:
+            raise refusal
 
     def handle_timer(self, now: float) -> None:
         check_now(now)
         timer = self._timers.due(now)
         while timer is not None:
-            self._retransmit(self._channels[ProcessId(timer.owner)], now)
-            timer.expire(now)
+            channel = self._channels[ProcessId(timer.owner)]
+            if channel.is_disconnected:
+                channel.timeouts += 1
+            if channel.timeouts < TIMEOUTS_MAX:
+                self._retransmit(channel, now)
+                timer.expire(now)
+            else:
+                self._drop_in_flight(channel)
             timer = self._timers.due(now)
         self._inner.handle_timer(now)
         self._collect(now)
@@ -180,7 +226,7 @@ class ReliableLink(ProcessBase):
                 self._timers.schedule(channel.timer)
             if channel.arrived <= channel.received:
                 channel.arrived = 0  # The segment carries the whole ack.
-            segment = Segment(number, channel.received, transmit.frame)
+            segment = Segment(number, channel.received, transmit.frame, channel.dropped)
             self._transmits.append(
                 Transmit(channel.id, segment, transmit.is_retransmission)
             )
@@ -205,8 +251,17 @@ class ReliableLink(ProcessBase):
             ):
                 unacked.retransmitted = True
                 unacked.transmitted_at = now
-                segment = Segment(number, channel.received, unacked.frame)
+                segment = Segment(number, channel.received, unacked.frame, channel.dropped)
                 self._transmits.append(Transmit(channel.id, segment, True))
+
+    def _drop_in_flight(self, channel: _Channel) -> None:
+        """Drop all segments in flight: the peer is disconnected and silent."""
+        in_flight = channel.in_flight
+        while len(in_flight) > 0:
+            in_flight.remove()
+        channel.dropped = in_flight.first - 1
+        channel.timeouts = 0
+        channel.timer.stop()
 
     def _check_ack(
         self, channel: _Channel | None, frame: Frame, acked: int, arrived: int
@@ -221,6 +276,9 @@ class ReliableLink(ProcessBase):
 
     def _receive_ack(self, channel: _Channel, acked: int, arrived: int, now: float) -> None:
         in_flight = channel.in_flight
+        channel.timeouts = 0
+        if acked >= channel.dropped:
+            channel.dropped = 0
         if arrived >= in_flight.first:
             unacked = in_flight[arrived]
             if not unacked.arrived and not unacked.retransmitted:
@@ -238,49 +296,64 @@ class ReliableLink(ProcessBase):
 
     # Receiving.
 
-    def _receive_segment(self, source: ProcessId, segment: Segment, now: float) -> None:
+    def _receive_segment(
+        self, source: ProcessId, segment: Segment, now: float
+    ) -> PeerError | None:
+        """Hold a segment or pass it on, and return the error if the protocol refuses it."""
         number = segment.number
         known = self._channels.get(source)
-        if number < 1 or segment.acked < 0:
-            raise PeerError(f"invalid {segment}: number must be at least 1")
+        if number < 1 or segment.acked < 0 or not 0 <= segment.dropped < number:
+            raise PeerError(f"invalid {segment}: needs 0 <= dropped < number, 0 <= acked")
         if segment.acked > 0:
             self._check_ack(known, segment, segment.acked, segment.acked)
         channel = known if known is not None else _Channel(source, self._rtt_estimate)
+        skips = segment.dropped > channel.received
         if (
-            number > channel.received + 1
-            and len(channel.reorder_buffer) >= self._reorder_buffer_max
+            number > max(channel.received, segment.dropped) + 1
+            and (0 if skips else len(channel.reorder_buffer)) >= self._reorder_buffer_max
             and number not in channel.reorder_buffer
         ):
             raise PeerError(
                 f"out-of-order {segment}, and the reorder buffer is full"
                 f" (reorder_buffer_max={self._reorder_buffer_max})"
             )
+        if skips:
+            # All segments in the buffer are older: later ones would have named the drop.
+            channel.received = segment.dropped
+            channel.reorder_buffer.clear()
+        refusal: PeerError | None = None
         if number > channel.received and number not in channel.reorder_buffer:
-            if self._fifo and number > channel.received + 1:
-                channel.reorder_buffer[number] = segment.frame
-            else:
-                self._inner.receive(source, segment.frame, now)
-                channel.reorder_buffer[number] = segment.frame
-                self._advance(channel, now, number)
+            channel.reorder_buffer[number] = segment.frame
+            if not self._fifo:
+                refusal = self._pass_on(channel, segment.frame, now)
+            refusal = self._advance(channel, now) or refusal
         self._channels[source] = channel
         if segment.acked > 0:
             self._receive_ack(channel, segment.acked, segment.acked, now)
         channel.arrived = number
         self._owing = channel
+        return refusal
 
-    def _advance(self, channel: _Channel, now: float, passed_on: int) -> None:
-        """Count the segments that have arrived without a gap; pass held ones on.
+    def _advance(self, channel: _Channel, now: float) -> PeerError | None:
+        """Count the segments that have arrived without a gap; a FIFO link passes them on.
 
-        A held frame that the protocol refuses is dropped.
+        Return the error of the last frame that the protocol has refused.
         """
+        refusal: PeerError | None = None
         while channel.received + 1 in channel.reorder_buffer:
             channel.received += 1
             frame = channel.reorder_buffer.pop(channel.received)
-            if self._fifo and channel.received != passed_on:
-                try:  # noqa: SIM105 (contextlib is not for the core)
-                    self._inner.receive(channel.id, frame, now)
-                except PeerError:
-                    pass  # Dropped, and counted as received.
+            if self._fifo:
+                refusal = self._pass_on(channel, frame, now) or refusal
+        return refusal
+
+    def _pass_on(self, channel: _Channel, frame: Frame, now: float) -> PeerError | None:
+        """Pass a frame to the protocol, and return the error if the protocol refuses it."""
+        try:
+            self._inner.receive(channel.id, frame, now)
+        except PeerError as error:
+            return error
+        return None
 
     def _channel(self, id: ProcessId) -> _Channel:
         channel = self._channels.get(id)

@@ -2,8 +2,8 @@
 
 ::
 
-    SEGMENT     number, acked, frame           flag: must be 0
-    LINK_ACK    acked [, arrived]              flag: `arrived` follows, it differs
+    SEGMENT     number, acked [, dropped], frame   flag: `dropped` follows
+    LINK_ACK    acked [, arrived]                  flag: `arrived` follows, it differs
 """
 
 from typing import ClassVar, Final
@@ -30,7 +30,7 @@ SEGMENT: Final = 15
 class Segment(Frame):
     """A frame of the protocol, with its number among all segments to the same peer."""
 
-    __slots__ = ("acked", "frame", "number")
+    __slots__ = ("acked", "dropped", "frame", "number")
 
     KIND: ClassVar[int] = SEGMENT
 
@@ -40,15 +40,20 @@ class Segment(Frame):
     """All segments of the other direction up to this number have arrived."""
     frame: Frame
     """The frame of the protocol."""
+    dropped: int
+    """No segment of this direction up to this number will be transmitted again; 0 if none
+    was dropped. It is below the number of this segment."""
 
-    def __init__(self, number: int, acked: int, frame: Frame) -> None:
+    def __init__(self, number: int, acked: int, frame: Frame, dropped: int = 0) -> None:
         self.number = number
         self.acked = acked
         self.frame = frame
+        self.dropped = dropped
 
     def metadata_size(self) -> int:
         width = width_of(max(self.number, self.acked))
-        return 1 + 2 * width + self.frame.metadata_size()
+        numbers = 3 if self.dropped > 0 else 2
+        return 1 + numbers * width + self.frame.metadata_size()
 
     def payload_size(self) -> int:
         return self.frame.payload_size()
@@ -61,9 +66,11 @@ class Segment(Frame):
 
     def write(self, buffer: bytearray) -> None:
         width = width_of(max(self.number, self.acked))
-        write_head(buffer, SEGMENT, width)
+        write_head(buffer, SEGMENT, width, self.dropped > 0)
         write_number(buffer, self.number, width)
         write_number(buffer, self.acked, width)
+        if self.dropped > 0:
+            write_number(buffer, self.dropped, width)
         self.frame.write(buffer)
 
 
@@ -105,8 +112,9 @@ def read_link_frame(reader: Reader, read: FrameReader) -> Frame:
     if kind == LINK_ACK:
         acked = reader.number()
         return LinkAck(acked, reader.number() if flag else acked)
-    if kind != SEGMENT or flag:
+    if kind != SEGMENT:
         raise reader.refuse()
     number = reader.number()
     acked = reader.number()
-    return Segment(number, acked, read(reader))
+    dropped = reader.number() if flag else 0
+    return Segment(number, acked, read(reader), dropped)

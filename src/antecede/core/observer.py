@@ -6,12 +6,15 @@ events. The recorders of :mod:`antecede.trace.recorders` are observers.
 
 from collections.abc import Sequence
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.codec import Frame
 from antecede.core.process import Delivery, Transmit
 
 __all__ = ["Observer"]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Observer:
     """Base of all observers; its methods do nothing."""
 

@@ -139,7 +139,8 @@ class Process(Protocol):
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Process a frame that arrived from ``source``; drain the outputs afterwards.
 
-        Raise PeerError, and change nothing, if the frame is invalid; drop it then.
+        Raise PeerError, and change nothing, if the frame is invalid; drop it then. The
+        link layer acks a segment whose frame the protocol refuses.
         """
 
     def handle_timer(self, now: float) -> None:
@@ -236,7 +237,7 @@ class PeerRecovery:
 class PendingMessages:
     """Optional capability of a process: list the messages that wait for another process.
 
-    Each list has at most ``limit`` entries.
+    Each list has at most ``limit`` entries; the counts have no limit.
     """
 
     __slots__ = ()
@@ -261,6 +262,18 @@ class PendingMessages:
     @abstractmethod
     def missing_permits(self, limit: int) -> list[tuple[ProcessId, int, float]]:
         """Return source, number and delivery time of the messages without a permit."""
+
+    @abstractmethod
+    def count_queued(self) -> int:
+        """Return how many copies are not released."""
+
+    @abstractmethod
+    def count_in_flight(self) -> int:
+        """Return how many copies are released and not acked."""
+
+    @abstractmethod
+    def count_waiting(self) -> dict[ProcessId, int]:
+        """Return, for each process, how many entries of the four lists wait for it."""
 
 
 class ProcessBase:

@@ -19,10 +19,10 @@ HELLO, because its sender does not know it yet. The *timestamp* is the sender's 
 milliseconds; the *timestamp echo* is the latest timestamp that the sender has received from
 the receiver. The *epoch* changes when the sender gives up messages to the receiver; the
 *epoch echo* is the receiver's epoch, as the sender knows it
-(docs/explanation/peer-removal.md). The *introduction* describes the sender: its history, its
-protocol, its epoch, the epoch and history of the receiver as it knows them, the last messages
-that it has delivered and that the receiver has acked, and the largest message that it accepts
-(:class:`Introduction`).
+(docs/explanation/peer-removal.md). The *introduction* describes the sender: its history,
+its protocol, its epoch, the epoch and history of the receiver as it knows them, the last
+messages that it has delivered and that the receiver has acked, and the largest message that
+it accepts (:class:`Introduction`).
 """
 
 from collections.abc import Sequence

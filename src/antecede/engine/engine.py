@@ -227,8 +227,7 @@ class Engine:
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
         """Call ``on_history`` with id, name and history of each known and future peer.
 
-        The history is 0 until the peer is met, and then reported again. A peer that loses
-        its history gets a new id.
+        The history is 0 until the peer is met. A new history gets a new id.
         """
         self._membership.table.report_histories(on_history)
 
@@ -264,10 +263,8 @@ class Engine:
 
     def send(self, targets: Sequence[str], data: bytes, now: float) -> int:
         """Send a message, even if a window is full, and return its number."""
-        number = 0
-        for payload in self.fragment(data):
-            number = self.send_fragment(targets, payload, now)
-        return number
+        numbers = [self.send_fragment(targets, each, now) for each in self.fragment(data)]
+        return numbers[-1]
 
     def try_send(self, target: object, data: object, now: float) -> int:
         """Send a message of one fragment to one peer that has room; return its number.

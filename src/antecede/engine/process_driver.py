@@ -129,9 +129,11 @@ class ProcessDriver:
         self.drain(now)
 
     def drain(self, now: float) -> None:
-        """Move the outputs of the process to outboxes and inbox."""
+        """Move the outputs of the process to the inbox, and then to the outboxes."""
         process = self.process
         observer = self._observer
+        for delivery in process.messages_to_deliver():
+            self._deliver(delivery, now)
         for transmit in process.frames_to_transmit():
             session = self.by_id.get(transmit.target)
             if (
@@ -153,8 +155,6 @@ class ProcessDriver:
             if observer is not None:
                 observer.transmitted(process.id, transmit, now + self._wall_offset_s)
             self._transmitter.add(session, transmit.frame)
-        for delivery in process.messages_to_deliver():
-            self._deliver(delivery, now)
 
     def _can_wait(self, session: PeerSession, transmit: Transmit, now: float) -> bool:
         """Return whether a frame waits in the outbox of a peer that must answer first.

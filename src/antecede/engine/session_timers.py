@@ -1,5 +1,7 @@
 """When HELLOs are due and leases end."""
 
+from abc import abstractmethod
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from antecede.core.process import NEVER
@@ -9,20 +11,96 @@ __all__ = ["SessionTimers"]
 
 HELLO_BACKOFF_MAX: Final = 16
 """How many times as long as the first the timeout of a HELLO becomes at most."""
+ENTRIES_MIN: Final = 64
+"""A queue with fewer entries keeps its outdated ones."""
+
+
+class _DeadlineQueue:
+    """Sessions by one of their deadlines.
+
+    A deadline that changes leaves an outdated entry behind, which is dropped when its time
+    comes, or when the queue has doubled.
+    """
+
+    __slots__ = ("_compact_at", "_entries", "_serial")
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, PeerSession]] = []
+        self._serial = 0
+        self._compact_at = ENTRIES_MIN
+
+    @abstractmethod
+    def deadline(self, session: PeerSession) -> float:
+        """Return the current deadline of a session; infinity for none."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, session: PeerSession) -> None:
+        """Add a session; call this after each change of its deadline."""
+        if len(self._entries) >= self._compact_at:
+            self._entries = [
+                entry for entry in self._entries if entry[0] == self.deadline(entry[2])
+            ]
+            heapify(self._entries)
+            self._compact_at = max(ENTRIES_MIN, 2 * len(self._entries))
+        self._serial += 1
+        heappush(self._entries, (self.deadline(session), self._serial, session))
+
+    def next_deadline(self) -> float:
+        """Return the earliest deadline; infinity for never."""
+        entries = self._entries
+        while entries:
+            entry = entries[0]
+            if entry[0] == self.deadline(entry[2]):
+                return entry[0]
+            heappop(entries)
+        return NEVER
+
+    def pop_due(self, now: float) -> list[PeerSession]:
+        """Remove and return the sessions whose deadlines have come, each once.
+
+        The caller sets their next deadlines.
+        """
+        due: dict[int, PeerSession] = {}
+        while self.next_deadline() <= now:
+            session = heappop(self._entries)[2]
+            due[session.name_hash] = session
+        return list(due.values())
+
+
+class _HelloQueue(_DeadlineQueue):
+    """Sessions by the time of the next HELLO."""
+
+    __slots__ = ()
+
+    def deadline(self, session: PeerSession) -> float:
+        return session.handshake.hello_at
+
+
+class _LeaseQueue(_DeadlineQueue):
+    """Sessions by the end of the lease."""
+
+    __slots__ = ()
+
+    def deadline(self, session: PeerSession) -> float:
+        return session.lease_ends
 
 
 class SessionTimers:
     """The sessions that wait for a HELLO, its answer, or the end of a lease."""
 
-    __slots__ = ("_hello_timeout_s", "_leases", "hellos")
-
-    hellos: dict[int, PeerSession]
-    """The sessions that a HELLO is due to, now or later."""
+    __slots__ = ("_hello_timeout_s", "_hellos", "_leases")
 
     def __init__(self, hello_timeout_s: float) -> None:
         self._hello_timeout_s = hello_timeout_s
-        self._leases: dict[int, PeerSession] = {}
-        self.hellos = {}
+        self._hellos = _HelloQueue()
+        self._leases = _LeaseQueue()
+
+    @property
+    def has_hellos(self) -> bool:
+        """Whether :meth:`due_hellos` may return sessions, now or later."""
+        return len(self._hellos) > 0
 
     def schedule_hello(self, session: PeerSession, now: float) -> None:
         """Let a HELLO be due now, unless one is scheduled or the peer must not get one.
@@ -34,7 +112,7 @@ class SessionTimers:
         handshake = session.handshake
         if handshake.hello_at == NEVER and session.state in (ACTIVE, LEFT):
             handshake.hello_at = now
-            self.hellos[session.name_hash] = session
+            self._hellos.add(session)
 
     def hello_transmitted(self, session: PeerSession, now: float) -> None:
         """Schedule the retransmission of a HELLO."""
@@ -44,7 +122,7 @@ class SessionTimers:
             wait_s = min(2 * handshake.hello_wait_s, HELLO_BACKOFF_MAX * wait_s)
         handshake.hello_wait_s = wait_s
         handshake.hello_at = now + wait_s
-        self.hellos[session.name_hash] = session
+        self._hellos.add(session)
 
     def hello_answered(self, session: PeerSession) -> None:
         """Cancel the retransmission of a HELLO, and reset its timeout."""
@@ -54,41 +132,28 @@ class SessionTimers:
     def cancel_hello(self, session: PeerSession) -> None:
         """Let no HELLO to the peer be due."""
         session.handshake.hello_at = NEVER
-        self.hellos.pop(session.name_hash, None)
 
     def due_hellos(self, now: float) -> list[PeerSession]:
-        """Return the sessions that a HELLO is due to."""
-        for session in list(self.hellos.values()):
-            if session.state not in (ACTIVE, LEFT):
-                self.cancel_hello(session)
-        return [
-            session for session in self.hellos.values() if session.handshake.hello_at <= now
-        ]
+        """Return the sessions that a HELLO is due to; transmit it to each of them."""
+        return self._hellos.pop_due(now)
 
     def start_lease(self, session: PeerSession, ends: float) -> None:
-        """Report the session in :meth:`ended_leases` once its lease has ended."""
+        """Report the session in :meth:`ended_leases` once its lease has ended.
+
+        The peer leaves, so no HELLO to it is due.
+        """
+        self.cancel_hello(session)
         session.lease_ends = ends
-        self._leases[session.name_hash] = session
+        self._leases.add(session)
 
     def cancel_lease(self, session: PeerSession) -> None:
         """Do not report the end of the session's lease: the peer stays."""
         session.lease_ends = NEVER
-        self._leases.pop(session.name_hash, None)
 
     def ended_leases(self, now: float) -> list[PeerSession]:
         """Return the sessions whose leases have ended, each once."""
-        if not self._leases:
-            return []
-        ended = [session for session in self._leases.values() if session.lease_ends <= now]
-        for session in ended:
-            del self._leases[session.name_hash]
-        return ended
+        return self._leases.pop_due(now)
 
     def next_deadline(self) -> float:
         """Return when the next HELLO is due or the next lease ends; infinity for never."""
-        earliest = NEVER
-        for session in self.hellos.values():
-            earliest = min(earliest, session.handshake.hello_at)
-        for session in self._leases.values():
-            earliest = min(earliest, session.lease_ends)
-        return earliest
+        return min(self._hellos.next_deadline(), self._leases.next_deadline())

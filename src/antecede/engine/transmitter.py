@@ -52,7 +52,7 @@ class Transmitter:
     def has_output(self) -> bool:
         """Whether :meth:`flush` may return datagrams."""
         layer = self._layer
-        return bool(self._unflushed) or bool(layer.responses) or bool(layer.timers.hellos)
+        return bool(self._unflushed) or bool(layer.responses) or layer.timers.has_hellos
 
     @property
     def should_flush(self) -> bool:
@@ -77,9 +77,8 @@ class Transmitter:
                     self._pack(session, now, out)
                 else:
                     layer.timers.schedule_hello(session, now)
-        if layer.timers.hellos:
-            for session in layer.timers.due_hellos(now):
-                out.append((session.address, layer.make_hello(session, now)))
+        for session in layer.timers.due_hellos(now):
+            out.append((session.address, layer.make_hello(session, now)))
         self.datagrams += len(out)
         return out
 

@@ -8,7 +8,7 @@ loop with an attribute ``host`` supplies another one: :mod:`antecede.testing` si
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -36,6 +36,10 @@ class DatagramSocket(Protocol):
     @property
     def address(self) -> Address:
         """The address that the socket is bound to."""
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """How many datagrams were lost at this socket so far, by reason."""
 
     def start_reading(self, on_readable: Callable[[], None]) -> None:
         """Have the event loop call ``on_readable`` whenever datagrams have arrived."""

@@ -6,6 +6,7 @@ loop. Call its methods from that loop only.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,6 +15,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
+from antecede.net.blocked_sends import Targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.statistics import (
@@ -159,7 +161,8 @@ class Node:
 
         Wait while the window of the target is full, and with more than 64 KiB of data until
         the target is met; with ``wait=False`` raise WindowFull instead. The message is
-        accepted when the call returns, but not yet delivered: see :meth:`flush`.
+        accepted when the call returns, but not yet delivered: see :meth:`flush`. A
+        cancelled call may have sent the message or not.
         """
         runtime = self._runtime
         engine = runtime.engine
@@ -175,7 +178,7 @@ class Node:
                 elif not runtime.output_scheduled:
                     runtime.schedule_output()
                 return number
-        return await self._send((target,), data, wait)
+        return await self._send(Targets(names=(target,)), data, wait)
 
     async def multicast(
         self, targets: Iterable[str], data: bytes, *, wait: bool = True
@@ -186,18 +189,16 @@ class Node:
                 f"targets must be a list of names, not the string {targets!r}; use send"
                 " for one target"
             )
-        return await self._send(tuple(targets), data, wait)
+        return await self._send(Targets(names=tuple(targets)), data, wait)
 
     async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
-        """Send one message to all current peers; otherwise like :meth:`send`."""
-        targets = tuple(self.engine.peers())
-        if not targets:
-            raise LocalError(
-                f"{self.name} has no peer to broadcast to; call add_peer first"
-            )
-        return await self._send(targets, data, wait)
+        """Send one message to all current peers; otherwise like :meth:`send`.
 
-    async def _send(self, targets: Sequence[str], data: bytes, wait: bool) -> int:
+        If the call waits, the message goes to the peers of the node when there is room.
+        """
+        return await self._send(Targets(is_broadcast=True), data, wait)
+
+    async def _send(self, targets: Targets, data: bytes, wait: bool) -> int:
         runtime = self._runtime
         engine = self.engine
         if runtime.failure is not None:
@@ -205,33 +206,40 @@ class Node:
         if runtime.is_closing:
             raise LocalError(f"cannot send: {self.name} is closed; open a new node")
         payloads = engine.fragment(data)
-        if len(payloads) == 1:
-            if not engine.has_room(targets):
-                if not wait:
-                    raise self._window_full_error(targets)
-                await runtime.wait_for_room(engine, targets)
-            now = runtime.now_s()
-            number = engine.send_fragment(targets, payloads[0], now)
-            if engine.is_only_in_flight(targets):
-                runtime.transmit(engine, now)  # There is no other copy to wait for.
-        else:
-            is_known = engine.knows_limits(targets, len(data))
-            if not wait and (
-                not is_known or self._fragment_lock.locked() or not engine.has_room(targets)
-            ):
-                raise self._window_full_error(targets)
-            if not is_known:
-                await runtime.wait_for_limits(engine, targets, len(data))
+        is_large = len(payloads) > 1
+        names = targets.find(engine)
+        is_known = engine.knows_limits(names, len(data))
+        if not wait and (
+            not is_known
+            or (is_large and self._fragment_lock.locked())
+            or not engine.has_room(names)
+        ):
+            raise self._window_full_error(names)
+        if not is_known:
+            await runtime.wait_for_limits(engine, names, len(data))
+        if is_large:
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
-                    if not engine.has_room(targets):
-                        await runtime.wait_for_room(engine, targets)
-                    number = engine.send_fragment(targets, payload, runtime.now_s())
-                    runtime.request_output(engine)
-        runtime.request_output(engine)
+                    number, names = await self._send_payload(engine, targets, payload)
+                    targets = replace(targets, names=names)
+        else:
+            number, names = await self._send_payload(engine, targets, payloads[0])
+            if engine.is_only_in_flight(names):
+                runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
         if runtime.has_journal:
             await runtime.wait_for_commit()
         return number
+
+    async def _send_payload(
+        self, engine: Engine, targets: Targets, payload: bytes
+    ) -> tuple[int, tuple[str, ...]]:
+        """Send a payload as soon as there is room; return its number and its targets."""
+        runtime = self._runtime
+        if not engine.has_room(targets.find(engine)):
+            return await runtime.blocked_sends.wait(targets, payload)
+        sent = targets.send(engine, payload, runtime.now_s())
+        runtime.request_output(engine)
+        return sent
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
         full = [name for name in targets if not self.engine.has_room((name,))]
@@ -249,8 +257,12 @@ class Node:
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
+        runtime = self._runtime
         return make_stats(
-            self.engine, len(self._runtime.inbox.messages), self._runtime.now_s()
+            self.engine,
+            len(runtime.inbox.messages),
+            runtime.transmit_lost,
+            runtime.now_s(),
         )
 
     def metrics(self) -> str:

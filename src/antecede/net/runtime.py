@@ -6,13 +6,14 @@ application calls :class:`antecede.net.node.Node`, which owns one runtime.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from antecede.engine.engine import Engine
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, StorageError
+from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
@@ -49,6 +50,7 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.inbox = Inbox()
         self.waiters = Waiters()
+        self.blocked_sends = BlockedSends()
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
         self.output_scheduled = False
@@ -57,6 +59,8 @@ class NodeRuntime:
         """The error of the journal that closed the node."""
         self.now_s = now_s
         """Returns the time of the host's clock."""
+        self.transmit_lost: Mapping[str, int] = {}
+        """How many datagrams were lost at the socket so far, by reason."""
         self._host: Host | None = None
         self._files: NodeFiles | None = None
         self._commits: Commits | None = None
@@ -108,6 +112,7 @@ class NodeRuntime:
         udp = host.bind_socket(config.bind, segmentation=config.segmentation)
         self._host, self._files, self._socket = host, files, udp
         self.now_s = host.now_s
+        self.transmit_lost = udp.lost
         try:
             limits = config.limits_for(udp.address[0])
             now = host.now_s()
@@ -159,6 +164,7 @@ class NodeRuntime:
         logger.error("%s", error)
         self.engine = successor
         self.waiters.interrupt(error)
+        self.blocked_sends.interrupt(error)
         self.process_output(now)
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
@@ -233,6 +239,7 @@ class NodeRuntime:
         finally:
             self._files.close(engine)
             self.waiters.close(closed)
+            self.blocked_sends.close(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
         """Close at once: no effect of an event that is not in the journal may leave."""
@@ -248,12 +255,6 @@ class NodeRuntime:
         self.process_output(self.now_s())
         while engine.backlog:
             await self.waiters.wait_for_acks()
-
-    async def wait_for_room(self, engine: Engine, targets: Sequence[str]) -> None:
-        """Wait until the windows of all targets have room."""
-        self.process_output(self.now_s())
-        while not engine.has_room(targets):
-            await self.waiters.wait_for_room(targets)
 
     async def wait_for_limits(
         self, engine: Engine, targets: Sequence[str], size: int
@@ -383,15 +384,16 @@ class NodeRuntime:
             self.process_output(self.now_s())
 
     def _collect_deliveries(self, engine: Engine) -> None:
-        """Move delivered messages to the inbox, and wake calls that need not wait."""
+        """Move delivered messages to the inbox, and end calls that need not wait."""
         waiters = self.waiters
         messages = engine.poll_messages()
         if messages:
             self.inbox.extend(messages)
             engine.inbox_full = self.inbox.is_full
             waiters.wake_readers(len(messages))
-        if waiters.senders:
-            waiters.wake_senders(engine.has_room)
+        blocked = self.blocked_sends
+        if blocked and blocked.send(engine, self.now_s()) and not self.output_scheduled:
+            self.schedule_output()
         if waiters.flushers and not engine.backlog:
             waiters.wake_flushers()
         if waiters.meeters:

@@ -1,6 +1,6 @@
 """Statistics of a node: counters, blocked messages, and OpenMetrics text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -68,6 +68,9 @@ class NodeStats:
     name: str
     protocol: str
     engine: EngineStats
+    transmit_lost: dict[str, int]
+    """Datagrams that were lost at the socket of the node, by reason: ``queue_full`` (too
+    many wait until the socket accepts more), ``too_large``, or another ``error``."""
     inbox: int
     """Messages that the application has not received yet."""
     queued: int
@@ -126,8 +129,17 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
     return found
 
 
-def make_stats(engine: Engine, inbox: int, now: float) -> NodeStats:
-    """Return the statistics of a node whose inbox holds ``inbox`` messages."""
+def make_stats(
+    engine: Engine, inbox: int, transmit_lost: Mapping[str, int], now: float
+) -> NodeStats:
+    """Return the statistics of a node.
+
+    Args:
+        engine: the engine of the node.
+        inbox: how many messages are in the inbox.
+        transmit_lost: how many datagrams were lost at the socket, by reason.
+        now: the time of the host's clock.
+    """
     process = engine.process
     peers: dict[str, PeerStats] = {}
     for name, session in engine.sessions.items():
@@ -143,18 +155,20 @@ def make_stats(engine: Engine, inbox: int, now: float) -> NodeStats:
             bytes_in=session.bytes_in,
             bytes_out=session.bytes_out,
         )
-    blocked = find_blocked_messages(engine)
+    pending = process.pending
     waiting_for: dict[str, int] = {}
-    for message in blocked:
-        for name in message.waiting_for:
-            waiting_for[name] = waiting_for.get(name, 0) + 1
+    if pending is not None:
+        for id, count in pending.count_waiting().items():  # noqa: A001 (the word for it)
+            name = engine.name_of(id)
+            waiting_for[name] = waiting_for.get(name, 0) + count
     return NodeStats(
         name=engine.name,
         protocol=engine.info.name,
         engine=engine.stats(),
+        transmit_lost=dict(transmit_lost),
         inbox=inbox,
-        queued=sum(message.stage == "queued" for message in blocked),
-        in_flight=sum(message.stage == "in_flight" for message in blocked),
+        queued=pending.count_queued() if pending is not None else 0,
+        in_flight=pending.count_in_flight() if pending is not None else 0,
         waiting_for=waiting_for,
         peers=peers,
     )
@@ -185,6 +199,11 @@ def make_metrics(stats: NodeStats) -> str:
     lines += [
         f'antecede_dropped_total{{{node},reason="{reason}"}} {count}'
         for reason, count in engine.dropped.items()
+    ]
+    family("transmit_lost", "counter", "Datagrams lost at the socket, by reason.")
+    lines += [
+        f'antecede_transmit_lost_total{{{node},reason="{reason}"}} {count}'
+        for reason, count in stats.transmit_lost.items()
     ]
     for name, description, value in (
         ("inbox", "Messages that the application has not received yet.", stats.inbox),

@@ -119,6 +119,7 @@ class UdpSocket:
         self.gso = segmentation and self._supports(UDP_SEGMENT, 0)
         self.gro = segmentation and self._supports(UDP_GRO, 1)
         self.lost = {"queue_full": 0, "too_large": 0, "error": 0}
+        """How many datagrams were not transmitted so far, by reason."""
         self._unsent: list[tuple[object, bytes]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 

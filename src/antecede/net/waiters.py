@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Sized
 
 from antecede.errors import AntecedeError
 
@@ -20,8 +20,6 @@ class Waiters:
     def __init__(self) -> None:
         self.readers: deque[Future] = deque()
         """Wait for a message in the inbox."""
-        self.senders: list[tuple[Sequence[str], Future]] = []
-        """Wait for room in the windows of their targets."""
         self.flushers: list[Future] = []
         """Wait until every copy is acked."""
         self.meeters: list[Future] = []
@@ -44,16 +42,6 @@ class Waiters:
             elif inbox:  # Already woken: wake another reader for the message instead.
                 self.wake_readers(1)
             raise
-
-    async def wait_for_room(self, targets: Sequence[str]) -> None:
-        """Wait until :meth:`wake_senders` finds room for ``targets``."""
-        sender = (targets, self._new_future())
-        self.senders.append(sender)
-        try:
-            await sender[1]
-        finally:
-            if sender in self.senders:
-                self.senders.remove(sender)
 
     async def wait_for_acks(self) -> None:
         """Wait until every copy is acked."""
@@ -97,16 +85,6 @@ class Waiters:
                 reader.set_result(None)
                 count -= 1
 
-    def wake_senders(self, has_room: Callable[[Sequence[str]], bool]) -> None:
-        """Wake the senders for whose targets ``has_room`` returns true."""
-        blocked: list[tuple[Sequence[str], Future]] = []
-        for targets, sender in self.senders:
-            if has_room(targets):
-                _wake(sender)
-            else:
-                blocked.append((targets, sender))
-        self.senders = blocked
-
     def wake_meeters(self) -> None:
         """Wake every task that waits for a handshake."""
         for meeter in self.meeters:
@@ -128,8 +106,7 @@ class Waiters:
 
     def interrupt(self, error: AntecedeError) -> None:
         """Raise ``error`` in all waiting tasks but readers."""
-        senders = [sender for _, sender in self.senders]
-        for future in (*senders, *self.flushers, *self.meeters, *self.sleepers):
+        for future in (*self.flushers, *self.meeters, *self.sleepers):
             if not future.done():
                 future.set_exception(error)
 

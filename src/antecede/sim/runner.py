@@ -109,7 +109,8 @@ def run(
     churn.check_crashes(network.crashes)
     if not until_s >= 0:
         raise ConfigError(f"until_s must be at least 0, got {until_s}")
-    # Processes retransmit to those that crashed or left, without end.
+    # Processes retransmit to those that crashed without end, and to those that left for
+    # several timeouts.
     ends = [at_s for _, at_s in network.crashes] + [leave.at_s for leave in churn.leaves]
     if ends:
         until_s = min(until_s, max(ends) + AFTERMATH_S)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import Final, final
 
+from mypy_extensions import mypyc_attr
+
 from antecede.core.codec import Frame
 from antecede.core.observer import Observer
 from antecede.core.process import Delivery, Transmit
@@ -56,6 +58,7 @@ ROW: Final = Struct("<" + "".join([code for _, code in ROW_FIELDS]))
 """Packs one row, little-endian and without padding."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Recorder:
     """Receives the rows of a run; this base class discards them."""
 

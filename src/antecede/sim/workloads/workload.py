@@ -37,6 +37,7 @@ class PlannedSend:
         self.wait_s = wait_s
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Workload:
     """Base class of all workloads."""
 

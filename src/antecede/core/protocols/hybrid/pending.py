@@ -1,4 +1,4 @@
-"""Lists of the messages that wait, for processes of hybrid buffering."""
+"""The messages that wait, listed and counted, for processes of hybrid buffering."""
 
 from antecede.core.process import PendingMessages, ProcessId
 from antecede.core.protocols.hybrid.peer import MissingPermit
@@ -67,3 +67,66 @@ class HybridPending(PendingMessages):
             if peer.is_receiving
             for missing in peer.missing.to_list()
         ][:limit]
+
+    def count_queued(self) -> int:
+        peers = self._state.peers.values()
+        return sum(peer.backlog for peer in peers) - self.count_in_flight()
+
+    def count_in_flight(self) -> int:
+        peers = self._state.peers.values()
+        return sum(len(peer.in_flight) for peer in peers if peer.sent > 0)
+
+    def count_waiting(self) -> dict[ProcessId, int]:
+        counts: dict[ProcessId, int] = {}
+        for peer in self._state.peers.values():
+            count = len(peer.in_flight) if peer.sent > 0 else 0
+            if peer.is_receiving:
+                count += len(peer.held) + len(peer.missing)
+            if count > 0:
+                counts[peer.id] = count
+        if self.count_queued() > 0:
+            self._add_queued(counts)
+        return counts
+
+    def _add_queued(self, counts: dict[ProcessId, int]) -> None:
+        """Add the queued copies to the counts of the processes that owe their permits.
+
+        A copy waits for the processes that owe a permit of a delivery before its send. In
+        the order of sending, these processes only become more.
+        """
+        state = self._state
+        buffer = state.buffer
+        owed = self._oldest_missing()
+        started = 0  # The copies from here on wait for the first ones of ``owed``.
+        queued = 0
+        for index in range(max(state.first_queued, buffer.first), buffer.next):
+            copy = buffer[index]
+            if copy.released:
+                continue
+            while started < len(owed) and owed[started][0] < copy.permits_before:
+                counts[owed[started][1]] -= queued
+                started += 1
+            queued += 1
+            target = copy.peer
+            if target.is_receiving and len(target.missing) > 0:
+                missing = target.missing.peek()
+                is_before = self._index(missing) < copy.permits_before
+                if is_before and not self._rule.waits_for(copy, missing):
+                    counts[target.id] -= 1
+        for _, id in owed[:started]:  # noqa: A001 (the word for it)
+            counts[id] += queued
+
+    def _oldest_missing(self) -> list[tuple[int, ProcessId]]:
+        """Return the index of the oldest missing permit of each process, in order."""
+        return sorted(
+            [
+                (self._index(peer.missing.peek()), peer.id)
+                for peer in self._state.peers.values()
+                if peer.is_receiving and len(peer.missing) > 0
+            ]
+        )
+
+    def _index(self, missing: MissingPermit) -> int:
+        index = self._state.permits.index(missing)
+        assert index is not None  # It is missing.
+        return index
