@@ -28,6 +28,7 @@ COMPILED = (
     "core.codec",
     "core.config",
     "core.driver",
+    "core.input_checks",
     "core.link",
     "core.link_frames",
     "core.observer",

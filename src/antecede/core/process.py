@@ -43,9 +43,6 @@ __all__ = [
     "ProcessId",
     "Transmit",
     "check_now",
-    "checked_payload",
-    "checked_peer",
-    "checked_targets",
 ]
 
 NEVER: Final = 1e999
@@ -373,37 +370,3 @@ def check_now(now: float) -> None:
     """Raise LocalError unless ``now`` is finite."""
     if not -NEVER < now < NEVER:
         raise LocalError(f"time must be finite, got {now}")
-
-
-def checked_targets(targets: Iterable[object]) -> list[ProcessId]:
-    """Return ``targets`` as a list; raise LocalError unless they are process ids."""
-    checked: list[ProcessId] = []
-    if isinstance(targets, bytes) or isinstance(targets, str):  # noqa: SIM101 (faster)
-        raise LocalError(f"targets are a collection of process ids, not {targets!r}")
-    try:
-        remaining = iter(targets)
-    except TypeError:
-        raise LocalError(
-            f"targets are a collection of process ids, not {targets!r}"
-        ) from None
-    for target in remaining:
-        if not isinstance(target, int) or isinstance(target, bool) or target < 0:
-            raise LocalError(f"a target is a process id of at least 0, not {target!r}")
-        checked.append(ProcessId(target))
-    if not checked:
-        raise LocalError("a message needs at least one target")
-    return checked
-
-
-def checked_peer(id: ProcessId, peer: object) -> ProcessId:
-    """Return ``peer``; raise LocalError unless process ``id`` can have a link to it."""
-    if not isinstance(peer, int) or isinstance(peer, bool) or peer < 0 or peer == id:
-        raise LocalError(f"a link must lead to the id of another process, got {peer!r}")
-    return ProcessId(peer)
-
-
-def checked_payload(payload: object) -> bytes:
-    """Return ``payload``; raise LocalError unless it is bytes."""
-    if not isinstance(payload, bytes):
-        raise LocalError(f"payload must be bytes, not {type(payload).__name__}")
-    return payload

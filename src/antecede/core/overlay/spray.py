@@ -32,6 +32,7 @@ from math import inf
 from typing import Final
 
 from antecede.core.codec import Frame
+from antecede.core.input_checks import checked_peer
 from antecede.core.overlay.spray_frames import (
     Answer,
     ExchangeFrame,
@@ -39,14 +40,7 @@ from antecede.core.overlay.spray_frames import (
     Offer,
     Subscribe,
 )
-from antecede.core.process import (
-    NO_PROCESS,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-    checked_peer,
-)
+from antecede.core.process import NO_PROCESS, ProcessBase, ProcessId, Transmit, check_now
 from antecede.core.support.keyed_random import fold_in, key, uniform
 from antecede.errors import ConfigError, LocalError, PeerError
 

@@ -30,6 +30,7 @@ from antecede.core.codec import (
     write_varint,
 )
 from antecede.core.config import LINGER_S, ProcessConfig
+from antecede.core.input_checks import checked_peer
 from antecede.core.overlay.spray import Spray
 from antecede.core.overlay.spray_frames import OFFER, SprayFrame, read_spray
 from antecede.core.process import (
@@ -39,7 +40,6 @@ from antecede.core.process import (
     ProcessId,
     Transmit,
     check_now,
-    checked_peer,
 )
 from antecede.core.protocols.pc_broadcast.pc_broadcast import PcBroadcast
 from antecede.errors import ConfigError, LocalError, PeerError

@@ -51,15 +51,8 @@ from typing import ClassVar, Final
 from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import Frame, HeadFrame, Reader
-from antecede.core.process import (
-    Delivery,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-    checked_payload,
-    checked_targets,
-)
+from antecede.core.input_checks import checked_payload, checked_targets
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit, check_now
 from antecede.core.protocols.baseline import MESSAGE, BaselineMessage
 from antecede.core.support.sliding import SlidingArray
 from antecede.errors import LocalError, PeerError

@@ -63,15 +63,8 @@ from antecede.core.codec import (
     write_number,
     write_varint,
 )
-from antecede.core.process import (
-    Delivery,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-    checked_payload,
-    checked_targets,
-)
+from antecede.core.input_checks import checked_payload, checked_targets
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit, check_now
 from antecede.core.support.sliding import SlidingArray
 from antecede.errors import LocalError, PeerError
 

@@ -40,15 +40,8 @@ from antecede.core.codec import (
     write_number,
     write_varint,
 )
-from antecede.core.process import (
-    Delivery,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-    checked_payload,
-    checked_peer,
-)
+from antecede.core.input_checks import checked_payload, checked_peer
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit, check_now
 from antecede.core.support.interval_set import IntervalSet
 from antecede.errors import LocalError, PeerError
 

@@ -53,16 +53,9 @@ from antecede.core.codec import (
     write_number,
     write_varint,
 )
+from antecede.core.input_checks import checked_payload, checked_targets
 from antecede.core.overlay.tree_topology import Placement, Topology
-from antecede.core.process import (
-    Delivery,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-    checked_payload,
-    checked_targets,
-)
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit, check_now
 from antecede.errors import ConfigError, LocalError, PeerError
 
 __all__ = ["Tree", "TreeDelivery", "TreeMessage", "read_tree"]

@@ -47,14 +47,8 @@ from antecede.core.codec import (
     write_number,
     write_varint,
 )
-from antecede.core.process import (
-    Delivery,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-    checked_payload,
-)
+from antecede.core.input_checks import checked_payload
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit, check_now
 from antecede.errors import ConfigError, LocalError, PeerError
 
 __all__ = ["Vector", "VectorMessage", "read_vector"]

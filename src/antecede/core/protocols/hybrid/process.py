@@ -3,15 +3,8 @@
 from collections.abc import Iterable
 
 from antecede.core.codec import Frame
-from antecede.core.process import (
-    Delivery,
-    ProcessBase,
-    ProcessId,
-    Transmit,
-    check_now,
-    checked_payload,
-    checked_targets,
-)
+from antecede.core.input_checks import checked_payload, checked_targets
+from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit, check_now
 from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.protocols.hybrid.pending import HybridPending

@@ -63,6 +63,7 @@ from antecede.core.codec import (
     write_number,
     write_varint,
 )
+from antecede.core.input_checks import checked_payload, checked_targets
 from antecede.core.process import (
     NO_PROCESS,
     Delivery,
@@ -70,8 +71,6 @@ from antecede.core.process import (
     ProcessId,
     Transmit,
     check_now,
-    checked_payload,
-    checked_targets,
 )
 from antecede.core.protocols.optimal.log import (
     Entry,

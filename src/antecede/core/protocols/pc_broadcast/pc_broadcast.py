@@ -52,6 +52,7 @@ from math import inf
 from typing import Final
 
 from antecede.core.codec import Frame
+from antecede.core.input_checks import checked_payload, checked_peer
 from antecede.core.process import (
     NO_PROCESS,
     Delivery,
@@ -59,8 +60,6 @@ from antecede.core.process import (
     ProcessId,
     Transmit,
     check_now,
-    checked_payload,
-    checked_peer,
 )
 from antecede.core.protocols.flood import RelayedMessage
 from antecede.core.protocols.pc_broadcast.frames import (
