@@ -27,6 +27,7 @@ MODULES = (
     "core.support.attributes",
     "core.codec",
     "core.process",
+    "core.input_checks",
     "core.support.retransmission",
     "core.support.sliding",
     "core.protocols.baseline",
