@@ -30,9 +30,9 @@ def add_parser(commands: "Commands") -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from antecede.merge.merge import merge_traces
-    from antecede.pipeline.verify.traces import find_runs
+    from antecede.trace.live.reader import find_node_traces
 
-    merged = merge_traces(find_runs(options.trace), options.out)
+    merged = merge_traces(find_node_traces(options.trace), options.out)
     if options.json:
         print(json.dumps({**asdict(merged), "path": str(merged.path)}, indent=2))
         return EXIT_HELD

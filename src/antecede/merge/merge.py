@@ -137,7 +137,30 @@ def _read_nodes(directories: Sequence[str | Path]) -> list[NodeTrace]:
                 f"{node.path} and {after.path} are traces of the same incarnation of"
                 f" {node.name}; pass each trace once"
             )
-    return nodes
+    return _without_lost_events(nodes)
+
+
+def _without_lost_events(nodes: list[NodeTrace]) -> list[NodeTrace]:
+    """Cut the traces of killed incarnations where their successors continue.
+
+    An event that was not in the journal when the node was killed has not happened for the
+    next incarnation, and no other node has seen its effect.
+    """
+    kept = list(nodes)
+    for index, node in enumerate(nodes):
+        continues = node.continues
+        if continues is None:
+            continue
+        for before in range(index - 1, -1, -1):
+            earlier = nodes[before]
+            if earlier.name != node.name or not earlier.incarnation:
+                break
+            is_last = earlier.incarnation == continues[0]
+            if not earlier.closed:
+                kept[before] = earlier.cut(continues[1] if is_last else 0)
+            if is_last:
+                break
+    return kept
 
 
 class _Events:

@@ -1,6 +1,8 @@
 """The files of one node: its journal and its trace, both optional."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from antecede.core.observer import Observer
 from antecede.core.registry import protocol as look_up
@@ -14,6 +16,9 @@ from antecede.trace.live.names import qualified_name
 
 __all__ = ["NodeFiles"]
 
+FLUSH_S: Final = 1.0
+"""How often the trace is flushed."""
+
 
 class NodeFiles:
     """Opens, attaches to an engine, and closes the files that a configuration names."""
@@ -24,6 +29,7 @@ class NodeFiles:
         self.journal: Journal | None = None
         self.trace: EventLog | None = None
         self._incarnation = 0
+        self._flush_timer: asyncio.TimerHandle | None = None
 
     def open_journal(self) -> int:
         """Open the journal and return its history; 0 without a journal."""
@@ -78,7 +84,10 @@ class NodeFiles:
             protocol=config.protocol,
             run=config.run,
             write_ahead=self.journal is not None,
+            incarnation=incarnation,
+            continues=continues,
         )
+        self._flush_later()
         return trace.observer
 
     def attach(
@@ -114,6 +123,13 @@ class NodeFiles:
                 if not saved.processed:
                     engine.redeliver(saved, self._host.wall_s())
 
+    def _flush_later(self) -> None:
+        """Flush the trace once a second, so that a kill loses the last second at most."""
+        if self.trace is not None:
+            self.trace.flush()
+            loop = asyncio.get_running_loop()
+            self._flush_timer = loop.call_later(FLUSH_S, self._flush_later)
+
     def flush_trace(self) -> None:
         """Flush the trace of a node with a journal; call before transmitting.
 
@@ -126,6 +142,8 @@ class NodeFiles:
 
     def close(self, engine: Engine | None) -> None:
         """Close both files; without an engine, the node was never opened."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
         if self.journal is not None:
             self.journal.close()
         if self.trace is not None:

@@ -24,9 +24,9 @@ from antecede.trace.live.layout import (
 from antecede.trace.packed_rows import packed_to_batch
 from antecede.trace.reader import Trace, read_trace
 from antecede.trace.run_info import RunInfo
-from antecede.trace.schema import INFO_NAME, SCHEMA
+from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 
-__all__ = ["NodeTrace", "are_nodes_of_one_run", "read_node_trace"]
+__all__ = ["NodeTrace", "are_nodes_of_one_run", "find_node_traces", "read_node_trace"]
 
 
 class NodeTrace:
@@ -70,10 +70,43 @@ class NodeTrace:
         rows = self.info.more.get("flush_rows")
         return rows if isinstance(rows, int) else FLUSH_ROWS
 
+    @property
+    def incarnation(self) -> int:
+        """The number of the start of the node; 0 if it is unknown."""
+        number = self.info.more.get("incarnation")
+        return number if isinstance(number, int) else 0
+
+    @property
+    def continues(self) -> tuple[int, int] | None:
+        """The earlier incarnation that this one continues, and the events that count.
+
+        None if the node was not restored from a journal.
+        """
+        found = self.info.more.get("continues")
+        if isinstance(found, list) and len(found) == 2:
+            return int(found[0]), int(found[1])
+        return None
+
+    def cut(self, rows: int) -> "NodeTrace":
+        """Return the same trace without the events after the first ``rows``."""
+        node = copy(self)
+        node.rows = min(rows, self.rows)
+        return node
+
     def batches(
         self, columns: Sequence[str] | None = None, *, first: int = 0
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows from row ``first`` on; ``kind`` is dictionary-encoded."""
+        left = self.rows - first
+        for batch in self._all_batches(columns, first):
+            if left <= 0:
+                return
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+
+    def _all_batches(
+        self, columns: Sequence[str] | None, first: int
+    ) -> Iterator[pa.RecordBatch]:
         for start, batch in self._parts.numbered_batches(columns, first=first):
             yield batch.slice(max(first - start, 0))
         tail = self._tail.slice(max(first - self._parts.rows, 0))
@@ -114,6 +147,23 @@ def read_node_trace(path: str | Path) -> NodeTrace:
                 first += len(packed.rows)
     tail = pa.Table.from_batches(batches).combine_chunks() if batches else empty
     return NodeTrace(directory, info, parts, tail, closed=False)
+
+
+def find_node_traces(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the directories of nodes, closed or not: the paths, or what is in them.
+
+    A path that contains no trace is returned itself, so that reading it says why.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        inside = sorted(each for each in path.glob("*") if _is_node(each))
+        found += [path] if _is_node(path) or not inside else inside
+    return found
+
+
+def _is_node(directory: Path) -> bool:
+    names = (EVENTS_PARTIAL, INFO_PARTIAL, EVENTS_NAME)
+    return any((directory / name).exists() for name in names)
 
 
 def are_nodes_of_one_run(paths: Sequence[Path]) -> bool:

@@ -85,6 +85,8 @@ class NodeTraceWriter:
         started: float | None = None,
         parameters: dict[str, object] | None = None,
         write_ahead: bool = False,
+        incarnation: int = 0,
+        continues: tuple[int, int] | None = None,
         flush_rows: int = FLUSH_ROWS,
         part_rows: int = PART_ROWS,
     ) -> None:
@@ -101,6 +103,10 @@ class NodeTraceWriter:
             parameters: The configuration of the node, for ``run.json``.
             write_ahead: The caller promises to flush before a frame leaves the node. Then
                 no other node has seen an effect of an event that a kill loses.
+            incarnation: The number of this start of the node.
+            continues: For a node that was restored from a journal, the incarnation that
+                has committed last, and the number of its events at that commit. Its later
+                events were lost, and a merge leaves them out.
             flush_rows: Flush after this number of events, if the caller does not.
             part_rows: Make a part after this number of rows.
 
@@ -124,7 +130,10 @@ class NodeTraceWriter:
             "started": time() if started is None else started,
             "write_ahead": write_ahead,
             "flush_rows": flush_rows,
+            "incarnation": incarnation,
         }
+        if continues is not None:
+            self._more["continues"] = list(continues)
         self._id = id
         self.names = {id: name}
         self._create_directory()
@@ -146,7 +155,7 @@ class NodeTraceWriter:
     @property
     def rows(self) -> int:
         """The number of events that are flushed."""
-        return self._rows
+        return self._rows + self._pending_rows
 
     def set_name(self, id: int, name: str) -> None:
         """Set the name of a process.
