@@ -277,3 +277,27 @@ def test_the_memory_for_a_peer_that_keeps_restarting_is_bounded(speaker: str) ->
     assert isinstance(process, HybridProcess)
     assert len(process._algorithm.state.peers) <= 2
     assert network.verdict(complete=False).held
+
+
+def test_a_datagram_of_an_earlier_epoch_changes_nothing() -> None:
+    """It is refused before the session is bound to the incarnation that sent it."""
+    network = Network()
+    network.start_group("ann", "bob")
+    network.run(1.0)
+    ann = network.engines["ann"]
+    session = ann.sessions["bob"]
+    network.start("bob", history=session.history)
+    network.add_peers("bob", "ann")
+    session.epoch_in += 1_000_000  # As if bob had removed ann, and forgotten it since.
+    incarnation = session.handshake.incarnation
+    ann.receive_datagram(
+        network.engines["bob"].flush(network.now)[0][1], "bob", network.now
+    )
+    network.intercept(lambda flight: True)
+    bob = network.engines["bob"]
+    for _, welcome in ann.flush(network.now):
+        bob.receive_datagram(welcome, "ann", network.now)
+    for _, answer in bob.flush(network.now):
+        ann.receive_datagram(answer, "bob", network.now)
+    assert session.handshake.incarnation == incarnation
+    assert ann.stats().dropped["incarnation"] > 0
