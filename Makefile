@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --d
 .DEFAULT_GOAL := help
 .PHONY: help run test test-fast test-slow test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
   bench-ingest \
-  campaign verification fuzz lock clean
+  campaign campaign-mutants verification fuzz lock clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -102,6 +102,9 @@ fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SE
 
 campaign: $(VENV)/installed  ## whole nodes under random faults, in a simulation (SECONDS=60 or SEEDS=1000)
 	$(BIN)/python -m campaign $(if $(SEEDS),--seeds $(SEEDS) --seconds 1e9,--seconds $(or $(SECONDS),60))
+
+campaign-mutants: $(VENV)/tools  ## list the mutants of engine and journal and the seed that catches each
+	$(BIN)/python -m campaign.mutants
 
 verification: $(VENV)/installed  ## the results of the model checker (LONG=1: those of the long searches, an hour)
 	$(BIN)/python -m bench.verification $(if $(LONG),--long)

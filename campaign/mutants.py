@@ -1,0 +1,317 @@
+"""Mutants of engine, sessions and journal, and the seeds that catch them.
+
+``python -m campaign.mutants`` applies each mutant to a copy of the source tree, runs seeds
+until one fails, and prints what was found.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant
+
+__all__ = ["MUTANTS"]
+
+ROOT = Path(__file__).parent.parent
+SEEDS_MAX = 1500
+
+MUTANTS = (
+    Mutant(
+        "a removal waits for no lease",
+        "engine/departures",
+        "return max(now, transmitted_at + self._lease_s)",
+        "return now",
+    ),
+    Mutant(
+        "a removal does not start another epoch",
+        "engine/departures",
+        "        session.epoch_out += 1\n",
+        "",
+    ),
+    Mutant(
+        "a removal does not abandon copies",
+        "engine/departures",
+        "        recovery.abandon(session.id, now)\n",
+        "",
+    ),
+    Mutant(
+        "abandoned copies stay in the journal",
+        "engine/departures",
+        "        self._journal.discard_copies(session)\n",
+        "",
+    ),
+    Mutant(
+        "the permits of a stopped peer are forgone without a lease",
+        "engine/departures",
+        "            ends = now + self._lease_s\n",
+        "            ends = now\n",
+    ),
+    Mutant(
+        "the permits of a stopped peer are never forgone",
+        "engine/departures",
+        "        self._recovery.forgo_permits(id, now)\n",
+        "",
+    ),
+    Mutant(
+        "forgone permits are not recorded in the journal",
+        "engine/departures",
+        "        self._journal.forgo_permits(name, history)\n",
+        "",
+    ),
+    Mutant(
+        "the permits of a former history are forgone at once",
+        "engine/departures",
+        "self._permit_leases.append((now + self._lease_s, former, name, history))",
+        "self._permit_leases.append((now, former, name, history))",
+    ),
+    Mutant(
+        "a BYE does not stand for missing permits",
+        "engine/departures",
+        "            recovery.assume_permits(session.id, now)\n",
+        "",
+    ),
+    Mutant(
+        "a higher epoch does not reset the channel",
+        "engine/histories",
+        "        recovery.reset_channel(session.id, now)\n",
+        "",
+    ),
+    Mutant(
+        "another generation does not abandon copies",
+        "engine/histories",
+        "            self._departures.abandon(session, now)\n",
+        "",
+    ),
+    Mutant(
+        "frames for an earlier epoch of the receiver are used",
+        "engine/histories",
+        "if received.epoch_echo not in (-1, session.epoch_out):",
+        "if False:",
+    ),
+    Mutant(
+        "a new history does not abandon the copies to the former one",
+        "engine/histories",
+        "            recovery.abandon(former, now)\n",
+        "",
+    ),
+    Mutant(
+        "a new history keeps the process id of the former one",
+        "engine/histories",
+        "            self._table.add_id(session)\n",
+        "",
+    ),
+    Mutant(
+        "copies that a restarted peer had received are not retransmitted",
+        "engine/histories",
+        "            self._recovery.peer_restored(session.id)",
+        "            pass",
+    ),
+    Mutant(
+        "an outdated journal is not noticed",
+        "engine/histories",
+        "        if introduction is not None and self._is_outdated(session, introduction):",
+        "        if False:",
+    ),
+    Mutant(
+        "fragments of an earlier epoch are kept",
+        "engine/histories",
+        "        recovery.reset_channel(session.id, now)\n"
+        "        session.reassembly.clear()\n",
+        "        recovery.reset_channel(session.id, now)\n",
+    ),
+    Mutant(
+        "a lower epoch of a known incarnation is accepted",
+        "engine/session_layer",
+        "        elif epoch < session.epoch_in:\n",
+        "        elif False:\n",
+    ),
+    Mutant(
+        "a datagram may be older than the lease",
+        "engine/session_layer",
+        "if not 0 <= age_ms < self._lease_ms:",
+        "if False:",
+    ),
+    Mutant(
+        "an incarnation that is not the latest is accepted",
+        "engine/session_layer",
+        "            and running_at - TIMESTAMP_RESOLUTION_S <= handshake.met_at\n",
+        "            and False\n",
+    ),
+    Mutant(
+        "a retired incarnation is accepted",
+        "engine/session_layer",
+        "        if incarnation in handshake.retired:\n"
+        '            return self._drop("incarnation")\n',
+        "",
+    ),
+    Mutant(
+        "missing permits are not restored",
+        "engine/restore",
+        "        missing.append((ids[key], delivery.number))\n",
+        "",
+    ),
+    Mutant(
+        "restored copies depend on no delivery",
+        "engine/restore",
+        "dependencies = sum(1 for seq in seqs if seq < copy.seq)",
+        "dependencies = 0",
+    ),
+    Mutant(
+        "the last numbers sent are restored without the copies",
+        "engine/restore",
+        "(peer, max(sent, last.get(peer, 0)), delivered, permitted)",
+        "(peer, sent, delivered, permitted)",
+    ),
+    Mutant(
+        "the epoch of a peer is not restored",
+        "engine/peer_table",
+        "        session.epoch_in = saved.epoch_in\n",
+        "",
+    ),
+    Mutant(
+        "the own epoch is not restored",
+        "engine/peer_table",
+        "        session.epoch_out = saved.epoch_out\n",
+        "",
+    ),
+    Mutant(
+        "the history of a peer is not restored",
+        "engine/peer_table",
+        "        session.history = saved.history\n",
+        "",
+    ),
+    Mutant(
+        "the state of a peer is not restored",
+        "engine/peer_table",
+        "        session.state = SessionState(saved.state)\n",
+        "",
+    ),
+    Mutant(
+        "changed sessions are not recorded",
+        "engine/journal_recorder",
+        "            writer.record_peer(session, recovery.channel_numbers(session.id))\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "deliveries are not recorded",
+        "engine/process_driver",
+        "            writer.record_delivered(name, history, delivery.number,"
+        " delivery.payload)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "sent messages are not recorded",
+        "engine/process_driver",
+        "            writer.record_sent(number, targets, payload)\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "datagrams leave before their commit",
+        "net/runtime",
+        "            commits.start(partial(self._transmit_committed, engine, datagrams))\n",
+        "            udp.transmit(datagrams)\n"
+        "            commits.start(partial(self._transmit_committed, engine, ()))\n",
+    ),
+    Mutant(
+        "send returns before the commit",
+        "net/commits",
+        "        if self._journal.is_dirty:\n            waiting = self._next",
+        "        if self._journal.is_dirty:\n            return\n"
+        "            waiting = self._next",
+    ),
+    Mutant(
+        "the number of the last message is not saved",
+        "net/journal",
+        "            self._record(\"UPDATE meta SET value = ? WHERE key = 'clock'\","
+        " (self._clock,))\n",
+        "",
+    ),
+    Mutant(
+        "one copy too many is deleted with an ack",
+        "net/journal",
+        '"DELETE FROM outbox WHERE target = ? AND number <= ?", (name, acked))',
+        '"DELETE FROM outbox WHERE target = ? AND number <= ?", (name, acked + 1))',
+    ),
+    Mutant(
+        "commits of messages are not recorded",
+        "net/journal",
+        '            "UPDATE inbox SET processed = 1"\n'
+        '            " WHERE source = ? AND history = ? AND message_number = ?",\n',
+        '            "UPDATE inbox SET processed = processed"\n'
+        '            " WHERE source = ? AND history = ? AND message_number = ?",\n',
+    ),
+    Mutant(
+        "messages to a peer that must answer first are dropped for good",
+        "engine/transmitter",
+        "                else:\n"
+        "                    layer.timers.schedule_hello(session, now)\n",
+        "                else:\n                    session.outbox.pop_frames()\n",
+    ),
+    Mutant(
+        "the next message after an abandonment has a predecessor in the journal",
+        "net/journal",
+        "        self._last_sent[target] = 0\n",
+        "",
+    ),
+)
+
+
+def find_seed(mutant: Mutant, directory: Path, first: int) -> str:
+    """Return the seed that catches a mutant, and what it found; empty if none does."""
+    source = directory / "src"
+    shutil.copytree(
+        ROOT / "src", source, ignore=shutil.ignore_patterns("*.so", "__pycache__")
+    )
+    path = source / "antecede" / f"{mutant.module}.py"
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutant.old) != 1:
+        raise SystemExit(f"{mutant.name}: the text to replace does not occur once")
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    program = (
+        "from campaign.run import run_scenario\n"
+        "from campaign.scenario import draw_scenario\n"
+        f"for seed in range({first}, {first + SEEDS_MAX}):\n"
+        "    outcome = run_scenario(draw_scenario(seed))\n"
+        "    if outcome.failed:\n"
+        "        print(seed, (outcome.violations + outcome.stuck)[0][:150])\n"
+        "        break\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.strip() or done.stderr.strip()[-150:]
+
+
+def main() -> int:
+    """Print every mutant, and what caught it."""
+    parser = argparse.ArgumentParser(prog="python -m campaign.mutants", description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--only", default="", help="mutants whose names contain this")
+    arguments = parser.parse_args()
+    chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.name]
+
+    def hunt(mutant: Mutant) -> tuple[Mutant, str]:
+        with tempfile.TemporaryDirectory() as directory:
+            return mutant, find_seed(mutant, Path(directory), arguments.first)
+
+    survivors = 0
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for mutant, caught in pool.map(hunt, chosen):
+            survivors += not caught
+            print(f"{mutant.name}\n    {caught or 'NOT CAUGHT'}", flush=True)
+    print(f"{len(chosen)} mutants, {len(chosen) - survivors} caught")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
