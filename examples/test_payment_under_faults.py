@@ -9,8 +9,7 @@ Run it with pytest, or as a program.
 from functools import partial
 
 from antecede import Node
-from antecede.net.faults import Faults
-from antecede.testing import Simulation
+from antecede.testing import Faults, Simulation
 
 ADDRESSES = {
     "customer": "127.0.0.1:9301",

@@ -6,6 +6,7 @@
 it needs the extra ``antecede[testing]``.
 """
 
+from antecede.net.faults import Faults
 from antecede.testing.cluster import Cluster, Packet
 from antecede.testing.replay import replay
 from antecede.testing.schedule import Step, StepKind, random_schedule, run_schedule
@@ -13,6 +14,7 @@ from antecede.testing.simulation import Simulation
 
 __all__ = [
     "Cluster",
+    "Faults",
     "Packet",
     "Simulation",
     "Step",
