@@ -104,9 +104,8 @@ class NodeTraceWriter:
             write_ahead: The caller promises to flush before a frame leaves the node. Then
                 no other node has seen an effect of an event that a kill loses.
             incarnation: The number of this start of the node.
-            continues: For a node that was restored from a journal, the incarnation that
-                has committed last, and the number of its events at that commit. Its later
-                events were lost, and a merge leaves them out.
+            continues: The incarnation that has committed last to the journal, and the
+                number of its events at that commit; a merge leaves out its later events.
             flush_rows: Flush after this number of events, if the caller does not.
             part_rows: Make a part after this number of rows.
 
@@ -123,7 +122,7 @@ class NodeTraceWriter:
             )
         self._run, self._protocol = run, protocol
         self._parameters = parameters if parameters is not None else {}
-        self._more = {
+        self._more: dict[str, object] = {
             "kind": NODE,
             "name": name,
             "id": id,
@@ -131,18 +130,15 @@ class NodeTraceWriter:
             "write_ahead": write_ahead,
             "flush_rows": flush_rows,
             "incarnation": incarnation,
+            "continues": continues,
         }
-        if continues is not None:
-            self._more["continues"] = list(continues)
         self._id = id
         self.names = {id: name}
         self._create_directory()
         self.failure = None
         self._part_rows = part_rows
-        self._parts = 0
-        self._rows = 0
+        self._parts = self._rows = self._pending_rows = 0
         self._pending: list[PackedRows] = []
-        self._pending_rows = 0
         self._tail: FileIO | None = None
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="antecede-trace")
         self._writing: Future[None] | None = None
