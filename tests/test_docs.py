@@ -108,7 +108,7 @@ def test_every_internal_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_test_that_a_page_names_exists() -> None:
-    files = list((ROOT / "tests").rglob("*.py"))
+    files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").glob("*.py")]
     known = {path.stem for path in files}
     for path in files:
         known |= set(re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8")))

@@ -173,9 +173,9 @@ MUTANTS = (
     Mutant(
         "a request is answered only when nothing is unacked",
         "protocols/hybrid/algorithm",
-        "        if number <= self.rule.frontier(self.state, peer):\n"
+        "        if number <= self.rule.frontier(state, peer):\n"
         "            self._permit(peer)\n",
-        "        if self.state.first_unacked == self.state.buffer.next:\n"
+        "        if state.first_unacked == state.buffer.next:\n"
         "            self._permit(peer)\n",
     ),
     Mutant(
