@@ -221,7 +221,7 @@ class Node:
             ):
                 raise self._window_full_error(targets)
             if not is_known:
-                await runtime.wait_for_limits(engine, targets, len(data))
+                await self._wait_for_limits(engine, targets, len(data))
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
                     if not engine.has_room(targets):
@@ -232,6 +232,15 @@ class Node:
         if runtime.has_journal:
             await runtime.wait_for_commit()
         return number
+
+    async def _wait_for_limits(
+        self, engine: Engine, targets: Sequence[str], size: int
+    ) -> None:
+        """Wait until the limits of all targets are known, if the size may exceed them."""
+        while not engine.knows_limits(targets, size):
+            handshakes = engine.handshakes
+            while engine.handshakes == handshakes:
+                await self._runtime.waiters.wait_for_handshake()
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
         full = [name for name in targets if not self.engine.has_room((name,))]
@@ -249,9 +258,7 @@ class Node:
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
-        return make_stats(
-            self.engine, len(self._runtime.inbox.messages), self._runtime.now_s()
-        )
+        return make_stats(self.engine, len(self._runtime.inbox), self._runtime.now_s())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
@@ -282,21 +289,21 @@ class Node:
         """Return the next message.
 
         A slow consumer slows down other nodes: while the inbox holds
-        ``Limits.inbox_messages_max`` messages, the node drops arriving messages and
-        withholds their acks, and other nodes' permits wait for these acks.
+        ``Limits.inbox_messages_max`` messages, other nodes transmit no messages to this
+        node, and permits for the messages that they sent before wait for its acks.
         """
         runtime = self._runtime
-        while not runtime.inbox.messages:
+        while not runtime.inbox:
             if runtime.is_closed:
                 raise StopAsyncIteration
             runtime.opened_socket()
-            await runtime.waiters.wait_for_message(runtime.inbox.messages)
+            await runtime.waiters.wait_for_message(runtime.inbox)
         return runtime.take_message()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
-        if runtime.inbox.messages:
+        if runtime.inbox:
             return runtime.take_message()
         try:
             return await self.__anext__()

@@ -6,6 +6,7 @@ application calls :class:`antecede.net.node.Node`, which owns one runtime.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Final
@@ -21,7 +22,6 @@ from antecede.net.engine_timer import EngineTimer
 from antecede.net.files import NodeFiles
 from antecede.net.goodbye import transmit_byes
 from antecede.net.host import DatagramSocket, Host, running_host
-from antecede.net.inbox import Inbox
 from antecede.net.udp import Address, SocketAddress
 from antecede.net.waiters import Waiters
 
@@ -47,7 +47,8 @@ class NodeRuntime:
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.inbox = Inbox()
+        self.inbox: deque[Message] = deque()
+        """The delivered messages that the application has not received."""
         self.waiters = Waiters()
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
@@ -124,7 +125,6 @@ class NodeRuntime:
         if files.journal is not None:
             self._commits = Commits(files.journal, host.start_worker())
         self._engines = engines
-        self.inbox.messages_max = limits.inbox_messages_max
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
@@ -158,6 +158,7 @@ class NodeRuntime:
         successor, error = self._engines.begin_history(engine, now)
         logger.error("%s", error)
         self.engine = successor
+        successor.flow.polled = len(self.inbox)
         self.waiters.interrupt(error)
         self.process_output(now)
 
@@ -209,7 +210,7 @@ class NodeRuntime:
         if self.has_journal:
             return  # The node will be back: its peers keep their copies for it.
         # A message accepted after the first BYE could not be acked any more.
-        self.inbox.is_closed = engine.inbox_full = True
+        engine.flow.is_closed = True
         if self._socket is not None:
             await transmit_byes(engine, self._socket, self.now_s)
 
@@ -222,7 +223,7 @@ class NodeRuntime:
         if self._timer is not None:
             self._timer.cancel()
         if self.has_journal:
-            self.inbox.messages.clear()  # The journal redelivers these after a restart.
+            self.inbox.clear()  # The journal redelivers these after a restart.
         closed = self.failure or LocalError(f"{self.name} was closed")
         try:
             if self._commits is not None:
@@ -254,15 +255,6 @@ class NodeRuntime:
         self.process_output(self.now_s())
         while not engine.has_room(targets):
             await self.waiters.wait_for_room(targets)
-
-    async def wait_for_limits(
-        self, engine: Engine, targets: Sequence[str], size: int
-    ) -> None:
-        """Wait until the limits of all targets are known, if the size may exceed them."""
-        while not engine.knows_limits(targets, size):
-            handshakes = engine.handshakes
-            while engine.handshakes == handshakes:
-                await self.waiters.wait_for_handshake()
 
     async def wait_for_commit(self) -> None:
         """Wait until the messages sent so far are in the journal."""
@@ -303,10 +295,12 @@ class NodeRuntime:
 
     def take_message(self) -> Message:
         """Remove the first message from the inbox, which must not be empty."""
-        message = self.inbox.messages.popleft()
+        message = self.inbox.popleft()
         engine = self.engine
-        if engine is not None and engine.inbox_full:
-            engine.inbox_full = self.inbox.is_full
+        if engine is not None:
+            engine.flow.polled = len(self.inbox)
+            if engine.flow.has_updates and not self.output_scheduled:
+                self.schedule_output()  # It tells peers that there is room again.
         return message
 
     # Output.
@@ -388,7 +382,7 @@ class NodeRuntime:
         messages = engine.poll_messages()
         if messages:
             self.inbox.extend(messages)
-            engine.inbox_full = self.inbox.is_full
+            engine.flow.polled = len(self.inbox)
             waiters.wake_readers(len(messages))
         if waiters.senders:
             waiters.wake_senders(engine.has_room)
