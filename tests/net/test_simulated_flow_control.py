@@ -286,3 +286,55 @@ def test_blocked_messages_name_the_full_inbox() -> None:
         assert [message.explanation for message in blocked] == [
             "ann:10 to hub is in flight: the inbox of hub is full, or it has not acked it"
         ]
+
+
+def answer_inside_the_loop(count: int) -> Callable[[Node], Awaitable[None]]:
+    """Return a coroutine that answers each message with two, inside its loop."""
+
+    async def main(node: Node) -> None:
+        (peer,) = node.peers
+        for _ in range(count):
+            await node.send(peer, b"question")
+        async for _ in node:
+            await node.send(peer, b"answer")
+            await node.send(peer, b"another answer")
+
+    return main
+
+
+def test_two_nodes_that_block_each_other_are_warned_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = Limits(inbox_messages_max=20, window_copies_max=20)
+    with Group(11, QUIET) as group:
+        group.open_all("ann", "bob", receive=False, limits=limits)
+        for name in ("ann", "bob"):
+            group.start_task(name, answer_inside_the_loop(5))
+        group.run(50)
+        warnings = [record.getMessage() for record in caplog.records]
+        assert sorted(warning[:27] for warning in warnings) == [
+            "ann waits in send to bob, w",
+            "bob waits in send to ann, w",
+        ]
+        assert "send from another task" in warnings[0]
+        group.run(60)
+        assert len(caplog.records) == 4
+
+
+def test_a_slow_consumer_that_sends_from_another_task_is_not_warned(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    limits = Limits(inbox_messages_max=4, window_copies_max=4)
+    with Group(12, QUIET) as group:
+        group.open_all("ann", "bob", receive=False, limits=limits)
+
+        async def take_slowly(node: Node) -> None:
+            while True:
+                await node.receive()
+                await asyncio.sleep(1)
+
+        for name, peer in (("ann", "bob"), ("bob", "ann")):
+            group.start_task(name, produce(100, peer))
+            group.start_task(name, take_slowly)
+        group.run(90)
+        assert caplog.records == []

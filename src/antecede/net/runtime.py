@@ -14,6 +14,7 @@ from typing import Final
 from antecede.engine.engine import Engine
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, StorageError
+from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
@@ -50,6 +51,9 @@ class NodeRuntime:
         self.inbox: deque[Message] = deque()
         """The delivered messages that the application has not received."""
         self.waiters = Waiters()
+        self._blocked_sends = BlockedSends(
+            self.waiters, lambda: None if self.is_closed else self.engine
+        )
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
         self.output_scheduled = False
@@ -254,6 +258,7 @@ class NodeRuntime:
         """Wait until the windows of all targets have room."""
         self.process_output(self.now_s())
         while not engine.has_room(targets):
+            self._blocked_sends.watch()
             await self.waiters.wait_for_room(targets)
 
     async def wait_for_commit(self) -> None:
