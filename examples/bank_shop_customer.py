@@ -12,16 +12,18 @@ import sys
 
 from antecede import Node
 
+Answers = asyncio.Queue[tuple[str, bytes]]
 
-async def run_bank(bank: Node) -> None:
+
+async def run_bank(bank: Node, answers: Answers) -> None:
     """Confirm every payment to the shop, then to the customer."""
     async for message in bank:
         account = message.data.removeprefix(b"pay from ")
-        await bank.send("shop", b"paid: " + account)
-        await bank.send(message.source, b"confirmed: " + account)
+        answers.put_nowait(("shop", b"paid: " + account))
+        answers.put_nowait((message.source, b"confirmed: " + account))
 
 
-async def run_shop(shop: Node) -> None:
+async def run_shop(shop: Node, answers: Answers) -> None:
     """Hand out the goods to every customer who has paid."""
     paid: set[bytes] = set()
     async for message in shop:
@@ -30,7 +32,18 @@ async def run_shop(shop: Node) -> None:
         else:
             account = message.data.removeprefix(b"collect for ")
             answer = b"here you are" if account in paid else b"you have not paid"
-            await shop.send(message.source, answer)
+            answers.put_nowait((message.source, answer))
+
+
+async def send_answers(node: Node, answers: Answers) -> None:
+    """Send the answers of a node.
+
+    A node that sends inside its receiving loop receives nothing while ``send`` waits. Two
+    such nodes can block each other.
+    """
+    while True:
+        target, data = await answers.get()
+        await node.send(target, data)
 
 
 async def pay_and_collect(protocol: str) -> str:
@@ -42,7 +55,11 @@ async def pay_and_collect(protocol: str) -> str:
             for peer in nodes:
                 if peer is not node:
                     node.add_peer(peer.name, peer.address)
-        tasks = [asyncio.create_task(run_bank(bank)), asyncio.create_task(run_shop(shop))]
+        tasks = []
+        for node, run in ((bank, run_bank), (shop, run_shop)):
+            answers = Answers()
+            tasks.append(asyncio.create_task(run(node, answers)))
+            tasks.append(asyncio.create_task(send_answers(node, answers)))
         await customer.send("bank", b"pay from 4711")
         await customer.receive()  # The confirmation.
         await customer.send("shop", b"collect for 4711")

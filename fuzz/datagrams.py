@@ -120,11 +120,11 @@ class Victim:
                 self.bob.sessions["ann"].epoch_out,
                 self.ann.sessions["bob"].epoch_out,
             )
-            body = DATA_PREFIX.pack(timestamp, timestamp, *epochs) + body
+            body = DATA_PREFIX.pack(timestamp, timestamp, *epochs, 1 << 16) + body
         elif kind == HELLO and not body:
             tag = protocol_hash([self.protocol_name])
             introduction = Introduction(
-                incarnation, tag, 256, 0, 0, 0, 0, MESSAGE_BYTES_MIN
+                incarnation, tag, 256, 0, 0, 0, 0, MESSAGE_BYTES_MIN, 1 << 16
             )
             body = HELLO_TIMES.pack(timestamp) + introduction.encode()
         self.receive_datagram(header + body)

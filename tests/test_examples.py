@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from antecede import Limits, Node
+from tests.net.simulated import Group
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -45,6 +48,28 @@ def test_the_chat_shows_both_answers_after_the_question(
 def test_the_shop_knows_of_the_payment(capsys: pytest.CaptureFixture[str]) -> None:
     run(EXAMPLES / "bank_shop_customer.py")
     assert capsys.readouterr().out == "hybrid: the shop says: here you are\n"
+
+
+def test_the_bank_does_not_block_a_customer_who_pays_often_and_receives_later() -> None:
+    example = runpy.run_path(str(EXAMPLES / "bank_shop_customer.py"))
+    limits = Limits(inbox_messages_max=10, window_copies_max=10)
+    received: list[bytes] = []
+
+    async def pay_often(customer: Node) -> None:
+        for account in range(200):
+            await customer.send("bank", b"pay from %d" % account)
+        received.extend([(await customer.receive()).data for _ in range(200)])
+
+    with Group() as group:
+        group.open_all("bank", "customer", receive=False, limits=limits)
+        group.open("shop", "bank", limits=limits)
+        group.add_peer("bank", "shop")
+        answers: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue()
+        group.start_task("bank", lambda bank: example["run_bank"](bank, answers))
+        group.start_task("bank", lambda bank: example["send_answers"](bank, answers))
+        group.start_task("customer", pay_often)
+        group.run(60)
+    assert received == [b"confirmed: %d" % account for account in range(200)]
 
 
 def test_all_replicas_of_the_set_end_with_the_same(

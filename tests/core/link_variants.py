@@ -26,6 +26,8 @@ MODULES = (
     "errors",
     "core.support.attributes",
     "core.codec",
+    "core.process_id",
+    "core.windows",
     "core.process",
     "core.input_checks",
     "core.support.retransmission",

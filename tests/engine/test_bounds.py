@@ -116,7 +116,11 @@ def test_messages_above_the_reorder_buffer_are_dropped_and_retransmitted(name: s
 def test_a_full_inbox_withholds_acks_and_messages_are_retransmitted(name: str) -> None:
     network = pair(protocol_name=name)
     ann, bob = network.engines["ann"], network.engines["bob"]
-    bob.inbox_full = True
+    # Under hybrid, ann would transmit nothing to an inbox that is full but not closed.
+    if name == "hybrid":
+        bob.flow.is_closed = True
+    else:
+        bob.flow.polled = network.limits.inbox_messages_max
     for index in range(5):
         network.send("ann", "bob", data=b"%d" % index)
     network.run(10.0)
@@ -127,7 +131,8 @@ def test_a_full_inbox_withholds_acks_and_messages_are_retransmitted(name: str) -
     network.run(1.0)
     assert network.data("ann") == [b"acks and sends go on"]
     assert bob.backlog == 0
-    bob.inbox_full = False
+    bob.flow.is_closed = False
+    bob.flow.polled = 0
     network.run(30.0)
     assert network.data("bob") == [b"%d" % index for index in range(5)]
     assert network.verdict().held
@@ -136,7 +141,7 @@ def test_a_full_inbox_withholds_acks_and_messages_are_retransmitted(name: str) -
 # Fragments.
 
 
-@pytest.mark.parametrize("size", [0, 1, 1100, 1138, 1139, 1140, 1141, 5000, 100_000])
+@pytest.mark.parametrize("size", [0, 1, 1100, 1114, 1115, 1130, 1131, 5000, 100_000])
 @pytest.mark.parametrize(
     "cipher", [None, AesGcmDatagramCipher(b"k" * 32)], ids=["plain", "sealed"]
 )
@@ -208,12 +213,12 @@ def test_invalid_payloads_are_dropped(first: bytes) -> None:
 def test_an_unordered_protocol_sends_only_messages_that_fit_into_a_datagram() -> None:
     network = pair(protocol_name="unordered")
     ann = network.engines["ann"]
-    with pytest.raises(LocalError, match=r"must fit into a datagram: send at most 1134"):
-        ann.send(["bob"], bytes(1135), network.now)
+    with pytest.raises(LocalError, match=r"must fit into a datagram: send at most 1130"):
+        ann.send(["bob"], bytes(1131), network.now)
     assert ann.stats().sent == 0
-    network.send("ann", "bob", data=bytes(1134))
+    network.send("ann", "bob", data=bytes(1130))
     network.run(1.0)
-    assert network.data("bob") == [bytes(1134)]
+    assert network.data("bob") == [bytes(1130)]
 
 
 def test_try_send_returns_0_and_changes_nothing_if_it_cannot_send() -> None:
@@ -380,7 +385,8 @@ def test_an_hour_of_silence_needs_no_memory_and_few_datagrams(met: bool) -> None
 
 def test_the_outbox_for_an_unready_peer_is_bounded_and_its_messages_arrive() -> None:
     network = Network(
-        limits=Limits(window_copies_max=3 * UNREADY_FRAMES_MAX, window_bytes_max=1 << 30)
+        protocol="fifo",
+        limits=Limits(window_copies_max=3 * UNREADY_FRAMES_MAX, window_bytes_max=1 << 30),
     )
     ann = network.start("ann")
     network.add_peers("ann", "bob")

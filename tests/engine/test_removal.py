@@ -181,7 +181,7 @@ def test_a_protocol_without_removal_refuses_a_raised_epoch() -> None:
     network.send("ann", "bob", data=b"x")
     (flight,) = network.intercept(lambda flight: flight.target == "bob")
     raised = bytearray(flight.datagram)
-    epoch_at = HEADER.size + DATA_PREFIX.size - 5
+    epoch_at = HEADER.size + DATA_PREFIX.size - 9
     raised[epoch_at] += 1
     bob = network.engines["bob"]
     bob.receive_datagram(bytes(raised), "ann", network.now)
@@ -272,11 +272,11 @@ def test_a_peer_that_is_silent_beyond_the_timeout_is_removed() -> None:
 
 
 def test_a_slow_peer_that_is_heard_is_not_removed() -> None:
-    """Bob's inbox is full, so he acks nothing, but he sends messages."""
+    """Bob's inbox is closed, so he acks nothing, but he sends messages."""
     network = Network(limits=Limits(lease_s=LEASE_S, peer_timeout_s=30.0))
     network.start_group("ann", "bob")
     network.run(1.0)
-    network.engines["bob"].inbox_full = True
+    network.engines["bob"].flow.is_closed = True
     network.send("ann", "bob", data=b"x")
     for _ in range(40):
         network.run(10.0)

@@ -227,7 +227,7 @@ def forge(network: Network, kind: int, *frames: Frame, number: int = 10_000) -> 
     """Return a datagram from bob to ann that is valid but for its authentication tag."""
     ann, bob = network.engines["ann"], network.engines["bob"]
     body = bytearray(
-        DATA_PREFIX.pack(timestamp_ms(network.now), timestamp_ms(network.now), 256, 256)
+        DATA_PREFIX.pack(timestamp_ms(network.now), timestamp_ms(network.now), 256, 256, 9)
     )
     for frame in frames:
         frame.write(body)
@@ -309,7 +309,7 @@ def test_incarnation_0_is_refused() -> None:
         network.add_peers("ann", "bob")
         ann.flush(network.now)
         now = timestamp_ms(network.now)
-        body = bytearray(DATA_PREFIX.pack(now, now, 256, 256))
+        body = bytearray(DATA_PREFIX.pack(now, now, 256, 256, 9))
         MessageFrame(1, 0, True, b"\0x").write(body)
         head = HEADER.pack(VERSION << 4 | DATA, name_hash("bob"), 0, ann.incarnation, 1)
         datagram = head + bytes(body)

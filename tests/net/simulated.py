@@ -1,7 +1,7 @@
 """Nodes in a simulation that a test drives step by step."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from antecede import Limits, Node
@@ -19,6 +19,7 @@ class Group:
         self.simulation = Simulation(seed, *([faults] if faults is not None else []))
         self.nodes: dict[str, Node] = {}
         self.received: dict[str, list[bytes]] = {}
+        self._tasks: list[asyncio.Future[None]] = []
 
     def __enter__(self) -> "Group":
         return self
@@ -90,6 +91,10 @@ class Group:
             function(self.nodes[name])
 
         self.call(name, call())
+
+    def start_task(self, name: str, main: Callable[[Node], Awaitable[None]]) -> None:
+        """Start a task in a process, and do not wait for it."""
+        self.do(name, lambda node: self._tasks.append(asyncio.ensure_future(main(node))))
 
     def add_peer(self, name: str, peer: str) -> None:
         self.do(name, lambda node: node.add_peer(peer, f"{peer}:{PORT}"))

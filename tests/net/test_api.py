@@ -166,8 +166,8 @@ def test_a_slow_consumer_blocks_senders_and_loses_no_message(loop: str) -> None:
 
             producing = asyncio.create_task(produce())
             assert await stays_pending(producing)
-            assert b.engine.stats().delivered < total // 2
-            assert b.engine.stats().dropped["inbox"] > 0
+            assert b.engine.stats().delivered <= 8 + 1
+            assert b.engine.stats().dropped["inbox"] == 0
             got = [int(m.data) for m in await receive_many(b, total)]
             assert got == list(range(total))
             await producing

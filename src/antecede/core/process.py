@@ -24,11 +24,13 @@ the target's application (docs/reference/glossary.md).
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Final, NewType, Protocol
+from typing import Final, Protocol
 
 from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import NO_PROCESS, Frame
+from antecede.core.process_id import ProcessId
+from antecede.core.windows import PeerWindows
 from antecede.errors import LocalError
 
 __all__ = [
@@ -50,9 +52,6 @@ NEVER: Final = 1e999
 
 UNBOUNDED: Final = 1 << 60
 """A bound that is never reached."""
-
-ProcessId = NewType("ProcessId", int)
-"""The id of a process, at least 0; the driver assigns it, and no frame contains it."""
 
 
 @mypyc_attr(acyclic=True)
@@ -340,6 +339,11 @@ class ProcessBase:
     @property
     def recovery(self) -> PeerRecovery | None:
         """The operations for peers that leave or restart; None if not supported."""
+        return None
+
+    @property
+    def windows(self) -> PeerWindows | None:
+        """The windows of the peers; None if not supported."""
         return None
 
     @property

@@ -9,9 +9,9 @@
             packet number       8 bytes
     body    HELLO    timestamp, introduction
             WELCOME  timestamp, timestamp echo, introduction
-            DATA     timestamp, timestamp echo, epoch, epoch echo, frames
-            BYE      timestamp, timestamp echo, epoch, epoch echo
-            BYE_ACK  timestamp, timestamp echo, epoch, epoch echo
+            DATA     timestamp, timestamp echo, epoch, epoch echo, receive window, frames
+            BYE      timestamp, timestamp echo, epoch, epoch echo, receive window
+            BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -19,10 +19,13 @@ HELLO, because its sender does not know it yet. The *timestamp* is the sender's 
 milliseconds; the *timestamp echo* is the latest timestamp that the sender has received from
 the receiver. The *epoch* changes when the sender gives up messages to the receiver; the
 *epoch echo* is the receiver's epoch, as the sender knows it
-(docs/explanation/peer-removal.md). The *introduction* describes the sender: its history,
-its protocol, its epoch, the epoch and history of the receiver as it knows them, the last
-messages that it has delivered and that the receiver has acked, and the largest message that
-it accepts (:class:`Introduction`).
+(docs/explanation/peer-removal.md). The *receive window* is how many messages the receiver
+may have transmitted that the sender has not delivered
+(:mod:`antecede.engine.flow_control`); the one with the highest packet number counts. The
+*introduction* describes the sender: its history, its protocol, its epoch, the epoch and
+history of the receiver as it knows them, the last messages that it has delivered and that
+the receiver has acked, the largest message that it accepts, and its receive window
+(:class:`Introduction`).
 """
 
 from collections.abc import Sequence
@@ -72,9 +75,9 @@ KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK))
 HEADER: Final = Struct(">BQQQQ")
 HELLO_TIMES: Final = Struct(">Q")
 WELCOME_TIMES: Final = Struct(">QQ")
-INTRODUCTION: Final = Struct(">QIIIQQQI")
+INTRODUCTION: Final = Struct(">QIIIQQQII")
 """The end of the body of HELLO and WELCOME."""
-DATA_PREFIX: Final = Struct(">QQII")
+DATA_PREFIX: Final = Struct(">QQIII")
 """The start of the body of DATA, and the whole body of BYE and BYE_ACK."""
 
 AEAD_TAG_BYTES: Final = 16
@@ -93,6 +96,7 @@ class Introduction:
         "known_history",
         "message_bytes_max",
         "protocol",
+        "window",
     )
 
     history: int
@@ -111,6 +115,9 @@ class Introduction:
     """The last message of its own epoch that the receiver has acked."""
     message_bytes_max: int
     """The largest message that the sender accepts."""
+    window: int
+    """How many messages the receiver may have transmitted that the sender has not
+    delivered."""
 
     def __init__(
         self,
@@ -122,6 +129,7 @@ class Introduction:
         delivered: int,
         acked: int,
         message_bytes_max: int,
+        window: int,
     ) -> None:
         self.history = history
         self.protocol = protocol
@@ -131,6 +139,7 @@ class Introduction:
         self.delivered = delivered
         self.acked = acked
         self.message_bytes_max = message_bytes_max
+        self.window = window
 
     def encode(self) -> bytes:
         """Return the bytes of an introduction."""
@@ -143,6 +152,7 @@ class Introduction:
             self.delivered,
             self.acked,
             self.message_bytes_max,
+            self.window,
         )
 
 
@@ -157,6 +167,7 @@ def read_introduction(body: bytes, offset: int) -> Introduction:
         delivered,
         acked,
         message_bytes_max,
+        window,
     ) = INTRODUCTION.unpack_from(body, offset)
     return Introduction(
         history,
@@ -167,6 +178,7 @@ def read_introduction(body: bytes, offset: int) -> Introduction:
         delivered,
         acked,
         message_bytes_max,
+        window,
     )
 
 

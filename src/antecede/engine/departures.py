@@ -99,6 +99,7 @@ class Departures:
         session.stopped = session.stopped or stopped
         session.apply(SessionEvent.REMOVAL_STARTED)
         session.outbox.pop_frames()
+        self._layer.flow.free(session)
         self._layer.timers.start_lease(session, ends)
         self._journal.session_changed(session)
         return ends
@@ -124,6 +125,7 @@ class Departures:
         if session.epoch_out % EPOCHS_PER_GENERATION == 0:
             session.epoch_out = self._table.new_epoch()
         session.reassembly.clear()
+        session.window = -1
         if session.stopped:
             self._forgo_permits(session.id, session.name, session.history, now)
         if not session.stopped or not self._forget(session):
@@ -186,6 +188,7 @@ class Departures:
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)
             session.outbox.pop_frames()
+            self._layer.flow.free(session)
             self._layer.timers.cancel_hello(session)
             self._layer.timers.start_lease(session, self._lease_end(session, now))
             self._driver.drain(now)

@@ -20,8 +20,10 @@ from antecede.engine.datagram import (
     BYE_ACK,
     DATA,
     HEADER,
+    HELLO,
     protocol_hash,
 )
+from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
@@ -105,6 +107,7 @@ class Engine:
             bounds,
             cipher,
             process.recovery,
+            make_flow_control(process, bounds),
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
@@ -128,13 +131,7 @@ class Engine:
         )
         self._sessions = self._membership.table.sessions
         self._sender = Sender(
-            name,
-            info,
-            bounds,
-            body_bytes_max,
-            self._driver,
-            self._sessions,
-            self._journal,
+            name, info, bounds, body_bytes_max, self._driver, self._sessions, self._journal
         )
         self.datagrams_in = 0
         self.handshakes = 0
@@ -178,13 +175,9 @@ class Engine:
         return self._membership.histories.outdated_by
 
     @property
-    def inbox_full(self) -> bool:
-        """Whether arriving messages are dropped; set by the driver of the engine."""
-        return self._driver.inbox_full
-
-    @inbox_full.setter
-    def inbox_full(self, is_full: bool) -> None:
-        self._driver.inbox_full = is_full
+    def flow(self) -> FlowControl:
+        """The room in the inbox; the driver tells it how many messages it holds."""
+        return self._layer.flow
 
     def peers(self) -> list[str]:
         """Return the names of the active peers."""
@@ -289,9 +282,14 @@ class Engine:
         """Process a datagram; count and drop an invalid one."""
         self.datagrams_in += 1
         received = self._layer.accept(datagram, address, now)
-        if received is None or not self._membership.histories.update_session(received, now):
+        if received is None:
             return
         session = received.session
+        histories = self._membership.histories
+        is_usable = received.kind != HELLO and histories.update_session(received, now)
+        self._driver.apply_window(session, received.window, now)
+        if not is_usable:
+            return
         self._journal.session_changed(session)
         if received.introduction is not None:
             self.handshakes += 1

@@ -36,6 +36,7 @@ class Handshake:
         "introduced",
         "met_at",
         "opening_cipher",
+        "probe_wait_s",
         "retired",
         "sealing_cipher",
         "timestamp_echo",
@@ -56,6 +57,8 @@ class Handshake:
     """When to transmit the next HELLO; infinite if none is due."""
     hello_wait_s: float
     """The timeout of the latest HELLO, or 0."""
+    probe_wait_s: float
+    """The wait before the latest HELLO that asked for a window, or 0."""
     timestamp_echo: int
     """The latest timestamp received from the peer, to be echoed to it; -1 for none."""
     timestamp_echo_at: float
@@ -76,6 +79,7 @@ class Handshake:
         self.met_at = now
         self.hello_at = NEVER
         self.hello_wait_s = 0.0
+        self.probe_wait_s = 0.0
         self.timestamp_echo = -1
         self.timestamp_echo_at = -NEVER
         self.sealing_cipher = None

@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Final
 
 from antecede.core.process import NEVER, ProcessId
+from antecede.engine.credit import Credit
 from antecede.engine.fragmentation import Reassembly
 from antecede.engine.handshake import Handshake
 from antecede.engine.outbox import Outbox
@@ -102,6 +103,7 @@ class PeerSession:
         "address",
         "bytes_in",
         "bytes_out",
+        "credit",
         "epoch_in",
         "epoch_out",
         "former_at",
@@ -121,6 +123,8 @@ class PeerSession:
         "state",
         "stopped",
         "unacked_since",
+        "window",
+        "window_packet",
     )
 
     name: str
@@ -158,6 +162,12 @@ class PeerSession:
     """The application guarantees that the peer has stopped for good."""
     bytes_in: int
     bytes_out: int
+    credit: Credit
+    """The room for messages of the peer in the inbox of this node."""
+    window: int
+    """How many messages to the peer may be transmitted and not acked; -1 if unknown."""
+    window_packet: int
+    """The packet number of that window; 0 if unknown."""
 
     def __init__(self, name: str, name_hash: int, id: ProcessId, address: object) -> None:
         self.name = name
@@ -181,6 +191,9 @@ class PeerSession:
         self.lease_ends = NEVER
         self.unacked_since = NEVER
         self.stopped = False
+        self.credit = Credit()
+        self.window = -1
+        self.window_packet = 0
         self.bytes_in = 0
         self.bytes_out = 0
 
@@ -196,5 +209,7 @@ class PeerSession:
         """Accept this incarnation of the peer only, from now on."""
         self.handshake.bind(incarnation, now)
         self.replay_window.reset()
+        self.window = -1
+        self.window_packet = 0
         self.heard_at = -NEVER
         self.history = history

@@ -27,6 +27,7 @@ class ProcessDriver:
     """The process of a node, with the sessions that its frames come from and go to."""
 
     __slots__ = (
+        "_flow",
         "_info",
         "_journal",
         "_layer",
@@ -36,10 +37,10 @@ class ProcessDriver:
         "_own_reassembly",
         "_transmitter",
         "_wall_offset_s",
+        "_windows",
         "by_id",
         "control_frames",
         "delivered",
-        "inbox_full",
         "process",
         "released",
         "retransmitted",
@@ -48,8 +49,6 @@ class ProcessDriver:
 
     by_id: dict[ProcessId, PeerSession]
     """The sessions by process id, those of former histories included."""
-    inbox_full: bool
-    """Drop arriving messages."""
 
     def __init__(
         self,
@@ -63,6 +62,8 @@ class ProcessDriver:
         wall_offset_s: float,
     ) -> None:
         self.process = process
+        self._windows = process.windows
+        self._flow = layer.flow
         self._info = info
         self._layer = layer
         self._transmitter = transmitter
@@ -73,7 +74,6 @@ class ProcessDriver:
         self._messages: list[Message] = []
         self._own_reassembly = Reassembly()
         self.by_id = {}
-        self.inbox_full = False
         self.sent = 0
         self.released = 0
         self.retransmitted = 0
@@ -104,7 +104,7 @@ class ProcessDriver:
         if session.state is REMOVED:
             dropped["removed"] += 1
             return
-        refuse_messages = self.inbox_full or session.state is REMOVING
+        refuse_messages = session.state is REMOVING or self._flow.refuses(session)
         process = self.process
         info = self._info
         observer = self._observer
@@ -116,8 +116,8 @@ class ProcessDriver:
             except PeerError:
                 dropped["frame"] += 1
                 break  # The start of the next frame is unknown.
-            if refuse_messages and frame.message_number() > 0:
-                dropped["inbox" if self.inbox_full else "removed"] += 1
+            if refuse_messages and self._refuses(session, frame.message_number()):
+                dropped["removed" if session.state is REMOVING else "inbox"] += 1
                 continue
             try:
                 process.receive(session.id, frame, now)
@@ -126,6 +126,27 @@ class ProcessDriver:
                 continue
             if observer is not None:
                 observer.arrived(process.id, session.id, frame, now + self._wall_offset_s)
+        self.drain(now)
+
+    def _refuses(self, session: PeerSession, number: int) -> bool:
+        """Return whether to drop a message; duplicates are acked while the inbox is full.
+
+        A frame with the number 0 is not a message.
+        """
+        recovery = self.process.recovery
+        if session.state is REMOVING or self._flow.drops_duplicates or recovery is None:
+            return number > 0
+        _, _, delivered, _ = recovery.channel_numbers(session.id)
+        return number > delivered
+
+    def apply_window(self, session: PeerSession, window: int, now: float) -> None:
+        """Transmit within a window of a peer from now on; -1 stands for the one before."""
+        if self._windows is None or window < 0 or window == session.window > 0:
+            return
+        session.window = window
+        if window > 0:
+            self._layer.timers.window_opened(session, now)
+        self._windows.set_window(session.id, window, now)
         self.drain(now)
 
     def drain(self, now: float) -> None:
@@ -155,6 +176,11 @@ class ProcessDriver:
             if observer is not None:
                 observer.transmitted(process.id, transmit, now + self._wall_offset_s)
             self._transmitter.add(session, transmit.frame)
+        if self._windows is not None:
+            for id in self._windows.blocked_peers():  # noqa: A001 (the word for it)
+                session = self.by_id.get(id)
+                if session is not None and session.id == id and session.state is ACTIVE:
+                    self._layer.timers.schedule_probe(session, now)
 
     def _can_wait(self, session: PeerSession, transmit: Transmit, now: float) -> bool:
         """Return whether a frame waits in the outbox of a peer that must answer first.
@@ -181,6 +207,8 @@ class ProcessDriver:
         if self._observer is not None:
             self._observer.delivered(self.process.id, delivery, delivered_at)
         session = self.by_id.get(delivery.source)
+        if session is not None:
+            self._flow.record_delivery(session)
         name = session.name if session is not None else self._layer.name
         history = session.history if session is not None else self._layer.history
         writer = self._journal.writer
@@ -226,6 +254,7 @@ class ProcessDriver:
                 return
             data = complete
         self.delivered += 1
+        self._flow.unpolled += 1
         on_commit = self._journal.on_commit
         self._messages.append(Message(name, number, data, delivered_at, history, on_commit))
 
@@ -234,4 +263,5 @@ class ProcessDriver:
         messages = self._messages
         if messages:
             self._messages = []
+            self._flow.unpolled = 0
         return messages

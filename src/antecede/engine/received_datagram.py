@@ -21,6 +21,7 @@ class ReceivedDatagram:
         "previous_history",
         "receiver",
         "session",
+        "window",
     )
 
     body: bytes
@@ -34,6 +35,10 @@ class ReceivedDatagram:
     """The peer has started a history that this node did not know."""
     previous_history: int
     """The history before, if the session was bound to another incarnation; else 0."""
+
+    window: int
+    """How many messages this node may have transmitted that the peer has not delivered;
+    -1 if the datagram does not tell anything newer than an earlier one."""
 
     def __init__(
         self, session: PeerSession, kind: int, incarnation: int, receiver: int, packet: int
@@ -49,3 +54,10 @@ class ReceivedDatagram:
         self.introduction = None
         self.is_new_history = False
         self.previous_history = 0
+        self.window = -1
+
+    def read_window(self, window: int) -> None:
+        """Report the window in the datagram, if no later datagram has arrived."""
+        if self.packet > self.session.window_packet:
+            self.session.window_packet = self.packet
+            self.window = window

@@ -29,6 +29,7 @@ from antecede.engine.datagram import (
     read_introduction,
     timestamp_ms,
 )
+from antecede.engine.flow_control import FlowControl
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.received_datagram import ReceivedDatagram
@@ -69,6 +70,7 @@ class SessionLayer:
         "_recovery",
         "_sealer",
         "dropped",
+        "flow",
         "history",
         "incarnation",
         "name",
@@ -77,6 +79,8 @@ class SessionLayer:
         "timers",
     )
 
+    flow: FlowControl
+    """Grants the windows that datagrams to the peers contain."""
     dropped: dict[str, int]
     """How many datagrams and frames were dropped, by reason."""
     responses: list[tuple[object, bytes]]
@@ -93,12 +97,14 @@ class SessionLayer:
         limits: Limits,
         cipher: DatagramCipher | None,
         recovery: PeerRecovery | None,
+        flow: FlowControl,
     ) -> None:
         self.name = name
         self.incarnation = incarnation
         self.history = history
         self._protocol = protocol
         self._recovery = recovery
+        self.flow = flow
         self._message_bytes_max = limits.message_bytes_max
         self._lease_s = limits.lease_s
         self._lease_ms = int(limits.lease_s * 1000)
@@ -139,10 +145,11 @@ class SessionLayer:
         timestamp = timestamp_ms(now)
         session.handshake.record_hello(timestamp, now)
         self.timers.hello_transmitted(session, now)
-        body = HELLO_TIMES.pack(timestamp) + self._introduction(session)
+        window = self.flow.hello_window(session, timestamp)
+        body = HELLO_TIMES.pack(timestamp) + self._introduction(session, window)
         return self._sealer.seal_for(HELLO, session, 0, body)
 
-    def _introduction(self, session: PeerSession) -> bytes:
+    def _introduction(self, session: PeerSession, window: int) -> bytes:
         """Return what this node tells a peer about itself."""
         delivered = 0
         acked = 0
@@ -157,15 +164,18 @@ class SessionLayer:
             delivered,
             acked if acked > session.acked_base else 0,
             self._message_bytes_max,
+            window,
         ).encode()
 
     def data_prefix(self, session: PeerSession, now: float) -> bytes:
         """Return the start of the body of DATA, BYE and BYE_ACK."""
+        timestamp = timestamp_ms(now)
         return DATA_PREFIX.pack(
-            timestamp_ms(now),
+            timestamp,
             session.handshake.timestamp_echo,
             session.epoch_out,
             session.epoch_in,
+            self.flow.window(session, timestamp),
         )
 
     def seal(self, kind: int, session: PeerSession, body: bytes) -> bytes:
@@ -190,7 +200,8 @@ class SessionLayer:
     ) -> ReceivedDatagram | None:
         """Return an accepted datagram, or count why it was dropped and return None.
 
-        A HELLO is answered in ``responses``, and returns None, too.
+        A HELLO is answered in ``responses``, and returns None, too, unless it carries a
+        newer window of the current incarnation.
         """
         try:
             kind, sender, incarnation, receiver, packet = read_header(datagram)
@@ -268,12 +279,15 @@ class SessionLayer:
             # sender proves to be current; our own HELLO asks for that proof.
             session.handshake.introduce(received.incarnation, introduction)
             self.timers.schedule_hello(session, now)
-        times = WELCOME_TIMES.pack(timestamp_ms(now), timestamp)
-        welcome = self._sealer.seal_for(
-            WELCOME, session, received.incarnation, times + self._introduction(session)
-        )
+        now_ms = timestamp_ms(now)
+        times = WELCOME_TIMES.pack(now_ms, timestamp)
+        body = times + self._introduction(session, self.flow.window(session, now_ms))
+        welcome = self._sealer.seal_for(WELCOME, session, received.incarnation, body)
         self.responses.append((address, welcome))
-        return None
+        if received.incarnation != session.handshake.incarnation:
+            return None
+        received.read_window(introduction.window)
+        return received if received.window >= 0 else None
 
     def _accept_welcome(self, received: ReceivedDatagram, now: float) -> bool:
         session = received.session
@@ -293,6 +307,8 @@ class SessionLayer:
             return False
         del session.handshake.hellos[timestamp_echo]
         received.introduction = introduction
+        received.read_window(introduction.window)
+        self.flow.record_echo(session, timestamp_echo)
         self.rtt_s = now - hello_at
         self.timers.hello_answered(session)
         session.handshake.record_timestamp(timestamp, now)
@@ -307,7 +323,8 @@ class SessionLayer:
         ):
             self._drop("malformed")
             return False
-        timestamp, timestamp_echo, epoch, epoch_echo = DATA_PREFIX.unpack_from(body)
+        prefix = DATA_PREFIX.unpack_from(body)
+        timestamp, timestamp_echo, epoch, epoch_echo, window = prefix
         age_ms = timestamp_ms(now) - timestamp_echo
         if not 0 <= age_ms < self._lease_ms:
             self._drop("expired")
@@ -327,6 +344,8 @@ class SessionLayer:
             return False
         received.epoch = epoch
         received.epoch_echo = epoch_echo
+        received.read_window(window)
+        self.flow.record_echo(session, timestamp_echo)
         handshake.record_timestamp(timestamp, now)
         return True
 

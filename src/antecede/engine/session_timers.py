@@ -103,16 +103,37 @@ class SessionTimers:
         return len(self._hellos) > 0
 
     def schedule_hello(self, session: PeerSession, now: float) -> None:
-        """Let a HELLO be due now, unless one is scheduled or the peer must not get one.
+        """Let a HELLO be due now, unless one is unanswered or the peer must not get one.
 
         A peer restored from a journal has no address until the application adds it.
         """
         if session.address is None:
             return
         handshake = session.handshake
-        if handshake.hello_at == NEVER and session.state in (ACTIVE, LEFT):
-            handshake.hello_at = now
+        is_unanswered = handshake.hello_at < NEVER and handshake.hello_wait_s > 0
+        if not is_unanswered and session.state in (ACTIVE, LEFT):
+            handshake.hello_at = min(handshake.hello_at, now)
             self._hellos.add(session)
+
+    def schedule_probe(self, session: PeerSession, now: float) -> None:
+        """Let a HELLO be due soon: its WELCOME tells the window of the peer.
+
+        The peer tells it without being asked, but that datagram may be lost.
+        """
+        handshake = session.handshake
+        if handshake.hello_at == NEVER and session.address is not None:
+            longest_s = HELLO_BACKOFF_MAX * self._hello_timeout_s
+            wait_s = min(2 * handshake.probe_wait_s, longest_s) or self._hello_timeout_s
+            handshake.probe_wait_s = wait_s
+            handshake.hello_at = now + wait_s
+            self._hellos.add(session)
+
+    def window_opened(self, session: PeerSession, now: float) -> None:
+        """Cancel the HELLO that would have asked for a window."""
+        handshake = session.handshake
+        handshake.probe_wait_s = 0.0
+        if now < handshake.hello_at < NEVER and handshake.hello_wait_s == 0:
+            self.cancel_hello(session)
 
     def hello_transmitted(self, session: PeerSession, now: float) -> None:
         """Schedule the retransmission of a HELLO."""

@@ -52,7 +52,12 @@ class Transmitter:
     def has_output(self) -> bool:
         """Whether :meth:`flush` may return datagrams."""
         layer = self._layer
-        return bool(self._unflushed) or bool(layer.responses) or layer.timers.has_hellos
+        return (
+            bool(self._unflushed)
+            or bool(layer.responses)
+            or layer.timers.has_hellos
+            or layer.flow.has_updates
+        )
 
     @property
     def should_flush(self) -> bool:
@@ -77,10 +82,25 @@ class Transmitter:
                     self._pack(session, now, out)
                 else:
                     layer.timers.schedule_hello(session, now)
+        if layer.flow.is_limiting:
+            self._update_windows(now)
+            out += layer.responses
+            layer.responses = []
         for session in layer.timers.due_hellos(now):
             out.append((session.address, layer.make_hello(session, now)))
         self.datagrams += len(out)
         return out
+
+    def _update_windows(self, now: float) -> None:
+        """Tell peers that there is room again, and take room back from others."""
+        layer = self._layer
+        for session in layer.flow.updates():
+            if layer.can_transmit(session, now):
+                layer.respond(session, now)
+            else:
+                layer.timers.schedule_hello(session, now)
+        for session in layer.flow.overdrafts():
+            layer.timers.schedule_hello(session, now)  # Its WELCOME is the echo.
 
     def _pack(
         self, session: PeerSession, now: float, out: list[tuple[object, bytes]]

@@ -75,6 +75,10 @@ class BlockedSends:
         """Return whether a message waits."""
         return bool(self._queues)
 
+    def targets(self, engine: Engine) -> list[str]:
+        """Return the names of all targets that messages wait for, sorted."""
+        return sorted({name for queue in self._queues for name in queue.find(engine)})
+
     async def wait(self, targets: Targets, payload: bytes) -> Sent:
         """Wait until :meth:`send` has sent a message.
 

@@ -216,7 +216,7 @@ class Node:
         ):
             raise self._window_full_error(names)
         if not is_known:
-            await runtime.wait_for_limits(engine, names, len(data))
+            await self._wait_for_limits(engine, names, len(data))
         if is_large:
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
@@ -236,10 +236,20 @@ class Node:
         """Send a payload as soon as there is room; return its number and its targets."""
         runtime = self._runtime
         if not engine.has_room(targets.find(engine)):
+            runtime.send_watch.watch()
             return await runtime.blocked_sends.wait(targets, payload)
         sent = targets.send(engine, payload, runtime.now_s())
         runtime.request_output(engine)
         return sent
+
+    async def _wait_for_limits(
+        self, engine: Engine, targets: Sequence[str], size: int
+    ) -> None:
+        """Wait until the limits of all targets are known, if the size may exceed them."""
+        while not engine.knows_limits(targets, size):
+            handshakes = engine.handshakes
+            while engine.handshakes == handshakes:
+                await self._runtime.waiters.wait_for_handshake()
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
         full = [name for name in targets if not self.engine.has_room((name,))]
@@ -259,10 +269,7 @@ class Node:
         """Return counters and the current state of the node."""
         runtime = self._runtime
         return make_stats(
-            self.engine,
-            len(runtime.inbox.messages),
-            runtime.transmit_lost,
-            runtime.now_s(),
+            self.engine, len(runtime.inbox), runtime.transmit_lost, runtime.now_s()
         )
 
     def metrics(self) -> str:
@@ -294,21 +301,21 @@ class Node:
         """Return the next message.
 
         A slow consumer slows down other nodes: while the inbox holds
-        ``Limits.inbox_messages_max`` messages, the node drops arriving messages and
-        withholds their acks, and other nodes' permits wait for these acks.
+        ``Limits.inbox_messages_max`` messages, other nodes transmit no messages to this
+        node, and permits for the messages that they sent before wait for its acks.
         """
         runtime = self._runtime
-        while not runtime.inbox.messages:
+        while not runtime.inbox:
             if runtime.is_closed:
                 raise StopAsyncIteration
             runtime.opened_socket()
-            await runtime.waiters.wait_for_message(runtime.inbox.messages)
+            await runtime.waiters.wait_for_message(runtime.inbox)
         return runtime.take_message()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
-        if runtime.inbox.messages:
+        if runtime.inbox:
             return runtime.take_message()
         try:
             return await self.__anext__()

@@ -6,6 +6,7 @@ application calls :class:`antecede.net.node.Node`, which owns one runtime.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -22,7 +23,7 @@ from antecede.net.engine_timer import EngineTimer
 from antecede.net.files import NodeFiles
 from antecede.net.goodbye import transmit_byes
 from antecede.net.host import DatagramSocket, Host, running_host
-from antecede.net.inbox import Inbox
+from antecede.net.send_watch import SendWatch
 from antecede.net.udp import Address, SocketAddress
 from antecede.net.waiters import Waiters
 
@@ -48,9 +49,13 @@ class NodeRuntime:
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.inbox = Inbox()
+        self.inbox: deque[Message] = deque()
+        """The delivered messages that the application has not received."""
         self.waiters = Waiters()
         self.blocked_sends = BlockedSends()
+        self.send_watch = SendWatch(
+            self.blocked_sends, lambda: None if self.is_closed else self.engine
+        )
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
         self.output_scheduled = False
@@ -129,7 +134,6 @@ class NodeRuntime:
         if files.journal is not None:
             self._commits = Commits(files.journal, host.start_worker())
         self._engines = engines
-        self.inbox.messages_max = limits.inbox_messages_max
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
@@ -163,6 +167,7 @@ class NodeRuntime:
         successor, error = self._engines.begin_history(engine, now)
         logger.error("%s", error)
         self.engine = successor
+        successor.flow.polled = len(self.inbox)
         self.waiters.interrupt(error)
         self.blocked_sends.interrupt(error)
         self.process_output(now)
@@ -215,7 +220,7 @@ class NodeRuntime:
         if self.has_journal:
             return  # The node will be back: its peers keep their copies for it.
         # A message accepted after the first BYE could not be acked any more.
-        self.inbox.is_closed = engine.inbox_full = True
+        engine.flow.is_closed = True
         if self._socket is not None:
             await transmit_byes(engine, self._socket, self.now_s)
 
@@ -228,7 +233,7 @@ class NodeRuntime:
         if self._timer is not None:
             self._timer.cancel()
         if self.has_journal:
-            self.inbox.messages.clear()  # The journal redelivers these after a restart.
+            self.inbox.clear()  # The journal redelivers these after a restart.
         closed = self.failure or LocalError(f"{self.name} was closed")
         try:
             if self._commits is not None:
@@ -255,15 +260,6 @@ class NodeRuntime:
         self.process_output(self.now_s())
         while engine.backlog:
             await self.waiters.wait_for_acks()
-
-    async def wait_for_limits(
-        self, engine: Engine, targets: Sequence[str], size: int
-    ) -> None:
-        """Wait until the limits of all targets are known, if the size may exceed them."""
-        while not engine.knows_limits(targets, size):
-            handshakes = engine.handshakes
-            while engine.handshakes == handshakes:
-                await self.waiters.wait_for_handshake()
 
     async def wait_for_commit(self) -> None:
         """Wait until the messages sent so far are in the journal."""
@@ -304,10 +300,12 @@ class NodeRuntime:
 
     def take_message(self) -> Message:
         """Remove the first message from the inbox, which must not be empty."""
-        message = self.inbox.messages.popleft()
+        message = self.inbox.popleft()
         engine = self.engine
-        if engine is not None and engine.inbox_full:
-            engine.inbox_full = self.inbox.is_full
+        if engine is not None:
+            engine.flow.polled = len(self.inbox)
+            if engine.flow.has_updates and not self.output_scheduled:
+                self.schedule_output()  # It tells peers that there is room again.
         return message
 
     # Output.
@@ -389,7 +387,7 @@ class NodeRuntime:
         messages = engine.poll_messages()
         if messages:
             self.inbox.extend(messages)
-            engine.inbox_full = self.inbox.is_full
+            engine.flow.polled = len(self.inbox)
             waiters.wake_readers(len(messages))
         blocked = self.blocked_sends
         if blocked and blocked.send(engine, self.now_s()) and not self.output_scheduled:

@@ -113,6 +113,9 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
     for number, target_id in pending.in_flight_copies(limit):
         target = name_of(target_id)
         why = f"in flight: {target} has not acked it"
+        session = engine.sessions.get(target)
+        if session is not None and session.window == 0:
+            why = f"in flight: the inbox of {target} is full, or it has not acked it"
         add("in_flight", own, number, target, [target], why)
     for source_id, number, predecessor in pending.held_messages(limit):
         source = name_of(source_id)

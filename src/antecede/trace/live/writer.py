@@ -94,8 +94,7 @@ class NodeTraceWriter:
 
         Args:
             directory: A new directory for every start of a node.
-            name: The node's name. A restarted node keeps its name if it continues the
-                numbers of its messages; otherwise it is a new process and needs a new name.
+            name: The node's name; another one if it numbers its messages from 1 again.
             id: The node's id in its own numbering of processes.
             protocol: The name of the protocol in the registry.
             run: The name of the run, the same at all its nodes.
@@ -132,10 +131,8 @@ class NodeTraceWriter:
             "incarnation": incarnation,
             "continues": continues,
         }
-        self._id = id
-        self.names = {id: name}
+        self._id, self.names, self.failure = id, {id: name}, None
         self._create_directory()
-        self.failure = None
         self._part_rows = part_rows
         self._parts = self._rows = self._pending_rows = 0
         self._pending: list[PackedRows] = []

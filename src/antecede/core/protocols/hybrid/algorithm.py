@@ -101,19 +101,41 @@ class HybridAlgorithm:
         peer = copy.peer
         copy.released = True
         peer.in_flight.add(copy)
+        in_flight = len(peer.in_flight)
+        if peer.waiting > 0 or in_flight > peer.window:
+            peer.waiting += 1
+            self.transmit_waiting(peer, now)
+            return
         self._transmit(copy, now)
-        if len(peer.in_flight) == 1:
+        if in_flight == 1:
             self.state.restart(peer.transmit_timer, now)
+
+    def transmit_waiting(self, peer: PeerState, now: float) -> None:
+        """Transmit the copies that wait, as far as the peer's window allows.
+
+        For the paper, a released copy that waits is one that the network delays.
+        """
+        in_flight = peer.in_flight
+        while peer.waiting > 0 and peer.transmitted < peer.window:
+            copy = in_flight[in_flight.next - peer.waiting]
+            peer.waiting -= 1
+            self._transmit(copy, now)
+            if peer.transmitted == 1:
+                self.state.restart(peer.transmit_timer, now)
+        if peer.waiting > 0 and peer.transmitted == 0:
+            self.state.blocked[peer.id] = None
 
     def retransmit(self, peer: PeerState, now: float) -> None:
         """Retransmit the copies that were in flight for a timeout without any ack.
 
         Copies that have arrived are left out, except the first: if its ack was lost, its
-        retransmission brings an ack of all messages that the peer has delivered.
+        retransmission brings an ack of all messages that the peer has delivered. Copies
+        above the window are left out, too: the peer has taken it back.
         """
         in_flight = peer.in_flight
         timeout_s = peer.transmit_timer.timeout_s
-        for index in range(in_flight.first, in_flight.next):
+        count = min(peer.transmitted, max(peer.window, 1))
+        for index in range(in_flight.first, in_flight.first + count):
             copy = in_flight[index]
             if index == in_flight.first or (
                 not copy.arrived and copy.transmitted_at + timeout_s <= now
@@ -171,12 +193,17 @@ class HybridAlgorithm:
             peer.backlog -= 1
             peer.backlog_bytes -= len(copy.payload)
             copy.payload = b""
-        if in_flight.first < in_flight.next:
+        if peer.waiting > len(in_flight):
+            # A process restored from a journal gets acks of copies that still wait.
+            peer.waiting = len(in_flight)
+        if in_flight.next - in_flight.first > peer.waiting:
             state.restart(peer.transmit_timer, now)
         else:
             peer.transmit_timer.stop()
         state.advance_unacked()
         self.grant()
+        if peer.waiting > 0:
+            self.transmit_waiting(peer, now)
 
     def grant(self) -> None:
         """Transmit the permits that the frontiers now allow, one per peer.

@@ -33,6 +33,8 @@ class PeerState:
         "round_trip_s",
         "sent",
         "transmit_timer",
+        "waiting",
+        "window",
     )
 
     id: ProcessId
@@ -49,10 +51,14 @@ class PeerState:
     """Every message to the peer up to this number has been acked."""
     in_flight: "SlidingArray[Copy]"
     """The copies that were released to the peer and are not acked, in order."""
+    waiting: int
+    """How many of these, the last ones, were not transmitted: the window is full."""
+    window: int
+    """How many copies may be transmitted and not acked."""
     granted: int
     """The highest number that the peer was told to need no further permit."""
     transmit_timer: RetransmissionTimer
-    """Runs while a copy is in flight."""
+    """Runs while a copy is transmitted and not acked."""
 
     delivered: int
     """The number of the last message delivered from the peer (``ld``), 0 if none."""
@@ -69,8 +75,10 @@ class PeerState:
     permit_requested: bool
     """The oldest missing permit was requested, so its delay is no round-trip sample."""
 
-    def __init__(self, id: ProcessId) -> None:
+    def __init__(self, id: ProcessId, window: int) -> None:
         self.id = id
+        self.window = window
+        self.waiting = 0
         self.sent = 0
         self.backlog = 0
         self.backlog_bytes = 0
@@ -99,6 +107,11 @@ class PeerState:
         if self.round_trip_s >= 0:
             timer.sample(self.round_trip_s)
         return timer
+
+    @property
+    def transmitted(self) -> int:
+        """How many copies are transmitted and not acked."""
+        return len(self.in_flight) - self.waiting
 
     def find_in_flight(self, number: int) -> int:
         """Return the index in ``in_flight`` of message ``number``, or -1.

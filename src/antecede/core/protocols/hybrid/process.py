@@ -11,6 +11,7 @@ from antecede.core.protocols.hybrid.pending import HybridPending
 from antecede.core.protocols.hybrid.recovery import HybridRecovery
 from antecede.core.protocols.hybrid.rule import PermitRule
 from antecede.core.protocols.hybrid.state import HybridState
+from antecede.core.protocols.hybrid.windows import HybridWindows
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
 
@@ -122,6 +123,10 @@ class HybridProcess(ProcessBase):
     @property
     def recovery(self) -> HybridRecovery:
         return HybridRecovery(self._algorithm)
+
+    @property
+    def windows(self) -> HybridWindows:
+        return HybridWindows(self._algorithm)
 
     @property
     def pending(self) -> HybridPending:

@@ -32,6 +32,7 @@ class HybridRecovery(PeerRecovery):
                 copy.payload = b""
         while len(known.in_flight) > 0:
             known.in_flight.remove()
+        known.waiting = 0
         known.transmit_timer.stop()
         known.acked = known.sent  # An ack that is still in flight counts as an old one.
         known.sent = 0

@@ -4,7 +4,7 @@
 :mod:`antecede.core.protocols.hybrid.recovery` saves and restores it.
 """
 
-from antecede.core.process import ProcessId
+from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, PeerState
 from antecede.core.support.retransmission import (
     RetransmissionPolicy,
@@ -22,12 +22,14 @@ class HybridState:
 
     __slots__ = (
         "ack_rtt",
+        "blocked",
         "buffer",
         "clock",
         "first_queued",
         "first_unacked",
         "first_unacked_other",
         "first_ungranted",
+        "initial_window",
         "peers",
         "permit_rtt",
         "permits",
@@ -41,6 +43,11 @@ class HybridState:
     """The missing permits of all peers, in the order of delivery (``p``)."""
     buffer: SlidingArray[Copy]
     """The copies that the frontier has not passed, in the order of sending (``u``)."""
+
+    initial_window: int
+    """The window of a peer until the driver sets it."""
+    blocked: dict[ProcessId, None]
+    """The peers whose copies all wait for their windows, since the driver last asked."""
 
     # Indexes into the buffer, none of which ever moves back.
     first_unacked: int
@@ -57,6 +64,8 @@ class HybridState:
         self.timers = TimerQueue()
         self.clock = 0
         self.peers = {}
+        self.initial_window = UNBOUNDED
+        self.blocked = {}
         self.permits = IndexedSlidingMap()
         self.buffer = SlidingArray()
         self.first_unacked = 0
@@ -68,7 +77,7 @@ class HybridState:
         """Return the state of a peer; create it if there is none."""
         peer = self.peers.get(id)
         if peer is None:
-            peer = PeerState(id)
+            peer = PeerState(id, self.initial_window)
             self.peers[id] = peer
         return peer
 
@@ -124,7 +133,7 @@ class HybridState:
         peer.round_trip_s = round_trip_s
         if peer.sent > 0:
             peer.transmit_timer.sample(round_trip_s)
-            if len(peer.in_flight) > 0:
+            if peer.transmitted > 0:
                 self.restart(peer.transmit_timer, now)
         if peer.is_receiving and len(peer.missing) > 0:
             peer.request_timer.sample(round_trip_s)

@@ -1,0 +1,34 @@
+"""The windows of peers, for processes of hybrid buffering."""
+
+from antecede.core.process import ProcessId, check_now
+from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
+from antecede.core.windows import PeerWindows
+
+__all__ = ["HybridWindows"]
+
+
+class HybridWindows(PeerWindows):
+    """The windows of the peers of one process."""
+
+    __slots__ = ("_algorithm",)
+
+    def __init__(self, algorithm: HybridAlgorithm) -> None:
+        self._algorithm = algorithm
+
+    def enable(self) -> None:
+        self._algorithm.state.initial_window = 0
+
+    def set_window(self, peer: ProcessId, copies: int, now: float) -> None:
+        check_now(now)
+        known = self._algorithm.state.peer(peer)
+        known.window = copies
+        if known.waiting > 0:
+            self._algorithm.transmit_waiting(known, now)
+
+    def blocked_peers(self) -> list[ProcessId]:
+        state = self._algorithm.state
+        if not state.blocked:
+            return []
+        blocked = list(state.blocked)
+        state.blocked.clear()
+        return blocked
