@@ -1,7 +1,7 @@
 """The application of a campaign: what each process sends, receives and remembers."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from antecede import Limits, Message, Node
@@ -9,11 +9,12 @@ from antecede.errors import AntecedeError, StorageError
 from antecede.testing import Simulation
 from campaign.scenario import NodePlan, Scenario
 
-__all__ = ["LIMITS", "PORT", "Accepted", "Log", "Member", "Received"]
+__all__ = ["PORT", "Accepted", "Log", "Member", "Received", "run_intruder"]
 
 PORT = 9000
-LIMITS = Limits(lease_s=2.0, forget_after_s=15.0, message_bytes_max=1 << 20)
+LIMITS = Limits(lease_s=2.0, forget_after_s=15.0)
 KEY = bytes(range(32))
+OTHER_KEY = bytes(32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,12 @@ class Member:
             protocol=scenario.protocol,
             key=KEY if scenario.keyed else None,
             insecure=True,
-            limits=LIMITS,
+            limits=replace(
+                LIMITS,
+                inbox_messages_max=plan.inbox_messages_max,
+                window_copies_max=plan.window_copies_max,
+                message_bytes_max=plan.message_bytes_max,
+            ),
             journal=f"{self.name}.db" if plan.journal else None,
             journal_sync=plan.sync,
         )
@@ -145,3 +151,21 @@ class Member:
         self._log.accepted.append(
             Accepted(self.name, node.engine.history, number, targets, self._simulation.now)
         )
+
+
+async def run_intruder(scenario: Scenario, name: str) -> None:
+    """Run a node that has the name of a member, but another key."""
+    peers = {
+        plan.name: f"{plan.name}:{PORT}" for plan in scenario.nodes if plan.name != name
+    }
+    node = Node(
+        name,
+        bind=f"intruder:{PORT}",
+        peers=peers,
+        key=OTHER_KEY,
+        protocol=scenario.protocol,
+    )
+    await node.open()
+    while True:
+        await node.broadcast(b"\x03 forged", wait=False)
+        await asyncio.sleep(0.3)

@@ -3,12 +3,13 @@
 import contextlib
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from antecede.errors import AntecedeError, StorageError
 from antecede.net.faults import Faults
 from antecede.testing import Simulation
-from campaign.application import PORT, Log, Member
+from campaign.application import PORT, Log, Member, run_intruder
 from campaign.judge import find_losses, find_repeats, find_residue
 from campaign.scenario import Action, Scenario
 
@@ -318,6 +319,15 @@ class Run:
             elif how == 2:
                 datagram = self.random.randbytes(self.random.randrange(200))
             network.inject(source, target, datagram)
+        return True
+
+    def do_intruder(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Run a node with the name of a member and another key for a while."""
+        if not self.scenario.keyed or self.simulation.is_running("intruder"):
+            return False
+        main = partial(run_intruder, self.scenario, action.node)
+        self.simulation.start("intruder", main, daemon=True)
+        self.later(action.seconds, self.simulation.kill, "intruder")
         return True
 
     def do_idle(self, action: Action, member: Member, is_running: bool) -> bool:

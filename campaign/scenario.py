@@ -21,6 +21,7 @@ KINDS: Final = (
     "hostile",
     "idle",
     "leave",
+    "intruder",
 )
 """The kinds of faults and changes that a scenario contains."""
 WEEK_S: Final = 7 * 24 * 3600.0
@@ -39,6 +40,9 @@ class NodePlan:
     clock_rate: float
     commit: float
     """The share of messages that the application commits at once."""
+    inbox_messages_max: int
+    window_copies_max: int
+    message_bytes_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,9 @@ def _draw_node(random: Random, name: str) -> NodePlan:
         clock_start_s=random.choice((0.0, random.uniform(0, 5e6), random.uniform(0, 1e8))),
         clock_rate=random.choice((1.0, random.uniform(0.98, 1.02))),
         commit=random.choice((1.0, 0.5, 0.0)),
+        inbox_messages_max=random.choice((2, 50, 8192)),
+        window_copies_max=random.choice((1, 20, 1024)),
+        message_bytes_max=random.choice((1 << 16, 1 << 20)),
     )
 
 
