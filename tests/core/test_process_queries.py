@@ -7,6 +7,7 @@ import pytest
 
 from antecede.core import HybridProcess, ProcessId, make_hybrid
 from antecede.core.process import ProcessBase
+from antecede.core.protocols.hybrid.frames import Permit, PermitRequest
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.testing import Cluster
 
@@ -230,3 +231,44 @@ def test_process_without_these_queries_returns_defaults() -> None:
     assert process.round_trip_s(B) == -1.0
     assert process.recovery is None
     assert process.pending is None
+
+
+@pytest.mark.parametrize("protocol", ["hybrid", "hybrid-basic"])
+def test_a_peer_is_forgotten_once_nothing_is_unacked_and_no_permit_is_missing(
+    protocol: str,
+) -> None:
+    cluster, target = missing_permit(protocol)
+    source = hybrid_process(cluster, 0)
+    assert target.recovery.forget(C)  # It was never heard.
+    assert not target.recovery.forget(A)  # Its permit is missing.
+    assert not source.recovery.forget(C)  # It has not acked.
+    assert source.known_peers() == 2
+    cluster.run_until_idle()
+    assert target.recovery.forget(A)
+    assert source.recovery.forget(C)
+    assert (target.known_peers(), source.known_peers()) == (0, 1)
+
+
+@pytest.mark.parametrize("protocol", ["hybrid", "hybrid-basic"])
+def test_a_process_that_was_forgotten_gets_the_permits_that_it_requests(
+    protocol: str,
+) -> None:
+    cluster, _ = missing_permit(protocol)
+    source = hybrid_process(cluster, 0)
+    cluster.run_until_idle()
+    assert source.recovery.forget(B)
+    source.receive(B, PermitRequest(2), cluster.now)
+    (transmit,) = source.frames_to_transmit()
+    assert transmit.target == B
+    assert isinstance(transmit.frame, Permit)
+    assert transmit.frame.number == 2
+
+
+def test_the_number_of_known_peers_is_0_unless_a_protocol_counts_them() -> None:
+    cluster = Cluster("vector", processes=2)
+    process = cluster.processes[0]
+    assert isinstance(process, ProcessBase)
+    cluster.broadcast(0)
+    assert process.known_peers() == 1  # Of the link layer.
+    assert ProcessBase(A).known_peers() == 0
+    assert ProcessBase(A).windows is None
