@@ -108,8 +108,9 @@ class Watching(Observer):
 
 def test_an_engine_reports_to_an_observer_of_the_user() -> None:
     observer = Watching()
-    engine = Engine("ann", 1, observer=observer)
+    engine = Engine("ann", 1, protocol_name="fifo", observer=observer)
     engine.add_peer("bob", "bob", 0.0)
-    engine.send(["ann", "bob"], b"x", 0.0)
+    engine.send(["ann"], b"x", 0.0)
+    engine.send(["bob"], b"x", 0.0)
     bob = engine.sessions["bob"].id
     assert observer.seen == ["delivered 1", f"transmitted to {bob}"]
