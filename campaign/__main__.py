@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
-from campaign.run import Outcome, Run, run_scenario
+from campaign.run import Outcome, Run, run_batch, run_scenario
 from campaign.scenario import draw_scenario
 from campaign.shrink import shrink
 
@@ -21,15 +21,14 @@ BATCH = 20
 """Seeds that a worker runs before it reports."""
 
 
-def run_batch(first: int, count: int) -> list[Outcome]:
-    """Run consecutive seeds."""
-    return [run_scenario(draw_scenario(seed)) for seed in range(first, first + count)]
+BATCHES_PER_WORKER = 4
+"""Batches that a worker runs before another one replaces it, which frees its memory."""
 
 
 def outcomes(first: int, seeds: int, seconds: float) -> Iterator[Outcome]:
     """Yield the outcomes of seeds, until there are enough or the time is over."""
     ends = time.monotonic() + seconds
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(max_tasks_per_child=BATCHES_PER_WORKER) as pool:
         next_seed, end_seed = first, first + seeds
         running: set[Future[list[Outcome]]] = set()
         while True:

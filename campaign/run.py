@@ -11,9 +11,9 @@ from antecede.net.faults import Faults
 from antecede.testing import Simulation
 from campaign.application import PORT, Log, Member, run_intruder
 from campaign.judge import find_losses, find_repeats, find_residue
-from campaign.scenario import Action, Scenario
+from campaign.scenario import Action, Scenario, draw_scenario
 
-__all__ = ["Outcome", "run_scenario"]
+__all__ = ["Outcome", "Run", "run_batch", "run_scenario"]
 
 SETTLE_S = 60.0
 """How long after the last fault everything must be delivered."""
@@ -398,3 +398,8 @@ def run_scenario(scenario: Scenario) -> Outcome:
         outcome = Outcome(scenario.seed)
         outcome.violations.append(f"{type(error).__name__}: {error}")
         return outcome
+
+
+def run_batch(first: int, count: int) -> list[Outcome]:
+    """Run consecutive seeds."""
+    return [run_scenario(draw_scenario(seed)) for seed in range(first, first + count)]
