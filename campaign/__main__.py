@@ -130,8 +130,12 @@ def replay(seed: int, trace: Path | None) -> int:
 def main() -> int:
     """Parse the arguments, and run."""
     parser = argparse.ArgumentParser(prog="python -m campaign", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="at most this long")
-    parser.add_argument("--seeds", type=int, default=1 << 40, help="at most so many runs")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="the maximum number of seconds"
+    )
+    parser.add_argument(
+        "--seeds", type=int, default=1 << 40, help="the maximum number of runs"
+    )
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this seed only, and show it")
     parser.add_argument("--trace", type=Path, help="write the trace of --seed here")

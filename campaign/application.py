@@ -49,7 +49,6 @@ class Log:
     received: list[Received] = field(default_factory=list)
     breaks: list[tuple[float, str, str]] = field(default_factory=list)
     """When, and between which two names, messages may have been given up."""
-    crashes: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def count(self, kind: str) -> None:

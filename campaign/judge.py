@@ -8,7 +8,7 @@ from campaign.application import Log, Member
 __all__ = ["find_losses", "find_repeats", "find_residue"]
 
 
-def find_losses(log: Log, now: float) -> list[str]:
+def find_losses(log: Log) -> list[str]:
     """Return the accepted messages that were lost without a reason."""
     received = {(r.target, r.source, r.history, r.number) for r in log.received}
     found = []

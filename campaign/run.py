@@ -64,7 +64,6 @@ class Run:
         self.random = Random(scenario.seed + 1)
         self.has_forked = False
         """A node has lost commits that others have seen the effects of."""
-        self.is_idle = False
 
     def execute(self) -> Outcome:
         """Run the scenario, let the faults end, and judge."""
@@ -385,7 +384,7 @@ class Run:
             found += find_repeats(self.log)
         outcome.stuck += find_residue(self.members, self.simulation)
         if not outcome.stuck and not self.has_forked:
-            found += find_losses(self.log, self.simulation.now)
+            found += find_losses(self.log)
 
 
 def run_scenario(scenario: Scenario) -> Outcome:

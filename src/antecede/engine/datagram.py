@@ -158,28 +158,7 @@ class Introduction:
 
 def read_introduction(body: bytes, offset: int) -> Introduction:
     """Return the introduction at the end of a body of HELLO or WELCOME."""
-    (
-        history,
-        protocol,
-        epoch,
-        epoch_echo,
-        known_history,
-        delivered,
-        acked,
-        message_bytes_max,
-        window,
-    ) = INTRODUCTION.unpack_from(body, offset)
-    return Introduction(
-        history,
-        protocol,
-        epoch,
-        epoch_echo,
-        known_history,
-        delivered,
-        acked,
-        message_bytes_max,
-        window,
-    )
+    return Introduction(*INTRODUCTION.unpack_from(body, offset))
 
 
 def name_hash(name: str) -> int:

@@ -68,11 +68,7 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
-        "handshakes",
     )
-
-    handshakes: int
-    """How many handshakes were completed."""
 
     def __init__(
         self,
@@ -134,7 +130,6 @@ class Engine:
             name, info, bounds, body_bytes_max, self._driver, self._sessions, self._journal
         )
         self.datagrams_in = 0
-        self.handshakes = 0
 
     @property
     def name(self) -> str:
@@ -291,8 +286,6 @@ class Engine:
         if not is_usable:
             return
         self._journal.session_changed(session)
-        if received.introduction is not None:
-            self.handshakes += 1
         if received.kind == DATA:
             self._driver.receive_frames(session, received.body, now)
         elif received.kind == BYE:

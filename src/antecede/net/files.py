@@ -125,6 +125,8 @@ class NodeFiles:
 
     def _flush_later(self) -> None:
         """Flush the trace once a second, so that a kill loses the last second at most."""
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()  # It may be that of a trace before this one.
         if self.trace is not None:
             self.trace.flush()
             loop = asyncio.get_running_loop()

@@ -247,9 +247,7 @@ class Node:
     ) -> None:
         """Wait until the limits of all targets are known, if the size may exceed them."""
         while not engine.knows_limits(targets, size):
-            handshakes = engine.handshakes
-            while engine.handshakes == handshakes:
-                await self._runtime.waiters.wait_for_handshake()
+            await self._runtime.waiters.wait_for_handshake()
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
         full = [name for name in targets if not self.engine.has_room((name,))]

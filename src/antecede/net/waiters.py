@@ -23,7 +23,7 @@ class Waiters:
         self.flushers: list[Future] = []
         """Wait until every copy is acked."""
         self.meeters: list[Future] = []
-        """Wait for a handshake with any peer."""
+        """Wait for a datagram, which may complete a handshake."""
         self.sleepers: dict[Future, None] = {}
         """Wait for a point in time."""
         self._error: AntecedeError | None = None
@@ -54,7 +54,7 @@ class Waiters:
                 self.flushers.remove(flusher)
 
     async def wait_for_handshake(self) -> None:
-        """Wait until a handshake with any peer is completed."""
+        """Wait until a handshake with any peer may be completed."""
         meeter = self._new_future()
         self.meeters.append(meeter)
         await meeter
@@ -86,7 +86,7 @@ class Waiters:
                 count -= 1
 
     def wake_meeters(self) -> None:
-        """Wake every task that waits for a handshake."""
+        """Wake every task that waits for a handshake, after datagrams have arrived."""
         for meeter in self.meeters:
             _wake(meeter)
         self.meeters.clear()
