@@ -124,7 +124,6 @@ class Departures:
         session.epoch_out += 1
         if session.epoch_out % EPOCHS_PER_GENERATION == 0:
             session.epoch_out = self._table.new_epoch()
-        session.reassembly.clear()
         session.window = -1
         if session.stopped:
             self._forgo_permits(session.id, session.name, session.history, now)
@@ -137,6 +136,7 @@ class Departures:
         recovery = self._recovery
         assert recovery is not None  # Callers check it.
         recovery.abandon(session.id, now)
+        session.abandonments += 1
         _, session.acked_base, _, _ = recovery.channel_numbers(session.id)
         self._journal.discard_copies(session)
 

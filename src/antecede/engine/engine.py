@@ -33,7 +33,7 @@ from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
-from antecede.engine.sender import Sender
+from antecede.engine.sender import Channel, Sender
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
@@ -235,6 +235,10 @@ class Engine:
         opened. Raise LocalError if a target does not accept it.
         """
         return self._sender.knows_limits(targets, size)
+
+    def channels(self, targets: Iterable[str]) -> list[Channel]:
+        """Return the channel to each target; all fragments of a message must use it."""
+        return self._sender.channels(targets)
 
     def has_room(self, targets: Iterable[str]) -> bool:
         """Return whether the windows of all active peers in ``targets`` are open."""

@@ -99,6 +99,7 @@ class PeerSession:
     """A peer: its state in the group, its handshake, its replay window and its outbox."""
 
     __slots__ = (
+        "abandonments",
         "acked_base",
         "address",
         "bytes_in",
@@ -141,6 +142,8 @@ class PeerSession:
     """The epoch of the messages to the peer; see :func:`generation_of`."""
     epoch_in: int
     """The epoch of the messages from the peer; 0 until it is known."""
+    abandonments: int
+    """How often the copies to the peer were abandoned in its current history."""
     acked_base: int
     """Acks up to this number belong to an earlier epoch of this node."""
     message_bytes_max: int
@@ -182,6 +185,7 @@ class PeerSession:
         self.reassembly = Reassembly()
         self.epoch_out = 0
         self.epoch_in = 0
+        self.abandonments = 0
         self.acked_base = 0
         self.message_bytes_max = 0
         self.is_configured = False

@@ -13,7 +13,10 @@ from antecede.engine.peer_session import ACTIVE, REMOVING, PeerSession
 from antecede.engine.process_driver import ProcessDriver
 from antecede.errors import LocalError
 
-__all__ = ["Sender"]
+__all__ = ["Channel", "Sender"]
+
+Channel = tuple[str, ProcessId, int]
+"""The name and the process id of a peer, and how often copies to it were abandoned."""
 
 METADATA_BYTES_MAX: Final = 40
 """The most bytes around a payload in a DATA body, unless they grow with the group."""
@@ -87,6 +90,21 @@ class Sender:
                 f" send at most {self._payload_bytes_max - 1} bytes, not {len(data)}"
             )
         return fragment(data, self._payload_bytes_max)
+
+    def channels(self, targets: Iterable[str]) -> list[Channel]:
+        """Return the channel to each target that is a peer or the node itself.
+
+        A channel ends when the copies in it are abandoned. A message in fragments arrives
+        only if all of them are sent through the same channel.
+        """
+        found: list[Channel] = []
+        for name in targets:
+            session = self._sessions.get(name)
+            if session is not None:
+                found.append((name, session.id, session.abandonments))
+            elif name == self._name:
+                found.append((name, self._process.id, 0))
+        return found
 
     def knows_limits(self, targets: Iterable[str], size: int) -> bool:
         """Return whether all targets accept a message of ``size`` bytes.

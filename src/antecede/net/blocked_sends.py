@@ -2,45 +2,67 @@
 
 import asyncio
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
 from antecede.engine.engine import Engine
+from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends", "Targets"]
-
-Sent = tuple[int, tuple[str, ...]]
-"""The number of a message, and the names of its targets."""
-
+__all__ = ["BlockedSends", "Sent", "Targets"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
     """The targets of a message, which is perhaps sent later."""
 
     names: tuple[str, ...] = ()
-    """The names of the targets. A broadcast goes to those that are still peers; without
-    names, to all peers."""
+    """The names of the targets; empty for a broadcast that was not sent yet."""
     is_broadcast: bool = False
+    is_in_fragments: bool = False
+    channels: tuple[Channel, ...] = ()
+    """The channels of the first fragment, which the others must use."""
 
     def find(self, engine: Engine) -> tuple[str, ...]:
-        """Return the targets of a message that is sent now."""
+        """Return the targets of a message, or of its next fragment, that is sent now.
+
+        A broadcast goes to all peers. Its other fragments go to those that got the first
+        one and can still complete the message.
+        """
         if not self.is_broadcast:
             return self.names
-        peers = engine.peers()
-        if not self.names:
-            return tuple(peers)
-        remaining = set(peers)
+        if not self.channels:
+            return tuple(engine.peers())
+        remaining = set(engine.peers()) - self._ended(engine)
         return tuple(name for name in self.names if name in remaining)
 
-    def send(self, engine: Engine, payload: bytes, now: float) -> Sent:
+    def _ended(self, engine: Engine) -> set[str]:
+        """Return the targets that cannot complete the message any more."""
+        current = engine.channels(self.names)
+        return {channel[0] for channel in self.channels if channel not in current}
+
+    def send(self, engine: Engine, payload: bytes, now: float) -> "Sent":
         """Send a payload; raise LocalError, and change nothing, if that is impossible."""
         names = self.find(engine)
         if self.is_broadcast and not names:
             raise LocalError(
                 f"{engine.name} has no peer to broadcast to; call add_peer first"
             )
-        return engine.send_fragment(names, payload, now), names
+        if self.channels and not self.is_broadcast:
+            ended = sorted(self._ended(engine))
+            if ended:
+                raise LocalError(
+                    f"{', '.join(ended)} restarted while the message was being sent;"
+                    " send it again"
+                )
+        number = engine.send_fragment(names, payload, now)
+        if not self.is_in_fragments:
+            return number, self
+        channels = self.channels or tuple(engine.channels(names))
+        return number, replace(self, names=names, channels=channels)
+
+
+Sent = tuple[int, Targets]
+"""The number of a message, and the targets of its next fragment."""
 
 
 class _BlockedSend:

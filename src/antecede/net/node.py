@@ -15,7 +15,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
-from antecede.net.blocked_sends import Targets
+from antecede.net.blocked_sends import Sent, Targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.statistics import (
@@ -218,12 +218,12 @@ class Node:
         if not is_known:
             await self._wait_for_limits(engine, names, len(data))
         if is_large:
+            targets = replace(targets, is_in_fragments=True)
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
-                    number, names = await self._send_payload(engine, targets, payload)
-                    targets = replace(targets, names=names)
+                    number, targets = await self._send_payload(engine, targets, payload)
         else:
-            number, names = await self._send_payload(engine, targets, payloads[0])
+            number, _ = await self._send_payload(engine, targets, payloads[0])
             if engine.is_only_in_flight(names):
                 runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
         if runtime.has_journal:
@@ -232,8 +232,8 @@ class Node:
 
     async def _send_payload(
         self, engine: Engine, targets: Targets, payload: bytes
-    ) -> tuple[int, tuple[str, ...]]:
-        """Send a payload as soon as there is room; return its number and its targets."""
+    ) -> Sent:
+        """Send a payload as soon as there is room."""
         runtime = self._runtime
         if not engine.has_room(targets.find(engine)):
             runtime.send_watch.watch()
