@@ -90,6 +90,7 @@ COMPILED = (
     "engine.fragmentation",
     "engine.handshake",
     "engine.histories",
+    "engine.history_number",
     "engine.journal",
     "engine.journal_recorder",
     "engine.membership",

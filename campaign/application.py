@@ -12,6 +12,7 @@ from campaign.scenario import NodePlan, Scenario
 __all__ = ["PORT", "Accepted", "Log", "Member", "Received", "run_intruder"]
 
 PORT = 9000
+GREETING = b"\x00 hello to all"
 LIMITS = Limits(lease_s=2.0, forget_after_s=15.0)
 KEY = bytes(range(32))
 OTHER_KEY = bytes(32)
@@ -49,6 +50,8 @@ class Log:
     received: list[Received] = field(default_factory=list)
     breaks: list[tuple[float, str, str]] = field(default_factory=list)
     """When, and between which two names, messages may have been given up."""
+    errors: list[str] = field(default_factory=list)
+    """Errors that no application should see."""
     counts: dict[str, int] = field(default_factory=dict)
 
     def count(self, kind: str) -> None:
@@ -69,6 +72,10 @@ class Member:
         self.is_slow = False
         self.removed: set[str] = set()
         """The peers that this process has removed and not added again."""
+        self.redelivered = 0
+        """How many messages were in the inbox when the node was opened."""
+        self.greeted_by: set[str] = set()
+        """The peers whose last message was received."""
         self._scenario = scenario
         self._simulation = simulation
         self._log = log
@@ -85,6 +92,10 @@ class Member:
             except StorageError:  # The disk is full.
                 await asyncio.sleep(1)
                 node = self._make_node()
+        self.redelivered = len(node._runtime.inbox)
+        if self.plan.adds_peers and not node.engine.sessions:
+            for name, address in self._peers().items():
+                node.add_peer(name, address)
         self.node = node
         start = self.starts
         async for message in node:
@@ -98,11 +109,7 @@ class Member:
         return Node(
             self.name,
             bind=f"{self.name}:{PORT}",
-            peers={
-                other.name: f"{other.name}:{PORT}"
-                for other in scenario.nodes
-                if other.name != self.name and other.name not in self.removed
-            },
+            peers={} if plan.adds_peers else self._peers(),
             protocol=scenario.protocol,
             key=KEY if scenario.keyed else None,
             insecure=True,
@@ -116,11 +123,20 @@ class Member:
             journal_sync=plan.sync,
         )
 
+    def _peers(self) -> dict[str, str]:
+        return {
+            other.name: f"{other.name}:{PORT}"
+            for other in self._scenario.nodes
+            if other.name != self.name and other.name not in self.removed
+        }
+
     def _receive(self, node: Node, message: Message, start: int) -> None:
         received = Received(
             self.name, start, message.source, message.history, message.number
         )
         self._log.received.append(received)
+        if message.data == GREETING:
+            self.greeted_by.add(message.source)
         if self._random.random() < self.plan.commit:
             self._simulation.spawn(self.name, self._commit(message, received))
         if message.data[:1] > b"\x00" and self._random.random() < 0.6:
@@ -142,14 +158,29 @@ class Member:
         node = self.node
         if node is None:
             return
+        is_broadcast = len(targets) == len(self._scenario.nodes) - 1
+        before = set(node.peers)
         try:
-            number = await node.multicast(targets, data)
-        except AntecedeError:
+            if is_broadcast:
+                number = await node.broadcast(data)
+                targets = tuple(name for name in node.peers if name in before)
+            else:
+                number = await node.multicast(targets, data)
+        except AntecedeError as error:
             self._log.count("refused sends")
+            if is_broadcast and "is not a peer" in str(error):
+                self._log.errors.append(f"a broadcast of {self.name} raised: {error}")
             return
         self._log.accepted.append(
             Accepted(self.name, node.engine.history, number, targets, self._simulation.now)
         )
+
+    async def greet(self) -> None:
+        """Send a last message to all peers."""
+        others = tuple(
+            other.name for other in self._scenario.nodes if other.name != self.name
+        )
+        await self.send(others, GREETING)
 
 
 async def run_intruder(scenario: Scenario, name: str) -> None:

@@ -2,10 +2,17 @@
 
 from collections.abc import Mapping
 
+from antecede import Node
 from antecede.testing import Simulation
 from campaign.application import Log, Member
 
-__all__ = ["find_losses", "find_repeats", "find_residue"]
+__all__ = [
+    "find_full_inboxes",
+    "find_losses",
+    "find_missing_greetings",
+    "find_repeats",
+    "find_residue",
+]
 
 
 def find_losses(log: Log) -> list[str]:
@@ -71,6 +78,54 @@ def find_residue(members: Mapping[str, Member], simulation: Simulation) -> list[
         others = len(members) - 1
         if len(engine.peers()) != others:
             found.append(f"{member.name} has only the peers {engine.peers()}")
-        if len(engine.sessions) > others:
-            found.append(f"{member.name} keeps {len(engine.sessions)} sessions")
+        if len(engine.sessions) > others or process.known_peers() > others:
+            found.append(
+                f"{member.name} keeps {len(engine.sessions)} sessions and"
+                f" {process.known_peers()} processes"
+            )
+        found += _find_rows(member, member.node)
     return found
+
+
+def _find_rows(member: Member, node: Node) -> list[str]:
+    """Return the rows in the journal of a node that nobody needs."""
+    files = node._runtime._files
+    if files is None or files.journal is None:
+        return []
+    saved = files.journal.state()
+    histories = {peer.name: peer.history for peer in saved.peers}
+    found = []
+    if saved.copies:
+        found.append(f"the journal of {member.name} keeps {len(saved.copies)} copies")
+    former = [
+        delivery
+        for delivery in saved.deliveries
+        if delivery.processed and delivery.history != histories.get(delivery.source)
+    ]
+    if former:
+        found.append(f"the journal of {member.name} keeps rows of a former history")
+    return found
+
+
+def find_full_inboxes(members: Mapping[str, Member], simulation: Simulation) -> list[str]:
+    """Return the inboxes that hold more messages than their limit."""
+    found = []
+    for member in members.values():
+        if simulation.is_running(member.name) and member.node is not None:
+            held = len(member.node._runtime.inbox)
+            # Each peer may use a window that was granted before.
+            bound = member.plan.inbox_messages_max + len(members) - 1
+            # Messages that are redelivered after a restart need no room.
+            if held > bound + member.redelivered:
+                found.append(f"the inbox of {member.name} holds {held} messages")
+    return found
+
+
+def find_missing_greetings(members: Mapping[str, Member]) -> list[str]:
+    """Return the last messages that did not arrive."""
+    return [
+        f"{member.name} did not get the last message of {other}"
+        for member in members.values()
+        for other in members
+        if other != member.name and other not in member.greeted_by
+    ]

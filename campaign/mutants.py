@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant
@@ -18,7 +18,7 @@ from tests.mutation.mutants import Mutant
 __all__ = ["MUTANTS"]
 
 ROOT = Path(__file__).parent.parent
-SEEDS_MAX = 1500
+SEEDS = 3000
 
 MUTANTS = (
     Mutant(
@@ -258,10 +258,70 @@ MUTANTS = (
         "        self._last_sent[target] = 0\n",
         "",
     ),
+    Mutant(
+        "the addresses of peers are not restored",
+        "net/engine_factory",
+        "                engine.set_address(name, resolve(name, address), now)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "timestamps have 32 bits",
+        "engine/datagram",
+        "    return int(now * 1000)\n",
+        "    return int(now * 1000) & 0xFFFFFFFF\n",
+    ),
+    Mutant(
+        "the rows of a former history stay in the journal",
+        "net/journal",
+        'source = ? AND history = ? AND processed", key\n',
+        'source = ? AND history = ? AND 0", key\n',
+    ),
+    Mutant(
+        "a message may be larger than its target accepts",
+        "engine/sender",
+        "            elif size > session.message_bytes_max:\n",
+        "            elif False:\n",
+    ),
+    Mutant(
+        "a full inbox grants room",
+        "engine/flow_control",
+        "        return self._capacity - self.polled - self.unpolled - self._reserved\n",
+        "        return self._capacity\n",
+    ),
+    Mutant(
+        "a broadcast that waits keeps its targets",
+        "net/node",
+        "        return await self._send(Targets(is_broadcast=True), data, wait)\n",
+        "        return await self._send(Targets(names=tuple(self.peers)), data, wait)\n",
+    ),
+    Mutant(
+        "a HELLO of a new epoch is not followed",
+        "engine/session_layer",
+        "        elif introduction.epoch > session.epoch_in:\n",
+        "        elif False:\n",
+    ),
+    Mutant(
+        "the rest of a message goes to a target that restarted",
+        "net/blocked_sends",
+        "            if ended:\n",
+        "            if False:\n",
+    ),
+    Mutant(
+        "an earlier history of a peer is accepted",
+        "engine/session_layer",
+        "if is_later(session.history, history) or (",
+        "if (",
+    ),
+    Mutant(
+        "a later history of the own node is not noticed",
+        "engine/histories",
+        "            return is_later(known, own)\n",
+        "            return False\n",
+    ),
 )
 
 
-def find_seed(mutant: Mutant, directory: Path, first: int) -> str:
+def find_seed(mutant: Mutant, directory: Path, first: int, seeds: int) -> str:
     """Return the seed that catches a mutant, and what it found; empty if none does."""
     source = directory / "src"
     shutil.copytree(
@@ -275,7 +335,7 @@ def find_seed(mutant: Mutant, directory: Path, first: int) -> str:
     program = (
         "from campaign.run import run_scenario\n"
         "from campaign.scenario import draw_scenario\n"
-        f"for seed in range({first}, {first + SEEDS_MAX}):\n"
+        f"for seed in range({first}, {first + seeds}):\n"
         "    outcome = run_scenario(draw_scenario(seed))\n"
         "    if outcome.failed:\n"
         "        print(seed, (outcome.violations + outcome.stuck)[0][:150])\n"
@@ -296,17 +356,20 @@ def main() -> int:
     """Print every mutant, and what caught it."""
     parser = argparse.ArgumentParser(prog="python -m campaign.mutants", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="how many to try")
     parser.add_argument("--only", default="", help="mutants whose names contain this")
     arguments = parser.parse_args()
     chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.name]
 
     def hunt(mutant: Mutant) -> tuple[Mutant, str]:
         with tempfile.TemporaryDirectory() as directory:
-            return mutant, find_seed(mutant, Path(directory), arguments.first)
+            found = find_seed(mutant, Path(directory), arguments.first, arguments.seeds)
+            return mutant, found
 
     survivors = 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for mutant, caught in pool.map(hunt, chosen):
+        for done in as_completed([pool.submit(hunt, mutant) for mutant in chosen]):
+            mutant, caught = done.result()
             survivors += not caught
             print(f"{mutant.name}\n    {caught or 'NOT CAUGHT'}", flush=True)
     print(f"{len(chosen)} mutants, {len(chosen) - survivors} caught")

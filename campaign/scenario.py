@@ -43,6 +43,8 @@ class NodePlan:
     inbox_messages_max: int
     window_copies_max: int
     message_bytes_max: int
+    adds_peers: bool
+    """Add the peers at run time; else name them when the node is created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def draw_scenario(seed: int) -> Scenario:
     """Draw a scenario from a seed."""
     random = Random(seed)
     names = [f"n{index}" for index in range(random.choice((3, 3, 4, 4, 5, 6, 8)))]
-    plans = tuple(_draw_node(random, name) for name in names)
+    adds_peers = random.random() < 0.25
+    plans = tuple(_draw_node(random, name, adds_peers) for name in names)
     kinds = random.sample(KINDS, random.randint(0, 5))
     actions: list[Action] = []
     at_s = 0.5
@@ -109,7 +112,7 @@ def draw_scenario(seed: int) -> Scenario:
     )
 
 
-def _draw_node(random: Random, name: str) -> NodePlan:
+def _draw_node(random: Random, name: str, adds_peers: bool) -> NodePlan:
     return NodePlan(
         name=name,
         journal=random.random() < 0.6,
@@ -120,6 +123,7 @@ def _draw_node(random: Random, name: str) -> NodePlan:
         inbox_messages_max=random.choice((2, 50, 8192)),
         window_copies_max=random.choice((1, 20, 1024)),
         message_bytes_max=random.choice((1 << 16, 1 << 20)),
+        adds_peers=adds_peers,
     )
 
 

@@ -204,16 +204,24 @@ def test_fragments_of_an_abandoned_message_do_not_reach_the_next() -> None:
     assert network.engines["bob"].sessions["ann"].reassembly.size_bytes == 0
 
 
-def test_fragments_of_a_removed_peer_are_dropped() -> None:
+@pytest.mark.parametrize("stopped", [False, True])
+def test_fragments_of_a_removed_peer_are_kept_until_it_is_forgotten(stopped: bool) -> None:
+    """The peer sends the rest if it is added again before."""
     network = group()
     bob = network.engines["bob"]
     bob.send_fragment(["ann"], bob.fragment(b"o" * 3000)[0], network.now)
     network.run(0.2)
     session = network.engines["ann"].sessions["bob"]
     assert session.reassembly.size_bytes > 0
-    network.engines["ann"].remove_peer("bob", network.now)
+    network.engines["ann"].remove_peer("bob", network.now, stopped=stopped)
     network.run(5.0)
-    assert (session.reassembly.fragments, session.reassembly.size_bytes) == ([], 0)
+    assert ("bob" in network.engines["ann"].sessions) == (not stopped)
+    if not stopped:
+        network.add_peers("ann", "bob")
+        for payload in bob.fragment(b"o" * 3000)[1:]:
+            bob.send_fragment(["ann"], payload, network.now)
+        network.run(5.0)
+        assert network.data("ann") == [b"o" * 3000]
 
 
 def test_a_peer_without_handshake_is_removed_at_once() -> None:

@@ -56,9 +56,7 @@ def test_send_raises_if_a_target_restarts_between_fragments(is_multicast: bool) 
         group.simulation.heal()
         group.open("bob", "ann", "cid", limits=ONE_COPY)
         group.run(10)
-        assert results == [
-            "bob restarted while the message was being sent; send it again"
-        ]
+        assert results == ["bob restarted while the message was being sent; send it again"]
         group.call("ann", group.nodes["ann"].multicast(targets, LARGE))
         group.run(10)
         assert group.received["bob"] == [LARGE]
@@ -90,9 +88,7 @@ def test_send_raises_if_a_target_forgets_the_node_between_fragments() -> None:
         group.simulation.heal()
         group.add_peer("bob", "ann")
         group.run(10)
-        assert results == [
-            "bob restarted while the message was being sent; send it again"
-        ]
+        assert results == ["bob restarted while the message was being sent; send it again"]
 
 
 def test_a_target_that_removes_the_node_and_adds_it_again_gets_the_rest() -> None:

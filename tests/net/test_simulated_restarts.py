@@ -141,8 +141,11 @@ def test_a_former_history_costs_one_lease_once_and_its_rows_are_deleted() -> Non
         database.close()
 
 
-def lose_power_of_ann(group: Group, receive: bool) -> None:
-    """Let ann lose power, and its disk everything since the first second."""
+def lose_power_of_ann(group: Group, receive: bool) -> dict[str, bytes]:
+    """Let ann lose power, and its disk everything since the first second.
+
+    Return the files of that time.
+    """
     group.open("ann", "bob", **NO_SYNC)
     group.open("bob", "ann", journal=True)
     group.send("ann", "bob", b"1")
@@ -152,6 +155,12 @@ def lose_power_of_ann(group: Group, receive: bool) -> None:
     for data in (b"2", b"3"):
         group.send("bob" if receive else "ann", "ann" if receive else "bob", data)
     group.run(1)
+    restore_ann(group, saved)
+    return saved
+
+
+def restore_ann(group: Group, saved: dict[str, bytes]) -> None:
+    """Restart ann with these files."""
     group.kill("ann")
     for name, file in group.simulation.disk("ann").files.items():
         file.content[:] = saved.get(name, b"")
@@ -177,6 +186,26 @@ def test_a_node_whose_journal_is_outdated_begins_a_new_history(
         group.send("ann", "bob", b"6")
         group.run(1)
         assert group.received["bob"][-1] == b"6"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_node_that_is_restored_twice_begins_a_history_each_time(seed: int) -> None:
+    """The second time, the peer knows a history that the journal does not contain."""
+    with Group(seed) as group:
+        saved = lose_power_of_ann(group, receive=False)
+        group.run(1)
+        group.send("ann", "bob", b"4")
+        group.run(1)
+        history = group.nodes["bob"].engine.history
+        restore_ann(group, saved)
+        group.run(1)
+        assert group.nodes["bob"].engine.history == history  # Bob has lost nothing.
+        group.send("ann", "bob", b"5")
+        group.send("bob", "ann", b"6")
+        group.run(1)
+        assert group.received["bob"] == [b"1", b"2", b"3", b"4", b"5"]
+        assert group.received["ann"] == [b"6"]
+        assert group.nodes["ann"].engine.backlog == 0
 
 
 def test_calls_that_wait_are_told_that_the_history_has_ended() -> None:
@@ -234,3 +263,20 @@ def test_a_removed_peer_that_is_added_again_continues(is_remembered: bool) -> No
         assert group.received["ann"] == [b"1", *kept, b"3"]
         assert group.received["bob"] == [b"4"]
         assert group.held()
+
+
+def test_a_message_to_a_peer_that_had_forgotten_the_node_is_not_abandoned() -> None:
+    """The node learns that it was added again when that happens, not when it sends."""
+    with Group() as group:
+        group.open("ann", "bob", limits=Limits(lease_s=2.0, forget_after_s=1.0))
+        group.open("bob", "ann")
+        group.send("bob", "ann", b"1")
+        group.run(1)
+        group.call("ann", group.nodes["ann"].remove_peer("bob"))
+        group.run(10)
+        assert "bob" not in group.nodes["ann"].engine.sessions
+        group.add_peer("ann", "bob")
+        group.run(60)
+        group.send("bob", "ann", b"2")
+        group.run(1)
+        assert group.received["ann"] == [b"1", b"2"]

@@ -1,11 +1,14 @@
 """Simulations of programs that use nodes: virtual time, faults, and repeatability."""
 
 import asyncio
+import gc
 import hashlib
 import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -352,3 +355,30 @@ def test_the_trace_of_a_run_can_be_read(tmp_path: Path) -> None:
     verdict = verify_trace(tmp_path / "trace")
     assert verdict.held
     assert verdict.messages == 15
+
+
+def test_a_killed_node_with_messages_in_its_inbox_is_freed() -> None:
+    nodes: list[weakref.ref[Node]] = []
+
+    async def open_node(name: str, peer: str) -> None:
+        node = Node(
+            name,
+            bind=f"{name}:9000",
+            peers={peer: f"{peer}:9000"},
+            journal=f"{name}.db",
+            insecure=True,
+        )
+        nodes.append(weakref.ref(node))
+        await node.open()
+        await node.send(peer, b"never received")
+        await asyncio.Event().wait()
+
+    with Simulation(1) as simulation:
+        simulation.start("ann", partial(open_node, "ann", "bob"), daemon=True)
+        simulation.start("bob", partial(open_node, "bob", "ann"), daemon=True)
+        simulation.run_for(1)
+        assert all(len(node()._runtime.inbox) == 1 for node in nodes)  # type: ignore[union-attr]
+        simulation.kill("ann")
+    del simulation
+    gc.collect()
+    assert [node() for node in nodes] == [None, None]

@@ -162,12 +162,12 @@ class Engine:
         return self._sessions
 
     @property
-    def outdated_by(self) -> str:
-        """The name of a peer that knows more of this history than the node; else empty.
+    def outdated(self) -> tuple[str, int] | None:
+        """The name of a peer that knows more of this node, and the history it knows.
 
         The node was restored from an outdated journal, and must start a new history.
         """
-        return self._membership.histories.outdated_by
+        return self._membership.histories.outdated
 
     @property
     def flow(self) -> FlowControl:

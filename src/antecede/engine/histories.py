@@ -5,6 +5,7 @@ docs/explanation/peer-removal.md proves that these preserve causal order.
 
 from antecede.engine.datagram import Introduction
 from antecede.engine.departures import Departures
+from antecede.engine.history_number import is_later
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.peer_session import PeerSession, SessionEvent, generation_of
 from antecede.engine.peer_table import PeerTable
@@ -33,12 +34,12 @@ class Histories:
         "_layer",
         "_recovery",
         "_table",
-        "outdated_by",
+        "outdated",
     )
 
-    outdated_by: str
-    """The name of a peer that knows of messages of this history which this node does not
-    know: the node was restored from an outdated journal. Empty if there is none."""
+    outdated: tuple[str, int] | None
+    """The name of a peer that knows more of this node than the node itself, which was
+    restored from an outdated journal, and the history that this peer knows."""
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Histories:
         self._driver = driver
         self._journal = journal
         self._recovery = driver.process.recovery
-        self.outdated_by = ""
+        self.outdated = None
 
     def update_session(self, received: ReceivedDatagram, now: float) -> bool:
         """Follow a peer that restarted or removed this node.
@@ -73,7 +74,7 @@ class Histories:
         if received.epoch > session.epoch_in and not self._start_epoch(received, now):
             return False
         if introduction is not None and self._is_outdated(session, introduction):
-            self.outdated_by = session.name
+            self.outdated = session.name, introduction.known_history
             return False
         if received.epoch_echo not in (-1, session.epoch_out):
             # The peer transmitted it before it learned of the current epoch.
@@ -107,8 +108,11 @@ class Histories:
     def _is_outdated(self, session: PeerSession, introduction: Introduction) -> bool:
         """Return whether a peer knows more of this node's history than the node itself."""
         recovery = self._recovery
-        if recovery is None or introduction.known_history != self._layer.history:
+        if recovery is None:
             return False
+        own, known = self._layer.history, introduction.known_history
+        if known != own:
+            return is_later(known, own)
         sent, _, delivered, _ = recovery.channel_numbers(session.id)
         if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
             return True

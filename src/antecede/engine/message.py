@@ -3,8 +3,6 @@
 from collections.abc import Awaitable, Callable, Generator
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 __all__ = ["DONE", "Done", "Message"]
 
 
@@ -20,7 +18,6 @@ class Done:
 DONE: Final = Done()
 
 
-@mypyc_attr(acyclic=True)
 class Message:
     """A delivered message; on a node with a journal, call :meth:`commit` after use."""
 

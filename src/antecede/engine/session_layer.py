@@ -30,6 +30,7 @@ from antecede.engine.datagram import (
     timestamp_ms,
 )
 from antecede.engine.flow_control import FlowControl
+from antecede.engine.history_number import is_later
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.received_datagram import ReceivedDatagram
@@ -279,6 +280,10 @@ class SessionLayer:
             # sender proves to be current; our own HELLO asks for that proof.
             session.handshake.introduce(received.incarnation, introduction)
             self.timers.schedule_hello(session, now)
+        elif introduction.epoch > session.epoch_in:
+            # The peer has removed this node and added it again. Learn it before the
+            # application sends: messages to the former epoch may have to be abandoned.
+            self.timers.schedule_hello(session, now)
         now_ms = timestamp_ms(now)
         times = WELCOME_TIMES.pack(now_ms, timestamp)
         body = times + self._introduction(session, self.flow.window(session, now_ms))
@@ -368,9 +373,10 @@ class SessionLayer:
         handshake = session.handshake
         history = introduction.history
         received.epoch = epoch
-        if history == session.history and epoch < session.epoch_in:
-            # The peer was restored from an outdated journal, which it learns from the
-            # introduction of this node.
+        if is_later(session.history, history) or (
+            history == session.history and epoch < session.epoch_in
+        ):
+            # An outdated journal: the introduction of this node tells the peer.
             self._drop("incarnation")
             return False
         if received.incarnation == handshake.incarnation:

@@ -11,6 +11,7 @@ from antecede.errors import AntecedeError, LocalError
 
 __all__ = ["BlockedSends", "Sent", "Targets"]
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
     """The targets of a message, which is perhaps sent later."""

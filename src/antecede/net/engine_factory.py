@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from antecede.engine.engine import Engine
+from antecede.engine.history_number import next_history
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import ACTIVE
 from antecede.errors import ConfigError, StorageError
@@ -90,13 +91,15 @@ class EngineFactory:
         power without ``journal_sync``, or the file was restored from a backup.
         """
         config, journal = self._config, self._files.journal
-        assert journal is not None  # Else no state can be outdated.
+        assert journal is not None  # The caller checks both.
+        assert engine.outdated is not None
+        peer, latest_history = engine.outdated
         error = StorageError(
-            f"the journal {config.journal} is outdated: {engine.outdated_by} has seen more"
-            f" of this history than it contains; {config.name} begins a new history, and"
+            f"the journal {config.journal} is outdated: {peer} has seen more"
+            f" of this node than it contains; {config.name} begins a new history, and"
             f" gives up {engine.backlog} copies that were not acked"
         )
-        history = self._host.random_bits(62) | 1
+        history = next_history(latest_history, self._host.random_bits)
         journal.begin_history(history)
         successor = self._make(history, now)
         self._files.attach(successor, self._commit, now, restore=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from antecede.engine.fragmentation import FIRST, LAST, MIDDLE
+from antecede.engine.history_number import first_history
 from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPeer, SavedState
 from antecede.engine.peer_session import PeerSession, generation_of
 from antecede.errors import StorageError
@@ -126,7 +127,7 @@ class Journal:
         execute("PRAGMA journal_mode=WAL")
         execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         if is_new:
-            history = random_bits(62) | 1
+            history = first_history(random_bits)
             values = (("name", name), ("history", history), ("clock", 0), ("generation", 0))
             execute("BEGIN EXCLUSIVE")
             for statement in TABLES.split(";"):

@@ -230,9 +230,7 @@ class Node:
             await runtime.wait_for_commit()
         return number
 
-    async def _send_payload(
-        self, engine: Engine, targets: Targets, payload: bytes
-    ) -> Sent:
+    async def _send_payload(self, engine: Engine, targets: Targets, payload: bytes) -> Sent:
         """Send a payload as soon as there is room."""
         runtime = self._runtime
         if not engine.has_room(targets.find(engine)):

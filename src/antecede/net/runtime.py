@@ -280,7 +280,7 @@ class NodeRuntime:
         now = self.now_s()
         for datagram, address in received:
             engine.receive_datagram(datagram, address, now)
-        if self.has_journal and engine.outdated_by:
+        if self.has_journal and engine.outdated is not None:
             self._begin_history(engine)
             return
         # Readers woken here run before the scheduled output: their sends share datagrams

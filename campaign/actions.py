@@ -1,0 +1,184 @@
+"""The faults and changes of a scenario, and how each is done."""
+
+import contextlib
+from functools import partial
+
+from antecede.errors import StorageError
+from antecede.net.faults import Faults
+from campaign.application import Member, run_intruder
+from campaign.cluster import Cluster
+from campaign.scenario import Action
+
+__all__ = ["Actions"]
+
+QUIET_S = 30.0
+"""How long no datagram must be transmitted before weeks pass."""
+
+
+class Actions:
+    """Performs the actions of a scenario on a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.simulation = cluster.simulation
+
+    def perform(self, action: Action) -> None:
+        """Do what an action says, if it is possible now."""
+        member = self.cluster.members[action.node]
+        is_running = self.simulation.is_running(action.node) and member.node is not None
+        if action.kind == "send":
+            if is_running:
+                data = bytes([3]) + bytes(action.size - 1)
+                self.simulation.spawn(action.node, member.send(action.targets, data))
+            return
+        handle = getattr(self, f"do_{action.kind}")
+        if handle(action, member, is_running):
+            self.cluster.log.count(action.kind)
+
+    def do_loss(self, action: Action, member: Member, is_running: bool) -> bool:
+        links = [(action.node, target) for target in action.targets]
+        worse = Faults(loss=0.9, delay_s=0.05, jitter_s=0.5, bytes_per_s=20_000)
+        self.simulation.set_faults(worse, links)
+        self.cluster.later(
+            action.seconds, self.simulation.set_faults, self.cluster.faults, links
+        )
+        return True
+
+    def do_partition(self, action: Action, member: Member, is_running: bool) -> bool:
+        self.simulation.partition([action.node], action.targets)
+        self.cluster.later(action.seconds, self.simulation.heal)
+        return True
+
+    def do_one_way(self, action: Action, member: Member, is_running: bool) -> bool:
+        self.simulation.block(action.node, action.targets[0])
+        self.cluster.later(action.seconds, self.simulation.heal)
+        return True
+
+    def do_pause(self, action: Action, member: Member, is_running: bool) -> bool:
+        if not is_running:
+            return False
+        self.simulation.pause(action.node)
+        self.cluster.later(action.seconds, self.cluster.resume, action.node)
+        return True
+
+    def do_kill(self, action: Action, member: Member, is_running: bool) -> bool:
+        if not is_running:
+            return False
+        self.simulation.kill(action.node)
+        self.cluster.history_ends(member, keeps=member.plan.journal)
+        self.cluster.later(action.seconds, self.cluster.restart, member)
+        return True
+
+    def do_power_off(self, action: Action, member: Member, is_running: bool) -> bool:
+        if not is_running:
+            return False
+        self.simulation.power_off(action.node)
+        keeps = member.plan.journal and member.plan.sync
+        self.cluster.history_ends(member, keeps=keeps)
+        if member.plan.journal and not member.plan.sync:
+            self.cluster.has_forked = True
+        self.cluster.later(action.seconds, self.cluster.restart, member)
+        return True
+
+    def do_stop(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Stop a process for good; one of the same name starts without its journal."""
+        if not is_running:
+            return False
+        self.simulation.kill(action.node)
+        self.cluster.history_ends(member, keeps=False)
+        if member.plan.journal:
+            self.simulation.disk(action.node).erase()
+        for other in self.cluster.members.values():
+            if other is not member and self.simulation.is_running(other.name):
+                self.simulation.spawn(
+                    other.name, self.cluster.remove(other, member.name, True)
+                )
+        self.cluster.later(max(action.seconds, 3.0), self.cluster.restart, member)
+        return True
+
+    def do_remove(self, action: Action, member: Member, is_running: bool) -> bool:
+        if not is_running:
+            return False
+        peer = action.targets[0]
+        self.simulation.spawn(action.node, self.cluster.remove(member, peer, False))
+        return True
+
+    def do_leave(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Close a node; it is started again later."""
+        if not is_running or member.node is None:
+            return False
+        node = member.node
+        self.cluster.history_ends(member, keeps=member.plan.journal)
+
+        async def leave() -> None:
+            with contextlib.suppress(StorageError):
+                await node.close(2.0)
+            self.simulation.call_later(0, lambda: self.cluster.left(member))
+
+        self.simulation.spawn(action.node, leave())
+        self.cluster.later(3.0 + action.seconds, self.cluster.restart, member)
+        return True
+
+    def do_move(self, action: Action, member: Member, is_running: bool) -> bool:
+        if not is_running:
+            return False
+        self.simulation.move(action.node)
+        self.cluster.moved.add(action.node)
+        self.cluster.later(action.seconds, self.cluster.announce, action.node)
+        return True
+
+    def do_disk_full(self, action: Action, member: Member, is_running: bool) -> bool:
+        if not member.plan.journal:
+            return False
+        disk = self.simulation.disk(action.node)
+        disk.is_full = True
+        self.cluster.later(action.seconds, self.cluster.free_disk, member)
+        return True
+
+    def do_slow(self, action: Action, member: Member, is_running: bool) -> bool:
+        member.is_slow = True
+        self.cluster.later(action.seconds, setattr, member, "is_slow", False)
+        return True
+
+    def do_hostile(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Inject datagrams: replayed, changed, or random; only replayed without a key."""
+        network = self.simulation.network
+        captured = list(network.captured)
+        if not captured:
+            return False
+        for _ in range(5):
+            source, target, datagram = self.cluster.random.choice(captured)
+            how = self.cluster.random.randrange(3) if self.cluster.scenario.keyed else 0
+            if how == 1:
+                changed = bytearray(datagram)
+                changed[self.cluster.random.randrange(len(changed))] ^= (
+                    1 + self.cluster.random.randrange(255)
+                )
+                datagram = bytes(changed)
+            elif how == 2:
+                datagram = self.cluster.random.randbytes(self.cluster.random.randrange(200))
+            network.inject(source, target, datagram)
+        return True
+
+    def do_intruder(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Run a node with the name of a member and another key for a while."""
+        if not self.cluster.scenario.keyed or self.simulation.is_running("intruder"):
+            return False
+        main = partial(run_intruder, self.cluster.scenario, action.node)
+        self.simulation.start("intruder", main, daemon=True)
+        self.cluster.later(action.seconds, self.simulation.kill, "intruder")
+        return True
+
+    def do_idle(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Let weeks pass, if the nodes are quiet; retransmissions would take too long."""
+        simulation = self.simulation
+        simulation.run_for(QUIET_S)
+        self.cluster.skipped += QUIET_S
+        datagrams = simulation.network.injector.counts["all"]
+        simulation.run_for(QUIET_S)
+        self.cluster.skipped += QUIET_S
+        if simulation.network.injector.counts["all"] > datagrams:
+            return False
+        simulation.run_for(action.seconds)
+        self.cluster.skipped += action.seconds
+        return True
