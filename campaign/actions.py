@@ -44,6 +44,15 @@ class Actions:
         )
         return True
 
+    def do_delay(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Let datagrams take longer than a lease."""
+        links = [(action.node, target) for target in action.targets]
+        self.simulation.set_faults(Faults(delay_s=1.5, jitter_s=2.0), links)
+        self.cluster.later(
+            action.seconds, self.simulation.set_faults, self.cluster.faults, links
+        )
+        return True
+
     def do_partition(self, action: Action, member: Member, is_running: bool) -> bool:
         self.simulation.partition([action.node], action.targets)
         self.cluster.later(action.seconds, self.simulation.heal)
@@ -64,6 +73,7 @@ class Actions:
     def do_kill(self, action: Action, member: Member, is_running: bool) -> bool:
         if not is_running:
             return False
+        self.cluster.send_last_words(member, action.targets[0])
         self.simulation.kill(action.node)
         self.cluster.history_ends(member, keeps=member.plan.journal)
         self.cluster.later(action.seconds, self.cluster.restart, member)
@@ -72,11 +82,12 @@ class Actions:
     def do_power_off(self, action: Action, member: Member, is_running: bool) -> bool:
         if not is_running:
             return False
+        self.cluster.send_last_words(member, action.targets[0])
         self.simulation.power_off(action.node)
         keeps = member.plan.journal and member.plan.sync
         self.cluster.history_ends(member, keeps=keeps)
         if member.plan.journal and not member.plan.sync:
-            self.cluster.has_forked = True
+            member.has_forked = True
         self.cluster.later(action.seconds, self.cluster.restart, member)
         return True
 
@@ -84,15 +95,13 @@ class Actions:
         """Stop a process for good; one of the same name starts without its journal."""
         if not is_running:
             return False
+        self.cluster.send_last_words(member, action.targets[0])
         self.simulation.kill(action.node)
         self.cluster.history_ends(member, keeps=False)
         if member.plan.journal:
             self.simulation.disk(action.node).erase()
-        for other in self.cluster.members.values():
-            if other is not member and self.simulation.is_running(other.name):
-                self.simulation.spawn(
-                    other.name, self.cluster.remove(other, member.name, True)
-                )
+        noticed_after_s = self.cluster.random.choice((0.0, 0.2, 0.5))
+        self.cluster.later(noticed_after_s, self.cluster.remove_stopped, member)
         self.cluster.later(max(action.seconds, 3.0), self.cluster.restart, member)
         return True
 
@@ -117,6 +126,27 @@ class Actions:
 
         self.simulation.spawn(action.node, leave())
         self.cluster.later(3.0 + action.seconds, self.cluster.restart, member)
+        return True
+
+    def do_depart(self, action: Action, member: Member, is_running: bool) -> bool:
+        """End a process for good, with or without a BYE."""
+        if not is_running or member.node is None or len(self.cluster.living) < 3:
+            return False
+        node = member.node
+        member.is_gone = True
+        self.cluster.send_last_words(member, action.targets[0])
+
+        async def leave() -> None:
+            with contextlib.suppress(StorageError):
+                await node.close(2.0)
+            self.simulation.call_later(0, lambda: self.cluster.left(member))
+
+        if action.size % 2:
+            self.simulation.spawn(action.node, leave())
+            self.cluster.later(5.0, self.cluster.remove_stopped, member)
+        else:
+            self.cluster.left(member)
+            self.cluster.later(0.2, self.cluster.remove_stopped, member)
         return True
 
     def do_move(self, action: Action, member: Member, is_running: bool) -> bool:

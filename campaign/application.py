@@ -25,7 +25,8 @@ class Accepted:
     source: str
     history: int
     number: int
-    targets: tuple[str, ...]
+    targets: dict[str, int]
+    """The targets, and the history of each that the source knew before; 0 for none."""
     at_s: float
 
 
@@ -70,6 +71,12 @@ class Member:
         self.node: Node | None = None
         self.starts = 0
         self.is_slow = False
+        self.has_forked = False
+        """The journal has lost commits that others have seen the effects of."""
+        self.is_gone = False
+        """The process has ended for good."""
+        self.gone: set[str] = set()
+        """The peers that have ended for good, of which this process was told."""
         self.removed: set[str] = set()
         """The peers that this process has removed and not added again."""
         self.redelivered = 0
@@ -127,7 +134,7 @@ class Member:
         return {
             other.name: f"{other.name}:{PORT}"
             for other in self._scenario.nodes
-            if other.name != self.name and other.name not in self.removed
+            if other.name != self.name and other.name not in self.removed | self.gone
         }
 
     def _receive(self, node: Node, message: Message, start: int) -> None:
@@ -160,6 +167,8 @@ class Member:
             return
         is_broadcast = len(targets) == len(self._scenario.nodes) - 1
         before = set(node.peers)
+        sessions = node.engine.sessions
+        histories = {name: session.history for name, session in sessions.items()}
         try:
             if is_broadcast:
                 number = await node.broadcast(data)
@@ -172,7 +181,13 @@ class Member:
                 self._log.errors.append(f"a broadcast of {self.name} raised: {error}")
             return
         self._log.accepted.append(
-            Accepted(self.name, node.engine.history, number, targets, self._simulation.now)
+            Accepted(
+                self.name,
+                node.engine.history,
+                number,
+                {name: histories.get(name, 0) for name in targets},
+                self._simulation.now,
+            )
         )
 
     async def greet(self) -> None:

@@ -30,12 +30,21 @@ class Cluster:
             for plan in scenario.nodes
         }
         self.random = Random(scenario.seed + 1)
-        self.has_forked = False
-        """A node has lost commits that others have seen the effects of."""
         self.moved: set[str] = set()
         """The processes whose address has changed."""
         self.skipped = 0.0
         """Seconds of idleness, which the times of the actions do not include."""
+        self._histories: dict[str, tuple[int, int]] = {}
+
+    @property
+    def has_forked(self) -> bool:
+        """Whether a node has lost commits that others have seen the effects of."""
+        return any(member.has_forked for member in self.members.values())
+
+    @property
+    def living(self) -> list[Member]:
+        """The processes that have not ended for good."""
+        return [member for member in self.members.values() if not member.is_gone]
 
     def start(self, member: Member) -> None:
         """Start a process."""
@@ -58,9 +67,19 @@ class Cluster:
         if self.simulation.is_running(name):
             self.simulation.resume(name)
 
+    def send_last_words(self, member: Member, to: str) -> None:
+        """Let a process send to one peer, and then to another, before it ends.
+
+        The first datagram may arrive last: permits, leases and epochs must keep the order.
+        """
+        others = [name for name in self.members if name not in (member.name, to)]
+        for target in (to, self.random.choice(others)):
+            self.simulation.spawn(member.name, member.send((target,), b"\x03"))
+        self.simulation.run_for(0.001)
+
     def restart(self, member: Member) -> None:
         """Start a process again if it does not run."""
-        if not self.simulation.is_running(member.name):
+        if not member.is_gone and not self.simulation.is_running(member.name):
             member.node = None
             self.start(member)
 
@@ -70,42 +89,71 @@ class Cluster:
             for other in self.members:
                 self.log.breaks.append((self.simulation.now, member.name, other))
 
+    def find_new_histories(self) -> None:
+        """Record the nodes that have begun a new history, because theirs was outdated."""
+        for member in self.members.values():
+            node = member.node
+            if node is not None and self.simulation.is_running(member.name):
+                start, history = member.starts, node.engine.history
+                known = self._histories.get(member.name, (start, history))
+                self._histories[member.name] = start, history
+                if known[1] == history:
+                    continue
+                self.history_ends(member, keeps=False)
+                if known[0] == start and not member.has_forked:
+                    self.log.errors.append(
+                        f"{member.name} began a new history although it has lost nothing"
+                    )
+
+    def remove_stopped(self, member: Member) -> None:
+        """Let all other processes remove one that has stopped for good."""
+        for other in self.living:
+            if other is not member and self.simulation.is_running(other.name):
+                if member.is_gone:
+                    other.gone.add(member.name)
+                self.simulation.spawn(other.name, self.remove(other, member.name, True))
+
     async def remove(self, member: Member, peer: str, stopped: bool) -> None:
         """Remove a peer, and add it again later."""
         node = member.node
-        if node is None or peer not in node.peers:
+        if node is None or peer not in (node.engine.sessions if stopped else node.peers):
             return
         member.removed.add(peer)
+        if not stopped:
+            await member.send((peer,), b"\x03")
         try:
             await node.remove_peer(peer, stopped=stopped)
         except AntecedeError:
             return
         self.log.breaks.append((self.simulation.now, member.name, peer))
         self.log.breaks.append((self.simulation.now, peer, member.name))
-        self.simulation.call_later(
-            self.random.choice((0.1, 3.0, 20.0)), lambda: self.add(member, peer)
-        )
+        await member.send(tuple(node.peers), b"\x03")
+        if not self.members[peer].is_gone:
+            self.simulation.call_later(
+                self.random.choice((0.1, 3.0, 20.0)), lambda: self.add(member, peer)
+            )
 
     def add(self, member: Member, peer: str) -> None:
         """Add a peer again."""
         member.removed.discard(peer)
         node = member.node
-        now = self.simulation.now
-        self.log.breaks += [(now, member.name, peer), (now, peer, member.name)]
 
         async def call() -> None:
-            if node is not None and peer not in node.peers:
-                try:
-                    node.add_peer(peer, f"{peer}:{PORT}")
-                except AntecedeError:
-                    self.simulation.call_later(3.0, lambda: self.add(member, peer))
+            if node is None or peer in node.peers or self.members[peer].is_gone:
+                return
+            now = self.simulation.now
+            self.log.breaks += [(now, member.name, peer), (now, peer, member.name)]
+            try:
+                node.add_peer(peer, f"{peer}:{PORT}")
+            except AntecedeError:
+                self.simulation.call_later(3.0, lambda: self.add(member, peer))
 
         if node is not None and self.simulation.is_running(member.name):
             self.simulation.spawn(member.name, call())
 
     def left(self, member: Member) -> None:
         """End the process of a node that was closed."""
-        self.history_ends(member, keeps=member.plan.journal)
+        self.history_ends(member, keeps=member.plan.journal and not member.is_gone)
         if self.simulation.is_running(member.name):
             self.simulation.kill(member.name)
 

@@ -1,8 +1,9 @@
 """What a run must not do: lose, repeat, or leave something behind."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from antecede import Node
+from antecede.engine.peer_session import LEFT
 from antecede.testing import Simulation
 from campaign.application import Log, Member
 
@@ -15,14 +16,24 @@ __all__ = [
 ]
 
 
-def find_losses(log: Log) -> list[str]:
-    """Return the accepted messages that were lost without a reason."""
+def find_losses(log: Log, living: Sequence[Member]) -> list[str]:
+    """Return the accepted messages to living processes that were lost without a reason.
+
+    A message is lost with its target's history, even if the source learns of that later.
+    """
+    current = {
+        member.name: member.node.engine.history
+        for member in living
+        if member.node is not None
+    }
     received = {(r.target, r.source, r.history, r.number) for r in log.received}
     found = []
     for message in log.accepted:
-        for target in message.targets:
+        for target, history in message.targets.items():
             key = (target, message.source, message.history, message.number)
-            if key in received:
+            if key in received or target not in current:
+                continue
+            if history not in (0, current[target]):
                 continue
             if not any(
                 at_s >= message.at_s - 5 and {one, other} == {message.source, target}
@@ -54,10 +65,10 @@ def find_repeats(log: Log) -> list[str]:
     return found
 
 
-def find_residue(members: Mapping[str, Member], simulation: Simulation) -> list[str]:
+def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
     """Return what is not finished although all faults have ended."""
     found = []
-    for member in members.values():
+    for member in living:
         if not simulation.is_running(member.name) or member.node is None:
             found.append(f"{member.name} does not run")
             continue
@@ -75,10 +86,15 @@ def find_residue(members: Mapping[str, Member], simulation: Simulation) -> list[
             found.append(
                 f"{member.name} misses a permit of {engine.name_of(missing[0][0])}"
             )
-        others = len(members) - 1
+        others = len(living) - 1
         if len(engine.peers()) != others:
-            found.append(f"{member.name} has only the peers {engine.peers()}")
-        if len(engine.sessions) > others or process.known_peers() > others:
+            found.append(f"{member.name} has the peers {engine.peers()}")
+        # A peer that was named when the node was created may return without being added.
+        kept = others + sum(
+            session.state is LEFT and session.is_configured
+            for session in engine.sessions.values()
+        )
+        if len(engine.sessions) > kept or process.known_peers() > kept:
             found.append(
                 f"{member.name} keeps {len(engine.sessions)} sessions and"
                 f" {process.known_peers()} processes"
@@ -121,11 +137,11 @@ def find_full_inboxes(members: Mapping[str, Member], simulation: Simulation) -> 
     return found
 
 
-def find_missing_greetings(members: Mapping[str, Member]) -> list[str]:
+def find_missing_greetings(living: Sequence[Member]) -> list[str]:
     """Return the last messages that did not arrive."""
     return [
-        f"{member.name} did not get the last message of {other}"
-        for member in members.values()
-        for other in members
-        if other != member.name and other not in member.greeted_by
+        f"{member.name} did not get the last message of {other.name}"
+        for member in living
+        for other in living
+        if other is not member and other.name not in member.greeted_by
     ]

@@ -65,14 +65,16 @@ class Run:
                 elapsed_s = simulation.now - self.cluster.skipped
                 simulation.run_for(max(0.0, action.at_s - elapsed_s))
                 actions.perform(action)
+                self.cluster.find_new_histories()
                 outcome.state_max = max(outcome.state_max, self.state())
                 outcome.violations += find_full_inboxes(self.members, simulation)
             self.end_faults()
             simulation.run_for(DELIVERY_S)
-            outcome.stuck += find_residue(self.members, simulation)
+            self.cluster.find_new_histories()
+            outcome.stuck += find_residue(self.cluster.living, simulation)
             if not outcome.stuck:
                 self.greet()
-                outcome.stuck += find_missing_greetings(self.members)
+                outcome.stuck += find_missing_greetings(self.cluster.living)
             self.judge(outcome)
             outcome.virtual_s = simulation.now
         outcome.counts = dict(self.cluster.log.counts)
@@ -94,7 +96,7 @@ class Run:
         simulation.run_for(25.0)  # What is scheduled to end, ends.
         simulation.set_faults(Faults(delay_s=0.001, jitter_s=0.001))
         simulation.heal()
-        for member in self.members.values():
+        for member in self.cluster.living:
             member.is_slow = False
             member.removed.clear()
             if member.plan.journal:
@@ -103,17 +105,20 @@ class Run:
             cluster.restart(member)
         simulation.run_for(0.1)
         for member in self.members.values():
+            if member.is_gone:
+                cluster.remove_stopped(member)
+                continue
             if member.plan.journal:
                 cluster.free_disk(member)
             if member.name in cluster.moved:
                 cluster.announce(member.name)
-            for other in self.members:
-                if other != member.name:
-                    cluster.add(member, other)
+            for other in cluster.living:
+                if other is not member:
+                    cluster.add(member, other.name)
 
     def greet(self) -> None:
         """Let every process send a last message to all others."""
-        for member in self.members.values():
+        for member in self.cluster.living:
             self.simulation.spawn(member.name, member.greet())
         self.simulation.run_for(GREETING_S)
 
@@ -123,6 +128,8 @@ class Run:
         log = self.cluster.log
         found += self.simulation.unhandled
         found += log.errors
+        if not outcome.stuck:
+            found += find_losses(log, self.cluster.living)
         if self.cluster.has_forked:
             return
         try:
@@ -135,8 +142,6 @@ class Run:
             outcome.messages = verdict.messages
             outcome.deliveries = verdict.deliveries
         found += find_repeats(log)
-        if not outcome.stuck:
-            found += find_losses(log)
 
 
 def run_scenario(scenario: Scenario) -> Outcome:

@@ -22,6 +22,8 @@ KINDS: Final = (
     "idle",
     "leave",
     "intruder",
+    "delay",
+    "depart",
 )
 """The kinds of faults and changes that a scenario contains."""
 WEEK_S: Final = 7 * 24 * 3600.0

@@ -301,3 +301,17 @@ def test_a_datagram_of_an_earlier_epoch_changes_nothing() -> None:
         ann.receive_datagram(answer, "bob", network.now)
     assert session.handshake.incarnation == incarnation
     assert ann.stats().dropped["incarnation"] > 0
+
+
+def test_a_late_welcome_does_not_end_the_search_for_a_new_incarnation() -> None:
+    """The WELCOME of bob's former incarnation arrives after the HELLO of the new one."""
+    network = Network(delay_s=(0.1, 0.1))
+    ann, _ = network.start_group("ann", "bob")
+    network.run(10.0)
+    network.add_peers("ann", "bob")  # Ann asks again who is running.
+    network.run(0.15)
+    bob = network.start("bob")  # The former incarnation has just answered.
+    network.delay_s = (0.01, 0.01)
+    network.add_peers("bob", "ann")
+    network.run(10.0)
+    assert ann.sessions["bob"].handshake.incarnation == bob.incarnation

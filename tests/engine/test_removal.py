@@ -385,3 +385,26 @@ def test_without_removals_every_message_is_delivered() -> None:
     network = group()
     random_traffic(network, messages=20)
     assert network.verdict().held
+
+
+def test_a_removed_peer_may_be_removed_again_because_it_has_stopped() -> None:
+    """An operator learns later that the peer will never permit what it had sent."""
+    network = group()
+    ann = network.engines["ann"]
+    network.should_lose = lambda flight: flight.target == "cid"
+    network.send("bob", "cid", data=b"lost")
+    network.send("bob", "ann", data=b"x")
+    network.run(0.2)
+    network.stop("bob")
+    network.should_lose = lambda flight: False
+    ann.remove_peer("bob", network.now)
+    network.run(20.0)
+    network.send("ann", "cid", data=b"y")
+    network.run(20.0)
+    assert network.data("cid") == []  # The permit of bob is missing.
+    with pytest.raises(LocalError, match="bob is not a peer"):
+        ann.remove_peer("bob", network.now)
+    ann.remove_peer("bob", network.now, stopped=True)
+    network.run(20.0)
+    assert network.data("cid") == [b"y"]
+    assert "bob" not in ann.sessions

@@ -267,8 +267,10 @@ def test_a_removed_peer_that_is_added_again_continues(is_remembered: bool) -> No
 
 def test_a_message_to_a_peer_that_had_forgotten_the_node_is_not_abandoned() -> None:
     """The node learns that it was added again when that happens, not when it sends."""
+    limits = Limits(lease_s=2.0, forget_after_s=1.0)
     with Group() as group:
-        group.open("ann", "bob", limits=Limits(lease_s=2.0, forget_after_s=1.0))
+        group.open("ann", "bob", journal=True, limits=limits)
+        history = group.nodes["ann"].engine.history
         group.open("bob", "ann")
         group.send("bob", "ann", b"1")
         group.run(1)
@@ -280,3 +282,4 @@ def test_a_message_to_a_peer_that_had_forgotten_the_node_is_not_abandoned() -> N
         group.send("bob", "ann", b"2")
         group.run(1)
         assert group.received["ann"] == [b"1", b"2"]
+        assert group.nodes["ann"].engine.history == history  # It has forgotten on purpose.

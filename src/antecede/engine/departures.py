@@ -83,11 +83,14 @@ class Departures:
 
         That is the end of the peer's lease on the datagrams transmitted to it. With
         ``stopped`` the node also stops waiting for the peer's permits then. This is safe
-        only if the peer has stopped for good; see docs/explanation/peer-removal.md. Raise
-        LocalError if the peer is unknown, or the protocol cannot remove peers.
+        only if the peer has stopped for good; see docs/explanation/peer-removal.md. A
+        peer that was removed may be removed again with ``stopped``. Raise LocalError if
+        the peer is unknown, or the protocol cannot remove peers.
         """
         session = self._table.sessions.get(name)
-        if session is None or session.state is REMOVED:
+        if session is None or (
+            session.state is REMOVED and (session.stopped or not stopped)
+        ):
             raise LocalError(f"{name} is not a peer")
         if self._recovery is None:
             raise LocalError(f"{self._info.name} cannot remove a peer; use hybrid")

@@ -5,7 +5,7 @@ from typing import Final, Protocol
 from antecede.core.process import NEVER
 from antecede.engine.datagram import Introduction
 
-__all__ = ["AeadCipher", "Handshake"]
+__all__ = ["NOTHING", "AeadCipher", "Handshake"]
 
 INTRODUCED_MAX: Final = 8
 """How many incarnations of a peer are remembered that sent HELLO and proved nothing."""
@@ -13,6 +13,8 @@ RETIRED_MAX: Final = 16
 """How many former incarnations of a peer are refused without further checks."""
 HELLOS_MAX: Final = 8
 """How many unanswered HELLOs are remembered."""
+NOTHING: Final = (0, 0)
+"""No incarnation, and no epoch."""
 
 
 class AeadCipher(Protocol):
@@ -41,6 +43,7 @@ class Handshake:
         "sealing_cipher",
         "timestamp_echo",
         "timestamp_echo_at",
+        "unproven",
     )
 
     incarnation: int
@@ -51,6 +54,8 @@ class Handshake:
     """Incarnations that sent HELLO and have not proven to be current."""
     retired: dict[int, None]
     """Former incarnations; their datagrams are refused."""
+    unproven: tuple[int, int]
+    """An incarnation and an epoch that a HELLO told, unless a HELLO has asked for proof."""
     hellos: dict[int, float]
     """The timestamps of unanswered HELLOs, and when these were transmitted."""
     hello_at: float
@@ -72,6 +77,7 @@ class Handshake:
         self.introduced = {}
         self.retired = {}
         self.hellos = {}
+        self.unproven = NOTHING
         self._start(0, -NEVER)
 
     def _start(self, incarnation: int, now: float) -> None:
@@ -86,7 +92,10 @@ class Handshake:
         self.opening_cipher = None
 
     def introduce(self, incarnation: int, introduction: Introduction) -> None:
-        """Remember that an incarnation sent HELLO."""
+        """Remember what an incarnation told in a HELLO."""
+        self.unproven = incarnation, introduction.epoch
+        if incarnation == self.incarnation:
+            return
         self.introduced.pop(incarnation, None)
         self.introduced[incarnation] = introduction
         if len(self.introduced) > INTRODUCED_MAX:
@@ -106,6 +115,14 @@ class Handshake:
         if len(self.hellos) >= HELLOS_MAX:
             del self.hellos[next(iter(self.hellos))]
         self.hellos[timestamp] = now
+        self.unproven = NOTHING
+
+    def record_welcome(self, timestamp_echo: int, incarnation: int, epoch: int) -> bool:
+        """Record the answer to a HELLO; return whether no later HELLO is unanswered."""
+        if self.unproven[0] == incarnation and self.unproven[1] <= epoch:
+            self.unproven = NOTHING
+        del self.hellos[timestamp_echo]
+        return not self.hellos or max(self.hellos) < timestamp_echo
 
     def record_timestamp(self, timestamp: int, now: float) -> None:
         """Echo this timestamp from now on, unless it is older than the current echo."""

@@ -116,8 +116,13 @@ class Histories:
         sent, _, delivered, _ = recovery.channel_numbers(session.id)
         if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
             return True
-        return introduction.epoch_echo > session.epoch_out or (
-            introduction.epoch == session.epoch_in and introduction.acked > delivered
+        if introduction.epoch_echo > session.epoch_out:
+            return True
+        # In another generation, this node has forgotten on purpose what it had acked.
+        return (
+            generation_of(introduction.epoch_echo) == generation_of(session.epoch_out)
+            and introduction.epoch == session.epoch_in
+            and introduction.acked > delivered
         )
 
     def _start_history(self, received: ReceivedDatagram, now: float) -> bool:

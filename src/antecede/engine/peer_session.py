@@ -73,6 +73,7 @@ TRANSITIONS: Final[dict[tuple[SessionState, SessionEvent], SessionState]] = {
     (REMOVING, SessionEvent.REMOVAL_CANCELLED): ACTIVE,
     (REMOVING, SessionEvent.LEASE_ENDED): REMOVED,
     (REMOVED, SessionEvent.ADDED): ACTIVE,
+    (REMOVED, SessionEvent.REMOVAL_STARTED): REMOVING,
     (REMOVED, SessionEvent.HISTORY_LOST): REMOVED,
     (LEFT, SessionEvent.ADDED): ACTIVE,
     (LEFT, SessionEvent.REMOVAL_STARTED): REMOVING,

@@ -1,9 +1,26 @@
 """A datagram that the session layer has accepted, or is examining."""
 
+from typing import Final
+
 from antecede.engine.datagram import Introduction
 from antecede.engine.peer_session import PeerSession
 
-__all__ = ["ReceivedDatagram"]
+__all__ = ["DROP_REASONS", "ReceivedDatagram"]
+
+DROP_REASONS: Final = (
+    "malformed",
+    "unknown_sender",
+    "authentication",
+    "replay",
+    "incarnation",
+    "expired",
+    "epoch",
+    "protocol",
+    "frame",
+    "inbox",
+    "removed",
+)
+"""Why a datagram or a frame was dropped."""
 
 
 class ReceivedDatagram:

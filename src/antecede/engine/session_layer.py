@@ -30,30 +30,17 @@ from antecede.engine.datagram import (
     timestamp_ms,
 )
 from antecede.engine.flow_control import FlowControl
+from antecede.engine.handshake import NOTHING
 from antecede.engine.history_number import is_later
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import PeerSession, SessionEvent
-from antecede.engine.received_datagram import ReceivedDatagram
+from antecede.engine.received_datagram import DROP_REASONS, ReceivedDatagram
 from antecede.engine.sealer import DatagramCipher, Sealer
 from antecede.engine.session_timers import SessionTimers
 from antecede.errors import PeerError
 
-__all__ = ["DROP_REASONS", "TIMESTAMP_RESOLUTION_S", "SessionLayer"]
+__all__ = ["TIMESTAMP_RESOLUTION_S", "SessionLayer"]
 
-DROP_REASONS: Final = (
-    "malformed",
-    "unknown_sender",
-    "authentication",
-    "replay",
-    "incarnation",
-    "expired",
-    "epoch",
-    "protocol",
-    "frame",
-    "inbox",
-    "removed",
-)
-"""Why a datagram or a frame was dropped."""
 TIMESTAMP_RESOLUTION_S: Final = 0.001
 """The rounding error of a timestamp, which counts whole milliseconds."""
 
@@ -191,8 +178,8 @@ class SessionLayer:
 
     def acknowledge_bye(self, session: PeerSession, now: float) -> None:
         """Answer a BYE."""
-        datagram = self.seal(BYE_ACK, session, self.data_prefix(session, now))
-        self.responses.append((session.address, datagram))
+        ack = self.seal(BYE_ACK, session, self.data_prefix(session, now))
+        self.responses.append((session.address, ack))
 
     # Receiving.
 
@@ -201,8 +188,8 @@ class SessionLayer:
     ) -> ReceivedDatagram | None:
         """Return an accepted datagram, or count why it was dropped and return None.
 
-        A HELLO is answered in ``responses``, and returns None, too, unless it carries a
-        newer window of the current incarnation.
+        A HELLO is answered in ``responses``. It is returned only if it carries a newer
+        window of the current incarnation.
         """
         try:
             kind, sender, incarnation, receiver, packet = read_header(datagram)
@@ -275,21 +262,18 @@ class SessionLayer:
         if introduction.protocol != self._protocol:
             return self._drop("protocol")
         session = received.session
-        if received.incarnation != session.handshake.incarnation:
-            # The HELLO may be old. The session stays bound to its incarnation until the
-            # sender proves to be current; our own HELLO asks for that proof.
+        is_bound = received.incarnation == session.handshake.incarnation
+        if not is_bound or introduction.epoch > session.epoch_in:
+            # The HELLO may be old. The session stays bound to its incarnation and epoch
+            # until the sender proves to be current; our own HELLO asks for that proof.
             session.handshake.introduce(received.incarnation, introduction)
-            self.timers.schedule_hello(session, now)
-        elif introduction.epoch > session.epoch_in:
-            # The peer has removed this node and added it again. Learn it before the
-            # application sends: messages to the former epoch may have to be abandoned.
             self.timers.schedule_hello(session, now)
         now_ms = timestamp_ms(now)
         times = WELCOME_TIMES.pack(now_ms, timestamp)
         body = times + self._introduction(session, self.flow.window(session, now_ms))
         welcome = self._sealer.seal_for(WELCOME, session, received.incarnation, body)
         self.responses.append((address, welcome))
-        if received.incarnation != session.handshake.incarnation:
+        if not is_bound:
             return None
         received.read_window(introduction.window)
         return received if received.window >= 0 else None
@@ -310,13 +294,19 @@ class SessionLayer:
             return False
         if not self._bind(received, introduction, introduction.epoch, hello_at, now):
             return False
-        del session.handshake.hellos[timestamp_echo]
+        handshake = session.handshake
+        is_latest = handshake.record_welcome(
+            timestamp_echo, received.incarnation, introduction.epoch
+        )
         received.introduction = introduction
         received.read_window(introduction.window)
         self.flow.record_echo(session, timestamp_echo)
         self.rtt_s = now - hello_at
-        self.timers.hello_answered(session)
-        session.handshake.record_timestamp(timestamp, now)
+        if is_latest:
+            self.timers.hello_answered(session)
+        if handshake.unproven != NOTHING:
+            self.timers.schedule_hello(session, now)
+        handshake.record_timestamp(timestamp, now)
         return True
 
     def _accept_data(self, received: ReceivedDatagram, now: float) -> bool:
@@ -328,8 +318,7 @@ class SessionLayer:
         ):
             self._drop("malformed")
             return False
-        prefix = DATA_PREFIX.unpack_from(body)
-        timestamp, timestamp_echo, epoch, epoch_echo, window = prefix
+        timestamp, timestamp_echo, epoch, epoch_echo, window = DATA_PREFIX.unpack_from(body)
         age_ms = timestamp_ms(now) - timestamp_echo
         if not 0 <= age_ms < self._lease_ms:
             self._drop("expired")
