@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from antecede import Limits, Message, Node
+from antecede.engine.peer_session import generation_of
 from antecede.errors import AntecedeError, StorageError
 from antecede.testing import Simulation
 from campaign.scenario import NodePlan, Scenario
@@ -25,8 +26,9 @@ class Accepted:
     source: str
     history: int
     number: int
-    targets: dict[str, int]
-    """The targets, and the history of each that the source knew before; 0 for none."""
+    targets: dict[str, tuple[int, int]]
+    """The history and the generation of each target that the source knew before; zeros if
+    it knew none."""
     at_s: float
 
 
@@ -168,7 +170,10 @@ class Member:
         is_broadcast = len(targets) == len(self._scenario.nodes) - 1
         before = set(node.peers)
         sessions = node.engine.sessions
-        histories = {name: session.history for name, session in sessions.items()}
+        known = {
+            name: (session.history, generation_of(session.epoch_in))
+            for name, session in sessions.items()
+        }
         try:
             if is_broadcast:
                 number = await node.broadcast(data)
@@ -185,7 +190,7 @@ class Member:
                 self.name,
                 node.engine.history,
                 number,
-                {name: histories.get(name, 0) for name in targets},
+                {name: known.get(name, (0, 0)) for name in targets},
                 self._simulation.now,
             )
         )

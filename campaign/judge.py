@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from antecede import Node
-from antecede.engine.peer_session import LEFT
+from antecede.engine.engine import Engine
+from antecede.engine.peer_session import LEFT, generation_of
 from antecede.testing import Simulation
 from campaign.application import Log, Member
 
@@ -19,21 +20,20 @@ __all__ = [
 def find_losses(log: Log, living: Sequence[Member]) -> list[str]:
     """Return the accepted messages to living processes that were lost without a reason.
 
-    A message is lost with its target's history, even if the source learns of that later.
+    A message is lost if its target loses its history or forgets the source, even if the
+    source learns of that later.
     """
-    current = {
-        member.name: member.node.engine.history
-        for member in living
-        if member.node is not None
+    engines = {
+        member.name: member.node.engine for member in living if member.node is not None
     }
     received = {(r.target, r.source, r.history, r.number) for r in log.received}
     found = []
     for message in log.accepted:
-        for target, history in message.targets.items():
+        for target, known in message.targets.items():
             key = (target, message.source, message.history, message.number)
-            if key in received or target not in current:
+            if key in received or target not in engines:
                 continue
-            if history not in (0, current[target]):
+            if 0 not in known and known != _state(engines[target], message.source):
                 continue
             if not any(
                 at_s >= message.at_s - 5 and {one, other} == {message.source, target}
@@ -44,6 +44,12 @@ def find_losses(log: Log, living: Sequence[Member]) -> list[str]:
                     f" accepted at {message.at_s:.3f} s"
                 )
     return found
+
+
+def _state(engine: Engine, source: str) -> tuple[int, int]:
+    """Return the history of a node, and the generation of its epoch for a source."""
+    session = engine.sessions.get(source)
+    return engine.history, generation_of(session.epoch_out) if session is not None else 0
 
 
 def find_repeats(log: Log) -> list[str]:

@@ -297,8 +297,8 @@ MUTANTS = (
     Mutant(
         "a HELLO of a new epoch is not followed",
         "engine/session_layer",
-        "        elif introduction.epoch > session.epoch_in:\n",
-        "        elif False:\n",
+        "        if not is_bound or introduction.epoch > session.epoch_in:\n",
+        "        if not is_bound:\n",
     ),
     Mutant(
         "the rest of a message goes to a target that restarted",
