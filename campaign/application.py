@@ -29,7 +29,8 @@ class Accepted:
     targets: dict[str, tuple[int, int]]
     """The history and the generation of each target that the source knew before; zeros if
     it knew none."""
-    at_s: float
+    called_s: float
+    """When the application called ``send``, which may have waited."""
 
 
 @dataclass(slots=True)
@@ -168,6 +169,7 @@ class Member:
         if node is None:
             return
         is_broadcast = len(targets) == len(self._scenario.nodes) - 1
+        called_s = self._simulation.now
         before = set(node.peers)
         sessions = node.engine.sessions
         known = {
@@ -191,7 +193,7 @@ class Member:
                 node.engine.history,
                 number,
                 {name: known.get(name, (0, 0)) for name in targets},
-                self._simulation.now,
+                called_s,
             )
         )
 

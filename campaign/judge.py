@@ -36,12 +36,12 @@ def find_losses(log: Log, living: Sequence[Member]) -> list[str]:
             if 0 not in known and known != _state(engines[target], message.source):
                 continue
             if not any(
-                at_s >= message.at_s - 5 and {one, other} == {message.source, target}
+                at_s >= message.called_s - 5 and {one, other} == {message.source, target}
                 for at_s, one, other in log.breaks
             ):
                 found.append(
                     f"loss: {target} never received {message.source}:{message.number},"
-                    f" accepted at {message.at_s:.3f} s"
+                    f" sent at {message.called_s:.3f} s"
                 )
     return found
 
