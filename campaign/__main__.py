@@ -21,14 +21,10 @@ BATCH = 20
 """Seeds that a worker runs before it reports."""
 
 
-BATCHES_PER_WORKER = 4
-"""Batches that a worker runs before another one replaces it, which frees its memory."""
-
-
 def outcomes(first: int, seeds: int, seconds: float) -> Iterator[Outcome]:
     """Yield the outcomes of seeds, until there are enough or the time is over."""
     ends = time.monotonic() + seconds
-    with ProcessPoolExecutor(max_tasks_per_child=BATCHES_PER_WORKER) as pool:
+    with ProcessPoolExecutor() as pool:
         next_seed, end_seed = first, first + seeds
         running: set[Future[list[Outcome]]] = set()
         while True:

@@ -106,23 +106,10 @@ MUTANTS = (
         "",
     ),
     Mutant(
-        "copies that a restarted peer had received are not retransmitted",
-        "engine/histories",
-        "            self._recovery.peer_restored(session.id)",
-        "            pass",
-    ),
-    Mutant(
         "an outdated journal is not noticed",
         "engine/histories",
         "        if introduction is not None and self._is_outdated(session, introduction):",
         "        if False:",
-    ),
-    Mutant(
-        "fragments of an earlier epoch are kept",
-        "engine/histories",
-        "        recovery.reset_channel(session.id, now)\n"
-        "        session.reassembly.clear()\n",
-        "        recovery.reset_channel(session.id, now)\n",
     ),
     Mutant(
         "a lower epoch of a known incarnation is accepted",

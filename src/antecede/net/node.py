@@ -162,7 +162,9 @@ class Node:
         Wait while the window of the target is full, and with more than 64 KiB of data until
         the target is met; with ``wait=False`` raise WindowFull instead. The message is
         accepted when the call returns, but not yet delivered: see :meth:`flush`. A
-        cancelled call may have sent the message or not.
+        cancelled call may have sent the message or not. Raise LocalError if the target is
+        not a peer, does not accept so much data, or restarts while a message in fragments
+        is being sent.
         """
         runtime = self._runtime
         engine = runtime.engine
