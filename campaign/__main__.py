@@ -87,6 +87,11 @@ def run_campaign(first: int, seeds: int, seconds: float) -> int:
     shown_at = time.monotonic()
     for outcome in outcomes(first, seeds, seconds):
         totals.add(outcome)
+        if outcome.failed:
+            what = (outcome.violations + outcome.stuck)[0]
+            print(
+                f"failed: {what[:200]}\n  replay: python -m campaign --seed {outcome.seed}"
+            )
         if time.monotonic() - shown_at > 5:
             shown_at = time.monotonic()
             print(
@@ -95,9 +100,6 @@ def run_campaign(first: int, seeds: int, seconds: float) -> int:
                 file=sys.stderr,
             )
     print("\n".join(totals.lines()))
-    for outcome in totals.failed[:20]:
-        what = (outcome.violations + outcome.stuck)[0]
-        print(f"failed: {what[:200]}\n  replay: python -m campaign --seed {outcome.seed}")
     return 1 if totals.failed else 0
 
 

@@ -109,6 +109,7 @@ class Actions:
         if not is_running:
             return False
         peer = action.targets[0]
+        self.simulation.spawn(action.node, member.send((peer,), b"\x03"))
         self.simulation.spawn(action.node, self.cluster.remove(member, peer, False))
         return True
 

@@ -119,15 +119,13 @@ class Cluster:
         if node is None or peer not in (node.engine.sessions if stopped else node.peers):
             return
         member.removed.add(peer)
-        if not stopped:
-            await member.send((peer,), b"\x03")
         try:
             await node.remove_peer(peer, stopped=stopped)
         except AntecedeError:
             return
         self.log.breaks.append((self.simulation.now, member.name, peer))
         self.log.breaks.append((self.simulation.now, peer, member.name))
-        await member.send(tuple(node.peers), b"\x03")
+        self.simulation.spawn(member.name, member.send(tuple(node.peers), b"\x03"))
         if not self.members[peer].is_gone:
             self.simulation.call_later(
                 self.random.choice((0.1, 3.0, 20.0)), lambda: self.add(member, peer)
