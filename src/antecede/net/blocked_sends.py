@@ -85,22 +85,18 @@ class BlockedSends:
     """
 
     def __init__(self) -> None:
-        # Each queue by ticket: the number of the message among all that had to wait.
-        self._queues: dict[Targets, OrderedDict[int, _BlockedSend]] = {}
+        self.queues: dict[Targets, OrderedDict[int, _BlockedSend]] = {}
+        """Each queue by ticket: the number of the message among all that had to wait."""
         self._tickets = 0
         self._error: AntecedeError | None = None
 
     def __len__(self) -> int:
         """Return how many messages wait."""
-        return sum(map(len, self._queues.values()))
-
-    def __bool__(self) -> bool:
-        """Return whether a message waits."""
-        return bool(self._queues)
+        return sum(map(len, self.queues.values()))
 
     def targets(self, engine: Engine) -> list[str]:
         """Return the names of all targets that messages wait for, sorted."""
-        return sorted({name for queue in self._queues for name in queue.find(engine)})
+        return sorted({name for queue in self.queues for name in queue.find(engine)})
 
     async def wait(self, targets: Targets, payload: bytes) -> Sent:
         """Wait until :meth:`send` has sent a message.
@@ -112,15 +108,15 @@ class BlockedSends:
         self._tickets += 1
         ticket = self._tickets
         blocked = _BlockedSend(payload)
-        self._queues.setdefault(targets, OrderedDict())[ticket] = blocked
+        self.queues.setdefault(targets, OrderedDict())[ticket] = blocked
         try:
             return await blocked.future
         finally:
-            queue = self._queues.get(targets)
+            queue = self.queues.get(targets)
             if queue is not None:
                 queue.pop(ticket, None)
                 if not queue:
-                    del self._queues[targets]
+                    del self.queues[targets]
 
     def send(self, engine: Engine, now: float) -> bool:
         """Send the messages that have room, and return whether there were any.
@@ -128,11 +124,11 @@ class BlockedSends:
         Of two messages that have room, send the one first that has waited longer.
         """
         is_sent = False
-        heads = [(next(iter(queue)), targets) for targets, queue in self._queues.items()]
+        heads = [(next(iter(queue)), targets) for targets, queue in self.queues.items()]
         heapify(heads)
         while heads:
             _, targets = heads[0]
-            queue = self._queues[targets]
+            queue = self.queues[targets]
             if not engine.has_room(targets.find(engine)):
                 heappop(heads)
                 continue
@@ -144,7 +140,7 @@ class BlockedSends:
                 heapreplace(heads, (next(iter(queue)), targets))
             else:
                 heappop(heads)
-                del self._queues[targets]
+                del self.queues[targets]
         return is_sent
 
     def close(self, error: AntecedeError) -> None:
@@ -154,11 +150,11 @@ class BlockedSends:
 
     def interrupt(self, error: AntecedeError) -> None:
         """Raise ``error`` in all waiting calls."""
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             for blocked in queue.values():
                 if not blocked.future.done():
                     blocked.future.set_exception(error)
-        self._queues.clear()
+        self.queues.clear()
 
 
 def _send(engine: Engine, targets: Targets, blocked: _BlockedSend, now: float) -> None:

@@ -303,8 +303,9 @@ class NodeRuntime:
         message = self.inbox.popleft()
         engine = self.engine
         if engine is not None:
-            engine.flow.polled = len(self.inbox)
-            if engine.flow.has_updates and not self.output_scheduled:
+            flow = engine.flow
+            flow.polled = len(self.inbox)
+            if flow.has_updates and not self.output_scheduled:
                 self.schedule_output()  # It tells peers that there is room again.
         return message
 
@@ -389,8 +390,8 @@ class NodeRuntime:
             self.inbox.extend(messages)
             engine.flow.polled = len(self.inbox)
             waiters.wake_readers(len(messages))
-        blocked = self.blocked_sends
-        if blocked and blocked.send(engine, self.now_s()) and not self.output_scheduled:
+        sends = self.blocked_sends
+        if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
             self.schedule_output()
         if waiters.flushers and not engine.backlog:
             waiters.wake_flushers()

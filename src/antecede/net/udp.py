@@ -240,7 +240,7 @@ class UdpSocket:
         count = len(datagrams)
         while index < count:
             end = index + 1
-            if self.gso:
+            if self.gso and end < count:
                 end = self._run_end(datagrams, index)
             try:
                 if end - index > 1:
