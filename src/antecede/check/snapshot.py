@@ -5,6 +5,7 @@ equal.
 """
 
 from enum import Enum
+from typing import Generic
 
 from antecede.core.support.attributes import listed_attributes
 
@@ -76,7 +77,7 @@ def snapshot(
 
 
 def _attributes(cls: type) -> tuple[str, ...]:
-    if cls is object:
+    if cls is object or cls is Generic:  # Since Python 3.12, Generic lists no slots.
         return ()
     listed = listed_attributes(cls)
     if listed is not None:
