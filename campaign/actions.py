@@ -1,9 +1,7 @@
 """The faults and changes of a scenario, and how each is done."""
 
-import contextlib
 from functools import partial
 
-from antecede.errors import StorageError
 from antecede.net.faults import Faults
 from campaign.application import Member, run_intruder
 from campaign.cluster import Cluster
@@ -36,22 +34,22 @@ class Actions:
             self.cluster.log.count(action.kind)
 
     def do_loss(self, action: Action, member: Member, is_running: bool) -> bool:
-        links = [(action.node, target) for target in action.targets]
         worse = Faults(loss=0.9, delay_s=0.05, jitter_s=0.5, bytes_per_s=20_000)
-        self.simulation.set_faults(worse, links)
-        self.cluster.later(
-            action.seconds, self.simulation.set_faults, self.cluster.faults, links
-        )
+        self._set_links(action, worse)
         return True
 
     def do_delay(self, action: Action, member: Member, is_running: bool) -> bool:
         """Let datagrams take longer than a lease."""
+        self._set_links(action, Faults(delay_s=1.5, jitter_s=2.0))
+        return True
+
+    def _set_links(self, action: Action, faults: Faults) -> None:
+        """Let the links from a node to its targets have other faults for a while."""
         links = [(action.node, target) for target in action.targets]
-        self.simulation.set_faults(Faults(delay_s=1.5, jitter_s=2.0), links)
+        self.simulation.set_faults(faults, links)
         self.cluster.later(
             action.seconds, self.simulation.set_faults, self.cluster.faults, links
         )
-        return True
 
     def do_partition(self, action: Action, member: Member, is_running: bool) -> bool:
         self.simulation.partition([action.node], action.targets)
@@ -73,7 +71,7 @@ class Actions:
     def do_kill(self, action: Action, member: Member, is_running: bool) -> bool:
         if not is_running:
             return False
-        self.cluster.send_last_words(member, action.targets[0])
+        self.cluster.send_before_end(member, action.targets[0])
         self.simulation.kill(action.node)
         self.cluster.history_ends(member, keeps=member.plan.journal)
         self.cluster.later(action.seconds, self.cluster.restart, member)
@@ -82,7 +80,7 @@ class Actions:
     def do_power_off(self, action: Action, member: Member, is_running: bool) -> bool:
         if not is_running:
             return False
-        self.cluster.send_last_words(member, action.targets[0])
+        self.cluster.send_before_end(member, action.targets[0])
         self.simulation.power_off(action.node)
         keeps = member.plan.journal and member.plan.sync
         self.cluster.history_ends(member, keeps=keeps)
@@ -95,7 +93,7 @@ class Actions:
         """Stop a process for good; one of the same name starts without its journal."""
         if not is_running:
             return False
-        self.cluster.send_last_words(member, action.targets[0])
+        self.cluster.send_before_end(member, action.targets[0])
         self.simulation.kill(action.node)
         self.cluster.history_ends(member, keeps=False)
         if member.plan.journal:
@@ -117,15 +115,9 @@ class Actions:
         """Close a node; it is started again later."""
         if not is_running or member.node is None:
             return False
-        node = member.node
         self.cluster.history_ends(member, keeps=member.plan.journal)
 
-        async def leave() -> None:
-            with contextlib.suppress(StorageError):
-                await node.close(2.0)
-            self.simulation.call_later(0, lambda: self.cluster.left(member))
-
-        self.simulation.spawn(action.node, leave())
+        self.simulation.spawn(action.node, self.cluster.leave(member, member.node))
         self.cluster.later(3.0 + action.seconds, self.cluster.restart, member)
         return True
 
@@ -133,17 +125,11 @@ class Actions:
         """End a process for good, with or without a BYE."""
         if not is_running or member.node is None or len(self.cluster.living) < 3:
             return False
-        node = member.node
         member.is_gone = True
-        self.cluster.send_last_words(member, action.targets[0])
-
-        async def leave() -> None:
-            with contextlib.suppress(StorageError):
-                await node.close(2.0)
-            self.simulation.call_later(0, lambda: self.cluster.left(member))
+        self.cluster.send_before_end(member, action.targets[0])
 
         if action.size % 2:
-            self.simulation.spawn(action.node, leave())
+            self.simulation.spawn(action.node, self.cluster.leave(member, member.node))
             self.cluster.later(5.0, self.cluster.remove_stopped, member)
         else:
             self.cluster.left(member)

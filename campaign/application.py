@@ -79,7 +79,7 @@ class Member:
         self.is_gone = False
         """The process has ended for good."""
         self.gone: set[str] = set()
-        """The peers that have ended for good, of which this process was told."""
+        """The peers that this process knows to have ended for good."""
         self.removed: set[str] = set()
         """The peers that this process has removed and not added again."""
         self.redelivered = 0

@@ -3,7 +3,8 @@
 import contextlib
 from random import Random
 
-from antecede.errors import AntecedeError
+from antecede import Node
+from antecede.errors import AntecedeError, StorageError
 from antecede.net.faults import Faults
 from antecede.testing import Simulation
 from campaign.application import PORT, Log, Member
@@ -67,7 +68,7 @@ class Cluster:
         if self.simulation.is_running(name):
             self.simulation.resume(name)
 
-    def send_last_words(self, member: Member, to: str) -> None:
+    def send_before_end(self, member: Member, to: str) -> None:
         """Let a process send to one peer, and then to another, before it ends.
 
         The first datagram may arrive last: permits, leases and epochs must keep the order.
@@ -124,7 +125,6 @@ class Cluster:
         except AntecedeError:
             return
         self.log.breaks.append((self.simulation.now, member.name, peer))
-        self.log.breaks.append((self.simulation.now, peer, member.name))
         self.simulation.spawn(member.name, member.send(tuple(node.peers), b"\x03"))
         if not self.members[peer].is_gone:
             self.simulation.call_later(
@@ -139,8 +139,7 @@ class Cluster:
         async def call() -> None:
             if node is None or peer in node.peers or self.members[peer].is_gone:
                 return
-            now = self.simulation.now
-            self.log.breaks += [(now, member.name, peer), (now, peer, member.name)]
+            self.log.breaks.append((self.simulation.now, member.name, peer))
             try:
                 node.add_peer(peer, f"{peer}:{PORT}")
             except AntecedeError:
@@ -148,6 +147,12 @@ class Cluster:
 
         if node is not None and self.simulation.is_running(member.name):
             self.simulation.spawn(member.name, call())
+
+    async def leave(self, member: Member, node: Node) -> None:
+        """Close a node, and end its process."""
+        with contextlib.suppress(StorageError):
+            await node.close(2.0)
+        self.simulation.call_later(0, lambda: self.left(member))
 
     def left(self, member: Member) -> None:
         """End the process of a node that was closed."""

@@ -38,8 +38,8 @@ class Targets:
 
     def _ended(self, engine: Engine) -> set[str]:
         """Return the targets that cannot complete the message any more."""
-        current = engine.channels(self.names)
-        return {channel[0] for channel in self.channels if channel not in current}
+        ended = set(self.channels).difference(engine.channels(self.names))
+        return {name for name, _, _ in ended}
 
     def send(self, engine: Engine, payload: bytes, now: float) -> "Sent":
         """Send a payload; raise LocalError, and change nothing, if that is impossible."""
