@@ -111,7 +111,7 @@ verification: $(VENV)/installed  ## the results of the model checker (LONG=1: th
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/python -m uv pip compile --quiet --upgrade --universal --generate-hashes \
+	$(BIN)/python -m uv pip compile --quiet --upgrade --universal --no-strip-extras --generate-hashes \
 	  --no-annotate --no-emit-index-url --python-version 3.11 \
 	  --custom-compile-command 'make lock' requirements/dev.in -o requirements/dev.txt
 
