@@ -29,6 +29,8 @@ __all__ = [
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 SECONDS = (0.02, 0.25, 1.0, 4.0)
+BUDGETS = (0, 5, 8, 32)
+"""Of ``bounded``: from no entry to all entries of a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,6 +229,7 @@ def random_config(random: Random, processes: int, reliable: bool) -> ProcessConf
         reliable=reliable,
         links=links,
         parents=parents,
+        budget_bytes=random.choice(BUDGETS),
     )
 
 

@@ -28,6 +28,7 @@ from tests.core.hybrids import MakeHybrid, both_hybrids
 
 ZERO, ONE, TWO, THREE = (ProcessId(index) for index in range(4))
 NAMES = ("hybrid", "hybrid-basic")
+WITH_RECOVERY = (*NAMES, "bounded")
 RUNS = 300
 
 
@@ -440,7 +441,7 @@ def test_removal_at_an_infinite_time_is_refused_and_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    "name", [info.name for info in protocols() if info.name not in NAMES]
+    "name", [info.name for info in protocols() if info.name not in WITH_RECOVERY]
 )
 def test_other_protocols_cannot_remove_a_peer(name: str) -> None:
     info = next(info for info in protocols() if info.name == name)

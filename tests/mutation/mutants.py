@@ -92,33 +92,33 @@ MUTANTS = (
     Mutant(
         "a permit covers a message beyond its number",
         "protocols/hybrid/algorithm",
-        "if number > peer.permitted:\n            self",
-        "if number > peer.permitted + 1:\n            self",
+        "needs_permit = number > peer.permitted\n",
+        "needs_permit = number > peer.permitted + 1\n",
     ),
     Mutant(
         "an ack is sent on arrival, before delivery",
         "protocols/hybrid/algorithm",
-        "self.transmits.append(Transmit(source, Ack(peer.delivered, number)))",
-        "self.transmits.append(Transmit(source, Ack(number, number)))",
+        "ack = Ack(peer.delivered, arrived)",
+        "ack = Ack(arrived, arrived)",
     ),
     # Safety: FIFO and exactly once.
     Mutant(
         "messages are delivered on arrival, without FIFO order",
         "protocols/hybrid/algorithm",
-        "if predecessor == peer.delivered:",
-        "if True:",
+        "if predecessor == peer.delivered and",
+        "if",
     ),
     Mutant(
         "duplicates are delivered again",
         "protocols/hybrid/algorithm",
-        "        if number > peer.delivered:\n            if predecessor ==",
-        "        if True:\n            if predecessor <=",
+        "        if number > peer.delivered:\n            if predecessor == peer.delivered and",
+        "        if True:\n            if predecessor <= peer.delivered and",
     ),
     Mutant(
         "duplicates are kept",
         "protocols/hybrid/algorithm",
-        "        if number > peer.delivered:\n            if predecessor ==",
-        "        if True:\n            if predecessor ==",
+        "        if number > peer.delivered:\n            if predecessor == peer.delivered and",
+        "        if True:\n            if predecessor == peer.delivered and",
     ),
     Mutant(
         "one predecessor for all copies of a message",
@@ -136,9 +136,8 @@ MUTANTS = (
     Mutant(
         "a permit that overtakes its message is forgotten",
         "protocols/hybrid/algorithm",
-        "        peer.permitted = number\n        missing = peer.missing\n"
-        "        if len(missing) == 0 or",
-        "        missing = peer.missing\n        if len(missing) == 0 or",
+        "        peer.permitted = number\n        missing = peer.missing\n        ledger",
+        "        missing = peer.missing\n        ledger",
     ),
     Mutant(
         "permits are transmitted on request only",
@@ -202,7 +201,7 @@ MUTANTS = (
     Mutant(
         "an ack of a message never sent is believed",
         "protocols/hybrid/algorithm",
-        "            or (ack.delivered > peer.acked and delivered < 0)\n",
+        " or delivered == NOT_RELEASED",
         "",
     ),
     Mutant(

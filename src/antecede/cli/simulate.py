@@ -63,6 +63,7 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
         float,
         "retransmission timeout before the first round trip is measured",
     )
+    add("budget_bytes", float, "bytes of dependencies on a message of `bounded`; inf: any")
     add("overlay", str, "links of flood and pc-broadcast: ring, random:degree=5, spray")
     add("probe", str, "measures to sample during the run; needs --out")
     add("seed", int, "seed of the random numbers; the same seed gives the same run")

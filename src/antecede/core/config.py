@@ -10,13 +10,16 @@ from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["LINGER_S", "ProcessConfig"]
+__all__ = ["DEFAULT_BUDGET_BYTES", "LINGER_S", "ProcessConfig"]
 
 LINGER_S: Final = 30.0
 """How long a link is kept after its peer has left the view: two timeouts of
 ``pc-broadcast``, so that a ping whose mediator has crashed can take another way before the
 old link is removed. With less than one timeout, several crashes at once may disconnect a
 process."""
+
+DEFAULT_BUDGET_BYTES: Final = 32
+"""The budget of ``bounded``."""
 
 
 class _Derived:
@@ -42,6 +45,9 @@ class ProcessConfig:
     reorder_buffer_max: int = UNBOUNDED
     """For hybrid buffering and links: how many messages of one peer are held because an
     earlier one is missing. Further messages are dropped, and retransmitted by the peer."""
+    budget_bytes: int = DEFAULT_BUDGET_BYTES
+    """For ``bounded``: how many bytes a message may carry beside what it carries under
+    ``hybrid``. 0 is ``hybrid``; UNBOUNDED never makes a copy wait at its sender."""
     reliable: bool = False
     """The network loses and duplicates nothing, and keeps the order of each pair if the
     protocol assumes so: the link layer is left out."""

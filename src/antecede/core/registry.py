@@ -5,7 +5,7 @@ makes processes. To add a protocol, write its module and add an entry below.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from antecede.core.codec import Frame, FrameReader, Reader
@@ -23,6 +23,8 @@ from antecede.core.protocols.buffer import Buffer, BufferFifo, read_buffer
 from antecede.core.protocols.cykas import Cykas, read_cykas
 from antecede.core.protocols.flood import Flood, read_flood
 from antecede.core.protocols.hybrid.basic import make_hybrid_basic
+from antecede.core.protocols.hybrid.bounded import make_bounded
+from antecede.core.protocols.hybrid.dependency_frames import read_bounded_frame
 from antecede.core.protocols.hybrid.frames import read_frame
 from antecede.core.protocols.hybrid.hybrid import make_hybrid
 from antecede.core.protocols.matrix import Matrix, read_matrix
@@ -127,6 +129,19 @@ HYBRIDS: Final = (
             own, config.policy, config.reorder_buffer_max
         ),
         read=read_frame,
+    ),
+    ProtocolInfo(
+        name="bounded",
+        summary="hybrid buffering with a byte budget for dependencies",
+        reference="docs/explanation/bounded.md",
+        capabilities=replace(
+            HYBRID_CAPABILITIES,
+            control_frames=("ack", "permit", "request", "settled", "query"),
+        ),
+        factory=lambda own, config: make_bounded(
+            own, config.policy, config.reorder_buffer_max, config.budget_bytes
+        ),
+        read=read_bounded_frame,
     ),
 )
 

@@ -6,7 +6,8 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, cast
 
-from antecede.core.config import ProcessConfig
+from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
+from antecede.core.process import UNBOUNDED
 from antecede.core.registry import protocol
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
@@ -63,6 +64,9 @@ class Scenario:
     first_timeout_s: float = DEFAULT_POLICY.initial_s
     """The retransmission timeout before the first round trip is measured. Set it where
     round trips are known to be short."""
+    budget_bytes: float = DEFAULT_BUDGET_BYTES
+    """For ``bounded``: how many bytes a message may carry beside what it carries under
+    ``hybrid``; infinite for no bound."""
     overlay: str = ""
     """The overlay of protocols that use links (:mod:`antecede.sim.overlays`); if empty,
     every process has links to all others."""
@@ -102,7 +106,13 @@ class Scenario:
         policy = RetransmissionPolicy(
             initial_s=first_s, minimum_s=min(DEFAULT_POLICY.minimum_s, first_s)
         )
-        config = ProcessConfig(reliable=self.reliable, policy=policy)
+        if not self.budget_bytes >= 0:
+            raise ConfigError(f"budget_bytes must be at least 0, got {self.budget_bytes}")
+        config = ProcessConfig(
+            reliable=self.reliable,
+            policy=policy,
+            budget_bytes=int(min(self.budget_bytes, UNBOUNDED)),
+        )
         if not protocol(self.protocol).capabilities.overlay:
             return config
         return make_overlay(self.overlay, config, processes=self.processes, seed=self.seed)

@@ -26,8 +26,20 @@ listings, and why.
 """
 
 from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.protocols.hybrid.dependency_frames import (
+    DependentMessage,
+    SettledAck,
+)
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
-from antecede.core.protocols.hybrid.peer import Copy, PeerState
+from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.peer import NOT_RELEASED, Copy, PeerState
+from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
+from antecede.core.protocols.hybrid.received_entries import (
+    add_entries,
+    check_entries,
+    next_message,
+    woken,
+)
 from antecede.core.protocols.hybrid.rule import PermitRule
 from antecede.core.protocols.hybrid.state import HybridState
 from antecede.errors import PeerError
@@ -38,10 +50,20 @@ __all__ = ["HybridAlgorithm"]
 class HybridAlgorithm:
     """The state of a process, its permit rule, and its two output queues."""
 
-    __slots__ = ("_id", "_reorder_buffer_max", "deliveries", "rule", "state", "transmits")
+    __slots__ = (
+        "_id",
+        "_reorder_buffer_max",
+        "deliveries",
+        "ledger",
+        "rule",
+        "state",
+        "transmits",
+    )
 
     rule: PermitRule
     state: HybridState
+    ledger: Ledger | None
+    """The entries of ``bounded``; None for the other protocols."""
     transmits: list[Transmit]
     deliveries: list[Delivery]
 
@@ -51,11 +73,13 @@ class HybridAlgorithm:
         rule: PermitRule,
         state: HybridState,
         reorder_buffer_max: int,
+        ledger: Ledger | None,
     ) -> None:
         self._id = id
         self._reorder_buffer_max = reorder_buffer_max
         self.rule = rule
         self.state = state
+        self.ledger = ledger
         self.transmits = []
         self.deliveries = []
 
@@ -76,7 +100,11 @@ class HybridAlgorithm:
             if peer.sent == 0:
                 peer.open_send(state.ack_rtt)
             if peer.sent < number:  # Else the target is named twice.
-                state.add_copy(Copy(peer, number, peer.sent, permits_before, payload))
+                if self.ledger is None:
+                    copy = Copy(peer, number, peer.sent, permits_before, payload)
+                else:
+                    copy = self.ledger.enqueue(peer, number, permits_before, payload)
+                state.add_copy(copy)
                 peer.sent = number
         if to_itself:
             self.deliveries.append(Delivery(self._id, number, payload))
@@ -88,10 +116,10 @@ class HybridAlgorithm:
         """Release every copy that no longer waits for a permit (``trySend``)."""
         rule = self.rule
         state = self.state
-        copy = rule.next_in_order(state)
+        copy = rule.next_in_order(state, now)
         while copy is not None:
             self._release_copy(copy, now)
-            copy = rule.next_in_order(state)
+            copy = rule.next_in_order(state, now)
         copy = rule.next_out_of_order(state)
         while copy is not None:
             self._release_copy(copy, now)
@@ -151,7 +179,10 @@ class HybridAlgorithm:
         if permitted and number > peer.granted:
             peer.granted = number
         copy.transmitted_at = now
-        frame = MessageFrame(number, copy.predecessor, permitted, copy.payload)
+        if isinstance(copy, DependentCopy) and self.ledger is not None:
+            frame = self.ledger.frame(copy, permitted)
+        else:
+            frame = MessageFrame(number, copy.predecessor, permitted, copy.payload)
         self.transmits.append(Transmit(peer.id, frame, copy.retransmitted))
 
     # Acks, and permits to peers.
@@ -160,39 +191,34 @@ class HybridAlgorithm:
         """Remove the copies that the ack covers, and grant the permits that follow."""
         state = self.state
         peer = state.peers.get(source)
-        arrived = -1
-        delivered = -1
-        if peer is not None and peer.sent > 0 and ack.arrived > peer.acked:
-            arrived = peer.find_in_flight(ack.arrived)
-        if peer is not None and peer.sent > 0 and ack.delivered > peer.acked:
-            delivered = (
-                arrived
-                if ack.delivered == ack.arrived
-                else peer.find_in_flight(ack.delivered)
-            )
-        if (
-            peer is None
-            or ack.arrived < 1
-            or ack.delivered < 0
-            or (ack.arrived > peer.acked and arrived < 0)
-            or (ack.delivered > peer.acked and delivered < 0)
-        ):
+        arrived = NOT_RELEASED
+        delivered = NOT_RELEASED
+        if peer is not None and ack.arrived > 0 and ack.delivered >= 0:
+            arrived = peer.find_unacked(ack.arrived)
+            is_same = ack.delivered == ack.arrived
+            delivered = arrived if is_same else peer.find_unacked(ack.delivered)
+        if peer is None or arrived == NOT_RELEASED or delivered == NOT_RELEASED:
             raise PeerError(f"invalid {ack}: no such message was released to {source}")
         in_flight = peer.in_flight
         if arrived >= 0:
             copy = in_flight[arrived]
             if not copy.arrived and not copy.retransmitted:
                 peer.transmit_timer.sample(now - copy.transmitted_at)
+                if self.ledger is not None:
+                    self.ledger.sample_round_trip(peer, copy, delivered < 0, now)
             copy.arrived = True
         if delivered < 0:
             return
         peer.acked = ack.delivered
+        ledger = self.ledger
         while in_flight.first <= delivered:
             copy = in_flight.remove()
             copy.acked = True
             peer.backlog -= 1
             peer.backlog_bytes -= len(copy.payload)
             copy.payload = b""
+            if ledger is not None and isinstance(copy, DependentCopy):
+                ledger.copy_acked(copy, now)
         if peer.waiting > len(in_flight):
             # A process restored from a journal gets acks of copies that still wait.
             peer.waiting = len(in_flight)
@@ -202,6 +228,10 @@ class HybridAlgorithm:
             peer.transmit_timer.stop()
         state.advance_unacked()
         self.grant()
+        if ledger is not None:
+            ledger.mark_own_settled(peer, now)
+            if ledger.is_recheck_due:
+                self.release(now)
         if peer.waiting > 0:
             self.transmit_waiting(peer, now)
 
@@ -218,7 +248,7 @@ class HybridAlgorithm:
         number = buffer[first].number if first < buffer.next else state.clock + 1
         while buffer.first < first and buffer.peek().number < number:
             copy = buffer.remove()
-            if copy.number > copy.peer.granted:
+            if copy.number > copy.peer.granted and copy.needs_permit:
                 self._permit(copy.peer)
         if first == buffer.next:
             return
@@ -227,7 +257,12 @@ class HybridAlgorithm:
         index = max(state.first_ungranted, buffer.first)
         while index < buffer.next and buffer[index].number <= frontier:
             copy = buffer[index]
-            if copy.peer is peer and copy.released and copy.number > peer.granted:
+            if (
+                copy.peer is peer
+                and copy.released
+                and copy.number > peer.granted
+                and copy.needs_permit
+            ):
                 self._permit(peer)
             index += 1
         state.first_ungranted = index
@@ -266,16 +301,46 @@ class HybridAlgorithm:
         if message.permitted:
             self.receive_permit(peer, number, now)
         if number > peer.delivered:
-            if predecessor == peer.delivered:
+            if predecessor == peer.delivered and self.ledger is None:
                 self._deliver(peer, message, now)
                 while peer.delivered in peer.held:
                     self._deliver(peer, peer.held.pop(peer.delivered), now)
             else:
                 peer.held[predecessor] = message
-        self.transmits.append(Transmit(source, Ack(peer.delivered, number)))
+            if self.ledger is not None:
+                self.deliver_ready(self.ledger, [peer], peer, now)
+        self._ack(peer, number)
+
+    def _ack(self, peer: PeerState, arrived: int) -> None:
+        """Ack the arrival of a message, with the notes for the peer."""
+        ack = Ack(peer.delivered, arrived)
+        ledger = self.ledger
+        if ledger is not None and ledger.notes.has_notes(peer.id):
+            notes = ledger.take_notes(peer, self.rule.frontier(self.state, peer))
+            if notes is not None:
+                ack = SettledAck(peer.delivered, arrived, notes)
+        self.transmits.append(Transmit(peer.id, ack))
+
+    def deliver_ready(
+        self, ledger: Ledger, ready: list[PeerState], arrived: PeerState | None, now: float
+    ) -> None:
+        """Deliver what need not wait, and ack it, except to the peer ``arrived``."""
+        for peer in ready:  # The list grows in the loop.
+            before = peer.delivered
+            message = next_message(ledger, peer)
+            while message is not None:
+                self._deliver(peer, message, now)
+                ready += woken(ledger, peer.id, peer.delivered)
+                message = next_message(ledger, peer)
+            if peer is not arrived and peer.delivered > before:
+                self._ack(peer, peer.delivered)
 
     def _check_message(self, source: ProcessId, message: MessageFrame) -> PeerState:
         """Return the state of the source; raise PeerError if the message is invalid."""
+        if isinstance(message, DependentMessage):
+            if self.ledger is None:
+                raise PeerError(f"invalid {message}: this protocol has no entries")
+            check_entries(self.ledger, source, message)
         peer = self.state.peers.get(source)
         if peer is not None and peer.is_receiving:
             peer.check_message(message, self._reorder_buffer_max)
@@ -290,7 +355,13 @@ class HybridAlgorithm:
     def _deliver(self, peer: PeerState, message: MessageFrame, now: float) -> None:
         number = message.number
         peer.delivered = number
-        if number > peer.permitted:
+        needs_permit = number > peer.permitted
+        ledger = self.ledger
+        if ledger is not None:
+            add_entries(ledger, peer, message, now)
+            if isinstance(message, DependentMessage) and not message.is_opaque:
+                needs_permit = False
+        if needs_permit:
             self.state.await_permit(peer, number, now)
         self.deliveries.append(Delivery(peer.id, number, message.payload))
 
@@ -300,7 +371,12 @@ class HybridAlgorithm:
             return
         peer.permitted = number
         missing = peer.missing
+        ledger = self.ledger
+        if ledger is not None:
+            ledger.mark_source_settled(peer.id, number, now)
         if len(missing) == 0 or missing.peek().number > number:
+            if ledger is not None and ledger.is_recheck_due:
+                self.release(now)
             return
         state = self.state
         if not peer.permit_requested:
@@ -312,6 +388,8 @@ class HybridAlgorithm:
             state.restart(peer.request_timer, now)
         else:
             peer.request_timer.stop()
+        if ledger is not None:
+            ledger.is_recheck_due = True
         self.release(now)
 
     def request_permit(self, peer: PeerState) -> None:

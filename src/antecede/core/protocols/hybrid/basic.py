@@ -33,7 +33,7 @@ class CspsRule(PermitRule):
             return first.number - 1
         return first.number
 
-    def next_in_order(self, state: HybridState) -> Copy | None:
+    def next_in_order(self, state: HybridState, now: float) -> Copy | None:
         buffer = state.buffer
         permits_first = state.permits.first
         index = max(state.first_queued, buffer.first)
@@ -56,4 +56,4 @@ def make_hybrid_basic(
     reorder_buffer_max: int = UNBOUNDED,
 ) -> HybridProcess:
     """Create a process of ``hybrid-basic``."""
-    return HybridProcess(id, CspsRule(), policy, reorder_buffer_max)
+    return HybridProcess(id, CspsRule(), HybridState(policy), reorder_buffer_max)

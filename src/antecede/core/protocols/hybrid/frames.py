@@ -30,7 +30,7 @@ from antecede.core.codec import (
     write_varint,
 )
 
-__all__ = ["Ack", "MessageFrame", "Permit", "PermitRequest", "read_frame"]
+__all__ = ["Ack", "MessageFrame", "Permit", "PermitRequest", "read_frame", "read_kind"]
 
 MESSAGE: Final = 1
 ACK: Final = 2
@@ -154,8 +154,12 @@ class PermitRequest(Frame):
 
 
 def read_frame(reader: Reader) -> Frame:
-    """Read one frame of hybrid buffering."""
-    kind = reader.head()
+    """Read one frame of ``hybrid`` or ``hybrid-basic``."""
+    return read_kind(reader, reader.head())
+
+
+def read_kind(reader: Reader, kind: int) -> Frame:
+    """Read the rest of a frame after its first byte."""
     flag = reader.flag
     if kind == MESSAGE:
         number = reader.number()

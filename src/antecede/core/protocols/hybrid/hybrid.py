@@ -53,7 +53,7 @@ class SpsRule(PermitRule):
             return buffer[index].number - 1
         return state.clock
 
-    def next_in_order(self, state: HybridState) -> Copy | None:
+    def next_in_order(self, state: HybridState, now: float) -> Copy | None:
         buffer = state.buffer
         permits_first = state.permits.first
         # Copies released out of order may have been acked and removed since.
@@ -90,6 +90,13 @@ class SpsRule(PermitRule):
     def waits_for(self, copy: Copy, missing: MissingPermit) -> bool:
         return missing.peer is not copy.peer
 
+    def first_missing(self, state: HybridState, peer: PeerState) -> int:
+        """Return the index of the first missing permit that copies to ``peer`` wait for."""
+        permits = state.permits
+        if permits.first < permits.next and permits.peek().peer is peer:
+            return self._advance_permits_other(permits)
+        return permits.first
+
     def _advance_permits_other(self, permits: IndexedSlidingMap[MissingPermit]) -> int:
         other = max(self._permits_other, permits.first)
         while other < permits.next:
@@ -107,4 +114,4 @@ def make_hybrid(
     reorder_buffer_max: int = UNBOUNDED,
 ) -> HybridProcess:
     """Create a process of ``hybrid``."""
-    return HybridProcess(id, SpsRule(), policy, reorder_buffer_max)
+    return HybridProcess(id, SpsRule(), HybridState(policy), reorder_buffer_max)

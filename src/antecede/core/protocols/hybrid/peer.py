@@ -4,13 +4,19 @@ A :class:`PeerState` holds what the paper keeps in maps from process ids (``ls``
 ``rb``). It is created when the process first sends to the peer or receives from it.
 """
 
+from typing import Final
+
 from antecede.core.process import ProcessId
 from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.core.support.retransmission import RetransmissionTimer, SharedRttEstimate
 from antecede.core.support.sliding import SlidingArray
 from antecede.errors import PeerError
 
-__all__ = ["Copy", "MissingPermit", "PeerState"]
+__all__ = ["ACKED", "NOT_RELEASED", "Copy", "MissingPermit", "PeerState", "last_up_to"]
+
+ACKED: Final = -1
+NOT_RELEASED: Final = -2
+"""Results of :meth:`PeerState.find_unacked`."""
 
 
 class PeerState:
@@ -113,12 +119,17 @@ class PeerState:
         """How many copies are transmitted and not acked."""
         return len(self.in_flight) - self.waiting
 
-    def find_in_flight(self, number: int) -> int:
-        """Return the index in ``in_flight`` of message ``number``, or -1.
+    def find_unacked(self, number: int) -> int:
+        """Return the index in ``in_flight`` of message ``number``.
 
-        The search gallops from the oldest copy, so that it takes no longer than the
-        removal of the copies that an ack covers.
+        Return ACKED if the peer has acked it, and NOT_RELEASED if it was not released. The
+        search gallops from the oldest copy, so that it takes no longer than the removal of
+        the copies that an ack covers.
         """
+        if number <= self.acked:
+            return ACKED
+        if self.sent == 0:
+            return NOT_RELEASED
         in_flight = self.in_flight
         low = in_flight.first
         stride = 1
@@ -134,7 +145,11 @@ class PeerState:
                 high = middle
         if low < in_flight.next and in_flight[low].number == number:
             return low
-        return -1
+        return NOT_RELEASED
+
+    def last_in_flight(self, number: int) -> int:
+        """Return the last copy in flight numbered up to ``number``, or 0."""
+        return last_up_to(self.in_flight, number)
 
     def check_message(self, message: MessageFrame, reorder_buffer_max: int) -> None:
         """Raise PeerError if ``message`` contradicts an earlier one, or cannot be held."""
@@ -164,6 +179,7 @@ class Copy:
     __slots__ = (
         "acked",
         "arrived",
+        "needs_permit",
         "number",
         "payload",
         "peer",
@@ -185,6 +201,9 @@ class Copy:
     message; whether a released copy needs a permit is decided at each transmission)."""
     payload: bytes
     """The application's bytes, dropped when acked."""
+    needs_permit: bool
+    """The target must wait for a permit unless the copy has one. False under ``bounded``
+    if the copy lists the unacked copies for which a permit would wait."""
     released: bool
     """The copy was transmitted or abandoned (``sent``)."""
     acked: bool
@@ -209,6 +228,7 @@ class Copy:
         self.predecessor = predecessor
         self.permits_before = permits_before
         self.payload = payload
+        self.needs_permit = True
         self.released = False
         self.acked = False
         self.arrived = False
@@ -232,3 +252,18 @@ class MissingPermit:
         self.peer = peer
         self.number = number
         self.since = since
+
+
+def last_up_to(copies: "SlidingArray[Copy]", number: int) -> int:
+    """Return the highest number of some copies that is at most ``number``, or 0."""
+    found = 0
+    low = copies.first
+    high = copies.next
+    while low < high:
+        middle = (low + high) // 2
+        if copies[middle].number <= number:
+            found = copies[middle].number
+            low = middle + 1
+        else:
+            high = middle
+    return found

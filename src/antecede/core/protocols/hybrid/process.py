@@ -4,15 +4,24 @@ from collections.abc import Iterable
 
 from antecede.core.codec import Frame
 from antecede.core.input_checks import checked_payload, checked_targets
-from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit, check_now
+from antecede.core.process import (
+    NEVER,
+    Delivery,
+    ProcessBase,
+    ProcessId,
+    Transmit,
+    check_now,
+)
 from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
+from antecede.core.protocols.hybrid.dependency_frames import SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.note_exchange import NoteExchange
 from antecede.core.protocols.hybrid.pending import HybridPending
 from antecede.core.protocols.hybrid.recovery import HybridRecovery
 from antecede.core.protocols.hybrid.rule import PermitRule
 from antecede.core.protocols.hybrid.state import HybridState
 from antecede.core.protocols.hybrid.windows import HybridWindows
-from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError, PeerError
 
 __all__ = ["HybridProcess"]
@@ -21,14 +30,15 @@ __all__ = ["HybridProcess"]
 class HybridProcess(ProcessBase):
     """A process of hybrid buffering with a given permit rule."""
 
-    __slots__ = ("_algorithm",)
+    __slots__ = ("_algorithm", "_exchange")
 
     def __init__(
         self,
         id: ProcessId,
         rule: PermitRule,
-        policy: RetransmissionPolicy | None,
+        state: HybridState,
         reorder_buffer_max: int,
+        ledger: Ledger | None = None,
     ) -> None:
         """Create a process without history and peers.
 
@@ -36,7 +46,10 @@ class HybridProcess(ProcessBase):
         its source are held; its retransmission arrives later.
         """
         super().__init__(id)
-        self._algorithm = HybridAlgorithm(id, rule, HybridState(policy), reorder_buffer_max)
+        self._algorithm = HybridAlgorithm(id, rule, state, reorder_buffer_max, ledger)
+        self._exchange = (
+            NoteExchange(self._algorithm, ledger) if ledger is not None else None
+        )
 
     def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
         # The payload's type is wider than bytes so that compiled code leaves the check to
@@ -44,17 +57,23 @@ class HybridProcess(ProcessBase):
         check_now(now)
         members = checked_targets(targets)
         data = checked_payload(payload)
-        return self._algorithm.send(members, data, now)
+        number = self._algorithm.send(members, data, now)
+        if self._exchange is not None:
+            self._exchange.send(now)
+        return number
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         check_now(now)
         if source == self._id:
             raise LocalError(f"source {source} is this process itself")
         algorithm = self._algorithm
+        exchange = self._exchange
         if isinstance(frame, MessageFrame):
             algorithm.receive_message(source, frame, now)
         elif isinstance(frame, Ack):
             algorithm.receive_ack(source, frame, now)
+            if exchange is not None and isinstance(frame, SettledAck):
+                exchange.receive_notes(source, frame.notes, now)
         elif isinstance(frame, Permit):
             if frame.number < 1:
                 raise PeerError(f"invalid {frame}: number must be at least 1")
@@ -62,16 +81,22 @@ class HybridProcess(ProcessBase):
             algorithm.receive_permit(peer, frame.number, now)
         elif isinstance(frame, PermitRequest):
             algorithm.receive_request(source, frame.number)
-        else:
+        elif exchange is None or not exchange.receive(source, frame, now):
             raise PeerError(f"{type(frame).__name__} is not a frame of this protocol")
+        if exchange is not None:
+            exchange.send(now)
 
     def handle_timer(self, now: float) -> None:
         """Retransmit overdue copies, and request overdue permits."""
         check_now(now)
         algorithm = self._algorithm
         state = algorithm.state
+        exchange = self._exchange
         timer = state.timers.due(now)
         while timer is not None:
+            if exchange is not None and exchange.handle_timer(timer, now):
+                timer = state.timers.due(now)
+                continue
             peer = state.peers[ProcessId(timer.owner)]
             if peer.sent > 0 and timer is peer.transmit_timer:
                 algorithm.retransmit(peer, now)
@@ -79,9 +104,18 @@ class HybridProcess(ProcessBase):
                 algorithm.request_permit(peer)
             timer.expire(now)
             timer = state.timers.due(now)
+        if exchange is not None:
+            exchange.retry(now)
+            exchange.send(now)
 
     def next_timer(self) -> float | None:
-        return self._algorithm.state.timers.next_deadline()
+        deadline = self._algorithm.state.timers.next_deadline()
+        if self._exchange is None:
+            return deadline
+        earliest = self._exchange.next_timer()
+        if deadline is not None and deadline <= earliest:
+            return deadline
+        return earliest if earliest < NEVER else deadline
 
     def frames_to_transmit(self) -> list[Transmit]:
         algorithm = self._algorithm

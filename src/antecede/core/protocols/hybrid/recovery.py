@@ -4,7 +4,15 @@ from collections.abc import Sequence
 
 from antecede.core.process import PeerRecovery, ProcessId, check_now
 from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
+from antecede.core.protocols.hybrid.gone_peers import (
+    forget_peer,
+    give_up,
+    mark_all_settled,
+    replace_reporter,
+    reset_channel,
+)
 from antecede.core.protocols.hybrid.peer import Copy
+from antecede.errors import LocalError
 
 __all__ = ["HybridRecovery"]
 
@@ -40,12 +48,18 @@ class HybridRecovery(PeerRecovery):
         known.backlog_bytes = 0
         state.advance_unacked()
         self._algorithm.grant()
+        ledger = self._algorithm.ledger
+        if ledger is not None:
+            ledger.mark_own_settled(known, now)
         self._algorithm.release(now)
 
     def reset_channel(self, peer: ProcessId, now: float) -> None:
         check_now(now)
         known = self._algorithm.state.peers.get(peer)
         if known is not None and known.is_receiving:
+            ledger = self._algorithm.ledger
+            if ledger is not None:
+                reset_channel(ledger, known)
             known.delivered = 0
             known.held.clear()
 
@@ -65,6 +79,11 @@ class HybridRecovery(PeerRecovery):
             known.permitted = 0
         if known.sent == 0:
             del state.peers[peer]
+        ledger = self._algorithm.ledger
+        if ledger is not None:
+            mark_all_settled(ledger, peer, now)
+            replace_reporter(ledger, peer)
+            self._algorithm.deliver_ready(ledger, give_up(ledger, peer), None, now)
         self._algorithm.release(now)
 
     def assume_permits(self, peer: ProcessId, now: float) -> None:
@@ -73,6 +92,11 @@ class HybridRecovery(PeerRecovery):
         if known is not None and known.is_receiving:
             for missing in known.missing.to_list():
                 self._algorithm.receive_permit(known, missing.number, now)
+            ledger = self._algorithm.ledger
+            if ledger is not None:
+                mark_all_settled(ledger, peer, now)
+                replace_reporter(ledger, peer)
+                self._algorithm.release(now)
 
     def forget(self, peer: ProcessId) -> bool:
         state = self._algorithm.state
@@ -80,6 +104,9 @@ class HybridRecovery(PeerRecovery):
         if known is None:
             return True
         if known.backlog > 0 or (known.is_receiving and len(known.missing) > 0):
+            return False
+        ledger = self._algorithm.ledger
+        if ledger is not None and not forget_peer(ledger, peer):
             return False
         del state.peers[peer]
         return True
@@ -105,6 +132,8 @@ class HybridRecovery(PeerRecovery):
         now: float,
     ) -> None:
         check_now(now)
+        if self._algorithm.ledger is not None:
+            raise LocalError("a journal does not keep the entries of bounded")
         state = self._algorithm.state
         state.clock = clock
         for id, sent, delivered, permitted in channels:  # noqa: A001 (the word for it)

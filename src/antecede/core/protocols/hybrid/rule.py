@@ -18,7 +18,7 @@ class PermitRule:
         """Return the highest number that needs no permit towards ``peer``."""
 
     @abstractmethod
-    def next_in_order(self, state: HybridState) -> Copy | None:
+    def next_in_order(self, state: HybridState, now: float) -> Copy | None:
         """Return the next copy to release in the order of sending, or None.
 
         Release the copy before the next call.

@@ -1,0 +1,258 @@
+"""``bounded``: hybrid buffering in which a few bytes on a message replace waiting.
+
+Under ``hybrid``, a copy waits at its sender until the permits of all messages delivered
+before its send have arrived. Under ``bounded``, it may leave earlier if it lists the copies
+in its past that may not be delivered yet, and the list fits into a budget of bytes.
+
+An *entry* names a source, a target and a number n: the copy of the source's message n to
+the target, and earlier copies of this pair, may not be delivered. It is *settled* when they
+are delivered, or never will be. That fact about two processes never changes, so every
+process may report it. A *wildcard* names a target only.
+
+Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
+
+1. *Past.* A process keeps the unsettled entries of the messages that it delivered, except
+   those of which it is itself the source or the target.
+2. *Release.* A copy to r lists its *own* entries: for each target other than r, the last
+   unacked copy of the sender up to this message. It lists the *inherited* entries: those
+   that were delivered before its send, except those that r itself reported or is the
+   source of. It lists the wildcards that were delivered before its send, except those that
+   r reported, and omits the entries for their targets. It leaves if all of this fits into
+   the budget.
+   If it has own entries only, and they do not fit, it leaves *opaque*: without entries, as
+   under ``hybrid``, and its target needs a permit. Otherwise it is queued. It is also
+   queued while a permit for an opaque message of another process than r is missing, or a
+   wildcard for r is in its past.
+3. *Wildcards.* If a copy does not fit, a wildcard may replace two or more entries for one
+   target other than r, if one of them is older than some round trips.
+4. *Delivery.* A message to r is delivered after its predecessor, and after r has delivered
+   the entries for r on it.
+5. *Settling.* A process learns that entries are settled from acks of its own copies, from
+   permits, from notes, from the ack of a copy that carried an entry for the acking process,
+   and from the absence of an entry on a later message of the process that reported it.
+6. *Notes.* When an entry is settled that a process has put on a message to a peer, the peer
+   gets a note, unless a message without the entry stands for it.
+7. *Clearing.* A wildcard on message k to a peer is cleared when the sender has no unsettled
+   entry and no wildcard for its target that was delivered before the send of k, and its
+   own copies to the target up to k are acked. Then the peer gets a note.
+8. *Loss.* A process asks, with increasing intervals, whether entries and wildcards are
+   settled. It asks the process that reported them. That process had them, so what it no
+   longer has is settled. A copy is retransmitted with its entries that are unsettled now.
+
+With a budget of 0, no entry fits: this is ``hybrid``. With an unlimited budget, no copy
+waits at its sender, and messages are delivered as early as causal order allows.
+docs/explanation/bounded.md proves that the rules keep causal order, and that every wait
+ends.
+
+A release takes time proportional to the budget and to the entries that the target itself
+reported. When an entry is settled, the first queued copy of each target is examined.
+"""
+
+from typing import Final
+
+from antecede.core.codec import varint_width
+from antecede.core.process import UNBOUNDED, ProcessId
+from antecede.core.protocols.hybrid.entry import Entry
+from antecede.core.protocols.hybrid.hybrid import SpsRule
+from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, PeerState
+from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
+from antecede.core.protocols.hybrid.process import HybridProcess
+from antecede.core.protocols.hybrid.rule import PermitRule
+from antecede.core.protocols.hybrid.state import HybridState
+from antecede.core.support.retransmission import RetransmissionPolicy
+
+__all__ = ["BoundedRule", "make_bounded"]
+
+COUNTS_SIZE: Final = 2
+"""The bytes of the two counts of entries on a message."""
+WILDCARD_AGE: Final = 4.0
+"""How many round trips old the entries must be that a new wildcard stands for."""
+
+
+class BoundedRule(PermitRule):
+    """The permit rule of ``bounded``.
+
+    The frontier is that of ``hybrid``. A copy may leave when no permit that it would wait
+    for under ``hybrid`` is missing, and its entries and wildcards fit into the budget.
+    """
+
+    __slots__ = ("_budget", "_id", "_ledger", "_sps")
+
+    def __init__(self, id: ProcessId, ledger: Ledger, budget_bytes: int) -> None:
+        self._id = id
+        self._ledger = ledger
+        self._budget = budget_bytes
+        self._sps = SpsRule()
+
+    def frontier(self, state: HybridState, peer: PeerState) -> int:
+        return self._sps.frontier(state, peer)
+
+    def waits_for(self, copy: Copy, missing: MissingPermit) -> bool:
+        return missing.peer is not copy.peer
+
+    def next_in_order(self, state: HybridState, now: float) -> Copy | None:
+        ledger = self._ledger
+        if ledger.is_recheck_due:
+            ledger.is_recheck_due = False
+            ledger.candidates = list(ledger.queued.values())
+        candidates = ledger.candidates
+        while candidates:
+            part = candidates[0]
+            queue = part.queue
+            while len(queue) > 0 and queue.peek().released:
+                ledger.dequeue(part)  # It was abandoned.
+            if len(queue) > 0:
+                copy = queue.peek()
+                if self._may_release(state, copy, now):
+                    ledger.dequeue(part)
+                    ledger.report(copy)
+                    return copy
+            candidates.pop(0)
+        return None
+
+    def _may_release(self, state: HybridState, copy: DependentCopy, now: float) -> bool:
+        """Choose the entries of a copy, and return whether it may leave with them."""
+        ledger = self._ledger
+        peer = copy.peer
+        if copy.permits_before > self._sps.first_missing(state, peer):
+            return False
+        copy.wildcards = []
+        left = self._budget - COUNTS_SIZE
+        if ledger.wildcards.received:
+            if ledger.wildcards.is_before(peer.id, copy.position, peer.id):
+                return False
+            copy.wildcards = ledger.wildcards.before(copy.position, peer.id)
+            for target in copy.wildcards:
+                left -= self._wildcard_size(copy, target)
+        copy.inherited = []
+        left -= self._choose_inherited(copy, left)
+        if left >= 0:
+            left -= self._choose_own(copy, left, copy.number == state.clock)
+        if left >= 0 or (not copy.inherited and not copy.wildcards):
+            copy.needs_permit = left < 0
+            if left < 0:
+                copy.own = []
+            return True
+        return self._draw_wildcards(copy, now)
+
+    def _wildcard_size(self, copy: DependentCopy, target: int) -> int:
+        return varint_width(target) + varint_width(copy.number)
+
+    def _choose_inherited(self, copy: DependentCopy, left: int) -> int:
+        """Set the inherited entries of a copy, and return their size.
+
+        Stop as soon as the size exceeds ``left``.
+        """
+        target = copy.peer.id
+        size = 0
+        inherited: list[Entry] = []
+        for pair in self._ledger.open:
+            if pair.source == target or pair.target in copy.wildcards:
+                continue
+            found = pair.unsettled_before(copy.position)
+            if found is not None and not found.is_reported_by(target):
+                inherited.append(found.entry)
+                if not found.is_reporter_gone:
+                    size += found.entry.size
+                    if size > left:
+                        break
+        copy.inherited = inherited
+        return size
+
+    def _choose_own(self, copy: DependentCopy, left: int, is_newest: bool) -> int:
+        """Set the own entries of a copy, and return their size.
+
+        Stop as soon as the size exceeds ``left``.
+        """
+        ledger = self._ledger
+        number = copy.number
+        own: list[Entry] = []
+        size = 0
+        unacked = ledger.unacked
+        if len(unacked) > 1:  # The copy itself is unacked.
+            if is_newest and 2 * (len(unacked) - 1 - len(copy.wildcards)) > left:
+                return left + 1
+            for peer in unacked.values():
+                if peer is copy.peer or peer.id in copy.wildcards:
+                    continue
+                last = ledger.last_unacked(peer, number)
+                if last > 0:
+                    own.append(Entry(self._id, peer.id, last))
+                    size += varint_width(peer.id) + varint_width(number - last)
+                    if size > left:
+                        break
+        copy.own = own
+        return size
+
+    def _draw_wildcards(self, copy: DependentCopy, now: float) -> bool:
+        """Replace old entries by wildcards, and return whether the copy may leave."""
+        ledger = self._ledger
+        age_s = WILDCARD_AGE * ledger.notes.round_trip_s
+        oldest = next(iter(ledger.open)).unsettled[0].since if ledger.open else now
+        if self._budget <= COUNTS_SIZE + 1:
+            return False
+        if oldest + age_s > now:
+            ledger.retry_at = min(ledger.retry_at, oldest + age_s)
+            return False
+        left = self._budget - COUNTS_SIZE
+        for target in copy.wildcards:
+            left -= self._wildcard_size(copy, target)
+        left -= self._choose_inherited(copy, UNBOUNDED)
+        left -= self._choose_own(copy, UNBOUNDED, False)
+        counts: dict[int, int] = {}
+        sizes: dict[int, int] = {}
+        for entry in copy.own:
+            size = varint_width(entry.target) + varint_width(copy.number - entry.number)
+            counts[entry.target] = 1
+            sizes[entry.target] = size
+        for entry in copy.inherited:
+            counts[entry.target] = counts.get(entry.target, 0) + 1
+            sizes[entry.target] = sizes.get(entry.target, 0) + entry.size
+        drawn: list[int] = []
+        while left < 0:
+            best = 0
+            for target, count in counts.items():
+                if (
+                    count > 1
+                    and target != copy.peer.id
+                    and (best == 0 or count > counts[best - 1])
+                    and self._is_old(target, now - age_s, now)
+                ):
+                    best = target + 1
+            if best == 0:
+                return False
+            target = best - 1
+            del counts[target]
+            left += sizes[target] - self._wildcard_size(copy, target)
+            drawn.append(target)
+        copy.wildcards = copy.wildcards + drawn
+        copy.inherited = [e for e in copy.inherited if e.target not in drawn]
+        copy.own = [e for e in copy.own if e.target not in drawn]
+        copy.needs_permit = False
+        return True
+
+    def _is_old(self, target: int, before: float, now: float) -> bool:
+        """Return whether an entry for a target was delivered before a time."""
+        sources = self._ledger.table.targets.get(target)
+        if sources is not None:
+            for pair in sources.values():
+                if pair.unsettled:
+                    if pair.unsettled[0].since <= before:
+                        return True
+                    at = now + pair.unsettled[0].since - before
+                    self._ledger.retry_at = min(self._ledger.retry_at, at)
+        return False
+
+
+def make_bounded(
+    id: ProcessId,
+    policy: RetransmissionPolicy | None = None,
+    reorder_buffer_max: int = UNBOUNDED,
+    budget_bytes: int = 32,
+) -> HybridProcess:
+    """Create a process of ``bounded``."""
+    state = HybridState(policy)
+    ledger = Ledger(id, state, budget_bytes > COUNTS_SIZE + 1)
+    rule = BoundedRule(id, ledger, budget_bytes)
+    return HybridProcess(id, rule, state, reorder_buffer_max, ledger)

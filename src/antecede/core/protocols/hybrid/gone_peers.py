@@ -1,0 +1,78 @@
+"""What a process of ``bounded`` does when a peer leaves, stops or is removed."""
+
+from antecede.core.process import NO_PROCESS, ProcessId
+from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.peer import PeerState
+from antecede.core.protocols.hybrid.received_entries import woken
+
+__all__ = [
+    "forget_peer",
+    "give_up",
+    "mark_all_settled",
+    "replace_reporter",
+    "reset_channel",
+]
+
+
+def reset_channel(ledger: Ledger, peer: PeerState) -> None:
+    """Remember what was delivered from a peer, whose numbers start anew."""
+    ledger.floors[peer.id] = ledger.delivered(peer.id)
+    for waiting in ledger.waiting.values():
+        waiting.pop(peer.id, None)
+
+
+def mark_all_settled(ledger: Ledger, source: ProcessId, now: float) -> None:
+    """Settle all entries of a source: its copies are delivered, or never will be."""
+    targets = ledger.table.sources.get(source)
+    if targets is not None:
+        for pair in list(targets.values()):
+            last = pair.unsettled[-1].entry.number if pair.unsettled else 0
+            for numbers in pair.reported.values():
+                last = max(last, numbers[-1])
+            ledger.mark_pair_settled(pair, last, now)
+
+
+def replace_reporter(ledger: Ledger, reporter: ProcessId) -> None:
+    """Ask others about the entries that a peer reported, because it is gone."""
+    part = ledger.peers.get(reporter)
+    if part is None:
+        return
+    for unsettled, pair in list(part.unsettled.items()):
+        ledger.detach(unsettled)
+        unsettled.answerer = NO_PROCESS
+        for candidate in (pair.source, pair.target):
+            if candidate != reporter and ProcessId(candidate) in ledger.state.peers:
+                unsettled.answerer = candidate
+                other = ledger.peer(ProcessId(candidate))
+                other.unsettled[unsettled] = pair
+                ledger.schedule_query(other, unsettled.next_ask)
+                break
+    ledger.is_recheck_due = True
+
+
+def give_up(ledger: Ledger, source: ProcessId) -> list[PeerState]:
+    """Return the peers whose next message waits for a source that is gone."""
+    waiting = ledger.waiting.get(source)
+    if waiting is None:
+        return []
+    last = max(waiting.values())
+    ledger.floors[source] = max(last, ledger.floors.get(source, 0))
+    return woken(ledger, source, last)
+
+
+def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
+    """Delete the part of a peer, and return True; return False if it is needed."""
+    part = ledger.peers.get(peer)
+    if part is None:
+        return True
+    if part.unsettled or part.received or len(part.queue) > 0:
+        return False
+    for targets in list(ledger.table.sources.values()):
+        for pair in list(targets.values()):
+            if pair.reported.pop(peer, None) and not pair.reported and not pair.unsettled:
+                ledger.table.discard(pair)
+    ledger.wildcards.forget(peer)
+    ledger.notes.forget(part)
+    del ledger.peers[peer]
+    ledger.floors.pop(peer, None)
+    return True

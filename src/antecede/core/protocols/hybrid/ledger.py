@@ -1,0 +1,322 @@
+"""The ledger of ``bounded``: what a process knows of undelivered copies in its past.
+
+:mod:`antecede.core.protocols.hybrid.bounded` has the rules.
+"""
+
+from antecede.core.process import NEVER, NO_PROCESS, UNBOUNDED, ProcessId
+from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, Notes
+from antecede.core.protocols.hybrid.entry import Entry
+from antecede.core.protocols.hybrid.frames import MessageFrame
+from antecede.core.protocols.hybrid.note_queue import NoteQueue
+from antecede.core.protocols.hybrid.pair_table import Pair, PairTable, Unsettled
+from antecede.core.protocols.hybrid.peer import Copy, PeerState
+from antecede.core.protocols.hybrid.peer_ledger import DependentCopy, PeerLedger
+from antecede.core.protocols.hybrid.state import HybridState
+from antecede.core.protocols.hybrid.wildcards import SentWildcard, Wildcard, WildcardTable
+from antecede.core.support.retransmission import RetransmissionTimer
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """The unsettled entries of one process, and the peers to which it has reported them."""
+
+    __slots__ = (
+        "_last_queued_position",
+        "candidates",
+        "floors",
+        "has_budget",
+        "id",
+        "is_recheck_due",
+        "notes",
+        "open",
+        "peers",
+        "position",
+        "queued",
+        "retry_at",
+        "state",
+        "table",
+        "unacked",
+        "waiting",
+        "wildcards",
+    )
+
+    table: PairTable
+    wildcards: WildcardTable
+    notes: NoteQueue
+    open: dict[Pair, None]
+    """The pairs with unsettled entries, in the order of the first of these."""
+    peers: dict[int, PeerLedger]
+    position: int
+    """The number of deliveries with entries."""
+    queued: dict[int, PeerLedger]
+    """The peers with queued copies."""
+    candidates: list[PeerLedger]
+    """The peers whose first queued copy is to be checked."""
+    is_recheck_due: bool
+    """Every first queued copy must be checked: an entry or a permit is settled."""
+    retry_at: float
+    """When a queued copy may fit by another wildcard."""
+    unacked: dict[int, PeerState]
+    """The peers with unacked copies."""
+
+    has_budget: bool
+    """Whether a message has room for an entry."""
+
+    def __init__(self, id: ProcessId, state: HybridState, has_budget: bool) -> None:
+        self.id = id
+        self.state = state
+        self._last_queued_position = -1  # Of the copy queued last, if any is queued.
+        self.waiting: dict[int, dict[int, int]] = {}  # By source: peer, number.
+        self.floors: dict[int, int] = {}  # Delivered or given up, before a reset.
+        self.table = PairTable()
+        self.wildcards = WildcardTable()
+        self.notes = NoteQueue(id)
+        self.open = {}
+        self.peers = {}
+        self.position = 0
+        self.queued = {}
+        self.candidates = []
+        self.has_budget = has_budget
+        self.is_recheck_due = False
+        self.retry_at = NEVER
+        self.unacked = {}
+
+    def peer(self, id: ProcessId) -> PeerLedger:
+        """Return the part of a peer; create it if there is none."""
+        peer = self.peers.get(id)
+        if peer is None:
+            timer = RetransmissionTimer(self.state.permit_rtt, id)
+            peer = PeerLedger(id, timer)
+            self.peers[id] = peer
+        return peer
+
+    # Sending.
+
+    def enqueue(
+        self,
+        peer: PeerState,
+        number: int,
+        permits_before: int,
+        payload: bytes,
+    ) -> Copy:
+        """Make a copy and append it to the queue of its target."""
+        position = self.position
+        copy = DependentCopy(peer, number, peer.sent, permits_before, payload, position)
+        part = self.peer(peer.id)
+        part.queue.add(copy)
+        if len(part.queue) == 1:
+            self.queued[peer.id] = part
+            self.candidates.append(part)
+        self._last_queued_position = position
+        self.unacked[peer.id] = peer
+        self.notes.add_credit()
+        return copy
+
+    def dequeue(self, part: PeerLedger) -> None:
+        """Remove the first copy from the queue of a peer."""
+        part.queue.remove()
+        if len(part.queue) == 0:
+            del self.queued[part.id]
+            if not self.queued:
+                self._last_queued_position = -1
+
+    def last_unacked(self, peer: PeerState, number: int) -> int:
+        """Return the last unacked copy to ``peer`` numbered up to ``number``, or 0."""
+        if peer.sent <= number:
+            return peer.sent
+        found = self.peers[peer.id].last_queued(number)
+        return found if found > 0 else peer.last_in_flight(number)
+
+    def report(self, copy: DependentCopy) -> None:
+        """Record the entries of a released copy as reported to its target."""
+        target = copy.peer.id
+        part = self.peers[target]
+        self.notes.drop_implied(part, copy)
+        for entry in copy.own:
+            self.table.pair(self.id, entry.target).report(target, entry.number)
+        for entry in copy.inherited:
+            if entry.target != target:
+                self.table.pair(entry.source, entry.target).report(target, entry.number)
+        for wildcard in copy.wildcards:
+            peer = self.unacked.get(wildcard)
+            last = self.last_unacked(peer, copy.number) if peer is not None else 0
+            sent = SentWildcard(copy.position, copy.number, target, last)
+            self.wildcards.add_sent(wildcard, sent)
+
+    def frame(self, copy: DependentCopy, permitted: bool) -> MessageFrame:
+        """Return the frame of a copy, with its entries that are still unsettled."""
+        own = copy.own
+        if own:
+            own = [] if permitted else [e for e in own if self.is_unacked(e)]
+        inherited = copy.inherited
+        if inherited:
+            inherited = [e for e in inherited if not self.is_settled(e)]
+        number = copy.number
+        wildcards = copy.wildcards
+        if wildcards:
+            target = copy.peer.id
+            table = self.wildcards
+            wildcards = [w for w in wildcards if table.first_sent(w, target) <= number]
+        predecessor = copy.predecessor
+        if not own and not inherited and not wildcards:
+            return MessageFrame(number, predecessor, permitted, copy.payload)
+        is_opaque = not permitted and copy.needs_permit
+        return DependentMessage(
+            number,
+            predecessor,
+            permitted,
+            is_opaque,
+            own,
+            inherited,
+            wildcards,
+            copy.payload,
+        )
+
+    def is_unacked(self, entry: Entry) -> bool:
+        """Return whether an own entry is not settled."""
+        peer = self.unacked.get(entry.target)
+        return peer is not None and peer.acked < entry.number
+
+    def is_settled(self, entry: Entry) -> bool:
+        """Return whether an inherited entry that this process has reported is settled.
+
+        A pair that is not in the table has no unsettled entry.
+        """
+        pair = self.table.find(entry.source, entry.target)
+        return pair is None or entry.number <= pair.settled
+
+    def delivered(self, source: int) -> int:
+        """Return the last number that was delivered from a source, or given up."""
+        peer = self.state.peers.get(ProcessId(source))
+        delivered = peer.delivered if peer is not None else 0
+        return max(delivered, self.floors.get(source, 0))
+
+    def barrier(self, target: int) -> int:
+        """Return the last position of a queued copy or of a wildcard sent for a target."""
+        return max(self._last_queued_position, self.wildcards.last_sent_position(target))
+
+    def schedule_query(self, part: PeerLedger, next_ask: float) -> None:
+        """Let the query timer of a peer expire at ``next_ask`` or earlier."""
+        timer = part.query_timer
+        if next_ask < timer.deadline:
+            timer.deadline = next_ask
+            self.state.timers.schedule(timer)
+
+    def take_notes(self, peer: PeerState, frontier: int) -> Notes | None:
+        """Remove and return notes to a peer, with a permit where that is shorter."""
+        notes = self.notes.take(self.peer(peer.id), frontier, peer.granted)
+        if notes is not None and notes.number > 0:
+            peer.granted = frontier
+        return notes
+
+    def sample_round_trip(
+        self, peer: PeerState, copy: Copy, is_held: bool, now: float
+    ) -> None:
+        """Use the round trip of a copy that has arrived."""
+        self.notes.sample(now - copy.transmitted_at)
+        if is_held and self.has_budget:
+            # The peer holds the copy, which no retransmission helps. Other copies to it may
+            # be lost: do not let them wait for the timeout that has doubled meanwhile.
+            self.state.restart(peer.transmit_timer, now)
+
+    # Settling.
+
+    def copy_acked(self, copy: DependentCopy, now: float) -> None:
+        """Use the ack of a copy: its target has delivered the entries for itself."""
+        target = copy.peer.id
+        for entry in copy.inherited:
+            if entry.target == target:
+                self.mark_settled(entry.source, target, entry.number, now)
+        copy.inherited = []
+        copy.own = []
+
+    def mark_own_settled(self, peer: PeerState, now: float) -> None:
+        """Use the acks of a peer: own copies to it are settled."""
+        if peer.backlog == 0:
+            self.unacked.pop(peer.id, None)
+        self.mark_settled(self.id, peer.id, peer.acked, now)
+        self._clear_sent(peer.id, now)
+
+    def mark_settled(self, source: int, target: int, number: int, now: float) -> None:
+        """Use the fact that the copies of a pair up to ``number`` are settled."""
+        pair = self.table.find(source, target)
+        if pair is None:
+            if source != self.id and target != self.id:
+                self.table.remember(source, target, number)
+        elif number > pair.settled:
+            self.mark_pair_settled(pair, number, now)
+
+    def mark_source_settled(self, source: int, number: int, now: float) -> None:
+        """Use the fact that all copies of a source up to ``number`` are settled."""
+        targets = self.table.sources.get(source)
+        if targets is not None:
+            for pair in list(targets.values()):
+                if number > pair.settled:
+                    self.mark_pair_settled(pair, number, now)
+
+    def mark_pair_settled(self, pair: Pair, number: int, now: float) -> None:
+        """Remove the settled entries of a pair, and add the notes that follow."""
+        pair.settled = number
+        unsettled = pair.unsettled
+        if unsettled and unsettled[0].entry.number <= number:
+            self.is_recheck_due = True
+            while unsettled and unsettled[0].entry.number <= number:
+                self._close(unsettled.pop(0), now)
+            if not unsettled:
+                del self.open[pair]
+            self._clear_sent(pair.target, now)
+        if pair.reported:
+            for id, numbers in list(pair.reported.items()):  # noqa: A001
+                last = 0
+                while numbers and numbers[0] <= number:
+                    last = numbers.pop(0)
+                if not numbers:
+                    del pair.reported[id]
+                if last > 0:
+                    self.notes.add_pair(self.peer(ProcessId(id)), pair, last, now)
+        if not unsettled and not pair.reported:
+            self.table.discard(pair)
+            if pair.source != self.id:
+                self.table.remember(pair.source, pair.target, number)
+
+    def _close(self, unsettled: Unsettled, now: float) -> None:
+        if unsettled.asked == 0 and not unsettled.is_reporter_gone:
+            self.peers[unsettled.answerer].query_timer.sample(now - unsettled.since)
+        self.detach(unsettled)
+
+    def detach(self, unsettled: Unsettled) -> None:
+        """Ask nobody about an entry any more."""
+        if unsettled.answerer != NO_PROCESS:
+            part = self.peers[unsettled.answerer]
+            del part.unsettled[unsettled]
+            if not part.unsettled and not part.received:
+                part.query_timer.stop()
+
+    def clear(self, part: PeerLedger, target: int, number: int, now: float) -> None:
+        """Use the fact that a wildcard of a peer's messages up to ``number`` is settled."""
+        for wildcard in list(part.received):
+            if wildcard.target == target and wildcard.number <= number:
+                self.remove_wildcard(part, wildcard, now)
+        delivered = self.state.receiving_peer(part.id).delivered
+        if number > max(delivered, part.cleared.get(target, 0)):
+            part.cleared[target] = number
+
+    def remove_wildcard(self, part: PeerLedger, wildcard: Wildcard, now: float) -> None:
+        """Remove a wildcard that is settled."""
+        self.is_recheck_due = True
+        self.wildcards.remove(wildcard)
+        del part.received[wildcard]
+        if not part.unsettled and not part.received:
+            part.query_timer.stop()
+        self._clear_sent(wildcard.target, now)
+
+    def _clear_sent(self, target: int, now: float) -> None:
+        wildcards = self.wildcards
+        if target in wildcards.sent:
+            first = min(self.table.first_position(target), wildcards.first_position(target))
+            peer = self.unacked.get(target)
+            acked = UNBOUNDED if peer is None else peer.acked
+            for sent in wildcards.take_cleared(target, first, acked):
+                part = self.peer(ProcessId(sent.peer))
+                self.notes.add_clear(part, target, sent.number, now)

@@ -1,0 +1,91 @@
+"""Notes and queries of ``bounded``: the frames that report which entries are settled."""
+
+from antecede.core.codec import Frame
+from antecede.core.process import NEVER, ProcessId, Transmit
+from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
+from antecede.core.protocols.hybrid.dependency_frames import (
+    Notes,
+    Query,
+    Settled,
+)
+from antecede.core.protocols.hybrid.frames import Permit
+from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.queries import answer, due_query
+from antecede.core.support.retransmission import RetransmissionTimer
+
+__all__ = ["NoteExchange"]
+
+
+class NoteExchange:
+    """The notes and queries of one process."""
+
+    __slots__ = ("_algorithm", "_ledger")
+
+    def __init__(self, algorithm: HybridAlgorithm, ledger: Ledger) -> None:
+        self._algorithm = algorithm
+        self._ledger = ledger
+
+    def receive(self, source: ProcessId, frame: Frame, now: float) -> bool:
+        """Process a frame of notes or a query; return False for any other frame."""
+        if isinstance(frame, Settled):
+            self.receive_notes(source, frame.notes, now)
+        elif isinstance(frame, Query):
+            found = answer(self._ledger, source, frame.notes)
+            if found is not None:
+                self._algorithm.transmits.append(Transmit(source, Settled(found), True))
+        else:
+            return False
+        return True
+
+    def receive_notes(self, source: ProcessId, notes: Notes, now: float) -> None:
+        """Use a permit and the settled entries that a peer reports."""
+        algorithm = self._algorithm
+        ledger = self._ledger
+        if notes.number > 0:
+            peer = algorithm.state.receiving_peer(source)
+            algorithm.receive_permit(peer, notes.number, now)
+        for entry in notes.targets:
+            ledger.mark_settled(source, entry.target, entry.number, now)
+        for entry in notes.entries:
+            ledger.mark_settled(entry.source, entry.target, entry.number, now)
+        for entry in notes.wildcards:
+            ledger.clear(ledger.peer(source), entry.target, entry.number, now)
+        if ledger.is_recheck_due:
+            algorithm.release(now)
+
+    def send(self, now: float) -> None:
+        """Transmit the notes that are due, or have credit, in frames of their own."""
+        algorithm = self._algorithm
+        queue = self._ledger.notes
+        part = queue.next_peer(now) if queue.due < NEVER else None
+        while part is not None:
+            peer = algorithm.state.peer(part.id)
+            frontier = algorithm.rule.frontier(algorithm.state, peer)
+            notes = self._ledger.take_notes(peer, frontier)
+            if notes is not None and (notes.targets or notes.entries or notes.wildcards):
+                algorithm.transmits.append(Transmit(part.id, Settled(notes)))
+            elif notes is not None:
+                algorithm.transmits.append(Transmit(part.id, Permit(notes.number)))
+            part = queue.next_peer(now)
+
+    def handle_timer(self, timer: RetransmissionTimer, now: float) -> bool:
+        """Transmit the query that is due; return False for a timer of another kind."""
+        part = self._ledger.peers.get(timer.owner)
+        if part is None or timer is not part.query_timer:
+            return False
+        question = due_query(self._ledger, part, now)
+        if question is not None:
+            self._algorithm.transmits.append(Transmit(part.id, Query(question)))
+        return True
+
+    def retry(self, now: float) -> None:
+        """Examine the queued copies again if more wildcards may be drawn by now."""
+        ledger = self._ledger
+        if ledger.retry_at <= now:
+            ledger.retry_at = NEVER
+            ledger.is_recheck_due = True
+            self._algorithm.release(now)
+
+    def next_timer(self) -> float:
+        """Return when notes are due or a retry is."""
+        return min(self._ledger.notes.due, self._ledger.retry_at)

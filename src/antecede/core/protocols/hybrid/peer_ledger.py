@@ -1,0 +1,87 @@
+"""The records of ``bounded``: copies with entries, and what concerns one peer."""
+
+from typing import cast
+
+from antecede.core.process import ProcessId
+from antecede.core.protocols.hybrid.entry import Entry
+from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
+from antecede.core.protocols.hybrid.peer import Copy, PeerState, last_up_to
+from antecede.core.protocols.hybrid.wildcards import Wildcard
+from antecede.core.support.retransmission import RetransmissionTimer
+from antecede.core.support.sliding import SlidingArray
+
+__all__ = ["DependentCopy", "PeerLedger"]
+
+
+class DependentCopy(Copy):
+    """A copy with the entries and wildcards that it carries."""
+
+    __slots__ = ("inherited", "own", "position", "wildcards")
+
+    position: int
+    """The number of deliveries with entries before the send."""
+    own: list[Entry]
+    inherited: list[Entry]
+    wildcards: list[int]
+
+    def __init__(
+        self,
+        peer: PeerState,
+        number: int,
+        predecessor: int,
+        permits_before: int,
+        payload: bytes,
+        position: int,
+    ) -> None:
+        super().__init__(peer, number, predecessor, permits_before, payload)
+        self.position = position
+        self.own = []
+        self.inherited = []
+        self.wildcards = []
+
+
+class PeerLedger:
+    """What the ledger of a process has for one peer."""
+
+    __slots__ = (
+        "cleared",
+        "id",
+        "pending_clears",
+        "pending_pairs",
+        "query_timer",
+        "queue",
+        "received",
+        "unsettled",
+    )
+
+    id: ProcessId
+    queue: SlidingArray[DependentCopy]
+    """The copies to the peer that are not released, in order."""
+
+    pending_pairs: dict[Pair, int]
+    """The pairs to which a note to the peer refers, with the number reported."""
+    pending_clears: dict[int, int]
+    """The cleared wildcards in a note to the peer: by target, the last message."""
+
+    unsettled: dict[Unsettled, Pair]
+    """The unsettled entries that a message of the peer brought first."""
+    received: dict[Wildcard, None]
+    """The wildcards that messages of the peer brought."""
+    cleared: dict[int, int]
+    """WildcardTable of messages that were cleared before they were delivered."""
+    query_timer: RetransmissionTimer
+    """Runs while there are unsettled or received."""
+
+    def __init__(self, id: ProcessId, query_timer: RetransmissionTimer) -> None:
+        self.id = id
+        self.queue = SlidingArray()
+        self.pending_pairs = {}
+        self.pending_clears = {}
+        self.unsettled = {}
+        self.received = {}
+        self.cleared = {}
+        self.query_timer = query_timer
+
+    def last_queued(self, number: int) -> int:
+        """Return the last queued copy numbered up to ``number``, or 0."""
+        return last_up_to(cast("SlidingArray[Copy]", self.queue), number)

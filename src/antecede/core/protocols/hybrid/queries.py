@@ -1,0 +1,86 @@
+"""Queries of ``bounded``: which entries and wildcards are settled?
+
+Notes may be lost. A process therefore asks the process that reported an entry, at
+increasing intervals.
+"""
+
+from typing import Final
+
+from antecede.core.process import NEVER, NO_PROCESS, UNBOUNDED, ProcessId
+from antecede.core.protocols.hybrid.dependency_frames import Notes
+from antecede.core.protocols.hybrid.entry import Entry
+from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.peer_ledger import PeerLedger
+from antecede.core.support.retransmission import RetransmissionTimer
+
+__all__ = ["answer", "due_query"]
+
+QUERIES_MAX: Final = 32
+"""How many entries, and how many wildcards, one query has at most."""
+DOUBLINGS_MAX: Final = 16
+"""The number of doublings of an interval, which the policy's maximum bounds, too."""
+
+
+def due_query(ledger: Ledger, part: PeerLedger, now: float) -> Notes | None:
+    """Return the questions to a peer that are due, and restart its timer."""
+    targets: list[Entry] = []
+    entries: list[Entry] = []
+    wildcards: list[Entry] = []
+    timer = part.query_timer
+    next_ask = NEVER
+    for unsettled in part.unsettled:
+        if unsettled.next_ask <= now and len(targets) + len(entries) < QUERIES_MAX:
+            unsettled.asked += 1
+            unsettled.next_ask = _next_ask(ledger, timer, unsettled.asked, now)
+            entry = unsettled.entry
+            if entry.source == part.id:
+                targets.append(entry)
+            else:
+                entries.append(entry)
+        next_ask = min(next_ask, unsettled.next_ask)
+    seen: set[int] = set()
+    for wildcard in part.received:
+        if wildcard.target in seen:
+            continue  # Wildcards are cleared in the order of their messages.
+        seen.add(wildcard.target)
+        if wildcard.next_ask <= now and len(wildcards) < QUERIES_MAX:
+            wildcard.asked += 1
+            wildcard.next_ask = _next_ask(ledger, timer, wildcard.asked, now)
+            wildcards.append(Entry(NO_PROCESS, wildcard.target, wildcard.number))
+        next_ask = min(next_ask, wildcard.next_ask)
+    timer.deadline = next_ask
+    if next_ask < NEVER:
+        ledger.state.timers.schedule(timer)
+    if not targets and not entries and not wildcards:
+        return None
+    return Notes(0, targets, entries, wildcards)
+
+
+def _next_ask(ledger: Ledger, timer: RetransmissionTimer, asked: int, now: float) -> float:
+    longest_s = ledger.state.permit_rtt.policy.maximum_s
+    return now + min(timer.timeout_s * (1 << min(asked, DOUBLINGS_MAX)), longest_s)
+
+
+def answer(ledger: Ledger, asking: ProcessId, question: Notes) -> Notes | None:
+    """Return the part of a question that is settled, or None."""
+    targets = [
+        Entry(ledger.id, entry.target, entry.number)
+        for entry in question.targets
+        if not ledger.is_unacked(entry)
+    ]
+    entries = [entry for entry in question.entries if _knows_settled(ledger, entry)]
+    wildcards: list[Entry] = []
+    for entry in question.wildcards:
+        first = ledger.wildcards.first_sent(entry.target, asking)
+        if first > entry.number:
+            number = ledger.state.clock if first == UNBOUNDED else first - 1
+            wildcards.append(Entry(NO_PROCESS, entry.target, number))
+    if not targets and not entries and not wildcards:
+        return None
+    return Notes(0, targets, entries, wildcards)
+
+
+def _knows_settled(ledger: Ledger, entry: Entry) -> bool:
+    if entry.target == ledger.id:
+        return entry.number <= ledger.delivered(entry.source)
+    return ledger.is_settled(entry)

@@ -1,0 +1,163 @@
+"""What a process of ``bounded`` does with the entries of a message that it receives."""
+
+from typing import Final
+
+from antecede.core.process import ProcessId
+from antecede.core.protocols.hybrid.dependency_frames import DependentMessage
+from antecede.core.protocols.hybrid.entry import Entry
+from antecede.core.protocols.hybrid.frames import MessageFrame
+from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.pair_table import PAIR_BITS, Unsettled
+from antecede.core.protocols.hybrid.peer import PeerState
+from antecede.core.protocols.hybrid.peer_ledger import PeerLedger
+from antecede.core.protocols.hybrid.wildcards import Wildcard
+from antecede.errors import PeerError
+
+__all__ = ["add_entries", "check_entries", "next_message", "woken"]
+
+UNSETTLED_MAX: Final = 8192
+"""How many unsettled entries and wildcards one peer may report. Further messages of the
+peer are refused until some are settled."""
+
+
+def check_entries(ledger: Ledger, source: ProcessId, message: DependentMessage) -> None:
+    """Raise PeerError if a message lists an entry that no process can have."""
+    part = ledger.peers.get(source)
+    if part is not None and len(part.unsettled) + len(part.received) > UNSETTLED_MAX:
+        raise PeerError(f"{source} has reported more than {UNSETTLED_MAX} entries")
+    for entry in message.own:
+        if entry.target == ledger.id or entry.target == source:
+            raise PeerError(f"invalid {message}: own entry for {entry.target}")
+    for entry in message.inherited:
+        if entry.source == source or (
+            entry.source == ledger.id and entry.number > ledger.state.clock
+        ):
+            raise PeerError(f"invalid {message}: {entry} was not sent")
+    if ledger.id in message.wildcards:
+        raise PeerError(f"invalid {message}: wildcard for its own target")
+
+
+def next_message(ledger: Ledger, peer: PeerState) -> MessageFrame | None:
+    """Remove and return the next message of a peer, or None if it must wait."""
+    message = peer.held.get(peer.delivered)
+    if message is None:
+        return None
+    if isinstance(message, DependentMessage):
+        for entry in message.inherited:
+            if entry.target == ledger.id and entry.number > ledger.delivered(entry.source):
+                waiting = ledger.waiting.setdefault(entry.source, {})
+                waiting[peer.id] = entry.number
+                return None
+    del peer.held[peer.delivered]
+    return message
+
+
+def woken(ledger: Ledger, source: ProcessId, number: int) -> list[PeerState]:
+    """Return the peers whose next message waited for a delivery."""
+    peers: list[PeerState] = []
+    waiting = ledger.waiting.get(source)
+    if waiting is not None:
+        for id, needed in list(waiting.items()):  # noqa: A001 (the word for it)
+            if needed <= number:
+                del waiting[id]
+                peers.append(ledger.state.peers[ProcessId(id)])
+        if not waiting:
+            del ledger.waiting[source]
+    return peers
+
+
+def add_entries(ledger: Ledger, peer: PeerState, message: MessageFrame, now: float) -> None:
+    """Add the entries of a delivered message, and use the absence of others."""
+    part = ledger.peers.get(peer.id)
+    if isinstance(message, DependentMessage):
+        entries = message.inherited
+        if message.own:
+            entries = [Entry(peer.id, e.target, e.number) for e in message.own]
+            entries += message.inherited
+        if part is not None:
+            _mark_absent_settled(
+                ledger, part, entries, message.wildcards, not message.is_opaque, now
+            )
+        else:
+            part = ledger.peer(peer.id)
+        for entry in entries:
+            _add_entry(ledger, part, entry, now)
+        for target in message.wildcards:
+            _add_wildcard(ledger, part, target, message.number, now)
+        ledger.position += 1
+    elif part is not None:
+        _mark_absent_settled(ledger, part, [], [], message.permitted, now)
+    if part is not None and part.cleared:
+        part.cleared = {t: n for t, n in part.cleared.items() if n > message.number}
+
+
+def _mark_absent_settled(
+    ledger: Ledger,
+    part: PeerLedger,
+    entries: list[Entry],
+    wildcards: list[int],
+    lists_own: bool,
+    now: float,
+) -> None:
+    """Mark as settled what earlier messages of a peer list and a later one does not.
+
+    A message lists every unsettled entry in its past, except those that its target has
+    reported to its sender and those that a wildcard stands for.
+    """
+    if part.unsettled:
+        present = {entry.source << PAIR_BITS | entry.target for entry in entries}
+        for unsettled, pair in list(part.unsettled.items()):
+            if pair.source << PAIR_BITS | pair.target in present:
+                continue
+            if pair.target in wildcards or unsettled.is_reporter_gone:
+                continue
+            if lists_own if pair.source == part.id else part.id not in pair.reported:
+                ledger.mark_settled(pair.source, pair.target, unsettled.entry.number, now)
+    if part.received and lists_own:
+        targets = {entry.target for entry in entries}
+        for wildcard in list(part.received):
+            if wildcard.target not in wildcards and wildcard.target not in targets:
+                ledger.remove_wildcard(part, wildcard, now)
+
+
+def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> None:
+    source = entry.source
+    target = entry.target
+    number = entry.number
+    if source == ledger.id or target == ledger.id:
+        return
+    known = ledger.state.peers.get(ProcessId(source))
+    if known is not None and number <= known.permitted:
+        return
+    if number <= ledger.table.settled(source, target):
+        return
+    pair = ledger.table.pair(source, target)
+    if pair.unsettled:
+        last = pair.unsettled[-1]
+        if number <= last.entry.number:
+            if number == last.entry.number and not last.is_reported_by(part.id):
+                last.others.append(part.id)
+            return
+        if not pair.reported and last.position >= ledger.barrier(target):
+            # No copy that waits was sent between the two deliveries.
+            pair.unsettled.pop()
+            ledger.detach(last)
+    else:
+        ledger.open[pair] = None
+    next_ask = now + part.query_timer.timeout_s
+    unsettled = Unsettled(entry, ledger.position, part.id, now, next_ask)
+    pair.unsettled.append(unsettled)
+    part.unsettled[unsettled] = pair
+    ledger.schedule_query(part, next_ask)
+
+
+def _add_wildcard(
+    ledger: Ledger, part: PeerLedger, target: int, number: int, now: float
+) -> None:
+    if target == ledger.id or number <= part.cleared.get(target, 0):
+        return
+    next_ask = now + part.query_timer.timeout_s
+    wildcard = Wildcard(target, part.id, number, ledger.position, next_ask)
+    ledger.wildcards.add(wildcard)
+    part.received[wildcard] = None
+    ledger.schedule_query(part, next_ask)
