@@ -232,7 +232,7 @@ class Engine:
         """Return whether all targets accept a message of ``size`` bytes.
 
         Return False if this is unknown, because a target was not met since the node was
-        opened. Raise LocalError if a target does not accept it.
+        opened. Raise LocalError if a target does not accept it, or is unknown.
         """
         return self._sender.knows_limits(targets, size)
 
