@@ -1,7 +1,9 @@
 """The faults and changes of a scenario, and how each is done."""
 
+from dataclasses import replace
 from functools import partial
 
+from antecede.engine.history_number import is_later
 from antecede.net.faults import Faults
 from campaign.application import Member, run_intruder
 from campaign.cluster import Cluster
@@ -9,6 +11,8 @@ from campaign.scenario import Action
 
 __all__ = ["Actions"]
 
+LATE_S = (0.3, 0.6, 1.2, 2.5, 4.0)
+"""How long late datagrams take; the lease is 2 seconds."""
 QUIET_S = 30.0
 """How long no datagram must be transmitted before weeks pass."""
 
@@ -39,8 +43,12 @@ class Actions:
         return True
 
     def do_delay(self, action: Action, member: Member, is_running: bool) -> bool:
-        """Let datagrams take longer than a lease."""
-        self._set_links(action, Faults(delay_s=1.5, jitter_s=2.0))
+        """Let datagrams take about a lease, in order, or in any order and some twice."""
+        delay_s = LATE_S[action.size % len(LATE_S)]
+        if action.size // len(LATE_S) % 2:
+            self._set_links(action, Faults(delay_s=delay_s))
+        else:
+            self._set_links(action, Faults(jitter_s=2 * delay_s, duplicate=0.5))
         return True
 
     def _set_links(self, action: Action, faults: Faults) -> None:
@@ -98,9 +106,8 @@ class Actions:
         self.cluster.history_ends(member, keeps=False)
         if member.plan.journal:
             self.simulation.disk(action.node).erase()
-        noticed_after_s = self.cluster.random.choice((0.0, 0.2, 0.5))
-        self.cluster.later(noticed_after_s, self.cluster.remove_stopped, member)
-        self.cluster.later(max(action.seconds, 3.0), self.cluster.restart, member)
+        self.cluster.notice_stop(member)
+        self.cluster.later(max(action.seconds, 5.0), self.cluster.restart, member)
         return True
 
     def do_remove(self, action: Action, member: Member, is_running: bool) -> bool:
@@ -129,11 +136,15 @@ class Actions:
         self.cluster.send_before_end(member, action.targets[0])
 
         if action.size % 2:
+            # Permits are lost; BYE is retransmitted.
+            others = tuple(name for name in self.cluster.members if name != action.node)
+            worse = replace(self.cluster.faults, loss=0.5)
+            self._set_links(replace(action, targets=others, seconds=3.0), worse)
             self.simulation.spawn(action.node, self.cluster.leave(member, member.node))
             self.cluster.later(5.0, self.cluster.remove_stopped, member)
         else:
             self.cluster.left(member)
-            self.cluster.later(0.2, self.cluster.remove_stopped, member)
+            self.cluster.notice_stop(member)
         return True
 
     def do_move(self, action: Action, member: Member, is_running: bool) -> bool:
@@ -142,6 +153,27 @@ class Actions:
         self.simulation.move(action.node)
         self.cluster.moved.add(action.node)
         self.cluster.later(action.seconds, self.cluster.announce, action.node)
+        return True
+
+    def do_restore(self, action: Action, member: Member, is_running: bool) -> bool:
+        """Restart a process from a backup of its journal, which is made the first time.
+
+        A backup of a former journal is of no use: nobody knows which journal is later.
+        """
+        node = member.node
+        if not member.plan.journal or not is_running or node is None:
+            return False
+        disk = self.simulation.disk(action.node)
+        history = node.engine.history
+        former, files = member.backup
+        if not files or (former != history and not is_later(history, former)):
+            member.backup = history, disk.backup()
+            return True
+        self.simulation.kill(action.node)
+        disk.restore(files)
+        self.cluster.history_ends(member, keeps=False)
+        member.has_forked = True
+        self.cluster.later(action.seconds, self.cluster.restart, member)
         return True
 
     def do_disk_full(self, action: Action, member: Member, is_running: bool) -> bool:
@@ -191,11 +223,19 @@ class Actions:
         simulation = self.simulation
         simulation.run_for(QUIET_S)
         self.cluster.skipped += QUIET_S
-        datagrams = simulation.network.injector.counts["all"]
+        datagrams = self._datagrams()
         simulation.run_for(QUIET_S)
         self.cluster.skipped += QUIET_S
-        if simulation.network.injector.counts["all"] > datagrams:
+        if self._datagrams() != datagrams:
             return False
         simulation.run_for(action.seconds)
         self.cluster.skipped += action.seconds
         return True
+
+    def _datagrams(self) -> int:
+        """Return how many datagrams the running nodes have made, also to absent ones."""
+        return sum(
+            member.node.engine.stats().datagrams_out
+            for member in self.cluster.members.values()
+            if member.node is not None and self.simulation.is_running(member.name)
+        )

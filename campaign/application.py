@@ -14,7 +14,7 @@ __all__ = ["PORT", "Accepted", "Log", "Member", "Received", "run_intruder"]
 
 PORT = 9000
 GREETING = b"\x00 hello to all"
-LIMITS = Limits(lease_s=2.0, forget_after_s=15.0)
+LIMITS = Limits(lease_s=2.0)
 KEY = bytes(range(32))
 OTHER_KEY = bytes(32)
 
@@ -80,6 +80,10 @@ class Member:
         """The process has ended for good."""
         self.gone: set[str] = set()
         """The peers that this process knows to have ended for good."""
+        self.seen_leaving: set[str] = set()
+        """The peers in ``gone`` that told this process so, and need not be removed."""
+        self.backup: tuple[int, dict[str, bytes]] = (0, {})
+        """The history and the files of the journal at some time."""
         self.removed: set[str] = set()
         """The peers that this process has removed and not added again."""
         self.redelivered = 0
@@ -125,6 +129,7 @@ class Member:
             insecure=True,
             limits=replace(
                 LIMITS,
+                forget_after_s=scenario.forget_after_s,
                 inbox_messages_max=plan.inbox_messages_max,
                 window_copies_max=plan.window_copies_max,
                 message_bytes_max=plan.message_bytes_max,

@@ -4,6 +4,7 @@ import contextlib
 from random import Random
 
 from antecede import Node
+from antecede.engine.peer_session import LEFT
 from antecede.errors import AntecedeError, StorageError
 from antecede.net.faults import Faults
 from antecede.testing import Simulation
@@ -85,8 +86,11 @@ class Cluster:
             self.start(member)
 
     def history_ends(self, member: Member, *, keeps: bool) -> None:
-        """Record that messages from and to a process may be lost now."""
-        if not keeps:
+        """Record that messages from and to a process may be lost now.
+
+        A process that is to end for good, and is killed while it leaves, is not restarted.
+        """
+        if not keeps or member.is_gone:
             for other in self.members:
                 self.log.breaks.append((self.simulation.now, member.name, other))
 
@@ -106,19 +110,37 @@ class Cluster:
                         f"{member.name} began a new history although it has lost nothing"
                     )
 
+    def notice_stop(self, member: Member) -> None:
+        """Let each process learn at its own time that one has stopped for good."""
+        for other in self.living:
+            seconds = self.random.choice((0.0, 0.2, 2.0))
+            self.later(seconds, self.remove_stopped_at, other, member)
+
     def remove_stopped(self, member: Member) -> None:
         """Let all other processes remove one that has stopped for good."""
         for other in self.living:
-            if other is not member and self.simulation.is_running(other.name):
-                if member.is_gone:
-                    other.gone.add(member.name)
-                self.simulation.spawn(other.name, self.remove(other, member.name, True))
+            self.remove_stopped_at(other, member)
+
+    def remove_stopped_at(self, other: Member, member: Member) -> None:
+        """Let a process remove one that has stopped for good and has not said so."""
+        node = other.node
+        if other is member or node is None or not self.simulation.is_running(other.name):
+            return
+        if member.is_gone:
+            other.gone.add(member.name)
+            session = node.engine.sessions.get(member.name)
+            if session is not None and session.state is LEFT:
+                other.seen_leaving.add(member.name)
+        if other.has_forked or member.name not in other.seen_leaving:
+            self.simulation.spawn(other.name, self.remove(other, member.name, True))
 
     async def remove(self, member: Member, peer: str, stopped: bool) -> None:
         """Remove a peer, and add it again later."""
         node = member.node
         if node is None or peer not in (node.engine.sessions if stopped else node.peers):
             return
+        if stopped and self.simulation.is_running(peer):
+            return  # It was started again before this process learned that it had stopped.
         member.removed.add(peer)
         try:
             await node.remove_peer(peer, stopped=stopped)
@@ -156,7 +178,7 @@ class Cluster:
 
     def left(self, member: Member) -> None:
         """End the process of a node that was closed."""
-        self.history_ends(member, keeps=member.plan.journal and not member.is_gone)
+        self.history_ends(member, keeps=member.plan.journal)
         if self.simulation.is_running(member.name):
             self.simulation.kill(member.name)
 

@@ -12,6 +12,7 @@ __all__ = [
     "find_full_inboxes",
     "find_losses",
     "find_missing_greetings",
+    "find_refused_frames",
     "find_repeats",
     "find_residue",
 ]
@@ -92,6 +93,10 @@ def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
             found.append(
                 f"{member.name} misses a permit of {engine.name_of(missing[0][0])}"
             )
+        held = pending.held_messages(1) if pending is not None else []
+        if held:
+            source, number, _ = held[0]
+            found.append(f"{member.name} holds {engine.name_of(source)}:{number}")
         others = len(living) - 1
         if len(engine.peers()) != others:
             found.append(f"{member.name} has the peers {engine.peers()}")
@@ -140,6 +145,17 @@ def find_full_inboxes(members: Mapping[str, Member], simulation: Simulation) -> 
             # Messages that are redelivered after a restart need no room.
             if held > bound + member.redelivered:
                 found.append(f"the inbox of {member.name} holds {held} messages")
+    return found
+
+
+def find_refused_frames(members: Mapping[str, Member], simulation: Simulation) -> list[str]:
+    """Return the nodes that refused a frame of a peer as invalid."""
+    found = []
+    for member in members.values():
+        if simulation.is_running(member.name) and member.node is not None:
+            refused = member.node.engine.stats().dropped["frame"]
+            if refused:
+                found.append(f"{member.name} refused {refused} frames of its peers")
     return found
 
 

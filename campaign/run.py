@@ -11,6 +11,7 @@ from campaign.judge import (
     find_full_inboxes,
     find_losses,
     find_missing_greetings,
+    find_refused_frames,
     find_repeats,
     find_residue,
 )
@@ -68,9 +69,11 @@ class Run:
                 self.cluster.find_new_histories()
                 outcome.state_max = max(outcome.state_max, self.state())
                 outcome.violations += find_full_inboxes(self.members, simulation)
+                outcome.violations += find_refused_frames(self.members, simulation)
             self.end_faults()
             simulation.run_for(DELIVERY_S)
             self.cluster.find_new_histories()
+            outcome.violations += find_refused_frames(self.members, simulation)
             outcome.stuck += find_residue(self.cluster.living, simulation)
             if not outcome.stuck:
                 self.greet()

@@ -24,6 +24,7 @@ KINDS: Final = (
     "intruder",
     "delay",
     "depart",
+    "restore",
 )
 """The kinds of faults and changes that a scenario contains."""
 WEEK_S: Final = 7 * 24 * 3600.0
@@ -73,6 +74,7 @@ class Scenario:
     duplicate: float
     delay_s: float
     jitter_s: float
+    forget_after_s: float
     actions: tuple[Action, ...]
 
     def with_actions(self, actions: list[Action]) -> "Scenario":
@@ -83,7 +85,9 @@ class Scenario:
 def draw_scenario(seed: int) -> Scenario:
     """Draw a scenario from a seed."""
     random = Random(seed)
-    names = [f"n{index}" for index in range(random.choice((3, 3, 4, 4, 5, 6, 8)))]
+    is_late = random.random() < 0.3
+    sizes = (3, 3, 4) if is_late else (3, 3, 4, 4, 5, 6, 8)
+    names = [f"n{index}" for index in range(random.choice(sizes))]
     adds_peers = random.random() < 0.25
     plans = tuple(_draw_node(random, name, adds_peers) for name in names)
     kinds = random.sample(KINDS, random.randint(0, 5))
@@ -91,8 +95,11 @@ def draw_scenario(seed: int) -> Scenario:
     at_s = 0.5
     for _ in range(random.randint(10, 60)):
         at_s += random.expovariate(1 / random.choice((0.01, 0.1, 0.5)))
-        if kinds and random.random() < 0.25:
-            actions.append(_draw_fault(random, random.choice(kinds), names, at_s))
+        if is_late and random.random() < 0.2:
+            actions += _draw_late(random, names, at_s)
+            at_s += random.choice((0.1, 5.0))
+        elif kinds and random.random() < 0.25:
+            actions += _draw_fault(random, random.choice(kinds), names, at_s)
         else:
             source = random.choice(names)
             others = [name for name in names if name != source]
@@ -110,7 +117,8 @@ def draw_scenario(seed: int) -> Scenario:
         duplicate=random.choice((0.0, 0.1)),
         delay_s=0.1 if is_slow else 0.001,
         jitter_s=random.choice((0.0, 0.002, 0.3)),
-        actions=tuple(actions),
+        forget_after_s=random.choice((0.05, 15.0)),
+        actions=tuple(sorted(actions, key=lambda action: action.at_s)),
     )
 
 
@@ -129,7 +137,7 @@ def _draw_node(random: Random, name: str, adds_peers: bool) -> NodePlan:
     )
 
 
-def _draw_fault(random: Random, kind: str, names: list[str], at_s: float) -> Action:
+def _draw_fault(random: Random, kind: str, names: list[str], at_s: float) -> list[Action]:
     node = random.choice(names)
     others = [name for name in names if name != node]
     targets: tuple[str, ...] = (random.choice(others),)
@@ -138,4 +146,36 @@ def _draw_fault(random: Random, kind: str, names: list[str], at_s: float) -> Act
         targets = tuple(random.sample(others, random.randint(1, len(others))))
     elif kind == "idle":
         seconds = random.choice((3600.0, WEEK_S, 4 * WEEK_S, 10 * WEEK_S))
-    return Action(at_s, kind, node, targets, seconds, random.randrange(1 << 16))
+    fault = Action(at_s, kind, node, targets, seconds, random.randrange(1 << 16))
+    if kind == "restore":  # A backup is made, and restored twice.
+        again = [replace(fault, at_s=at_s + wait_s, seconds=0.05) for wait_s in (2.0, 4.0)]
+        return [fault, *again]
+    return [fault]
+
+
+def _draw_late(random: Random, names: list[str], at_s: float) -> list[Action]:
+    """Draw late datagrams from one node to another, and a change of one of them meanwhile.
+
+    The datagrams that were transmitted before the change arrive after it. Meanwhile the
+    messages of a third node, which depend on those of the first one, must wait.
+    """
+    source, target, other = random.sample(names, 3)
+    seconds = random.choice((0.5, 2.0, 6.0))
+    actions = [Action(at_s, "delay", source, (target,), seconds, random.randrange(1 << 16))]
+    at_s += random.choice((0.0, 0.1, 0.5))
+    kind = random.choice(("remove", "removed", "stop", "kill", "kill"))
+    if kind == "removed":
+        actions.append(Action(at_s, "remove", target, (source,)))
+    elif kind == "kill":
+        pause_s = random.choice((0.1, 0.3, 0.6))
+        actions += [
+            Action(at_s + index * pause_s, "kill", source, (target,), 0.05)
+            for index in range(random.randint(1, 3))
+        ]
+    else:
+        actions.append(Action(at_s, kind, source, (target,)))
+    actions += [
+        Action(at_s + wait_s, "send", random.choice((source, other)), (target,), size=20)
+        for wait_s in (0.2, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+    ]
+    return actions

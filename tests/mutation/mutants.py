@@ -111,13 +111,15 @@ MUTANTS = (
     Mutant(
         "duplicates are delivered again",
         "protocols/hybrid/algorithm",
-        "        if number > peer.delivered:\n            if predecessor == peer.delivered and",
+        "        if number > peer.delivered:\n"
+        "            if predecessor == peer.delivered and",
         "        if True:\n            if predecessor <= peer.delivered and",
     ),
     Mutant(
         "duplicates are kept",
         "protocols/hybrid/algorithm",
-        "        if number > peer.delivered:\n            if predecessor == peer.delivered and",
+        "        if number > peer.delivered:\n"
+        "            if predecessor == peer.delivered and",
         "        if True:\n            if predecessor == peer.delivered and",
     ),
     Mutant(

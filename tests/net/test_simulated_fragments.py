@@ -136,3 +136,50 @@ def test_a_cancelled_send_leaves_the_next_message_whole() -> None:
         group.send("ann", "bob", LARGE)
         group.run(5)
         assert group.received["bob"] == [LARGE]
+
+
+def test_a_broadcast_that_waits_skips_a_peer_that_restarts_and_accepts_less() -> None:
+    less = Limits(lease_s=2.0, message_bytes_max=1 << 16)
+    results: list[object] = []
+    data = bytes(100_000)
+    with Group() as group:
+        group.open_all("ann", "bob", "cid", limits=ONE_COPY)
+        group.run(1)
+        group.simulation.partition({"ann"}, {"bob"})
+        group.send("ann", "bob", b"first")
+        group.start_task("ann", keep_result(lambda node: node.broadcast(data), results))
+        group.run(0.5)
+        assert results == []
+        group.kill("bob")
+        group.simulation.heal()
+        group.open("bob", "ann", "cid", limits=less)
+        group.run(10)
+        assert isinstance(results[0], int)
+        assert group.received == {"ann": [], "bob": [], "cid": [data]}
+        assert group.nodes["bob"].engine.stats().dropped["frame"] == 0
+
+
+def test_a_large_message_to_a_peer_that_is_forgotten_raises() -> None:
+    results: list[object] = []
+    data = bytes(100_000)
+    with Group() as group:
+        group.open("ann", "bob", "cid", limits=ONE_COPY)
+        group.open("cid", "ann", limits=ONE_COPY)
+        group.run(1)
+        group.simulation.partition({"ann"}, {"cid"})
+        group.send("ann", "cid", b"first")  # The window of cid is full.
+        targets = ["bob", "cid"]
+        call = keep_result(lambda node: node.multicast(targets, data), results)
+        group.start_task("ann", call)  # Bob was never met.
+        group.run(1)
+        assert results == []
+        ann = group.nodes["ann"]
+        group.call("ann", ann.remove_peer("bob", stopped=True))
+        group.do("ann", lambda node: node.add_peer("bob", "bob:9000"))
+        group.simulation.heal()
+        less = Limits(lease_s=2.0, message_bytes_max=1 << 16)
+        group.open("bob", "ann", limits=less)
+        group.run(10)
+        assert len(results) == 1
+        assert "bob" in str(results[0])
+        assert group.nodes["bob"].engine.stats().dropped["frame"] == 0

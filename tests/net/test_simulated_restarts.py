@@ -150,8 +150,7 @@ def lose_power_of_ann(group: Group, receive: bool) -> dict[str, bytes]:
     group.open("bob", "ann", journal=True)
     group.send("ann", "bob", b"1")
     group.run(1)
-    files = group.simulation.disk("ann").files
-    saved = {name: bytes(file.content) for name, file in files.items()}
+    saved = group.simulation.disk("ann").backup()
     for data in (b"2", b"3"):
         group.send("bob" if receive else "ann", "ann" if receive else "bob", data)
     group.run(1)
@@ -162,8 +161,7 @@ def lose_power_of_ann(group: Group, receive: bool) -> dict[str, bytes]:
 def restore_ann(group: Group, saved: dict[str, bytes]) -> None:
     """Restart ann with these files."""
     group.kill("ann")
-    for name, file in group.simulation.disk("ann").files.items():
-        file.content[:] = saved.get(name, b"")
+    group.simulation.disk("ann").restore(saved)
     group.open("ann", "bob", **NO_SYNC)
 
 
@@ -206,6 +204,21 @@ def test_a_node_that_is_restored_twice_begins_a_history_each_time(seed: int) -> 
         assert group.received["bob"] == [b"1", b"2", b"3", b"4", b"5"]
         assert group.received["ann"] == [b"6"]
         assert group.nodes["ann"].engine.backlog == 0
+
+
+def test_messages_before_the_handshake_do_not_hide_that_the_journal_is_outdated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """They have the numbers of messages that the peer has delivered."""
+    with Group() as group:
+        lose_power_of_ann(group, receive=False)
+        for _ in range(3):
+            group.send("ann", "bob", b"lost")
+        group.run(1)
+        assert "the journal ann.db is outdated: bob has seen more" in caplog.text
+        group.send("ann", "bob", b"4")
+        group.run(1)
+        assert group.received["bob"] == [b"1", b"2", b"3", b"4"]
 
 
 def test_calls_that_wait_are_told_that_the_history_has_ended() -> None:

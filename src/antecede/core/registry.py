@@ -61,6 +61,8 @@ class Capabilities:
     """It keeps causal order; baselines do not."""
     relays: bool = False
     """Other processes may forward a message to its targets."""
+    names_processes: bool = False
+    """Its frames contain the ids of third processes, which all processes must share."""
     overlay: bool = False
     """It transmits on the links of an overlay only, which may change."""
     control_frames: tuple[str, ...] = ()
@@ -136,6 +138,7 @@ HYBRIDS: Final = (
         reference="docs/explanation/bounded.md",
         capabilities=replace(
             HYBRID_CAPABILITIES,
+            names_processes=True,
             control_frames=("ack", "permit", "request", "settled", "query"),
         ),
         factory=lambda own, config: make_bounded(
@@ -192,7 +195,9 @@ RECEIVER_SIDE: Final = (
         name="optimal",
         summary="earliest delivery, fewest dependencies on every message",
         reference="Kshemkalyani and Singhal 1998",
-        capabilities=Capabilities(unicast=True, multicast=True, reordering=True),
+        capabilities=Capabilities(
+            unicast=True, multicast=True, reordering=True, names_processes=True
+        ),
         factory=lambda own, config: Optimal(own),
         read=read_optimal,
     ),

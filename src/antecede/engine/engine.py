@@ -232,7 +232,7 @@ class Engine:
         """Return whether all targets accept a message of ``size`` bytes.
 
         Return False if this is unknown, because a target was not met since the node was
-        opened. Raise LocalError if a target does not accept it.
+        opened. Raise LocalError if a target does not accept it, or is unknown.
         """
         return self._sender.knows_limits(targets, size)
 
@@ -390,5 +390,10 @@ def _check_protocol(info: ProtocolInfo, process: ProcessBase, limits: Limits) ->
     """Raise ConfigError if a protocol does not suit a node, or its limits."""
     if not info.capabilities.unicast:
         raise ConfigError(f"{info.name} has no unicast; choose another protocol")
+    if info.capabilities.dynamic and info.capabilities.names_processes:
+        raise ConfigError(
+            f"{info.name} runs in the simulator only: the nodes of a dynamic group have no"
+            " common process ids; choose another protocol"
+        )
     if limits.peer_timeout_s < NEVER and process.recovery is None:
         raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")

@@ -114,6 +114,8 @@ class Histories:
         if known != own:
             return is_later(known, own)
         sent, _, delivered, _ = recovery.channel_numbers(session.id)
+        if session.bytes_out == 0:  # What was sent since the restart was not transmitted.
+            sent = session.restored_sent
         if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
             return True
         if introduction.epoch_echo > session.epoch_out:

@@ -122,6 +122,7 @@ class PeerSession:
         "outbox",
         "reassembly",
         "replay_window",
+        "restored_sent",
         "state",
         "stopped",
         "unacked_since",
@@ -147,6 +148,8 @@ class PeerSession:
     """How often the copies to the peer were abandoned in its current history."""
     acked_base: int
     """Acks up to this number belong to an earlier epoch of this node."""
+    restored_sent: int
+    """The last number sent to the peer by former incarnations of this node."""
     message_bytes_max: int
     """The largest message that the peer accepts; 0 until it is known."""
     is_configured: bool
@@ -188,6 +191,7 @@ class PeerSession:
         self.epoch_in = 0
         self.abandonments = 0
         self.acked_base = 0
+        self.restored_sent = 0
         self.message_bytes_max = 0
         self.is_configured = False
         self.last_packet = 0

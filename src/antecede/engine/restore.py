@@ -53,6 +53,8 @@ def restore(
             (target.id, copy.number, copy.predecessor, dependencies, copy.payload)
         )
     recovery.restore(saved.clock, _with_last_sent(numbers, unacked), missing, unacked, now)
+    for session in table.sessions.values():
+        session.restored_sent, _, _, _ = recovery.channel_numbers(session.id)
 
 
 def _with_last_sent(

@@ -110,7 +110,7 @@ class Sender:
         """Return whether all targets accept a message of ``size`` bytes.
 
         Return False if this is unknown, because a target was not met since the node was
-        opened. Raise LocalError if a target does not accept it.
+        opened. Raise LocalError if a target does not accept it, or is unknown.
         """
         if size <= MESSAGE_BYTES_MIN:
             return True
@@ -118,7 +118,9 @@ class Sender:
         for name in targets:
             session = self._sessions.get(name)
             if session is None:
-                continue
+                if name == self._name:
+                    continue
+                raise self._unknown(name)
             if session.message_bytes_max == 0:
                 are_known = False
             elif size > session.message_bytes_max:
@@ -143,10 +145,11 @@ class Sender:
             elif name == self._name:
                 ids.append(self._process.id)
             else:
-                raise LocalError(
-                    f"{name} is not a peer of {self._name}; call add_peer first"
-                )
+                raise self._unknown(name)
         return self._driver.send(ids, payload, now, targets)
+
+    def _unknown(self, name: str) -> LocalError:
+        return LocalError(f"{name} is not a peer of {self._name}; call add_peer first")
 
     def try_send(self, target: object, data: object, now: float) -> int:
         """Send a message of one fragment to one peer that has room; return its number.

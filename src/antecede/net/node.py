@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from antecede.engine.engine import Engine
-from antecede.engine.limits import Limits
+from antecede.engine.limits import MESSAGE_BYTES_MIN, Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
 from antecede.net.blocked_sends import Sent, Targets
@@ -196,7 +196,8 @@ class Node:
     async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
 
-        If the call waits, the message goes to the peers of the node when there is room.
+        If the call waits, the message goes to the peers of the node when there is room;
+        with more than 64 KiB of data, only to those that were known to accept it before.
         """
         return await self._send(Targets(is_broadcast=True), data, wait)
 
@@ -217,8 +218,8 @@ class Node:
             or not engine.has_room(names)
         ):
             raise self._window_full_error(names)
-        if not is_known:
-            await self._wait_for_limits(engine, names, len(data))
+        if len(data) > MESSAGE_BYTES_MIN:
+            targets = await self._with_known_limits(engine, targets, len(data))
         if is_large:
             targets = replace(targets, is_in_fragments=True)
             async with self._fragment_lock:  # Fragments of two messages must not mix.
@@ -242,12 +243,17 @@ class Node:
         runtime.request_output(engine)
         return sent
 
-    async def _wait_for_limits(
-        self, engine: Engine, targets: Sequence[str], size: int
-    ) -> None:
-        """Wait until the limits of all targets are known, if the size may exceed them."""
-        while not engine.knows_limits(targets, size):
+    async def _with_known_limits(
+        self, engine: Engine, targets: Targets, size: int
+    ) -> Targets:
+        """Wait until all targets are known to accept so much, and keep these targets.
+
+        One that restarts while the message waits for room may accept less.
+        """
+        while not engine.knows_limits(targets.find(engine), size):
             await self._runtime.waiters.wait_for_handshake()
+        names = targets.find(engine)
+        return replace(targets, names=names, channels=tuple(engine.channels(names)))
 
     def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
         full = [name for name in targets if not self.engine.has_room((name,))]

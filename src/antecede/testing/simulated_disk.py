@@ -9,7 +9,7 @@ This module needs the extra ``antecede[testing]``.
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -161,6 +161,19 @@ class SimulatedDisk:
         self._abandon_handles()
         self.files.clear()
         self._durable.clear()
+
+    def backup(self) -> dict[str, bytes]:
+        """Return the content of all files, as a process that is killed now leaves it."""
+        return {name: bytes(file.content) for name, file in self.files.items()}
+
+    def restore(self, backup: Mapping[str, bytes]) -> None:
+        """Replace all files by those of a backup; kill the process first."""
+        self.erase()
+        for name, content in backup.items():
+            file = self.files[name] = SimulatedFile()
+            file.write((0, content))
+            file.sync()
+        self._durable = dict(self.files)
 
     def lose_power(self) -> None:
         """Lose what was not synced, or a part of it."""
