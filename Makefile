@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-slow test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-spark \
+.PHONY: help run test test-fast test-slow test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-budget bench-spark \
   bench-ingest \
   campaign campaign-mutants verification fuzz lock clean
 
@@ -89,6 +89,9 @@ bench-protocols: $(VENV)/installed  ## bytes and time per message of each protoc
 
 bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, pyzmq and nats-py
 	$(BIN)/python -m bench.net
+
+bench-budget: $(VENV)/installed  ## the aims of bounded: latency, bytes, frames and silent members
+	$(BIN)/python -m bench.budget
 
 bench-spark: $(VENV)/installed  ## speed of the pipeline, beside plain Spark, SQL and plain Python
 	$(BIN)/python -m bench.spark_verify --events 20000000 --growth
