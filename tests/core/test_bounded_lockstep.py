@@ -1,0 +1,263 @@
+"""``bounded`` without a budget is ``hybrid``; with an unlimited one it is optimal.
+
+Without a budget, each process exists twice, as ``hybrid`` and as ``bounded``, and both get
+the same inputs. After every step they must have transmitted the same frames, delivered the
+same messages in the same order, and have the same deadline.
+
+With an unlimited budget, two clusters get the same sends, and each copy arrives in both at
+the same step. Then each copy must be delivered at the same step as by ``optimal``, which
+delivers as early as causal order allows.
+"""
+
+import os
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from antecede.core.config import ProcessConfig
+from antecede.core.process import UNBOUNDED, Process, ProcessId
+from antecede.core.protocols.hybrid.dependency_frames import DependentMessage
+from antecede.core.protocols.hybrid.frames import MessageFrame
+from antecede.core.protocols.optimal.optimal import Optimal
+from antecede.core.registry import protocol
+from antecede.testing import Cluster
+from tests.core.bounded_runs import POLICY, bounded_cluster, kinds_of
+from tests.core.test_lockstep import (
+    IDLE_STEPS_MAX,
+    SHAPES,
+    TICK_S,
+    Divergence,
+    FrameValue,
+    Packet,
+    Shape,
+    Step,
+    as_tuple,
+)
+
+SCHEDULES = 30 if "ANTECEDE_MUTANT" in os.environ else 100
+SCHEDULES_SLOW = 2000
+"""For each of five shapes."""
+
+
+class Twins:
+    """Pairs of a process of ``hybrid`` and one of ``bounded`` without a budget."""
+
+    def __init__(self, processes: int, budget: int = 0) -> None:
+        config = ProcessConfig(policy=POLICY, budget_bytes=budget)
+        self.members: list[tuple[Process, Process]] = [
+            (
+                protocol("hybrid").make(ProcessId(index), config),
+                protocol("bounded").make(ProcessId(index), config),
+            )
+            for index in range(processes)
+        ]
+        self.in_flight: list[Packet] = []
+        self.now = 0.0
+
+    def apply(self, step: Step) -> None:
+        """Apply a step to both; raise Divergence if their outputs differ."""
+        if step.action == "send":
+            targets = [ProcessId(target) for target in step.targets]
+            for process in self.members[step.pick]:
+                process.send(targets, b"payload", self.now)
+            self._compare(step.pick)
+        elif step.action == "wait":
+            self.wait(step.pick * TICK_S)
+        elif self.in_flight:
+            index = step.pick % len(self.in_flight)
+            if step.action == "duplicate":
+                self.in_flight.append(self.in_flight[index])
+                return
+            source, target, frame = self.in_flight.pop(index)
+            if step.action == "arrive":
+                for process in self.members[target]:
+                    process.receive(source, frame, self.now)
+                self._compare(target)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, and call ``handle_timer`` of all processes."""
+        self.now += seconds
+        for index, pair in enumerate(self.members):
+            for process in pair:
+                process.handle_timer(self.now)
+            self._compare(index)
+
+    def run_until_idle(self, random: Random) -> None:
+        """Run without faults until idle."""
+        for _ in range(IDLE_STEPS_MAX):
+            if self.in_flight:
+                self.apply(Step("arrive", random.randrange(len(self.in_flight))))
+                continue
+            timers = [process.next_timer() for process, _ in self.members]
+            due = min((timer for timer in timers if timer is not None), default=None)
+            if due is None:
+                return
+            self.wait(max(due - self.now, 0.0))
+        raise AssertionError(f"not idle after {IDLE_STEPS_MAX} steps")
+
+    def _compare(self, index: int) -> None:
+        outputs: list[object] = []
+        for process in self.members[index]:
+            transmits = process.frames_to_transmit()
+            by_target: dict[int, list[FrameValue]] = {}
+            for transmit in transmits:
+                assert not isinstance(transmit.frame, DependentMessage)
+                by_target.setdefault(transmit.target, []).append(FrameValue.of(transmit))
+            deliveries = [as_tuple(each) for each in process.messages_to_deliver()]
+            outputs.append((by_target, deliveries, process.next_timer()))
+        if outputs[0] != outputs[1]:
+            raise Divergence(f"{index}: hybrid {outputs[0]}\nbounded {outputs[1]}")
+        source = ProcessId(index)
+        self.in_flight += [Packet(source, each.target, each.frame) for each in transmits]
+
+
+def run_twins(shape: Shape, seeds: range, budget: int = 0) -> Iterator[Divergence | None]:
+    """Yield for each seed the first difference, or None."""
+    for seed in seeds:
+        twins = Twins(shape.processes, budget)
+        try:
+            for step in shape.draw(seed):
+                twins.apply(step)
+            twins.run_until_idle(Random(seed))
+        except Divergence as difference:
+            difference.add_note(f"shape {shape}, seed {seed}")
+            yield difference
+        else:
+            yield None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_without_a_budget_the_outputs_equal_those_of_hybrid(shape: Shape) -> None:
+    for difference in run_twins(shape, range(min(SCHEDULES, shape.schedules))):
+        assert difference is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES[:5], ids=str)
+def test_many_schedules_without_a_budget_equal_those_of_hybrid(shape: Shape) -> None:
+    for difference in run_twins(shape, range(SCHEDULES_SLOW)):
+        assert difference is None
+
+
+def test_with_a_budget_the_outputs_differ() -> None:
+    """The comparison above detects entries."""
+    with pytest.raises(AssertionError):
+        list(run_twins(SHAPES[1], range(20), budget=32))
+
+
+class Race:
+    """``bounded`` with an unlimited budget, and ``optimal``, on the same network."""
+
+    def __init__(self, processes: int, random: Random) -> None:
+        self.random = random
+        self.optimal = Cluster("", processes, make=Optimal)
+        self.bounded = bounded_cluster(processes, UNBOUNDED)
+        self.late: dict[tuple[int, int, int], None] = {}
+        """Source, number and target of the copies that have not arrived."""
+
+    def run(self, steps: int, fan_out_max: int) -> None:
+        """Run a random schedule, and then until every copy has arrived."""
+        random = self.random
+        everyone = range(len(self.optimal.processes))
+        for _ in range(steps):
+            draw = random.random()
+            if draw < 0.25:
+                source = random.choice(everyone)
+                others = [peer for peer in everyone if peer != source]
+                count = random.randint(1, min(fan_out_max, len(others)))
+                self.send(source, random.sample(others, count))
+            elif draw < 0.6 and self.late:
+                self.arrive(random.choice(list(self.late)))
+            elif draw < 0.65:
+                self.bounded.pass_time(random.choice((0.02, 0.5, 2.0)))
+            else:
+                self.pass_control()
+            self.compare()
+        while self.late:
+            self.arrive(random.choice(list(self.late)))
+            self.compare()
+        self.bounded.run_until_idle(random)
+        assert self.bounded.verdict().held
+
+    def send(self, source: int, targets: list[int]) -> None:
+        number = self.optimal.send(source, targets)
+        assert self.bounded.send(source, targets) == number
+        copies = [(source, number, target) for target in targets]
+        assert set(copies) <= self.copies_in_flight().keys(), "a copy waits"
+        self.late.update(dict.fromkeys(copies))
+
+    def copies_in_flight(self) -> dict[tuple[int, int, int], list[int]]:
+        """Return the indexes of the packets of each copy; there may be retransmissions."""
+        found: dict[tuple[int, int, int], list[int]] = {}
+        for index, packet in enumerate(self.bounded.in_flight):
+            if isinstance(packet.frame, MessageFrame):
+                copy = (packet.source, packet.frame.number, packet.target)
+                found.setdefault(copy, []).append(index)
+        return found
+
+    def arrive(self, copy: tuple[int, int, int]) -> None:
+        """Let a copy arrive in both clusters."""
+        del self.late[copy]
+        source, number, target = copy
+        for index, packet in enumerate(self.optimal.in_flight):
+            found = (packet.source, packet.frame.message_number(), packet.target)
+            if found == copy:
+                self.optimal.arrive(index)
+                break
+        else:
+            raise AssertionError(f"{source}:{number} to {target} is not in flight")
+        self.bounded.arrive(self.random.choice(self.copies_in_flight()[copy]))
+
+    def pass_control(self) -> None:
+        """Let a control frame arrive, or a message again."""
+        candidates = [
+            index
+            for index, packet in enumerate(self.bounded.in_flight)
+            if not isinstance(packet.frame, MessageFrame)
+            or (packet.source, packet.frame.number, packet.target) not in self.late
+        ]
+        if candidates:
+            self.bounded.arrive(self.random.choice(candidates))
+
+    def compare(self) -> None:
+        """Compare the deliveries so far."""
+        for index in range(len(self.optimal.processes)):
+            ours = set(self.bounded.delivered(index))
+            assert ours == set(self.optimal.delivered(index)), f"at process {index}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fan_out_max", [1, 4])
+def test_with_an_unlimited_budget_copies_are_delivered_as_early_as_by_optimal(
+    fan_out_max: int,
+) -> None:
+    inherited = 0
+    for seed in range(SCHEDULES):
+        random = Random(seed)
+        race = Race(random.randint(3, 5), random)
+        try:
+            race.run(random.choice((40, 120)), fan_out_max)
+        except AssertionError as error:
+            error.add_note(f"seed {seed}, fan-out {fan_out_max}")
+            raise
+        for event in race.bounded.history:
+            inherited += (event.metadata_bytes or 0) > 8
+    assert inherited > SCHEDULES
+
+
+def test_an_optimal_delivery_waits_at_the_target_only() -> None:
+    """The copy with an entry leaves at once, and waits for the copy that it names."""
+    race = Race(3, Random(1))
+    race.send(0, [2])
+    race.send(0, [1])
+    race.arrive((0, 2, 1))
+    race.send(1, [2])
+    assert "inherited" in kinds_of(race.bounded.in_flight[-1].frame)
+    race.arrive((1, 1, 2))
+    race.compare()
+    assert race.bounded.delivered(2) == []
+    race.arrive((0, 1, 2))
+    race.compare()
+    assert race.bounded.delivered(2) == [(0, 1), (1, 1)]
