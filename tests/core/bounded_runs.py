@@ -120,18 +120,24 @@ def run_randomly(
     steps: int = 120,
     targets_max: int = 3,
     budget: int | None = None,
+    pace_s: float | None = None,
 ) -> Counter[str]:
     """Send, pass on packets and let time pass at random; count the kinds of frames.
 
-    With a ``budget``, check that no frame exceeds it.
+    With a ``budget``, check that no frame exceeds it. Each step takes ``pace_s``.
     """
     processes = len(cluster.processes)
+    if pace_s is None:
+        pace_s = random.choice((0.0, 0.02))
+    sends = random.choice((0.15, 0.3))
     kinds: Counter[str] = Counter()
     seen: set[int] = set()
     packets: list[Packet] = []  # Keeps them alive, so that their ids are unique.
     for _ in range(steps):
         draw = random.random()
-        if draw < 0.3:
+        if pace_s > 0:
+            cluster.pass_time(pace_s)
+        if draw < sends:
             source = random.randrange(processes)
             others = [peer for peer in range(processes) if peer != source]
             count = random.randint(1, min(targets_max, processes - 1))

@@ -128,6 +128,14 @@ class Ledger:
         found = self.peers[peer.id].last_queued(number)
         return found if found > 0 else peer.last_in_flight(number)
 
+    def last_released(self, id: ProcessId) -> int:
+        """Return the last copy to a peer that was released, or 0."""
+        part = self.peers.get(id)
+        if part is not None and len(part.queue) > 0:
+            return part.queue.peek().predecessor
+        peer = self.state.peers.get(id)
+        return peer.sent if peer is not None else 0
+
     def report(self, copy: DependentCopy) -> None:
         """Record the entries of a released copy as reported to its target."""
         target = copy.peer.id

@@ -73,7 +73,9 @@ def answer(ledger: Ledger, asking: ProcessId, question: Notes) -> Notes | None:
     for entry in question.wildcards:
         first = ledger.wildcards.first_sent(entry.target, asking)
         if first > entry.number:
-            number = ledger.state.clock if first == UNBOUNDED else first - 1
+            # A queued copy may still get a wildcard, whatever its number.
+            last = ledger.last_released(asking) if first == UNBOUNDED else first - 1
+            number = max(entry.number, last)
             wildcards.append(Entry(NO_PROCESS, entry.target, number))
     if not targets and not entries and not wildcards:
         return None
