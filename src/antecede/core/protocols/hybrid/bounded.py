@@ -65,7 +65,7 @@ from antecede.core.support.retransmission import RetransmissionPolicy
 __all__ = ["BoundedRule", "make_bounded"]
 
 COUNTS_SIZE: Final = 2
-"""The bytes of the two counts of entries on a message."""
+"""The fewest bytes of the two counts of entries on a message."""
 WILDCARD_AGE: Final = 4.0
 """How many round trips old the entries must be that a new wildcard stands for."""
 
@@ -77,12 +77,14 @@ class BoundedRule(PermitRule):
     for under ``hybrid`` is missing, and its entries and wildcards fit into the budget.
     """
 
-    __slots__ = ("_budget", "_id", "_ledger", "_sps")
+    __slots__ = ("_id", "_ledger", "_room", "_sps")
 
     def __init__(self, id: ProcessId, ledger: Ledger, budget_bytes: int) -> None:
         self._id = id
         self._ledger = ledger
-        self._budget = budget_bytes
+        # An entry takes two bytes or more, an inherited one three.
+        counts_size = varint_width(budget_bytes // 2) + varint_width(budget_bytes // 3)
+        self._room = budget_bytes - counts_size
         self._sps = SpsRule()
 
     def frontier(self, state: HybridState, peer: PeerState) -> int:
@@ -118,7 +120,7 @@ class BoundedRule(PermitRule):
         if copy.permits_before > self._sps.first_missing(state, peer):
             return False
         copy.wildcards = []
-        left = self._budget - COUNTS_SIZE
+        left = self._room
         if ledger.wildcards.received:
             if ledger.wildcards.is_before(peer.id, copy.position, peer.id):
                 return False
@@ -190,12 +192,12 @@ class BoundedRule(PermitRule):
         ledger = self._ledger
         age_s = WILDCARD_AGE * ledger.notes.round_trip_s
         oldest = next(iter(ledger.open)).unsettled[0].since if ledger.open else now
-        if self._budget <= COUNTS_SIZE + 1:
+        if self._room <= 1:
             return False
         if oldest + age_s > now:
             ledger.retry_at = min(ledger.retry_at, oldest + age_s)
             return False
-        left = self._budget - COUNTS_SIZE
+        left = self._room
         for target in copy.wildcards:
             left -= self._wildcard_size(copy, target)
         left -= self._choose_inherited(copy, UNBOUNDED)

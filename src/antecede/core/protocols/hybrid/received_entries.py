@@ -104,19 +104,20 @@ def _mark_absent_settled(
     A message lists every unsettled entry in its past, except those that its target has
     reported to its sender and those that a wildcard stands for.
     """
+    covered = set(wildcards)
     if part.unsettled:
         present = {entry.source << PAIR_BITS | entry.target for entry in entries}
         for unsettled, pair in list(part.unsettled.items()):
             if pair.source << PAIR_BITS | pair.target in present:
                 continue
-            if pair.target in wildcards or unsettled.is_reporter_gone:
+            if pair.target in covered or unsettled.is_reporter_gone:
                 continue
             if lists_own if pair.source == part.id else part.id not in pair.reported:
                 ledger.mark_settled(pair.source, pair.target, unsettled.entry.number, now)
     if part.received and lists_own:
         targets = {entry.target for entry in entries}
         for wildcard in list(part.received):
-            if wildcard.target not in wildcards and wildcard.target not in targets:
+            if wildcard.target not in covered and wildcard.target not in targets:
                 ledger.remove_wildcard(part, wildcard, now)
 
 
