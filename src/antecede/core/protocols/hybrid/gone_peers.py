@@ -6,6 +6,7 @@ from antecede.core.protocols.hybrid.peer import PeerState
 from antecede.core.protocols.hybrid.received_entries import woken
 
 __all__ = [
+    "drop_waiting",
     "forget_peer",
     "give_up",
     "mark_all_settled",
@@ -17,8 +18,14 @@ __all__ = [
 def reset_channel(ledger: Ledger, peer: PeerState) -> None:
     """Remember what was delivered from a peer, whose numbers start anew."""
     ledger.floors[peer.id] = ledger.delivered(peer.id)
-    for waiting in ledger.waiting.values():
-        waiting.pop(peer.id, None)
+    drop_waiting(ledger, peer.id)
+
+
+def drop_waiting(ledger: Ledger, peer: ProcessId) -> None:
+    """Forget that the next message of a peer waits: it is no longer held."""
+    for source, waiting in list(ledger.waiting.items()):
+        if waiting.pop(peer, None) is not None and not waiting:
+            del ledger.waiting[source]
 
 
 def mark_all_settled(ledger: Ledger, source: ProcessId, now: float) -> None:
@@ -34,6 +41,7 @@ def mark_all_settled(ledger: Ledger, source: ProcessId, now: float) -> None:
 
 def replace_reporter(ledger: Ledger, reporter: ProcessId) -> None:
     """Ask others about the entries that a peer reported, because it is gone."""
+    ledger.is_recheck_due = True  # Also because its permits are no longer missing.
     part = ledger.peers.get(reporter)
     if part is None:
         return
@@ -47,7 +55,6 @@ def replace_reporter(ledger: Ledger, reporter: ProcessId) -> None:
                 other.unsettled[unsettled] = pair
                 ledger.schedule_query(other, unsettled.next_ask)
                 break
-    ledger.is_recheck_due = True
 
 
 def give_up(ledger: Ledger, source: ProcessId) -> list[PeerState]:

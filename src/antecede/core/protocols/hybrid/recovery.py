@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from antecede.core.process import PeerRecovery, ProcessId, check_now
 from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
 from antecede.core.protocols.hybrid.gone_peers import (
+    drop_waiting,
     forget_peer,
     give_up,
     mark_all_settled,
@@ -81,6 +82,7 @@ class HybridRecovery(PeerRecovery):
             del state.peers[peer]
         ledger = self._algorithm.ledger
         if ledger is not None:
+            drop_waiting(ledger, peer)
             mark_all_settled(ledger, peer, now)
             replace_reporter(ledger, peer)
             self._algorithm.deliver_ready(ledger, give_up(ledger, peer), None, now)
