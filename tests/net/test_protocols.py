@@ -20,6 +20,7 @@ from tests.net.harness import (
 )
 from tests.net.limits import quick_limits
 
+
 def suits_a_node(info: ProtocolInfo) -> bool:
     """Return whether a node runs the protocol."""
     can = info.capabilities
@@ -68,7 +69,7 @@ def guaranteed(info: ProtocolInfo) -> set[Property]:
 @pytest.mark.parametrize("info", OTHERS, ids=lambda info: info.name)
 def test_a_protocol_that_does_not_suit_a_node_is_an_error(info: ProtocolInfo) -> None:
     async def main() -> None:
-        with pytest.raises(ConfigError, match=f"{info.name} (has no unicast|runs in the sim)"):
+        with pytest.raises(ConfigError, match=f"{info.name} (has no|runs in the) "):
             await Node("a", protocol=info.name).open()
 
     run(main)

@@ -36,6 +36,7 @@ MICROSECONDS = {
     # Per copy: the time with 100 processes, and the exponent of its growth with them.
     "hybrid": (20.0, 0.15),
     "hybrid-basic": (20.0, 0.15),
+    "bounded": (40.0, 0.15),
     "cykas": (13.0, 0.2),
     "matrix": (25.0, 1.8),
     "optimal": (27.0, 1.0),

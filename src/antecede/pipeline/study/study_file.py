@@ -45,6 +45,7 @@ NETWORK_KEYS = {
     "reorder": float,
     "reliable": bool,
     "first_timeout_s": float,
+    "budget_bytes": float,
     "overlay": str,
 }
 GRID_KEYS = (

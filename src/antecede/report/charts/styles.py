@@ -41,6 +41,7 @@ UP = "M0,-0.9L0.9,0.7L-0.9,0.7Z"
 DOWN = "M0,0.9L0.9,-0.7L-0.9,-0.7Z"
 RIGHT = "M0.9,0L-0.7,0.9L-0.7,-0.9Z"
 LEFT = "M-0.9,0L0.7,0.9L0.7,-0.9Z"
+PENTAGON = "M0,-0.95L0.9,-0.29L0.56,0.77L-0.56,0.77L-0.9,-0.29Z"
 CROSS = (
     "M-0.3,-0.9L0.3,-0.9L0.3,-0.3L0.9,-0.3L0.9,0.3L0.3,0.3L0.3,0.9L-0.3,0.9L-0.3,0.3"
     "L-0.9,0.3L-0.9,-0.3L-0.3,-0.3Z"
@@ -49,6 +50,7 @@ CROSS = (
 STYLES = {
     "hybrid": ("#0a7fc2", CIRCLE, ()),
     "hybrid-basic": ("#3fa0a8", HEXAGON, (8, 3)),
+    "bounded": ("#4a6be0", PENTAGON, (14, 2)),
     "buffer": ("#c8671b", SQUARE, (6, 3)),
     "buffer-fifo": ("#b98a2f", DROP, (6, 3, 2, 3)),
     "cykas": ("#c2477f", DIAMOND, (3, 2)),
