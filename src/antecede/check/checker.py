@@ -10,8 +10,8 @@ from antecede.check.search import SearchResult, Violation, search
 from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import Symmetry
 from antecede.check.transitions import TransitionTable
-from antecede.core.config import ProcessConfig
-from antecede.core.process import Process, ProcessId
+from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
+from antecede.core.process import UNBOUNDED, Process, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.errors import ConfigError
 
@@ -46,6 +46,8 @@ class CheckConfig:
     """A process that is declared stopped keeps running; shows why that is forbidden."""
     multicast: bool = False
     """A message may have several targets."""
+    budget_bytes: int = DEFAULT_BUDGET_BYTES
+    """The budget of ``bounded``; UNBOUNDED for no bound."""
     symmetry: bool = True
     """Merge states that are equal up to a permutation of the processes, or up to the order
     of a dictionary."""
@@ -68,6 +70,8 @@ class CheckConfig:
         ):
             if not 0 <= value <= BUDGET_MAX:
                 raise ConfigError(f"{name} must be from 0 to {BUDGET_MAX}, got {value}")
+        if not 0 <= self.budget_bytes <= UNBOUNDED:
+            raise ConfigError(f"budget_bytes must be at least 0, got {self.budget_bytes}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +186,12 @@ def make_space(
         _check_capabilities(info, config)
         broadcast = not info.capabilities.unicast
         symmetric = not info.capabilities.relays
-        make = _maker(info, ProcessConfig(processes=config.processes, reliable=not faults))
+        own_config = ProcessConfig(
+            processes=config.processes,
+            reliable=not faults,
+            budget_bytes=config.budget_bytes,
+        )
+        make = _maker(info, own_config)
         if fifo is None:
             fifo = not faults and not info.capabilities.reordering
     table = TransitionTable(

@@ -24,6 +24,7 @@ from antecede.check.checker import CheckResult
 from antecede.check.inputs import processes_in
 from antecede.check.transitions import TransitionTable
 from antecede.core.codec import encode
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.errors import ConfigError
 
 __all__ = ["REMOVAL_STEPS", "Counterexample"]
@@ -64,6 +65,8 @@ class Counterexample:
     """Whether copies that were given up do not arrive."""
     false_suspicion: bool = False
     """Whether a process that is declared stopped keeps running."""
+    budget_bytes: int = DEFAULT_BUDGET_BYTES
+    """The budget of ``bounded``."""
 
     @classmethod
     def from_result(cls, result: CheckResult) -> "Counterexample":
@@ -77,6 +80,7 @@ class Counterexample:
             property=result.violation.property,
             lease=config.lease,
             false_suspicion=config.false_suspicion,
+            budget_bytes=config.budget_bytes,
             steps=tuple(_step(result.table, each) for each in result.violation.schedule),
         )
 
@@ -93,6 +97,7 @@ class Counterexample:
                 steps=tuple([dict(step) for step in found["steps"]]),
                 lease=bool(found.get("lease", True)),
                 false_suspicion=bool(found.get("false_suspicion", False)),
+                budget_bytes=int(found.get("budget_bytes", DEFAULT_BUDGET_BYTES)),
             )
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error
@@ -109,6 +114,7 @@ class Counterexample:
                 "property": self.property,
                 "lease": self.lease,
                 "false_suspicion": self.false_suspicion,
+                "budget_bytes": self.budget_bytes,
                 "steps": self.steps,
             },
             indent=2,

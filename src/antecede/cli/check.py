@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
 from antecede.cli.terminal import ProgressLine
+from antecede.core.config import DEFAULT_BUDGET_BYTES
+from antecede.core.process import UNBOUNDED
 from antecede.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         default=20.0,
         metavar="GIB",
         help="stop the search above this memory use, in GiB; default: 20",
+    )
+    parser.add_argument(
+        "--budget-bytes",
+        type=float,
+        default=DEFAULT_BUDGET_BYTES,
+        metavar="BYTES",
+        help="bytes of dependencies on a message of `bounded`; inf: any;"
+        f" default: {DEFAULT_BUDGET_BYTES}",
     )
     parser.add_argument(
         "--multicast", action="store_true", help="also check sends to several targets"
@@ -113,6 +123,7 @@ def _search(options: argparse.Namespace) -> "CheckResult":
         removals=options.max_removals,
         stops=options.max_stops,
         multicast=options.multicast,
+        budget_bytes=_budget(options.budget_bytes),
         symmetry=options.symmetry == "on",
         states_max=options.max_states,
         memory_max_gib=options.max_memory,
@@ -128,6 +139,12 @@ def _search(options: argparse.Namespace) -> "CheckResult":
         from antecede.pipeline.check.levels import check_at
 
         return check_at(options.master, config, options.checkpoint_dir, on_progress=show)
+
+
+def _budget(size: float) -> int:
+    if not size >= 0:
+        raise ConfigError(f"--budget-bytes must be at least 0, got {size}")
+    return int(min(size, UNBOUNDED))
 
 
 def _to_json(result: "CheckResult", counterexample: "Counterexample | None") -> str:

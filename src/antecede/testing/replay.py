@@ -34,7 +34,11 @@ def replay(
         ConfigError: A step is not possible, for example because the protocol has changed.
     """
     processes = counterexample.processes
-    config = ProcessConfig(processes=processes, reliable=counterexample.reliable)
+    config = ProcessConfig(
+        processes=processes,
+        reliable=counterexample.reliable,
+        budget_bytes=counterexample.budget_bytes,
+    )
     broadcast = make is None and not protocol(counterexample.protocol).capabilities.unicast
     cluster = Cluster(counterexample.protocol, processes, config=config, make=make)
     removal = _Removal(
