@@ -1,14 +1,17 @@
 """Every schedule of ``bounded`` with several budgets, and the option for the budget."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from antecede.check import CheckConfig, Counterexample, check
 from antecede.cli.main import main
-from antecede.core import ProcessConfig, ProcessId, protocol
+from antecede.core import ProcessConfig, ProcessId, encode, protocol
 from antecede.core.process import UNBOUNDED
+from antecede.core.protocols.hybrid.dependency_frames import DependentMessage
+from antecede.core.protocols.hybrid.entry import Entry
 from antecede.errors import ConfigError
 from antecede.testing import replay
 from tests.check.programs import search_program
@@ -50,21 +53,20 @@ def test_every_schedule_holds(limits: dict[str, int], budget: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("budget", [0, 5])
+def test_every_schedule_of_multicasts_with_few_entries_holds() -> None:
+    assert_holds({"messages": 1, "multicast": True}, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [0, 8, UNBOUNDED])
 def test_every_schedule_of_multicasts_holds(budget: int) -> None:
     assert_holds({"messages": 1, "multicast": True}, budget)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [8, UNBOUNDED])
-def test_every_schedule_of_multicasts_with_entries_holds(budget: int) -> None:
-    assert_holds({"messages": 1, "multicast": True}, budget)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("budget", [5, UNBOUNDED])
-def test_every_schedule_of_a_program_with_inherited_entries_holds(budget: int) -> None:
-    config = ProcessConfig(processes=3, reliable=True, budget_bytes=budget)
+def test_every_schedule_of_a_program_with_inherited_entries_holds() -> None:
+    """The states of budgets from 5 on are the same."""
+    config = ProcessConfig(processes=3, reliable=True, budget_bytes=5)
     result = search_program(
         lambda index: protocol("bounded").make(ProcessId(index), config), TWO_THEN_ONE
     )
@@ -84,24 +86,34 @@ def test_a_negative_budget_is_refused() -> None:
         CheckConfig(protocol="bounded", budget_bytes=UNBOUNDED + 1)
 
 
-def found(budget: int) -> Counterexample:
-    """Return a violation that abandoned copies cause if they arrive nevertheless."""
-    config = CheckConfig(
-        protocol="bounded", removals=1, lease=False, budget_bytes=budget, states_max=400_000
-    )
-    return Counterexample.from_result(check(config))
-
-
-@pytest.mark.long
 def test_a_counterexample_keeps_the_budget(tmp_path: Path) -> None:
-    counterexample = found(8)
+    result = check(CheckConfig(protocol="fifo", budget_bytes=8))
+    counterexample = Counterexample.from_result(result)
     assert counterexample.budget_bytes == 8
     path = tmp_path / "counterexample.json"
     path.write_text(counterexample.to_json(), encoding="utf-8")
-    loaded = Counterexample.load(path)
-    assert loaded == counterexample
-    verdict = replay(loaded).verdict()
-    assert {each.property.value for each in verdict.violations} == {"causal"}
+    assert Counterexample.load(path) == counterexample
+
+
+def test_a_replay_has_the_budget_of_the_counterexample() -> None:
+    """The second message has an entry, without which it is another packet."""
+    frame = DependentMessage(2, 0, False, False, [Entry(0, 2, 1)], [], [], b"")
+    encoded = encode([frame]).hex()
+    counterexample = Counterexample(
+        protocol="bounded",
+        processes=3,
+        reliable=True,
+        property="causal",
+        steps=(
+            {"do": "send", "process": 0, "targets": [2]},
+            {"do": "send", "process": 0, "targets": [1]},
+            {"do": "arrive", "process": 1, "source": 0, "frame": encoded, "shown": ""},
+        ),
+        budget_bytes=8,
+    )
+    assert replay(counterexample).verdict().held
+    with pytest.raises(ConfigError, match="step 3 is not possible"):
+        replay(replace(counterexample, budget_bytes=0))
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,10 @@ class HybridRecovery(PeerRecovery):
         check_now(now)
         state = self._algorithm.state
         known = state.peers.get(peer)
-        if known is None:
+        ledger = self._algorithm.ledger
+        if known is None and ledger is None:
             return
-        if known.is_receiving:
+        if known is not None and known.is_receiving:
             while len(known.missing) > 0:
                 state.permits.remove(known.missing.remove())
             known.request_timer.stop()
@@ -78,10 +79,9 @@ class HybridRecovery(PeerRecovery):
             known.is_receiving = False
             known.delivered = 0
             known.permitted = 0
-        if known.sent == 0:
+        if known is not None and known.sent == 0:
             del state.peers[peer]
-        ledger = self._algorithm.ledger
-        if ledger is not None:
+        if ledger is not None:  # Others may have reported entries of an unknown peer.
             drop_waiting(ledger, peer)
             mark_all_settled(ledger, peer, now)
             replace_reporter(ledger, peer)
@@ -94,11 +94,11 @@ class HybridRecovery(PeerRecovery):
         if known is not None and known.is_receiving:
             for missing in known.missing.to_list():
                 self._algorithm.receive_permit(known, missing.number, now)
-            ledger = self._algorithm.ledger
-            if ledger is not None:
-                mark_all_settled(ledger, peer, now)
-                replace_reporter(ledger, peer)
-                self._algorithm.release(now)
+        ledger = self._algorithm.ledger
+        if ledger is not None:
+            mark_all_settled(ledger, peer, now)
+            replace_reporter(ledger, peer)
+            self._algorithm.release(now)
 
     def forget(self, peer: ProcessId) -> bool:
         state = self._algorithm.state
