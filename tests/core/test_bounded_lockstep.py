@@ -35,8 +35,9 @@ from tests.core.test_lockstep import (
     as_tuple,
 )
 
-SCHEDULES = 30 if "ANTECEDE_MUTANT" in os.environ else 100
-SCHEDULES_SLOW = 2000
+IS_MUTANT = "ANTECEDE_MUTANT" in os.environ
+SCHEDULES = 30 if IS_MUTANT else 100
+SCHEDULES_SLOW = SCHEDULES if IS_MUTANT else 2000
 """For each of five shapes."""
 
 

@@ -20,6 +20,9 @@ HUNTERS = (
     "tests/core/test_properties.py",
     "tests/core/test_bad_input.py",
     "tests/test_architecture.py",
+    "tests/core/test_bounded_rules.py",
+    "tests/core/test_bounded_runs.py",
+    "tests/core/test_bounded_lockstep.py",
     "tests/core/test_lockstep.py",
 )
 """The tests to run: properties rather than scenarios; the slowest is the last."""
