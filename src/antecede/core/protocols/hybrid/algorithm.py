@@ -309,6 +309,8 @@ class HybridAlgorithm:
                 peer.held[predecessor] = message
             if self.ledger is not None:
                 self.deliver_ready(self.ledger, [peer], peer, now)
+                if self.ledger.is_recheck_due:
+                    self.release(now)
         self._ack(peer, number)
 
     def _ack(self, peer: PeerState, arrived: int) -> None:

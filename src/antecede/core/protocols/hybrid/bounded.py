@@ -219,7 +219,7 @@ class BoundedRule(PermitRule):
                     count > 1
                     and target != copy.peer.id
                     and (best == 0 or count > counts[best - 1])
-                    and self._is_old(target, now - age_s, now)
+                    and self._is_old(target, age_s, now)
                 ):
                     best = target + 1
             if best == 0:
@@ -234,15 +234,19 @@ class BoundedRule(PermitRule):
         copy.needs_permit = False
         return True
 
-    def _is_old(self, target: int, before: float, now: float) -> bool:
-        """Return whether an entry for a target was delivered before a time."""
+    def _is_old(self, target: int, age_s: float, now: float) -> bool:
+        """Return whether an entry for a target has at least a given age.
+
+        The sum is the one that is compared with the time when the timer expires: with
+        another rounding, the timer could expire at the same time again and again.
+        """
         sources = self._ledger.table.targets.get(target)
         if sources is not None:
             for pair in sources.values():
                 if pair.unsettled:
-                    if pair.unsettled[0].since <= before:
+                    at = pair.unsettled[0].since + age_s
+                    if at <= now:
                         return True
-                    at = now + pair.unsettled[0].since - before
                     self._ledger.retry_at = min(self._ledger.retry_at, at)
         return False
 

@@ -12,6 +12,7 @@ __all__ = [
     "mark_all_settled",
     "replace_reporter",
     "reset_channel",
+    "stop_waiting",
 ]
 
 
@@ -78,7 +79,6 @@ def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
         for pair in list(targets.values()):
             if pair.reported.pop(peer, None) and not pair.reported and not pair.unsettled:
                 ledger.table.discard(pair)
-    ledger.wildcards.forget(peer)
     ledger.notes.forget(part)
     del ledger.peers[peer]
     ledger.floors.pop(peer, None)

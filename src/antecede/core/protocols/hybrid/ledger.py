@@ -243,6 +243,8 @@ class Ledger:
         """Use the acks of a peer: own copies to it are settled."""
         if peer.backlog == 0:
             self.unacked.pop(peer.id, None)
+        if self.queued:
+            self.is_recheck_due = True  # Own entries take less room now.
         self.mark_settled(self.id, peer.id, peer.acked, now)
         self._clear_sent(peer.id, now)
 

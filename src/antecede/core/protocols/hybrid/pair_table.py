@@ -184,6 +184,15 @@ class PairTable:
                     first = pair.unsettled[0].position
         return first
 
+    def is_reported(self, target: int, peer: int) -> bool:
+        """Return whether an unsettled entry for a target was reported to a peer."""
+        sources = self.targets.get(target)
+        if sources is not None:
+            for pair in sources.values():
+                if peer in pair.reported:
+                    return True
+        return False
+
     def remember(self, source: int, target: int, number: int) -> None:
         """Remember for some time that the copies of a pair are settled.
 

@@ -117,7 +117,12 @@ def _mark_absent_settled(
     if part.received and lists_own:
         targets = {entry.target for entry in entries}
         for wildcard in list(part.received):
-            if wildcard.target not in covered and wildcard.target not in targets:
+            target = wildcard.target
+            if target in covered or target in targets:
+                continue
+            # The peer omits entries that this process has reported to it. It may have done
+            # so after the delivery of the wildcard, which precedes copies that are queued.
+            if not ledger.table.is_reported(target, part.id):
                 ledger.remove_wildcard(part, wildcard, now)
 
 

@@ -11,6 +11,7 @@ from antecede.core.protocols.hybrid.gone_peers import (
     mark_all_settled,
     replace_reporter,
     reset_channel,
+    stop_waiting,
 )
 from antecede.core.protocols.hybrid.peer import Copy
 from antecede.errors import LocalError
@@ -77,6 +78,7 @@ class HybridRecovery(PeerRecovery):
             known.request_timer.stop()
             # A process that returns under this id without its state begins with 1.
             known.is_receiving = False
+            known.held.clear()
             known.delivered = 0
             known.permitted = 0
         if known is not None and known.sent == 0:

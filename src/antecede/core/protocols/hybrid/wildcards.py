@@ -140,15 +140,6 @@ class WildcardTable:
                     return wildcard.number
         return UNBOUNDED
 
-    def forget(self, peer: int) -> None:
-        """Remove the wildcards that were sent to a peer."""
-        for target, sent in list(self.sent.items()):
-            rest = [wildcard for wildcard in sent if wildcard.peer != peer]
-            if rest:
-                self.sent[target] = rest
-            else:
-                del self.sent[target]
-
     def take_cleared(
         self, target: int, first_position: int, acked: int
     ) -> list[SentWildcard]:
