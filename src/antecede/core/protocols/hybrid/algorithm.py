@@ -230,8 +230,7 @@ class HybridAlgorithm:
         self.grant()
         if ledger is not None:
             ledger.mark_own_settled(peer, now)
-            if ledger.is_recheck_due:
-                self.release(now)
+            self.release(now)
         if peer.waiting > 0:
             self.transmit_waiting(peer, now)
 

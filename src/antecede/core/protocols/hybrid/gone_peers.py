@@ -12,7 +12,6 @@ __all__ = [
     "mark_all_settled",
     "replace_reporter",
     "reset_channel",
-    "stop_waiting",
 ]
 
 

@@ -11,7 +11,6 @@ from antecede.core.protocols.hybrid.gone_peers import (
     mark_all_settled,
     replace_reporter,
     reset_channel,
-    stop_waiting,
 )
 from antecede.core.protocols.hybrid.peer import Copy
 from antecede.errors import LocalError
