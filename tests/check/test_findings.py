@@ -21,6 +21,8 @@ FULL: dict[str, object] = MULTICAST | {"symmetry": False}
 LOCKSTEP: dict[str, object] = MULTICAST | {"lockstep": True}
 FAULTS: dict[str, object] = UNICAST | {"losses": 1, "duplicates": 1}
 PROGRAM: dict[str, object] = {"program": TWO_THEN_ONE}
+BOUNDED: dict[str, object] = PROGRAM | {"protocol": "bounded"}
+NO_BUDGET: dict[str, object] = MULTICAST | {"protocol": "bounded", "budget_bytes": 0}
 
 FOUND: dict[str, dict[str, object]] = {
     # Safety.
@@ -53,20 +55,47 @@ FOUND: dict[str, dict[str, object]] = {
     # Optimality: found only by comparison with the naive rule.
     "u2 does not move when a message is appended": LOCKSTEP,
     "p2 does not move": LOCKSTEP,
+    # Entries.
+    "a message does not wait for its entries for the receiver": BOUNDED,
+    "a message waits for its entries except the last": BOUNDED,
+    "inherited entries are left off": BOUNDED,
+    "own entries are left off": BOUNDED,
+    "a copy after the settled ones counts as settled": BOUNDED,
+    "no message needs a permit under bounded": NO_BUDGET,
 }
 """The bounds in which each mutant is found."""
+
+LATE = "late, and only after a loss"
+MANY = "needs more copies than the bounds allow"
 
 UNSEEN = {
     "duplicates are kept": "they cost memory, and nothing else",
     "a lost permit is not requested": "larger bounds",
-    "a request is answered only when nothing is unacked": "late, and only after a loss",
-    "a retransmission keeps the flag of the first transmission": (
-        "late, and only after a loss"
-    ),
+    "a request is answered only when nothing is unacked": LATE,
+    "a retransmission keeps the flag of the first transmission": LATE,
     "arrived copies are retransmitted, too": "needless, not wrong",
     "the core reads the clock": "of the source, not of a schedule",
     "an ack of a message never sent is believed": "no process sends such an ack",
     "an invalid message creates a peer": "no process sends such a message",
+    "inherited entries are left off a retransmission": MANY,
+    "a sent wildcard is cleared at once": MANY,
+    "a sent wildcard is cleared before the own copies that it stands for": MANY,
+    "copies to the target of a wildcard do not wait": MANY,
+    "wildcards are not passed on": MANY,
+    "absence settles what this process reported to the peer": MANY,
+    "absence on an opaque message settles own entries": MANY,
+    "absence settles nothing, and no note is used": "no copy waits for room",
+    "an entry is settled one copy too early": MANY,
+    "entries are merged although a queued copy lies between": MANY,
+    "a queued copy lists entries that were delivered after its send": "needless entries",
+    "the budget is ignored": "the size of a message is not checked",
+    "notes are not sent": LATE,
+    "queries are not answered": MANY,
+    "the answer to a query is that own entries are settled": MANY,
+    "the answer to a query is that inherited entries are settled": MANY,
+    "the answer to a query clears the wildcards of queued copies": MANY,
+    "a clear that overtakes its wildcard is forgotten": LATE,
+    "the ack of a copy does not settle its entries for the target": LATE,
 }
 """The mutants that the checker cannot find, and why; the tests of the core find them."""
 

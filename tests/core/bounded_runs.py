@@ -30,7 +30,7 @@ __all__ = [
 
 POLICY = RetransmissionPolicy(initial_s=1.0, minimum_s=0.5, maximum_s=8.0)
 BUDGETS = (0, 5, 8, 16, 32, UNBOUNDED)
-RUNS = 25 if "ANTECEDE_MUTANT" in os.environ else 100
+RUNS = 40 if "ANTECEDE_MUTANT" in os.environ else 100
 """Fewer for mutants, because the tests run for every mutant."""
 SECONDS = (0.02, 0.25, 1.0, 4.0)
 

@@ -221,13 +221,13 @@ def test_an_opaque_message_settles_no_own_entry_by_absence() -> None:
 def test_absence_does_not_settle_what_this_process_reported_to_the_peer() -> None:
     """The peer leaves it off because this process has it."""
     process = make()
-    process.receive(ONE, message(1, inherited=[Entry(2, 4, 7)]), 0.0)
-    process.receive(FIVE, message(1, inherited=[Entry(2, 4, 8)]), 0.0)
+    process.receive(FIVE, message(1, inherited=[Entry(2, 4, 7)]), 0.0)
     process.send([ONE], b"", 0.0)
-    assert "1: 1 [2:8>4, permitted]" in sent(process)
+    assert "1: 1 [2:7>4, permitted]" in sent(process)
+    process.receive(ONE, message(1, inherited=[Entry(2, 4, 8)]), 0.0)
     process.receive(ONE, MessageFrame(2, 1, True, b""), 0.0)
     (pair,) = ledger_of(process).open
-    assert [each.entry.number for each in pair.unsettled][-1] == 8
+    assert [each.entry.number for each in pair.unsettled] == [7, 8]
 
 
 def test_a_wildcard_stands_for_entries_that_are_absent() -> None:
