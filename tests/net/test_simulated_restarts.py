@@ -221,6 +221,53 @@ def test_messages_before_the_handshake_do_not_hide_that_the_journal_is_outdated(
         assert group.received["bob"] == [b"1", b"2", b"3", b"4"]
 
 
+def test_an_outdated_journal_is_noticed_although_it_does_not_contain_the_peer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The peer was forgotten when the backup was made, so its session starts anew."""
+    limits = Limits(lease_s=2.0, forget_after_s=1.0)
+    with Group() as group:
+        group.open("ann", "bob", "cid", **NO_SYNC, limits=limits)
+        group.open("bob", "ann")
+        group.send("ann", "bob", b"1")
+        group.run(1)
+        group.call("ann", group.nodes["ann"].remove_peer("bob"))
+        group.run(5)
+        assert "bob" not in group.nodes["ann"].engine.sessions
+        saved = group.simulation.disk("ann").backup()
+        group.add_peer("ann", "bob")
+        group.run(1)
+        group.send("ann", "bob", b"2")
+        group.run(1)
+        restore_ann(group, saved)
+        group.run(5)
+        assert group.received["bob"] == [b"1", b"2"]
+        assert "the journal ann.db is outdated: bob has seen more" in caplog.text
+
+
+def test_a_peer_that_is_forgotten_after_a_restart_knows_no_more_than_the_node() -> None:
+    """It has delivered messages that were sent after the restart."""
+    limits = Limits(lease_s=2.0, forget_after_s=1.0)
+    with Group() as group:
+        group.open("ann", "bob", journal=True, limits=limits)
+        group.open("bob", "ann")
+        group.send("ann", "bob", b"1")
+        group.run(1)
+        group.kill("ann")
+        group.open("ann", "bob", journal=True, limits=limits)
+        history = group.nodes["ann"].engine.history
+        group.send("ann", "bob", b"2")
+        group.run(1)
+        group.call("ann", group.nodes["ann"].remove_peer("bob"))
+        group.run(5)
+        assert "bob" not in group.nodes["ann"].engine.sessions
+        group.add_peer("ann", "bob")
+        group.send("ann", "bob", b"3")
+        group.run(5)
+        assert group.received["bob"] == [b"1", b"2", b"3"]
+        assert group.nodes["ann"].engine.history == history
+
+
 def test_calls_that_wait_are_told_that_the_history_has_ended() -> None:
     with Group() as group:
         lose_power_of_ann(group, receive=False)

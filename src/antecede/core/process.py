@@ -203,6 +203,10 @@ class PeerRecovery:
         """Forget which unacked copies had arrived: ``peer`` restarted and lost them."""
 
     @abstractmethod
+    def last_number(self) -> int:
+        """Return the number of the last message sent, to any process."""
+
+    @abstractmethod
     def channel_numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
         """Return the last number sent, acked, delivered and permitted, for a journal."""
 

@@ -113,9 +113,13 @@ class Histories:
         own, known = self._layer.history, introduction.known_history
         if known != own:
             return is_later(known, own)
+        last = recovery.last_number()
         sent, _, delivered, _ = recovery.channel_numbers(session.id)
         if session.bytes_out == 0:  # What was sent since the restart was not transmitted.
+            last = session.number_before
             sent = session.restored_sent
+        if introduction.delivered > last:  # In whatever epoch; the peer may be forgotten.
+            return True
         if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
             return True
         if introduction.epoch_echo > session.epoch_out:

@@ -31,7 +31,15 @@ class Membership:
         journal: records changes.
     """
 
-    __slots__ = ("_info", "_journal", "_layer", "departures", "histories", "table")
+    __slots__ = (
+        "_info",
+        "_journal",
+        "_layer",
+        "_recovery",
+        "departures",
+        "histories",
+        "table",
+    )
 
     table: PeerTable
     departures: Departures
@@ -49,6 +57,7 @@ class Membership:
         self._info = info
         self._layer = layer
         self._journal = journal
+        self._recovery = driver.process.recovery
         self.table = PeerTable(group, layer, driver.by_id)
         self.departures = Departures(info, limits, self.table, layer, driver, journal)
         self.histories = Histories(self.table, self.departures, layer, driver, journal)
@@ -71,6 +80,8 @@ class Membership:
                     " all members when the node is created"
                 )
             session = self.table.add_session(name, address)
+            if self._recovery is not None:
+                session.number_before = self._recovery.last_number()
         if is_configured:
             session.apply(SessionEvent.REMOVAL_CANCELLED)
         if not session.apply(SessionEvent.ADDED):

@@ -119,6 +119,7 @@ class PeerSession:
         "message_bytes_max",
         "name",
         "name_hash",
+        "number_before",
         "outbox",
         "reassembly",
         "replay_window",
@@ -150,6 +151,8 @@ class PeerSession:
     """Acks up to this number belong to an earlier epoch of this node."""
     restored_sent: int
     """The last number sent to the peer by former incarnations of this node."""
+    number_before: int
+    """The last number that this node had used when it was restored, or added the peer."""
     message_bytes_max: int
     """The largest message that the peer accepts; 0 until it is known."""
     is_configured: bool
@@ -192,6 +195,7 @@ class PeerSession:
         self.abandonments = 0
         self.acked_base = 0
         self.restored_sent = 0
+        self.number_before = 0
         self.message_bytes_max = 0
         self.is_configured = False
         self.last_packet = 0

@@ -55,6 +55,7 @@ def restore(
     recovery.restore(saved.clock, _with_last_sent(numbers, unacked), missing, unacked, now)
     for session in table.sessions.values():
         session.restored_sent, _, _, _ = recovery.channel_numbers(session.id)
+        session.number_before = saved.clock
 
 
 def _with_last_sent(

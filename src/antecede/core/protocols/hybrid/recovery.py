@@ -120,6 +120,9 @@ class HybridRecovery(PeerRecovery):
             for copy in known.in_flight.to_list():
                 copy.arrived = False
 
+    def last_number(self) -> int:
+        return self._algorithm.state.clock
+
     def channel_numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
         known = self._algorithm.state.peers.get(peer)
         if known is None:
