@@ -268,8 +268,8 @@ MUTANTS = (
     Mutant(
         "the rows of a former history stay in the journal",
         "net/journal",
-        'source = ? AND history = ? AND processed", key\n',
-        'source = ? AND history = ? AND 0", key\n',
+        'DELETE FROM inbox {condition} AND processed", key)\n',
+        'DELETE FROM inbox {condition} AND 0", key)\n',
     ),
     Mutant(
         "a message may be larger than its target accepts",

@@ -123,6 +123,18 @@ def test_forgone_permits_stay_forgone_after_a_restart() -> None:
         assert group.held()
 
 
+def count_inbox_rows(group: Group, name: str) -> int:
+    """Close a node, and return the number of deliveries that its journal holds."""
+    group.call(name, group.nodes[name].close())
+    database = group.simulation.disk(name).open_database(Path(f"{name}.db"))
+    database.execute("PRAGMA locking_mode=EXCLUSIVE")
+    rows = database.execute("SELECT count(*) FROM inbox")
+    database.close()
+    count = rows[0][0]
+    assert isinstance(count, int)
+    return count
+
+
 def test_a_former_history_costs_one_lease_once_and_its_rows_are_deleted() -> None:
     with Group() as group:
         stop_bob_without_a_permit(group)
@@ -134,11 +146,44 @@ def test_a_former_history_costs_one_lease_once_and_its_rows_are_deleted() -> Non
             group.send("ann", "cid", data)
             group.run(1)
         assert group.received["cid"] == [b"2", b"3"]
-        group.call("ann", group.nodes["ann"].close())
-        database = group.simulation.disk("ann").open_database(Path("ann.db"))
-        database.execute("PRAGMA locking_mode=EXCLUSIVE")
-        assert database.execute("SELECT count(*) FROM inbox") == [(0,)]
-        database.close()
+        assert count_inbox_rows(group, "ann") == 0
+
+
+def test_permits_of_a_former_history_are_not_missing_after_a_restart() -> None:
+    """The journal keeps them although the peer has begun another history."""
+    with Group() as group:
+        group.open("ann", "bob", "cid", journal=True, receive=False)
+        group.open("bob", "ann", "cid")
+        group.open("cid", "ann", "bob")
+        group.send("bob", "ann", b"1")
+        group.run(1)
+        group.kill("bob")
+        group.open("bob", "ann", "cid")  # A new history.
+        group.run(0.5)
+        group.kill("ann")
+        group.open("ann", "bob", "cid", journal=True, receive=False)
+        group.send("ann", "cid", b"2")
+        group.run(0.5)  # Shorter than the lease of the former history.
+        assert group.received["cid"] == [b"2"]
+
+
+def test_a_message_of_a_forgotten_peer_is_deleted_with_its_commit() -> None:
+    limits = Limits(lease_s=2.0, forget_after_s=1.0)
+    with Group() as group:
+        node = group.open("ann", "bob", journal=True, receive=False, limits=limits)
+        group.open("bob", "ann")
+        group.send("bob", "ann", b"1")
+        group.run(1)
+        group.call("ann", node.remove_peer("bob"))
+        group.run(5)
+        assert "bob" not in node.engine.sessions
+
+        async def receive() -> None:
+            message = await node.receive()
+            await message.commit()
+
+        group.call("ann", receive())
+        assert count_inbox_rows(group, "ann") == 0
 
 
 def lose_power_of_ann(group: Group, receive: bool) -> dict[str, bytes]:

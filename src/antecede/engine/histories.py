@@ -145,6 +145,8 @@ class Histories:
             # Its former incarnation accepts no datagram any more, so abandoning is safe
             # now. Datagrams that it transmitted to others may be in flight for a lease.
             recovery.abandon(former, now)
+            _, _, _, permitted = recovery.channel_numbers(former)
+            self._journal.permitted(session.name, received.previous_history, permitted)
             self._departures.start_permit_lease(
                 former, session.name, received.previous_history, now
             )

@@ -88,8 +88,12 @@ class JournalWriter(Protocol):
     def discard_copies(self, target: str) -> None:
         """Discard the copies to a peer that were abandoned."""
 
-    def record_forgone(self, source: str, history: int) -> None:
-        """Record that the messages of a history need no permit any more."""
+    def record_permitted(self, source: str, history: int, number: int) -> None:
+        """Record that the messages of a history up to a number need no permit any more.
+
+        Call it before the record of the peer, which holds its highest permit, is deleted
+        or names another history.
+        """
 
     def forget_peer(self, name: str) -> None:
         """Delete the record of a peer."""

@@ -1,12 +1,16 @@
 """Writes the changes of an engine to its journal."""
 
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 from antecede.core.process import ProcessBase
 from antecede.engine.journal import JournalWriter
 from antecede.engine.peer_session import PeerSession
 
-__all__ = ["JournalRecorder"]
+__all__ = ["ALL_PERMITTED", "JournalRecorder"]
+
+ALL_PERMITTED: Final = 1 << 62
+"""Above every message number."""
 
 
 class JournalRecorder:
@@ -36,12 +40,17 @@ class JournalRecorder:
 
     def forgo_permits(self, name: str, history: int) -> None:
         """Record that the messages of a history need no permit any more."""
+        self.permitted(name, history, ALL_PERMITTED)
+
+    def permitted(self, name: str, history: int, number: int) -> None:
+        """Record the permits of a history that ends; the record of the peer drops them."""
         if self.writer is not None:
-            self.writer.record_forgone(name, history)
+            self.writer.record_permitted(name, history, number)
 
     def forget(self, session: PeerSession) -> None:
-        """Delete the record of a peer."""
+        """Delete the record of a peer, of which no permit is missing."""
         if self.writer is not None:
+            self.forgo_permits(session.name, session.history)
             self._changed.pop(session.name, None)
             self.writer.forget_peer(session.name)
 

@@ -1,15 +1,11 @@
 """Restores a process and the sessions of a node from the records of its journal."""
 
-from typing import Final
-
 from antecede.core.process import PeerRecovery, ProcessId
 from antecede.engine.journal import SavedState
+from antecede.engine.journal_recorder import ALL_PERMITTED
 from antecede.engine.membership import Membership
 
 __all__ = ["restore"]
-
-ALL_PERMITTED: Final = 1 << 62
-"""Above every message number: a node's own messages need no permit."""
 
 
 def restore(
@@ -23,6 +19,7 @@ def restore(
     table = membership.table
     table.generation = saved.generation
     numbers: list[tuple[ProcessId, int, int, int]] = []
+    # A node's own messages need no permit.
     permitted: dict[tuple[str, int], int] = {own: ALL_PERMITTED}
     ids: dict[tuple[str, int], ProcessId] = {}
     for peer in saved.peers:

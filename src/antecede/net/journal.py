@@ -52,7 +52,8 @@ BEGIN: Final[Statement] = ("BEGIN", ())
 COMMIT: Final[Statement] = ("COMMIT", ())
 # inbox.number is the number of a fragment; message_number is that of the last fragment of
 # its message, and NULL until the last fragment is delivered. A row is deleted when the
-# message is processed and needs no permit any more.
+# message is processed and needs no permit any more. Which permits have arrived is stored
+# with the peer; in the rows only when the peer begins another history or is forgotten.
 
 
 class Journal:
@@ -267,15 +268,12 @@ class Journal:
         """Record the address of a peer, as the application gave it."""
         self._record("REPLACE INTO addresses VALUES (?, ?, ?)", (name, *address))
 
-    def record_forgone(self, source: str, history: int) -> None:
-        """Record that the messages of a history need no permit any more."""
-        key = (source, history)
-        self._record(
-            "UPDATE inbox SET needs_permit = 0 WHERE source = ? AND history = ?", key
-        )
-        self._record(
-            "DELETE FROM inbox WHERE source = ? AND history = ? AND processed", key
-        )
+    def record_permitted(self, source: str, history: int, number: int) -> None:
+        """Record that the messages of a history up to a number need no permit any more."""
+        key = (source, history, number)
+        condition = "WHERE source = ? AND history = ? AND number <= ?"
+        self._record(f"UPDATE inbox SET needs_permit = 0 {condition}", key)
+        self._record(f"DELETE FROM inbox {condition} AND processed", key)
 
     def begin_history(self, history: int) -> None:
         """Give up everything but the messages that the application has not processed.
