@@ -130,6 +130,10 @@ class Cluster:
             other.gone.add(member.name)
             session = node.engine.sessions.get(member.name)
             if session is not None and session.state is LEFT:
+                # A node with a full disk cannot commit the BYE: it fails, does not ack it,
+                # and knows nothing of it after its restart.
+                if other.plan.journal and self.simulation.disk(other.name).is_full:
+                    return
                 other.seen_leaving.add(member.name)
         if other.has_forked or member.name not in other.seen_leaving:
             self.simulation.spawn(other.name, self.remove(other, member.name, True))

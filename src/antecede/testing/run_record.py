@@ -26,6 +26,9 @@ class NodeRecord:
         self.rows_kept: int | None = None
         """How many events count; None for all. The others were lost when the node was
         killed before it had committed them, and nobody has seen their effects."""
+        self.successor: NodeRecord | None = None
+        """The incarnation that was restored from the journal of this one."""
+        self._named_at: dict[int, int] = {}
         self._recorder = MemoryRecorder()
         self.observer = EventCounter(self._recorder)
 
@@ -42,6 +45,25 @@ class NodeRecord:
     def set_name(self, process_id: int, name: str) -> None:
         """Name a process that events refer to."""
         self.names[process_id] = name
+        self._named_at[process_id] = self.rows
+
+    def committed_names(self) -> dict[int, str]:
+        """Return the names by process id, without the histories that were not committed.
+
+        A node that meets a peer for the first time, and is killed before it has committed
+        that, has transmitted nothing to this history of the peer. After its restart, the
+        messages that it sent before go to the history that it meets then. The history was
+        not committed if no event that counts is later, and the successor does not know it.
+        """
+        if self.rows_kept is None or self.successor is None:
+            return self.names
+        known = self.successor.names.values()
+        return {
+            own: base_name(name)
+            if self._named_at.get(own, -1) >= self.rows_kept and name not in known
+            else name
+            for own, name in self.names.items()
+        }
 
     def flush(self) -> None:
         """Do nothing: every event is in memory."""
@@ -74,12 +96,13 @@ class RunRecord:
                 last, and how many events it had committed.
         """
         process = qualified_name(name, history)
+        record = NodeRecord(process, incarnation)
         if continues is not None:
             for earlier in self.nodes:
                 if earlier.name == process and earlier.rows_kept is None:
                     is_last = continues[0] == earlier.incarnation
                     earlier.rows_kept = continues[1] if is_last else 0
-        record = NodeRecord(process, incarnation)
+                    earlier.successor = record
         self.nodes.append(record)
         return record
 
@@ -114,12 +137,13 @@ class RunRecord:
         events: list[Event] = []
         unmet: list[tuple[int, set[int]]] = []
         for record, first, end in self._order:
-            mapped = {own: ids.get(name, NO_ID) for own, name in record.names.items()}
+            own_names = record.committed_names()
+            mapped = {own: ids.get(name, NO_ID) for own, name in own_names.items()}
             kept = end if record.rows_kept is None else min(end, record.rows_kept)
             for event in record.events[first:kept]:
                 translated = _translated(event, mapped)
                 if NO_ID in (translated.targets or ()):
-                    names = [record.names[own] for own in event.targets or ()]
+                    names = [own_names[own] for own in event.targets or ()]
                     unmet.append((len(events), _candidates(names, ids)))
                 events.append(translated)
         if unmet:
