@@ -135,6 +135,7 @@ def test_without_a_budget_the_outputs_equal_those_of_hybrid(shape: Shape) -> Non
         assert difference is None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES[:5], ids=str)
 def test_many_schedules_without_a_budget_equal_those_of_hybrid(shape: Shape) -> None:

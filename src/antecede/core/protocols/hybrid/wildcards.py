@@ -143,14 +143,12 @@ class WildcardTable:
     def take_cleared(
         self, target: int, first_position: int, acked: int
     ) -> list[SentWildcard]:
-        """Remove and return the sent that are kept.
+        """Remove and return the sent wildcards for a target that are cleared now.
 
-        Nothing for the target is in the past of a copy up to ``first_position``, and own
+        There must be sent ones. Nothing for the target is in the past of a copy up to ``first_position``, and own
         copies to it are acked up to ``acked``.
         """
-        sent = self.sent.get(target)
-        if sent is None:
-            return []
+        sent = self.sent[target]
         count = 0
         while count < len(sent):
             wildcard = sent[count]
