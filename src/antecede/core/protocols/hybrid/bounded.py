@@ -240,14 +240,12 @@ class BoundedRule(PermitRule):
         The sum is the one that is compared with the time when the timer expires: with
         another rounding, the timer could expire at the same time again and again.
         """
-        sources = self._ledger.table.targets.get(target)
-        if sources is not None:
-            for pair in sources.values():
-                if pair.unsettled:
-                    at = pair.unsettled[0].since + age_s
-                    if at <= now:
-                        return True
-                    self._ledger.retry_at = min(self._ledger.retry_at, at)
+        for pair in self._ledger.table.targets[target].values():
+            if pair.unsettled:
+                at = pair.unsettled[0].since + age_s
+                if at <= now:
+                    return True
+                self._ledger.retry_at = min(self._ledger.retry_at, at)
         return False
 
 

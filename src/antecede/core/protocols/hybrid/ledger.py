@@ -328,5 +328,6 @@ class Ledger:
             peer = self.unacked.get(target)
             acked = UNBOUNDED if peer is None else peer.acked
             for sent in wildcards.take_cleared(target, first, acked):
-                part = self.peer(ProcessId(sent.peer))
-                self.notes.add_clear(part, target, sent.number, now)
+                part = self.peers.get(sent.peer)
+                if part is not None:  # A peer that was forgotten may ask.
+                    self.notes.add_clear(part, target, sent.number, now)

@@ -11,7 +11,6 @@ never be. That is a fact about two other processes that never changes, so it doe
 who reports it.
 """
 
-from bisect import insort
 from typing import Final
 
 from antecede.core.process import UNBOUNDED
@@ -118,10 +117,8 @@ class Pair:
         numbers = self.reported.get(peer)
         if numbers is None:
             self.reported[peer] = [number]
-        elif number > numbers[-1]:
+        elif number > numbers[-1]:  # Copies to a peer leave in order.
             numbers.append(number)
-        elif number not in numbers:
-            insort(numbers, number)
 
 
 class PairTable:
@@ -186,12 +183,8 @@ class PairTable:
 
     def is_reported(self, target: int, peer: int) -> bool:
         """Return whether an unsettled entry for a target was reported to a peer."""
-        sources = self.targets.get(target)
-        if sources is not None:
-            for pair in sources.values():
-                if peer in pair.reported:
-                    return True
-        return False
+        sources = self.targets.get(target, {})
+        return True in [peer in pair.reported for pair in sources.values()]
 
     def remember(self, source: int, target: int, number: int) -> None:
         """Remember for some time that the copies of a pair are settled.

@@ -49,8 +49,7 @@ def due_query(ledger: Ledger, part: PeerLedger, now: float) -> Notes | None:
             wildcards.append(Entry(NO_PROCESS, wildcard.target, wildcard.number))
         next_ask = min(next_ask, wildcard.next_ask)
     timer.deadline = next_ask
-    if next_ask < NEVER:
-        ledger.state.timers.schedule(timer)
+    ledger.state.timers.schedule(timer)
     if not targets and not entries and not wildcards:
         return None
     return Notes(0, targets, entries, wildcards)

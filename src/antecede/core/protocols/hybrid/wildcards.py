@@ -145,8 +145,8 @@ class WildcardTable:
     ) -> list[SentWildcard]:
         """Remove and return the sent wildcards for a target that are cleared now.
 
-        There must be sent ones. Nothing for the target is in the past of a copy up to ``first_position``, and own
-        copies to it are acked up to ``acked``.
+        There must be sent ones. Nothing for the target is in the past of a copy up to
+        ``first_position``, and own copies to it are acked up to ``acked``.
         """
         sent = self.sent[target]
         count = 0
