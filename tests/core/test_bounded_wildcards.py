@@ -50,7 +50,8 @@ def test_young_entries_do_not_become_a_wildcard() -> None:
     process.send([ONE], b"", 0.0)
     process.receive(ONE, Ack(1, 1), 1.0)  # A round trip of one second.
     process.send([FOUR], b"", 1.0)
-    process.send([FOUR], b"", 1.0)
+    process.send([SEVEN], b"", 1.0)
+    process.receive(SEVEN, Ack(3, 3), 2.0)
     inherited = [Entry(source, 4, 1) for source in (2, 3)]
     process.receive(FIVE, message(1, inherited=inherited), 8.0)
     sent(process)
@@ -71,11 +72,13 @@ def test_wildcards_are_asked_about_in_the_order_of_their_messages() -> None:
     assert sent(process) == ["1: query [*1>4, *2>5]"]
     process.handle_timer(1.5)
     assert sent(process) == []
+    process.receive(ONE, message(3, 2, wildcards=[4, 5, 6]), 1.5)
     process.receive(ONE, cleared(4, 1), 1.5)
-    process.handle_timer(4.0)
-    assert queries(sent(process)) == ["1: query [*2>4, *2>5]"]
-    process.receive(ONE, cleared(4, 2), 4.0)
-    process.receive(ONE, cleared(5, 2), 4.0)
+    sent(process)
+    process.handle_timer(2.5)
+    assert queries(sent(process)) == ["1: query [*2>4, *3>6]"]
+    for target in (4, 5, 6):
+        process.receive(ONE, cleared(target, 3), 4.0)
     assert left_over(process) == []
     assert process.next_timer() is None
 
@@ -119,6 +122,16 @@ def test_answers_distinguish_the_peers() -> None:
     process.receive(ONE, cleared(4, 1), 0.0)
     assert sent(process) == ["6: settled [*2>4]"]
     assert left_over(process) == []
+
+
+def test_the_last_peer_with_a_sent_wildcard_is_forgotten() -> None:
+    process = make()
+    process.receive(ONE, message(1, wildcards=[4]), 0.0)
+    process.send([FIVE], b"", 0.0)
+    process.receive(FIVE, Ack(1, 1), 0.0)
+    assert ledger_of(process).wildcards.sent
+    assert process.recovery.forget(FIVE)
+    assert not ledger_of(process).wildcards.sent
 
 
 def test_a_wildcard_of_one_peer_is_removed_and_that_of_another_stays() -> None:
