@@ -28,8 +28,9 @@ ZERO, ONE, TWO, THREE, FOUR = (ProcessId(index) for index in range(5))
 RUNS = 30 if "ANTECEDE_MUTANT" in os.environ else 100
 BUDGETS = (0, 5, 8, 16, UNBOUNDED)
 BUDGETS_OF_STOPS = (0, 16, 32, UNBOUNDED)
-"""Nobody can clear the wildcards of a process that has stopped, so the runs in which one
-stops have budgets with which there are no such wildcards."""
+"""Without 5 and 8: nobody can clear the wildcards of a process that has stopped, so copies
+to their targets wait forever. With these budgets, no run of this test has such a wildcard;
+others may."""
 
 
 def removal_run(seed: int, budget: int, *, lease: bool = True) -> Run:
