@@ -124,14 +124,19 @@ def test_answers_distinguish_the_peers() -> None:
     assert left_over(process) == []
 
 
-def test_the_last_peer_with_a_sent_wildcard_is_forgotten() -> None:
+def test_a_forgotten_peer_is_not_told_that_its_wildcard_is_cleared_too_early() -> None:
     process = make()
     process.receive(ONE, message(1, wildcards=[4]), 0.0)
     process.send([FIVE], b"", 0.0)
     process.receive(FIVE, Ack(1, 1), 0.0)
-    assert ledger_of(process).wildcards.sent
+    sent(process)
     assert process.recovery.forget(FIVE)
-    assert not ledger_of(process).wildcards.sent
+    process.receive(FIVE, Query(Notes(0, [], [], [own(4, 1)])), 0.0)
+    assert sent(process) == []
+    process.receive(ONE, cleared(4, 1), 0.0)
+    assert sent(process) == []
+    process.receive(FIVE, Query(Notes(0, [], [], [own(4, 1)])), 0.0)
+    assert sent(process) == ["5: settled [*1>4]"]
 
 
 def test_a_wildcard_of_one_peer_is_removed_and_that_of_another_stays() -> None:
