@@ -290,6 +290,33 @@ def test_an_outdated_journal_is_noticed_although_it_does_not_contain_the_peer(
         assert "the journal ann.db is outdated: bob has seen more" in caplog.text
 
 
+def test_an_outdated_journal_is_noticed_although_the_peer_only_holds_messages(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A message that the peer holds would be delivered after another one of its number."""
+    with Group() as group:
+        group.open_all("ann", "bob", **NO_SYNC)
+        group.send("ann", "bob", b"1")
+        group.run(1)
+        saved = group.simulation.disk("ann").backup()
+        group.simulation.block("ann", "bob")
+        group.send("ann", "bob", b"lost")
+        group.run(0.001)
+        group.simulation.heal()
+        group.send("ann", "bob", b"held")
+        group.run(0.003)
+        pending = group.nodes["bob"].engine.process.pending
+        assert pending is not None
+        assert pending.held_messages(1)
+        restore_ann(group, saved)
+        group.send("ann", "bob", b"lost")
+        group.run(1)
+        assert "the journal ann.db is outdated: bob has seen more" in caplog.text
+        group.send("ann", "bob", b"2")
+        group.run(1)
+        assert group.received["bob"] == [b"1", b"2"]
+
+
 def test_a_peer_that_is_forgotten_after_a_restart_knows_no_more_than_the_node() -> None:
     """It has delivered messages that were sent after the restart."""
     limits = Limits(lease_s=2.0, forget_after_s=1.0)

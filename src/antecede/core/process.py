@@ -207,6 +207,10 @@ class PeerRecovery:
         """Return the number of the last message sent, to any process."""
 
     @abstractmethod
+    def last_received(self, peer: ProcessId) -> int:
+        """Return the highest number delivered from ``peer``, or held."""
+
+    @abstractmethod
     def channel_numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
         """Return the last number sent, acked, delivered and permitted, for a journal."""
 

@@ -23,7 +23,7 @@ the receiver. The *epoch* changes when the sender gives up messages to the recei
 may have transmitted that the sender has not delivered
 (:mod:`antecede.engine.flow_control`); the one with the highest packet number counts. The
 *introduction* describes the sender: its history, its protocol, its epoch, the epoch and
-history of the receiver as it knows them, the last messages that it has delivered and that
+history of the receiver as it knows them, the last messages that it has received and that
 the receiver has acked, the largest message that it accepts, and its receive window
 (:class:`Introduction`).
 """
@@ -89,13 +89,13 @@ class Introduction:
 
     __slots__ = (
         "acked",
-        "delivered",
         "epoch",
         "epoch_echo",
         "history",
         "known_history",
         "message_bytes_max",
         "protocol",
+        "received",
         "window",
     )
 
@@ -109,8 +109,8 @@ class Introduction:
     """The epoch of the receiver's messages to it, 0 if unknown."""
     known_history: int
     """The history of the receiver, as the sender knows it; 0 if unknown."""
-    delivered: int
-    """The last message of that history and epoch that the sender has delivered."""
+    received: int
+    """The last message of that history and epoch that the sender has delivered or holds."""
     acked: int
     """The last message of its own epoch that the receiver has acked."""
     message_bytes_max: int
@@ -126,7 +126,7 @@ class Introduction:
         epoch: int,
         epoch_echo: int,
         known_history: int,
-        delivered: int,
+        received: int,
         acked: int,
         message_bytes_max: int,
         window: int,
@@ -136,7 +136,7 @@ class Introduction:
         self.epoch = epoch
         self.epoch_echo = epoch_echo
         self.known_history = known_history
-        self.delivered = delivered
+        self.received = received
         self.acked = acked
         self.message_bytes_max = message_bytes_max
         self.window = window
@@ -149,7 +149,7 @@ class Introduction:
             self.epoch,
             self.epoch_echo,
             self.known_history,
-            self.delivered,
+            self.received,
             self.acked,
             self.message_bytes_max,
             self.window,

@@ -118,9 +118,9 @@ class Histories:
         if session.bytes_out == 0:  # What was sent since the restart was not transmitted.
             last = session.number_before
             sent = session.restored_sent
-        if introduction.delivered > last:  # In whatever epoch; the peer may be forgotten.
+        if introduction.received > last:  # In whatever epoch; the peer may be forgotten.
             return True
-        if introduction.epoch_echo == session.epoch_out and introduction.delivered > sent:
+        if introduction.epoch_echo == session.epoch_out and introduction.received > sent:
             return True
         if introduction.epoch_echo > session.epoch_out:
             return True

@@ -139,17 +139,18 @@ class SessionLayer:
 
     def _introduction(self, session: PeerSession, window: int) -> bytes:
         """Return what this node tells a peer about itself."""
-        delivered = 0
+        received = 0
         acked = 0
         if self._recovery is not None:
-            _, acked, delivered, _ = self._recovery.channel_numbers(session.id)
+            _, acked, _, _ = self._recovery.channel_numbers(session.id)
+            received = self._recovery.last_received(session.id)
         return Introduction(
             self.history,
             self._protocol,
             session.epoch_out,
             session.epoch_in,
             session.history,
-            delivered,
+            received,
             acked if acked > session.acked_base else 0,
             self._message_bytes_max,
             window,

@@ -123,6 +123,13 @@ class HybridRecovery(PeerRecovery):
     def last_number(self) -> int:
         return self._algorithm.state.clock
 
+    def last_received(self, peer: ProcessId) -> int:
+        known = self._algorithm.state.peers.get(peer)
+        if known is None or not known.is_receiving:
+            return 0
+        held = [message.number for message in known.held.values()]
+        return max([known.delivered, *held])
+
     def channel_numbers(self, peer: ProcessId) -> tuple[int, int, int, int]:
         known = self._algorithm.state.peers.get(peer)
         if known is None:
