@@ -428,3 +428,10 @@ def test_frames_and_deliveries_with_a_wrong_message_are_detected() -> None:
     ledger.delivered(2, Delivery(one, 7, b"paylord"))
     assert len(outcome.misnamed) == 7
     assert outcome.miscoded == []
+
+
+def test_nodes_run_unicast_protocols_whose_process_ids_are_shared() -> None:
+    names = {info.name for info in protocols() if info.capabilities.suits_nodes}
+    assert "hybrid" in names
+    assert "optimal" in names  # Its groups are fixed.
+    assert not names & {"bounded", "vector", "flood"}

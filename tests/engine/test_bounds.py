@@ -21,7 +21,7 @@ from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError, LocalError
 from tests.engine.network import Flight, Network, random_traffic
 
-UNICAST = [info for info in protocols() if info.capabilities.unicast]
+UNICAST = [info for info in protocols() if info.capabilities.suits_nodes]
 CONSTANT = ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "tree", "fifo"]
 """Protocols whose metadata does not grow with the group."""
 

@@ -20,15 +20,8 @@ from tests.net.harness import (
 )
 from tests.net.limits import quick_limits
 
-
-def suits_a_node(info: ProtocolInfo) -> bool:
-    """Return whether a node runs the protocol."""
-    can = info.capabilities
-    return can.unicast and not (can.dynamic and can.names_processes)
-
-
-UNICAST = [info for info in protocols() if suits_a_node(info)]
-OTHERS = [info for info in protocols() if not suits_a_node(info)]
+UNICAST = [info for info in protocols() if info.capabilities.suits_nodes]
+OTHERS = [info for info in protocols() if not info.capabilities.suits_nodes]
 
 FAULTS = Faults(loss=0.1, duplicate=0.1, jitter_s=0.01)
 

@@ -68,6 +68,11 @@ class Capabilities:
     control_frames: tuple[str, ...] = ()
     """The frames other than messages, without those of the link layer."""
 
+    @property
+    def suits_nodes(self) -> bool:
+        """Whether nodes can run it: the nodes of a dynamic group share no process ids."""
+        return self.unicast and not (self.dynamic and self.names_processes)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolInfo:

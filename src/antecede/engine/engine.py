@@ -390,7 +390,7 @@ def _check_protocol(info: ProtocolInfo, process: ProcessBase, limits: Limits) ->
     """Raise ConfigError if a protocol does not suit a node, or its limits."""
     if not info.capabilities.unicast:
         raise ConfigError(f"{info.name} has no unicast; choose another protocol")
-    if info.capabilities.dynamic and info.capabilities.names_processes:
+    if not info.capabilities.suits_nodes:
         raise ConfigError(
             f"{info.name} runs in the simulator only: the nodes of a dynamic group have no"
             " common process ids; choose another protocol"

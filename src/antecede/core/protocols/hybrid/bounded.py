@@ -29,7 +29,9 @@ Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
    the entries for r on it.
 5. *Settling.* A process learns that entries are settled from acks of its own copies, from
    permits, from notes, from the ack of a copy that carried an entry for the acking process,
-   and from the absence of an entry on a later message of the process that reported it.
+   and from the absence of an entry or a wildcard on a later message of the process that
+   reported it. Absence says nothing of what this process itself has reported to that
+   process, of targets with a wildcard, and, on an opaque message, of own entries.
 6. *Notes.* When an entry is settled that a process has put on a message to a peer, the peer
    gets a note, unless a message without the entry stands for it.
 7. *Clearing.* A wildcard on message k to a peer is cleared when the sender has no unsettled
@@ -45,7 +47,8 @@ docs/explanation/bounded.md proves that the rules keep causal order, and that ev
 ends.
 
 A release takes time proportional to the budget and to the entries that the target itself
-reported. When an entry is settled, the first queued copy of each target is examined.
+reported. When an entry is settled or an own copy is acked, the first queued copy of each
+target is examined.
 """
 
 from typing import Final
