@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutation.mutants import Mutant
+from tests.mutation.mutants import BOUNDED_MUTANTS, Mutant
 
 __all__ = ["hunt", "hunt_all"]
 
@@ -20,12 +20,15 @@ HUNTERS = (
     "tests/core/test_properties.py",
     "tests/core/test_bad_input.py",
     "tests/test_architecture.py",
-    "tests/core/test_bounded_rules.py",
-    "tests/core/test_bounded_runs.py",
-    "tests/core/test_bounded_lockstep.py",
     "tests/core/test_lockstep.py",
 )
 """The tests to run: properties rather than scenarios; the slowest is the last."""
+BOUNDED_HUNTERS = (
+    "tests/core/test_bounded_rules.py",
+    "tests/core/test_bounded_schedules.py",
+    "tests/core/test_bounded_runs.py",
+)
+"""The tests to run for the mutants of ``bounded``."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
 
@@ -55,7 +58,8 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
                 "-q",
                 "-p",
                 "no:cacheprovider",
-                *HUNTERS,
+                *(BOUNDED_HUNTERS if mutant is None or mutant in BOUNDED_MUTANTS else ()),
+                *(HUNTERS if mutant is None or mutant not in BOUNDED_MUTANTS else ()),
             ],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(directory), "ANTECEDE_MUTANT": "1"},

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["MUTANTS", "Mutant"]
+__all__ = ["BOUNDED_MUTANTS", "MUTANTS", "Mutant"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Mutant:
     """The replacement."""
 
 
-MUTANTS = (
+HYBRID_MUTANTS = (
     # Safety: SPS.
     Mutant(
         "no permit is ever needed",
@@ -213,6 +213,9 @@ MUTANTS = (
         "        self.state.peer(source)\n"
         "        if number < 1 or not 0 <= predecessor < number:\n",
     ),
+)
+
+BOUNDED_MUTANTS = (
     # The entries, wildcards and notes of bounded.
     Mutant(
         "a message does not wait for its entries for the receiver",
@@ -365,3 +368,5 @@ MUTANTS = (
         "            if False:\n                self.mark_settled",
     ),
 )
+
+MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS
