@@ -111,6 +111,24 @@ MUTANTS = (
         "        if introduction is not None and self._is_outdated(session, introduction):",
         "        if False:",
     ),
+    Mutant(
+        "messages that were not transmitted hide an outdated journal",
+        "engine/restore",
+        "saved.clock if is_met else peer.number_before",
+        "saved.clock",
+    ),
+    Mutant(
+        "a peer that was added later does not reveal an outdated journal",
+        "engine/membership",
+        "session.number_before = self.table.forgotten_number",
+        "session.number_before = self._recovery.last_number() if self._recovery else 0",
+    ),
+    Mutant(
+        "a forgotten peer seems to know more than the node",
+        "engine/departures",
+        "max(self._table.forgotten_number, number)",
+        "0",
+    ),
     # The comparison of epochs alone is not missed: a node raises its epoch one lease after
     # it has transmitted the last frame of the epoch before, so a frame of a lower epoch is
     # also older than the lease. A datagram without frames changes nothing but the window,

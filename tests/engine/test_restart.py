@@ -9,7 +9,7 @@ import pytest
 
 from antecede.engine import Engine, Limits
 from antecede.engine.datagram import DATA, read_header
-from antecede.engine.journal import SavedCopy, SavedPeer, SavedState
+from antecede.engine.journal import MET, SavedCopy, SavedPeer, SavedState
 from antecede.engine.message import DONE
 from antecede.net.database import SqliteDatabase
 from antecede.net.journal import Journal
@@ -190,10 +190,11 @@ def test_a_node_continues_from_saved_records() -> None:
         acked=3,
         delivered=1,
         permitted=1,
+        number_before=MET,
     )
     copies = [SavedCopy(1, 4, "bob", 3, b"\0004"), SavedCopy(2, 5, "bob", 4, b"\0005")]
     ann = network.start("ann", history=7)
-    ann.restore(SavedState(5, 1, [pair], copies, []), network.now)
+    ann.restore(SavedState(5, 1, 0, [pair], copies, []), network.now)
     network.add_peers("ann", "bob")
     assert network.send("ann", "bob", data=b"6") == 6
     network.run(5.0)

@@ -268,7 +268,7 @@ def test_a_journal_in_use_is_an_error(tmp_path: Path) -> None:
     run(main)
 
 
-@pytest.mark.parametrize("version", [0, 2, 4])
+@pytest.mark.parametrize("version", [0, 3, 5])
 def test_a_journal_of_another_version_is_an_error(tmp_path: Path, version: int) -> None:
     path = tmp_path / "ann.journal"
 
@@ -282,7 +282,7 @@ def test_a_journal_of_another_version_is_an_error(tmp_path: Path, version: int) 
     database.close()
     assert open_error("ann", journal=path) == (
         f"StorageError: cannot open the journal {path}: it has format version {version},"
-        " and this version of antecede reads only version 3; use the version of antecede"
+        " and this version of antecede reads only version 4; use the version of antecede"
         " that wrote it, or give another file"
     )
 

@@ -266,6 +266,59 @@ def test_messages_before_the_handshake_do_not_hide_that_the_journal_is_outdated(
         assert group.received["bob"] == [b"1", b"2", b"3", b"4"]
 
 
+def test_a_restart_before_the_handshake_does_not_hide_that_the_journal_is_outdated(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its journal holds messages with those numbers, but none of them was transmitted."""
+    with Group() as group:
+        saved = lose_power_of_ann(group, receive=False)
+        group.simulation.block("ann", "bob")
+        restore_ann(group, saved)
+        for _ in range(3):
+            group.send("ann", "bob", b"lost")
+        group.run(1)
+        for _ in range(2):
+            group.kill("ann")
+            group.open("ann", "bob", **NO_SYNC)
+            group.run(1)
+        assert "is outdated" not in caplog.text
+        group.simulation.heal()
+        group.run(5)
+        assert "the journal ann.db is outdated: bob has seen more" in caplog.text
+        group.send("ann", "bob", b"4")
+        group.run(1)
+        assert group.received["bob"] == [b"1", b"2", b"3", b"4"]
+
+
+def test_an_outdated_journal_is_noticed_although_the_peer_was_added_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The restored node meets other peers first, and its numbers exceed those of bob."""
+    with Group() as group:
+        group.open("ann", **NO_SYNC)
+        group.open("bob", "ann")
+        group.open("cid", "ann")
+        group.run(1)
+        saved = group.simulation.disk("ann").backup()
+        group.add_peer("ann", "bob")
+        group.send("ann", "bob", b"1")
+        group.run(1)
+        group.kill("ann")
+        group.simulation.disk("ann").restore(saved)
+        group.open("ann", **NO_SYNC)
+        group.add_peer("ann", "cid")
+        for data in (b"1", b"2"):
+            group.send("ann", "cid", data)
+        group.run(1)
+        assert group.received["cid"] == [b"1", b"2"]
+        group.add_peer("ann", "bob")
+        group.run(1)
+        assert "the journal ann.db is outdated: bob has seen more" in caplog.text
+        group.send("ann", "bob", b"2")
+        group.run(1)
+        assert group.received["bob"] == [b"1", b"2"]
+
+
 def test_an_outdated_journal_is_noticed_although_it_does_not_contain_the_peer(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

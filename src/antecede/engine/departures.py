@@ -154,8 +154,11 @@ class Departures:
         recovery = self._recovery
         if recovery is None or not recovery.forget(session.id):
             return False
+        is_met = session.handshake.incarnation != 0
+        number = recovery.last_number() if is_met else session.number_before
+        self._table.forgotten_number = max(self._table.forgotten_number, number)
         self._table.remove(session)
-        self._journal.forget(session)
+        self._journal.forget(session, self._table.forgotten_number)
         return True
 
     def _forget_departed(self, now: float) -> None:

@@ -353,6 +353,10 @@ class Engine:
         self._check_journal()
         self._journal.writer = writer
         self._journal.on_commit = on_commit
+        # Before the next message: what was transmitted to the peers is known now.
+        for session in self._sessions.values():
+            self._journal.session_changed(session)
+        self._journal.record_sessions(self._process)
 
     def restore(self, saved: SavedState, now: float) -> None:
         """Restore the node from its journal; attach the journal and add peers after it."""

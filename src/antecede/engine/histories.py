@@ -117,7 +117,6 @@ class Histories:
         sent, _, delivered, _ = recovery.channel_numbers(session.id)
         if session.bytes_out == 0:  # What was sent since the restart was not transmitted.
             last = session.number_before
-            sent = session.restored_sent
         if introduction.received > last:  # In whatever epoch; the peer may be forgotten.
             return True
         if introduction.epoch_echo == session.epoch_out and introduction.received > sent:

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from antecede.engine.peer_session import PeerSession
 
-__all__ = ["JournalWriter", "SavedCopy", "SavedDelivery", "SavedPeer", "SavedState"]
+__all__ = ["MET", "JournalWriter", "SavedCopy", "SavedDelivery", "SavedPeer", "SavedState"]
+
+MET: Final = -1
+"""Stands for a number: the latest incarnation has met the peer, and may have transmitted
+every message in the journal to it."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class SavedPeer:
     acked: int
     delivered: int
     permitted: int
+    number_before: int
+    """The last number that may have been transmitted to the peer, or ``MET``."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class SavedState:
     """The number of the last message sent."""
     generation: int
     """The generation of the latest session."""
+    forgotten_number: int
+    """The last number that may have been transmitted to a peer that was forgotten."""
     peers: Sequence[SavedPeer]
     copies: Sequence[SavedCopy]
     deliveries: Sequence[SavedDelivery]
@@ -95,5 +103,8 @@ class JournalWriter(Protocol):
         or names another history.
         """
 
-    def forget_peer(self, name: str) -> None:
-        """Delete the record of a peer."""
+    def forget_peer(self, name: str, number: int) -> None:
+        """Delete the record of a peer.
+
+        ``number`` is the last one that may have been transmitted to a forgotten peer.
+        """

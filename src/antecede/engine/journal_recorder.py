@@ -47,12 +47,15 @@ class JournalRecorder:
         if self.writer is not None:
             self.writer.record_permitted(name, history, number)
 
-    def forget(self, session: PeerSession) -> None:
-        """Delete the record of a peer, of which no permit is missing."""
+    def forget(self, session: PeerSession, number: int) -> None:
+        """Delete the record of a peer, of which no permit is missing.
+
+        ``number`` is the last one that may have been transmitted to a forgotten peer.
+        """
         if self.writer is not None:
             self.forgo_permits(session.name, session.history)
             self._changed.pop(session.name, None)
-            self.writer.forget_peer(session.name)
+            self.writer.forget_peer(session.name, number)
 
     def record_sessions(self, process: ProcessBase) -> None:
         """Record the sessions that have changed since the last call."""

@@ -80,8 +80,7 @@ class Membership:
                     " all members when the node is created"
                 )
             session = self.table.add_session(name, address)
-            if self._recovery is not None:
-                session.number_before = self._recovery.last_number()
+            session.number_before = self.table.forgotten_number
         if is_configured:
             session.apply(SessionEvent.REMOVAL_CANCELLED)
         if not session.apply(SessionEvent.ADDED):

@@ -123,7 +123,6 @@ class PeerSession:
         "outbox",
         "reassembly",
         "replay_window",
-        "restored_sent",
         "state",
         "stopped",
         "unacked_since",
@@ -149,10 +148,9 @@ class PeerSession:
     """How often the copies to the peer were abandoned in its current history."""
     acked_base: int
     """Acks up to this number belong to an earlier epoch of this node."""
-    restored_sent: int
-    """The last number sent to the peer by former incarnations of this node."""
     number_before: int
-    """The last number that this node had used when it was restored, or added the peer."""
+    """The last number that former incarnations of this node may have transmitted to the
+    peer, or that this one may have before it forgot the peer."""
     message_bytes_max: int
     """The largest message that the peer accepts; 0 until it is known."""
     is_configured: bool
@@ -194,7 +192,6 @@ class PeerSession:
         self.epoch_in = 0
         self.abandonments = 0
         self.acked_base = 0
-        self.restored_sent = 0
         self.number_before = 0
         self.message_bytes_max = 0
         self.is_configured = False

@@ -28,12 +28,22 @@ class PeerTable:
         by_id: receives the sessions by process id.
     """
 
-    __slots__ = ("_by_id", "_layer", "_next_id", "_on_history", "generation", "sessions")
+    __slots__ = (
+        "_by_id",
+        "_layer",
+        "_next_id",
+        "_on_history",
+        "forgotten_number",
+        "generation",
+        "sessions",
+    )
 
     sessions: dict[str, PeerSession]
     """All sessions by name, those of removed peers included that are remembered."""
     generation: int
     """The generation of the latest session."""
+    forgotten_number: int
+    """The last number that may have been transmitted to a peer that was forgotten."""
 
     def __init__(
         self,
@@ -45,6 +55,7 @@ class PeerTable:
         self._by_id = by_id
         self._on_history: Callable[[int, str, int], None] | None = None
         self.generation = 0
+        self.forgotten_number = 0
         self.sessions = {}
         self._next_id = len(group)
         for index, name in enumerate(group):

@@ -1,7 +1,7 @@
 """Restores a process and the sessions of a node from the records of its journal."""
 
 from antecede.core.process import PeerRecovery, ProcessId
-from antecede.engine.journal import SavedState
+from antecede.engine.journal import MET, SavedState
 from antecede.engine.journal_recorder import ALL_PERMITTED
 from antecede.engine.membership import Membership
 
@@ -18,12 +18,15 @@ def restore(
     """Restore the process of ``recovery``, whose node has the name and history ``own``."""
     table = membership.table
     table.generation = saved.generation
+    table.forgotten_number = saved.forgotten_number
     numbers: list[tuple[ProcessId, int, int, int]] = []
     # A node's own messages need no permit.
     permitted: dict[tuple[str, int], int] = {own: ALL_PERMITTED}
     ids: dict[tuple[str, int], ProcessId] = {}
     for peer in saved.peers:
         session = membership.restore_session(peer, now)
+        is_met = peer.number_before == MET
+        session.number_before = saved.clock if is_met else peer.number_before
         numbers.append((session.id, peer.sent, peer.delivered, peer.permitted))
         permitted[peer.name, peer.history] = peer.permitted
         ids[peer.name, peer.history] = session.id
@@ -50,9 +53,6 @@ def restore(
             (target.id, copy.number, copy.predecessor, dependencies, copy.payload)
         )
     recovery.restore(saved.clock, _with_last_sent(numbers, unacked), missing, unacked, now)
-    for session in table.sessions.values():
-        session.restored_sent, _, _, _ = recovery.channel_numbers(session.id)
-        session.number_before = saved.clock
 
 
 def _with_last_sent(

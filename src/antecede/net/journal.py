@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from antecede.engine.fragmentation import FIRST, LAST, MIDDLE
 from antecede.engine.history_number import first_history
-from antecede.engine.journal import SavedCopy, SavedDelivery, SavedPeer, SavedState
+from antecede.engine.journal import MET, SavedCopy, SavedDelivery, SavedPeer, SavedState
 from antecede.engine.peer_session import PeerSession, generation_of
 from antecede.errors import StorageError
 from antecede.net.database import Database, DatabaseError
@@ -26,7 +26,7 @@ Statement = tuple[str, Sequence[Any]]
 
 APPLICATION_ID: Final = 0x616E7465
 """SQLite's ``application_id`` of a journal."""
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """SQLite's ``user_version`` of the tables below; other versions are not read."""
 TABLES: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -44,7 +44,8 @@ CREATE TABLE peers (
     name TEXT PRIMARY KEY, state TEXT NOT NULL, stopped INTEGER NOT NULL,
     history INTEGER NOT NULL, epoch_in INTEGER NOT NULL, epoch_out INTEGER NOT NULL,
     acked_base INTEGER NOT NULL, sent INTEGER NOT NULL, acked INTEGER NOT NULL,
-    delivered INTEGER NOT NULL, permitted INTEGER NOT NULL) WITHOUT ROWID;
+    delivered INTEGER NOT NULL, permitted INTEGER NOT NULL,
+    number_before INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE addresses (
     name TEXT PRIMARY KEY, host TEXT NOT NULL, port INTEGER NOT NULL) WITHOUT ROWID;
 """
@@ -129,7 +130,8 @@ class Journal:
         execute(f"PRAGMA synchronous={'FULL' if sync else 'NORMAL'}")
         if is_new:
             history = first_history(random_bits)
-            values = (("name", name), ("history", history), ("clock", 0), ("generation", 0))
+            numbers = ("clock", "generation", "forgotten_number")
+            values = [("name", name), ("history", history), *((key, 0) for key in numbers)]
             execute("BEGIN EXCLUSIVE")
             for statement in TABLES.split(";"):
                 execute(statement)
@@ -170,6 +172,7 @@ class Journal:
         return SavedState(
             self.clock,
             int(str(self._meta("generation"))),
+            int(str(self._meta("forgotten_number"))),
             self.peers(),
             self.copies(),
             self.deliveries(),
@@ -179,7 +182,7 @@ class Journal:
         """Return the state and the counters of each peer."""
         rows = self._db.execute(
             "SELECT name, state, stopped, history, epoch_in, epoch_out, acked_base, sent,"
-            " acked, delivered, permitted FROM peers"
+            " acked, delivered, permitted, number_before FROM peers"
         )
         return [SavedPeer(a, b, bool(c), *row) for a, b, c, *row in rows]
 
@@ -246,11 +249,13 @@ class Journal:
         """Record the counters of a peer: sent, acked, delivered, permitted."""
         name, history = session.name, session.history
         _, acked, _, permitted = numbers
+        number_before = MET if session.handshake.incarnation else session.number_before
         row = (
             *(name, session.state.value, session.stopped, history),
             *(session.epoch_in, session.epoch_out, session.acked_base, *numbers),
+            number_before,
         )
-        self._record("REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._record("REPLACE INTO peers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         generation = generation_of(session.epoch_out)
         if generation > self._generation:
             self._generation = generation
@@ -285,15 +290,19 @@ class Journal:
         self._record("UPDATE inbox SET needs_permit = 0")
         self._record("DELETE FROM inbox WHERE processed")
         self._record("UPDATE meta SET value = ? WHERE key = 'history'", (history,))
-        self._record("UPDATE meta SET value = 0 WHERE key = 'clock'")
+        self._record("UPDATE meta SET value = 0 WHERE key IN ('clock', 'forgotten_number')")
         self._clock = self._saved_clock = 0
         self._last_sent.clear()
         self.trace_position = None
 
-    def forget_peer(self, name: str) -> None:
-        """Delete the record of a peer."""
+    def forget_peer(self, name: str, number: int) -> None:
+        """Delete the record of a peer.
+
+        ``number`` is the last one that may have been transmitted to a forgotten peer.
+        """
         for table in ("peers", "addresses"):
             self._record(f"DELETE FROM {table} WHERE name = ?", (name,))
+        self._record("UPDATE meta SET value = ? WHERE key = 'forgotten_number'", (number,))
 
     def discard_copies(self, target: str) -> None:
         """Delete the copies that were abandoned; the next one has no predecessor."""
