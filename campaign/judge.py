@@ -149,10 +149,16 @@ def find_full_inboxes(members: Mapping[str, Member], simulation: Simulation) -> 
 
 
 def find_refused_frames(members: Mapping[str, Member], simulation: Simulation) -> list[str]:
-    """Return the nodes that refused a frame of a peer as invalid."""
+    """Return the nodes that refused a frame of a peer as invalid.
+
+    A journal that has lost commits may contain a copy, but not the permits with which the
+    copy was released. The node refuses the ack of such a copy until it has the permits.
+    """
     found = []
     for member in members.values():
-        if simulation.is_running(member.name) and member.node is not None:
+        if member.has_forked or member.node is None:
+            continue
+        if simulation.is_running(member.name):
             refused = member.node.engine.stats().dropped["frame"]
             if refused:
                 found.append(f"{member.name} refused {refused} frames of its peers")

@@ -120,10 +120,16 @@ class Run:
                     cluster.add(member, other.name)
 
     def greet(self) -> None:
-        """Let every process send a last message to all others."""
-        for member in self.cluster.living:
-            self.simulation.spawn(member.name, member.greet())
-        self.simulation.run_for(GREETING_S)
+        """Let every process send a last message to all others, twice.
+
+        A process that has not met another one since that one began a new history learns of
+        it with the first message, which is lost then. The second one must arrive.
+        """
+        for _ in range(2):
+            for member in self.cluster.living:
+                member.greeted_by.clear()
+                self.simulation.spawn(member.name, member.greet())
+            self.simulation.run_for(GREETING_S)
 
     def judge(self, outcome: Outcome) -> None:
         """Add everything that is wrong to the outcome."""

@@ -231,11 +231,21 @@ class Node:
                 runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
         if runtime.has_journal:
             await runtime.wait_for_commit()
+            self._check_history(engine)
         return number
+
+    def _check_history(self, engine: Engine) -> None:
+        """Raise LocalError if the node has begun a new history since a call started."""
+        if self._runtime.engine is not engine:
+            raise LocalError(
+                f"{self.name} began a new history while the message was being sent;"
+                " send it again"
+            )
 
     async def _send_payload(self, engine: Engine, targets: Targets, payload: bytes) -> Sent:
         """Send a payload as soon as there is room."""
         runtime = self._runtime
+        self._check_history(engine)
         if not engine.has_room(targets.find(engine)):
             runtime.send_watch.watch()
             return await runtime.blocked_sends.wait(targets, payload)

@@ -75,8 +75,6 @@ class NodeRuntime:
         self._timer: EngineTimer | None = None
         self._engines: EngineFactory | None = None
 
-    # State.
-
     @property
     def is_closed(self) -> bool:
         """Whether the node was open, and is not any more."""
@@ -164,6 +162,7 @@ class NodeRuntime:
         """Continue with a new history, because the journal is outdated."""
         assert self._engines is not None
         now = self.now_s()
+        self._poll_messages(engine)  # The journal keeps these, too.
         successor, error = self._engines.begin_history(engine, now)
         logger.error("%s", error)
         self.engine = successor
@@ -212,9 +211,7 @@ class NodeRuntime:
         except TimeoutError:
             logger.warning(
                 "%s closes after %g s with %d copies not acked; their delivery is unknown",
-                self.name,
-                drain_s,
-                engine.backlog,
+                *(self.name, drain_s, engine.backlog),
             )
             return
         if self.has_journal:
@@ -384,12 +381,8 @@ class NodeRuntime:
 
     def _collect_deliveries(self, engine: Engine) -> None:
         """Move delivered messages to the inbox, and end calls that need not wait."""
+        self._poll_messages(engine)
         waiters = self.waiters
-        messages = engine.poll_messages()
-        if messages:
-            self.inbox.extend(messages)
-            engine.flow.polled = len(self.inbox)
-            waiters.wake_readers(len(messages))
         sends = self.blocked_sends
         if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
             self.schedule_output()
@@ -397,3 +390,11 @@ class NodeRuntime:
             waiters.wake_flushers()
         if waiters.meeters:
             waiters.wake_meeters()
+
+    def _poll_messages(self, engine: Engine) -> None:
+        """Move delivered messages to the inbox."""
+        messages = engine.poll_messages()
+        if messages:
+            self.inbox.extend(messages)
+            engine.flow.polled = len(self.inbox)
+            self.waiters.wake_readers(len(messages))
