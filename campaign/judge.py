@@ -9,6 +9,7 @@ from antecede.testing import Simulation
 from campaign.application import Log, Member
 
 __all__ = [
+    "count_lost_wildcards",
     "find_full_inboxes",
     "find_losses",
     "find_missing_greetings",
@@ -97,6 +98,9 @@ def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
         if held:
             source, number, _ = held[0]
             found.append(f"{member.name} holds {engine.name_of(source)}:{number}")
+        dependencies = process.dependencies
+        if dependencies is not None and dependencies.count():
+            found.append(f"{member.name} keeps {dependencies.count()} entries")
         others = len(living) - 1
         if len(engine.peers()) != others:
             found.append(f"{member.name} has the peers {engine.peers()}")
@@ -112,6 +116,20 @@ def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
             )
         found += _find_rows(member, member.node)
     return found
+
+
+def count_lost_wildcards(living: Sequence[Member], simulation: Simulation) -> int:
+    """Return how many wildcards of ``bounded`` nobody can clear.
+
+    Messages to their targets wait until these are removed; docs/explanation/bounded.md
+    names this limitation.
+    """
+    lost = 0
+    for member in living:
+        if simulation.is_running(member.name) and member.node is not None:
+            dependencies = member.node.engine.process.dependencies
+            lost += dependencies.count_lost_wildcards() if dependencies is not None else 0
+    return lost
 
 
 def _find_rows(member: Member, node: Node) -> list[str]:

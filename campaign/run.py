@@ -8,6 +8,7 @@ from antecede.net.faults import Faults
 from campaign.actions import Actions
 from campaign.cluster import Cluster
 from campaign.judge import (
+    count_lost_wildcards,
     find_full_inboxes,
     find_losses,
     find_missing_greetings,
@@ -74,10 +75,13 @@ class Run:
             simulation.run_for(DELIVERY_S)
             self.cluster.find_new_histories()
             outcome.violations += find_refused_frames(self.members, simulation)
-            outcome.stuck += find_residue(self.cluster.living, simulation)
-            if not outcome.stuck:
-                self.greet()
-                outcome.stuck += find_missing_greetings(self.cluster.living)
+            if count_lost_wildcards(self.cluster.living, simulation):
+                self.cluster.log.count("lost wildcards")
+            else:
+                outcome.stuck += find_residue(self.cluster.living, simulation)
+                if not outcome.stuck:
+                    self.greet()
+                    outcome.stuck += find_missing_greetings(self.cluster.living)
             self.judge(outcome)
             outcome.virtual_s = simulation.now
         outcome.counts = dict(self.cluster.log.counts)
@@ -137,7 +141,7 @@ class Run:
         log = self.cluster.log
         found += self.simulation.unhandled
         found += log.errors
-        if not outcome.stuck:
+        if not outcome.stuck and "lost wildcards" not in log.counts:
             found += find_losses(log, self.cluster.living)
         if self.cluster.has_forked:
             return

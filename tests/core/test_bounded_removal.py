@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from antecede.core.config import ProcessConfig
 from antecede.core.process import NO_PROCESS, UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.bounded import make_bounded
 from antecede.core.protocols.hybrid.dependency_frames import (
@@ -17,8 +16,6 @@ from antecede.core.protocols.hybrid.dependency_frames import (
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from antecede.core.protocols.hybrid.process import HybridProcess
-from antecede.core.registry import protocol
-from antecede.errors import LocalError
 from antecede.verify import Property
 from tests.core.bounded_runs import bounded_cluster, ledger_of, left_over
 from tests.core.test_bounded_frames import message, own
@@ -308,10 +305,3 @@ def test_what_was_reported_to_a_forgotten_peer_is_forgotten() -> None:
     process.receive(THREE, Ack(1, 1), 0.0)
     process.receive(FOUR, Ack(2, 2), 0.0)
     assert left_over(process) == []
-
-
-def test_restoring_from_a_journal_is_refused() -> None:
-    process = protocol("bounded").make(ZERO, ProcessConfig())
-    assert process.recovery is not None
-    with pytest.raises(LocalError, match="journal does not keep"):
-        process.recovery.restore(0, [], [], [], 0.0)

@@ -3,9 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from antecede.core.process import ProcessBase
-from antecede.engine.journal import JournalWriter
+from antecede.core.process import NO_PROCESS, ProcessBase
+from antecede.engine.entry_names import EntryNames
+from antecede.engine.journal import WILDCARD, JournalWriter
 from antecede.engine.peer_session import PeerSession
+from antecede.engine.process_names import OWN_ID
 
 __all__ = ["ALL_PERMITTED", "JournalRecorder"]
 
@@ -56,6 +58,21 @@ class JournalRecorder:
             self.forgo_permits(session.name, session.history)
             self._changed.pop(session.name, None)
             self.writer.forget_peer(session.name, number)
+
+    def record_entries(self, entry_names: EntryNames) -> None:
+        """Record the entries that were added and removed since the last call."""
+        writer = self.writer
+        if writer is None:
+            return
+        identity = entry_names.names.identity
+        for is_added, source, target, number, id in entry_names.dependencies.take_changes():  # noqa: A001
+            peer = entry_names.reporter(id)
+            if source == OWN_ID:
+                writer.record_wildcard(is_added, identity(target)[0], number, peer)
+                continue
+            named = identity(source) if source != NO_PROCESS else WILDCARD
+            record = writer.record_entry if is_added else writer.discard_entry
+            record(named, identity(target)[0], number, peer)
 
     def record_sessions(self, process: ProcessBase) -> None:
         """Record the sessions that have changed since the last call."""

@@ -8,6 +8,7 @@ from antecede.core.observer import Observer
 from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import DATA_PREFIX
+from antecede.engine.entry_names import EntryNames
 from antecede.engine.fragmentation import WHOLE, Reassembly
 from antecede.engine.journal import SavedDelivery
 from antecede.engine.journal_recorder import JournalRecorder
@@ -41,6 +42,7 @@ class ProcessDriver:
         "by_id",
         "control_frames",
         "delivered",
+        "entry_names",
         "process",
         "released",
         "retransmitted",
@@ -60,8 +62,10 @@ class ProcessDriver:
         message_bytes_max: int,
         observer: Observer | None,
         wall_offset_s: float,
+        entry_names: EntryNames | None,
     ) -> None:
         self.process = process
+        self.entry_names = entry_names
         self._windows = process.windows
         self._flow = layer.flow
         self._info = info
@@ -110,12 +114,26 @@ class ProcessDriver:
         observer = self._observer
         reader = Reader(body, DATA_PREFIX.size)
         end = len(body)
+        entry_names = self.entry_names
+        names = session.names
+        if names is not None and reader.position < end:
+            try:
+                names.read(reader)
+            except PeerError:
+                dropped["malformed"] += 1
+                return
         while reader.position < end:
             try:
                 frame = info.read_frame(reader)
             except PeerError:
                 dropped["frame"] += 1
                 break  # The start of the next frame is unknown.
+            if entry_names is not None and names is not None:
+                try:
+                    entry_names.dependencies.translate(frame, names)
+                except PeerError:
+                    dropped["names"] += 1
+                    continue
             if refuse_messages and self._refuses(session, frame.message_number()):
                 dropped["removed" if session.state is REMOVING else "inbox"] += 1
                 continue
@@ -155,6 +173,8 @@ class ProcessDriver:
         observer = self._observer
         for delivery in process.messages_to_deliver():
             self._deliver(delivery, now)
+        if self.entry_names is not None:
+            self._journal.record_entries(self.entry_names)
         for transmit in process.frames_to_transmit():
             session = self.by_id.get(transmit.target)
             if (
@@ -209,11 +229,17 @@ class ProcessDriver:
         session = self.by_id.get(delivery.source)
         if session is not None:
             self._flow.record_delivery(session)
+            self._journal.session_changed(session)
         name = session.name if session is not None else self._layer.name
         history = session.history if session is not None else self._layer.history
         writer = self._journal.writer
         if writer is not None:
-            writer.record_delivered(name, history, delivery.number, delivery.payload)
+            needs_permit = self.entry_names is None or (
+                self.entry_names.dependencies.needs_permit(delivery.source, delivery.number)
+            )
+            writer.record_delivered(
+                name, history, delivery.number, delivery.payload, needs_permit
+            )
         self._add_to_inbox(
             session, name, history, delivery.number, delivery.payload, delivered_at
         )

@@ -125,7 +125,9 @@ class BoundedRule(PermitRule):
         copy.wildcards = []
         left = self._room
         if ledger.wildcards.received:
-            if ledger.wildcards.is_before(peer.id, copy.position, peer.id):
+            if ledger.wildcards.is_before(
+                ledger.channels.target_of(peer.id), copy.position, peer.id
+            ):
                 return False
             copy.wildcards = ledger.wildcards.before(copy.position, peer.id)
             for target in copy.wildcards:
@@ -150,10 +152,11 @@ class BoundedRule(PermitRule):
         Stop as soon as the size exceeds ``left``.
         """
         target = copy.peer.id
+        source = self._ledger.channels.source_of(target)
         size = 0
         inherited: list[Entry] = []
         for pair in self._ledger.open:
-            if pair.source == target or pair.target in copy.wildcards:
+            if pair.source == source or pair.target in copy.wildcards:
                 continue
             found = pair.unsettled_before(copy.position)
             if found is not None and not found.is_reported_by(target):
@@ -178,13 +181,13 @@ class BoundedRule(PermitRule):
         if len(unacked) > 1:  # The copy itself is unacked.
             if is_newest and 2 * (len(unacked) - 1 - len(copy.wildcards)) > left:
                 return left + 1
-            for peer in unacked.values():
-                if peer is copy.peer or peer.id in copy.wildcards:
+            for target, peer in unacked.items():
+                if peer is copy.peer or target in copy.wildcards:
                     continue
                 last = ledger.last_unacked(peer, number)
                 if last > 0:
-                    own.append(Entry(self._id, peer.id, last))
-                    size += varint_width(peer.id) + varint_width(number - last)
+                    own.append(Entry(self._id, target, last))
+                    size += varint_width(target) + varint_width(number - last)
                     if size > left:
                         break
         copy.own = own
@@ -215,12 +218,13 @@ class BoundedRule(PermitRule):
             counts[entry.target] = counts.get(entry.target, 0) + 1
             sizes[entry.target] = sizes.get(entry.target, 0) + entry.size
         drawn: list[int] = []
+        own_target = ledger.channels.target_of(copy.peer.id)
         while left < 0:
             best = 0
             for target, count in counts.items():
                 if (
                     count > 1
-                    and target != copy.peer.id
+                    and target != own_target
                     and (best == 0 or count > counts[best - 1])
                     and self._is_old(target, age_s, now)
                 ):

@@ -2,10 +2,12 @@
 
 from antecede.core.process import NO_PROCESS, ProcessId
 from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import PeerState
 from antecede.core.protocols.hybrid.received_entries import woken
 
 __all__ = [
+    "choose_answerer",
     "drop_waiting",
     "forget_peer",
     "give_up",
@@ -17,7 +19,8 @@ __all__ = [
 
 def reset_channel(ledger: Ledger, peer: PeerState) -> None:
     """Remember what was delivered from a peer, whose numbers start anew."""
-    ledger.floors[peer.id] = ledger.delivered(peer.id)
+    source = ledger.channels.source_of(peer.id)
+    ledger.floors[source] = ledger.delivered(source)
     drop_waiting(ledger, peer.id)
 
 
@@ -28,8 +31,9 @@ def drop_waiting(ledger: Ledger, peer: ProcessId) -> None:
             del ledger.waiting[source]
 
 
-def mark_all_settled(ledger: Ledger, source: ProcessId, now: float) -> None:
+def mark_all_settled(ledger: Ledger, source: int, now: float) -> None:
     """Settle all entries of a source: its copies are delivered, or never will be."""
+    ledger.channels.end(source)
     targets = ledger.table.sources.get(source)
     if targets is not None:
         for pair in list(targets.values()):
@@ -47,17 +51,24 @@ def replace_reporter(ledger: Ledger, reporter: ProcessId) -> None:
         return
     for unsettled, pair in list(part.unsettled.items()):
         ledger.detach(unsettled)
-        unsettled.answerer = NO_PROCESS
-        for candidate in (pair.source, pair.target):
-            if candidate != reporter and ProcessId(candidate) in ledger.state.peers:
-                unsettled.answerer = candidate
-                other = ledger.peer(ProcessId(candidate))
-                other.unsettled[unsettled] = pair
-                ledger.schedule_query(other, unsettled.next_ask)
-                break
+        choose_answerer(ledger, unsettled, pair)
 
 
-def give_up(ledger: Ledger, source: ProcessId) -> list[PeerState]:
+def choose_answerer(ledger: Ledger, unsettled: Unsettled, pair: Pair) -> None:
+    """Ask the source or the target about an entry, because its reporter is gone."""
+    unsettled.is_reporter_gone = True
+    unsettled.answerer = NO_PROCESS
+    for process in (pair.source, pair.target):
+        candidate = ledger.channels.find(process)
+        if candidate not in (unsettled.reporter, NO_PROCESS):
+            unsettled.answerer = candidate
+            other = ledger.peer(candidate)
+            other.unsettled[unsettled] = pair
+            ledger.schedule_query(other, unsettled.next_ask)
+            break
+
+
+def give_up(ledger: Ledger, source: int) -> list[PeerState]:
     """Return the peers whose next message waits for a source that is gone."""
     waiting = ledger.waiting.get(source)
     if waiting is None:
@@ -70,15 +81,18 @@ def give_up(ledger: Ledger, source: ProcessId) -> list[PeerState]:
 def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
     """Delete the part of a peer, and return True; return False if it is needed."""
     part = ledger.peers.get(peer)
+    if part is not None and (part.unsettled or part.received or len(part.queue) > 0):
+        return False
+    drop_waiting(ledger, peer)
     if part is None:
         return True
-    if part.unsettled or part.received or len(part.queue) > 0:
-        return False
     for targets in list(ledger.table.sources.values()):
         for pair in list(targets.values()):
             if pair.reported.pop(peer, None) and not pair.reported and not pair.unsettled:
                 ledger.table.discard(pair)
     ledger.notes.forget(part)
+    ledger.channels.forget(part)
     del ledger.peers[peer]
-    ledger.floors.pop(peer, None)
+    ledger.floors.pop(part.source, None)
+    ledger.abandoned.pop(part.target, None)
     return True
