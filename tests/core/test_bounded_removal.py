@@ -22,7 +22,7 @@ from antecede.errors import LocalError
 from antecede.verify import Property
 from tests.core.bounded_runs import bounded_cluster, ledger_of, left_over
 from tests.core.test_bounded_frames import message, own
-from tests.core.test_peer_removal import Run
+from tests.core.test_peer_removal import Run, delivered
 
 ZERO, ONE, TWO, THREE, FOUR = (ProcessId(index) for index in range(5))
 RUNS = 30 if "ANTECEDE_MUTANT" in os.environ else 100
@@ -83,10 +83,6 @@ def sent_messages(process: HybridProcess) -> list[tuple[int, MessageFrame]]:
         for each in process.frames_to_transmit()
         if isinstance(each.frame, MessageFrame)
     ]
-
-
-def delivered(process: HybridProcess) -> list[tuple[int, int]]:
-    return [(each.source, each.number) for each in process.messages_to_deliver()]
 
 
 def test_entries_for_an_abandoned_peer_are_settled() -> None:
