@@ -9,7 +9,7 @@ schedule, too.
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple, Protocol
@@ -165,8 +165,9 @@ class Steppable(Protocol):
 class Lockstep(ABC):
     """Pairs of processes, and the packets in flight."""
 
-    def __init__(self, pairs: Sequence[tuple[Steppable, Steppable]]) -> None:
+    def __init__(self, pairs: Mapping[ProcessId, tuple[Steppable, Steppable]]) -> None:
         self.pairs = pairs
+        self.ids = list(pairs)
         self.in_flight: list[Packet] = []
         self.now = 0.0
 
@@ -183,7 +184,7 @@ class Lockstep(ABC):
     def apply(self, step: Step) -> None:
         """Apply ``step`` to both processes; raise Divergence if their outputs differ."""
         if step.action == "send":
-            self.send(ProcessId(step.pick), [ProcessId(t) for t in step.targets])
+            self.send(self.ids[step.pick], [self.ids[t] for t in step.targets])
         elif step.action == "wait":
             self.wait(step.pick * TICK_S)
         elif self.in_flight:
@@ -202,8 +203,8 @@ class Lockstep(ABC):
     def wait(self, seconds: float) -> None:
         """Let time pass, and call ``handle_timer`` of all processes, due or not."""
         self.now += seconds
-        for index in range(len(self.pairs)):
-            self.input(ProcessId(index), lambda each: each.handle_timer(self.now))
+        for member in self.ids:
+            self.input(member, lambda each: each.handle_timer(self.now))
 
     def run_until_idle(self, random: Random) -> None:
         """Run without faults until idle."""
@@ -211,7 +212,7 @@ class Lockstep(ABC):
             if self.in_flight:
                 self.apply(Step("arrive", random.randrange(len(self.in_flight))))
                 continue
-            timers = [process.next_timer() for process, _ in self.pairs]
+            timers = [process.next_timer() for process, _ in self.pairs.values()]
             due = min((timer for timer in timers if timer is not None), default=None)
             if due is None:
                 return

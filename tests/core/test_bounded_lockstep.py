@@ -44,13 +44,11 @@ class Twins(Lockstep):
 
     def __init__(self, processes: int, budget: int = 0) -> None:
         config = ProcessConfig(policy=POLICY, budget_bytes=budget)
-        self.members: list[tuple[Process, Process]] = [
-            (
-                protocol("hybrid").make(ProcessId(index), config),
-                protocol("bounded").make(ProcessId(index), config),
-            )
-            for index in range(processes)
-        ]
+        makers = protocol("hybrid").make, protocol("bounded").make
+        self.members: dict[ProcessId, tuple[Process, Process]] = {
+            each: (makers[0](each, config), makers[1](each, config))
+            for each in map(ProcessId, range(processes))
+        }
         super().__init__(self.members)
 
     def compare(self, id: ProcessId) -> None:

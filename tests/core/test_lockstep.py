@@ -54,7 +54,8 @@ class Network(Lockstep):
         self.naive = [
             naive(each, conservative=conservative, timeout_s=TIMEOUT_S) for each in ids
         ]
-        super().__init__(list(zip(self.indexed, self.naive, strict=True)))
+        pairs = zip(self.indexed, self.naive, strict=True)
+        super().__init__(dict(zip(ids, pairs, strict=True)))
         self.undelivered: Counter[tuple[int, int, int]] = Counter()
         """The number of undelivered copies for each (target, source, number)."""
 
