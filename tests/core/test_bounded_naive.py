@@ -9,6 +9,7 @@ rules must allow the notes, queries and retransmissions. At the end, nothing may
 import os
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -22,7 +23,15 @@ from tests.core.bounded_runs import POLICY, hybrid_process, kinds_of, left_over
 from tests.core.lockstep_runs import Lockstep, Packet, Shape, Step, Steppable
 from tests.core.naive_bounded import NaiveBounded
 from tests.core.naive_bounded_outputs import Outputs
-from tests.core.naive_bounded_records import Content, size_of
+from tests.core.naive_bounded_records import (
+    EMPTY,
+    Content,
+    Copy,
+    Entry,
+    Listing,
+    SentWildcard,
+    size_of,
+)
 from tests.core.naive_bounded_rules import Choice
 
 BUDGETS = (5, 8, 16, 32)
@@ -188,3 +197,117 @@ def test_the_schedules_use_every_rule() -> None:
         assert kinds[kind] > SCHEDULES, kind
     for kind in ("Settled", "Query", "SettledAck"):
         assert kinds[kind] > SCHEDULES // 4, kind
+
+
+def test_absence_says_nothing_of_what_the_process_has_reported_itself() -> None:
+    """Random schedules hardly ever do this.
+
+    Process 1 reports the entries (3, 4, 1) and (5, 6, 1) to process 0, which sends 0:1 to 7
+    and 8. Each copy needs 3 + 3 + 2 bytes, and there is room for 7: they are queued. Then
+    process 2 reports (3, 4, 3) to process 0, which reports it to process 1. So process 1
+    does not list the pair on 1:2 to process 0, although (3, 4, 1) is not settled.
+    """
+    rules = Rules(9, 9)
+    for source, targets in (
+        (3, [4]),
+        (3, [1]),
+        (5, [6]),
+        (5, [1]),
+        (1, [0]),
+        (0, [7, 8]),
+        (3, [4]),
+        (3, [2]),
+        (2, [0]),
+        (0, [1]),
+        (1, [0]),
+    ):
+        rules.send(ProcessId(source), [ProcessId(target) for target in targets])
+        while arrivals := [
+            index
+            for index, packet in enumerate(rules.in_flight)
+            if packet.target not in (4, 6)
+        ]:
+            rules.apply(Step("arrive", arrivals[0]))
+    queued = rules.indexed[ProcessId(0)].pending.queued_copies(UNBOUNDED)
+    assert [(number, target) for number, target, _ in queued] == [(1, 7), (1, 8)]
+    rules.run_until_idle(Random(0))
+
+
+# Broken rules.
+
+
+class IgnoresPositions(NaiveBounded):
+    def inherited_entries(self, copy: Copy) -> set[Entry]:
+        return super().inherited_entries(replace(copy, sent_at=self.deliveries))
+
+
+class ListsNoCopiesOfTheSameMessage(NaiveBounded):
+    def own_entries(self, copy: Copy) -> set[Entry]:
+        return super().own_entries(replace(copy, number=copy.number - 1))
+
+
+class ListsWhatTheTargetReported(NaiveBounded):
+    def add_entry(self, reporter: int, entry: Entry, now: float) -> None:
+        super().add_entry(reporter, entry, now)
+        for kept in self.entries:
+            del kept.reporters[1:]
+
+
+class HasOneMoreByte(NaiveBounded):
+    def fits(self, listing: Listing, copy: Copy) -> bool:
+        return size_of(listing, copy.number) <= self.budget_bytes + 1
+
+
+class SettlesNothingByAbsence(NaiveBounded):
+    def use_absence(self, source: int, message: Content) -> None:
+        pass
+
+
+class ClearsWithoutAcks(NaiveBounded):
+    def is_cleared(self, sent: SentWildcard) -> bool:
+        return super().is_cleared(sent._replace(number=0))
+
+
+class ClearsAfterLaterEntries(NaiveBounded):
+    def is_cleared(self, sent: SentWildcard) -> bool:
+        return super().is_cleared(sent._replace(sent_at=self.deliveries))
+
+
+class WaitsForNoWildcard(NaiveBounded):
+    def must_wait(self, copy: Copy) -> bool:
+        kept, self.wildcards = self.wildcards, []
+        waits = super().must_wait(copy)
+        self.wildcards = kept
+        return waits
+
+
+class DeliversBeforeTheEntries(NaiveBounded):
+    def may_deliver(self, source: int, message: Content) -> bool:
+        return super().may_deliver(source, message._replace(listing=EMPTY))
+
+
+BROKEN = [
+    IgnoresPositions,
+    ListsNoCopiesOfTheSameMessage,
+    ListsWhatTheTargetReported,
+    HasOneMoreByte,
+    SettlesNothingByAbsence,
+    ClearsWithoutAcks,
+    ClearsAfterLaterEntries,
+    WaitsForNoWildcard,
+    DeliversBeforeTheEntries,
+]
+
+
+def differs(seed: int, broken: type[NaiveBounded]) -> bool:
+    """Return whether a broken rule differs from ``bounded`` on a schedule."""
+    try:
+        run(8, MULTICAST_FAULTS, seed, broken)
+    except AssertionError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+def test_lockstep_detects_a_broken_rule(broken: type[NaiveBounded]) -> None:
+    assert any(differs(seed, broken) for seed in range(5 * SCHEDULES))
