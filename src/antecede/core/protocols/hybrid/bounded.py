@@ -33,7 +33,7 @@ Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
    reported it. Absence says nothing of what this process itself has reported to that
    process, of targets with a wildcard, and, on an opaque message, of own entries.
 6. *Notes.* When an entry is settled that a process has put on a message to a peer, the peer
-   gets a note, unless a message without the entry stands for it.
+   gets a note, unless a later message stands for it.
 7. *Clearing.* A wildcard on message k to a peer is cleared when the sender has no unsettled
    entry and no wildcard for its target that was delivered before the send of k, and its
    own copies to the target up to k are acked. Then the peer gets a note.
