@@ -26,6 +26,7 @@ HUNTERS = (
 BOUNDED_HUNTERS = (
     "tests/core/test_bounded_rules.py",
     "tests/core/test_bounded_schedules.py",
+    "tests/core/test_bounded_naive.py",
     "tests/core/test_bounded_runs.py",
 )
 """The tests to run for the mutants of ``bounded``."""

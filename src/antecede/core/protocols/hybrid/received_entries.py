@@ -7,7 +7,7 @@ from antecede.core.protocols.hybrid.dependency_frames import DependentMessage
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.core.protocols.hybrid.ledger import Ledger
-from antecede.core.protocols.hybrid.pair_table import PAIR_BITS, Unsettled
+from antecede.core.protocols.hybrid.pair_table import PAIR_BITS, Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import PeerState
 from antecede.core.protocols.hybrid.peer_ledger import PeerLedger
 from antecede.core.protocols.hybrid.wildcards import Wildcard
@@ -151,8 +151,7 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
     if pair.unsettled:
         last = pair.unsettled[-1]
         if number <= last.entry.number:
-            if number == last.entry.number and not last.is_reported_by(part.id):
-                last.others.append(part.id)
+            _add_reporter(ledger, part, pair, number)
             return
         if (
             not pair.reported
@@ -172,6 +171,15 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
     part.unsettled[unsettled] = pair
     ledger.record_change(True, entry, part.id)
     ledger.schedule_query(part, next_ask)
+
+
+def _add_reporter(ledger: Ledger, part: PeerLedger, pair: Pair, number: int) -> None:
+    """Record that a peer has an entry itself, so that copies to it omit the entry."""
+    for unsettled in pair.unsettled:
+        if unsettled.entry.number == number and not unsettled.is_reported_by(part.id):
+            unsettled.others.append(part.id)
+            if len(part.queue) > 0:
+                ledger.is_recheck_due = True  # The first copy may fit now.
 
 
 def _add_wildcard(
