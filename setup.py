@@ -90,6 +90,7 @@ COMPILED = (
     "check.removal",
     "check.row_layout",
     "check.search",
+    "check.silence",
     "check.snapshot",
     "check.state_space",
     "check.symmetry",

@@ -7,10 +7,39 @@ from antecede.check.state_space import StateSpace
 from antecede.check.transitions import TransitionTable
 from tests.check.variants import Make
 
-__all__ = ["Program", "search_program"]
+__all__ = ["Program", "program_space", "search_program"]
 
 Program = Sequence[Sequence[Sequence[int]]]
-"""For each process, the targets of each of its messages; all have the same number."""
+"""For each process, the targets of each of its messages; all have the same number. A
+process sends no message from the first on that has no targets."""
+
+
+def program_space(
+    make: Make,
+    program: Program,
+    *,
+    fifo: bool = False,
+    losses: int = 0,
+    duplicates: int = 0,
+    silences: int = 0,
+) -> tuple[TransitionTable, StateSpace]:
+    """Return the state space of a program, without symmetry."""
+    timers = losses > 0 or duplicates > 0 or silences > 0
+    table = TransitionTable(make, len(program), timers=timers)
+    target_sets = [
+        [[sum(1 << t for t in targets)] if targets else [] for targets in own]
+        for own in program
+    ]
+    space = StateSpace(
+        table,
+        target_sets,
+        fifo=fifo,
+        losses=losses,
+        duplicates=duplicates,
+        symmetry=None,
+        silences=silences,
+    )
+    return table, space
 
 
 def search_program(
@@ -20,13 +49,12 @@ def search_program(
     fifo: bool = False,
     losses: int = 0,
     duplicates: int = 0,
+    silences: int = 0,
     states_max: int = 200_000,
 ) -> SearchResult:
     """Search every schedule of a program, without symmetry."""
-    table = TransitionTable(make, len(program), timers=losses > 0 or duplicates > 0)
-    target_sets = [[[sum(1 << t for t in targets)] for targets in own] for own in program]
-    space = StateSpace(
-        table, target_sets, fifo=fifo, losses=losses, duplicates=duplicates, symmetry=None
+    _, space = program_space(
+        make, program, fifo=fifo, losses=losses, duplicates=duplicates, silences=silences
     )
     result = SearchResult()
     search(space, result, lambda found: found.states <= states_max)
