@@ -87,6 +87,7 @@ COMPILED = (
     "check.canonical",
     "check.inputs",
     "check.portable",
+    "check.recovery",
     "check.removal",
     "check.row_layout",
     "check.search",

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from antecede.check.actions import ARRIVE, DROP
 from antecede.check.search import SearchResult, search
 from antecede.check.state_space import StateSpace
 from antecede.check.transitions import TransitionTable
 from tests.check.variants import Make
 
-__all__ = ["Program", "program_space", "search_program"]
+__all__ = ["Program", "follow", "program_space", "search_program"]
 
 Program = Sequence[Sequence[Sequence[int]]]
 """For each process, the targets of each of its messages; all have the same number. A
@@ -59,3 +60,26 @@ def search_program(
     result = SearchResult()
     search(space, result, lambda found: found.states <= states_max)
     return result
+
+
+def follow(
+    table: TransitionTable, space: StateSpace, steps: Sequence[tuple[int, int, int]]
+) -> bytes:
+    """Take steps from the first state, and return the last one.
+
+    A step is a kind of action, its process, and the targets of a SEND as a bit set or the
+    source of a packet.
+    """
+    state = space.first
+    for kind, process, argument in steps:
+        for successor in space.successors(state, canonical=False):
+            action = successor.action
+            found = action.argument
+            if action.kind in (ARRIVE, DROP):
+                found = table.packets[action.argument].source
+            if (action.kind, action.process, found) == (kind, process, argument):
+                state = successor.state
+                break
+        else:
+            raise AssertionError(f"not possible: {(kind, process, argument)}")
+    return state

@@ -32,7 +32,7 @@ def walk(space: StateSpace, random: Random) -> tuple[str, list[Action], bool]:
         successors = space.successors(state)
         if not successors:
             assert space.is_over(state)
-            return "", path, not space.undelivered(state)
+            return "", path, space.is_delivered(state)
         assert not space.is_over(state)
         chosen = random.choice(successors)
         path.append(chosen.action)

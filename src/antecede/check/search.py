@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from antecede.check.actions import Action
+from antecede.check.recovery import find_stuck
 from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import NOT_SYMMETRIC
 from antecede.errors import ConfigError
@@ -71,7 +72,7 @@ def expand(space: StateSpace, states: list[bytes]) -> Level:
         is_end = not successors and space.is_over(state)
         if is_end:
             level.ends += 1
-        violated, _ = space.stuck(state, is_end=is_end)
+        violated, _ = find_stuck(space, state, is_end=is_end)
         if violated and level.violation is None:
             level.violation = (violated, state)
         for successor in successors:
@@ -156,7 +157,7 @@ def _violating_steps(space: StateSpace, violated: str, state: bytes) -> list[Act
     for successor in space.successors(state, canonical=False):
         if successor.violated == violated:
             return [successor.action]
-    found, steps = space.stuck(state, is_end=False, canonical=False)
+    found, steps = find_stuck(space, state, is_end=False, canonical=False)
     if found != violated:
         raise ConfigError(NOT_SYMMETRIC)
     return steps

@@ -16,11 +16,9 @@ which another's timer is due lets that timer fire first; else a process could re
 requests for ever while the process that could answer never runs. A process that waits
 beyond PATIENCE_S is stuck.
 
-*Silence.* If processes may become silent (:mod:`antecede.check.silence`), liveness is
-checked in every state without packets in flight, because no process has to send. From such
-a state, timers fire and packets arrive in every order, without further sends and faults,
-until all copies that must be delivered are delivered. Timers fire nowhere else, because a
-copy for a silent process is retransmitted for ever.
+If processes may become silent (:mod:`antecede.check.silence`), timers fire only where
+:mod:`antecede.check.recovery` checks liveness, because a copy for a silent process is
+retransmitted for ever.
 
 *Reduction.* States that are equal up to a permutation of the processes are one state
 (:mod:`antecede.check.canonical`). Steps at different processes commute, so their orders
@@ -72,7 +70,6 @@ class StateSpace:
         "_patience_s",
         "_pending",
         "_processes",
-        "_recovering",
         "_removal",
         "_sends",
         "_silence",
@@ -81,11 +78,17 @@ class StateSpace:
         "_timers",
         "canonicalizer",
         "first",
+        "has_silences",
+        "recovering",
     )
 
     first: bytes
     """The initial state."""
     canonicalizer: Canonicalizer
+    has_silences: bool
+    """Whether processes may become silent."""
+    recovering: set[bytes]
+    """States that lead to the delivery of all copies that must be delivered, as known."""
 
     def __init__(
         self,
@@ -136,7 +139,8 @@ class StateSpace:
             row += self._removal.first_words()
             faults += removal.removals + removal.stops
         self._silence: Silence | None = None
-        self._recovering: set[bytes] = set()  # States of which recovery is certain.
+        self.recovering = set()
+        self.has_silences = silences > 0
         if silences:
             self._silence = Silence(silences, returns, table, layout)
             row += self._silence.first_words()
@@ -191,6 +195,10 @@ class StateSpace:
         due = self._earliest_timer(row)
         return due == NEVER or due > self._patience_s
 
+    def is_delivered(self, state: bytes) -> bool:
+        """Return whether every copy that must be delivered is delivered."""
+        return self._undelivered(array("I", state).tolist()) == 0
+
     def undelivered(self, state: bytes) -> list[tuple[int, int, int]]:
         """Return source, number and target of the copies that must be delivered."""
         copies = self._undelivered(array("I", state).tolist())
@@ -202,50 +210,23 @@ class StateSpace:
                 found.append((source, which + 1, target))
         return found
 
-    def stuck(
-        self, state: bytes, *, is_end: bool, canonical: bool = True
-    ) -> tuple[str, list[Action]]:
-        """Return the property that is violated because nobody sends any more.
+    def is_at_rest(self, state: bytes) -> bool:
+        """Return whether no packet is in flight."""
+        return len(state) == self._in_flight * WORD_BYTES
 
-        The property is an empty string, or liveness if a copy that must be delivered is
-        not, or another property that the actions in the list violate. ``is_end`` states
-        that the run is over in this state.
+    def continuations(self, state: bytes, *, canonical: bool = True) -> list[Successor]:
+        """Return the steps in which a packet arrives, or else a timer fires.
+
+        These are the steps without further sends and faults.
         """
-        if self._silence is None:
-            if is_end and self._undelivered(array("I", state).tolist()):
-                return "liveness", []
-        elif len(state) == self._in_flight * WORD_BYTES:
-            self._canonicalizing = canonical and self._symmetric
-            return self._recover(state)
-        return "", []
-
-    def _recover(self, state: bytes) -> tuple[str, list[Action]]:
-        """Let packets arrive and timers fire in every order, until all is delivered."""
-        paths: dict[bytes, list[Action]] = {state: []}
-        todo = [state]
-        while todo:
-            state = todo.pop()
-            row = array("I", state).tolist()
-            row[self._budgets] = 0  # No further losses and duplications.
-            if not self._undelivered(row):
-                continue
-            found: list[Successor] = []
-            self._add_packet_steps(row, found)
-            if not found:
-                self._add_timer_steps(row, found)
-            if not found:
-                return "liveness", []
-            for successor in found:
-                path = [*paths[state], successor.action]
-                if successor.violated:
-                    return successor.violated, path
-                after = successor.state
-                if after not in self._recovering and after not in paths:
-                    paths[after] = path
-                    todo.append(after)
-        if len(paths) > 1:
-            self._recovering.update(paths)
-        return "", []
+        self._canonicalizing = canonical and self._symmetric
+        row = array("I", state).tolist()
+        row[self._budgets] = 0  # No further losses and duplications.
+        found: list[Successor] = []
+        self._add_packet_steps(row, found)
+        if not found:
+            self._add_timer_steps(row, found)
+        return found
 
     def _undelivered(self, row: list[int]) -> int:
         """Return the pending copies that must be delivered."""

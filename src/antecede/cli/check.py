@@ -164,6 +164,7 @@ def _to_json(result: "CheckResult", counterexample: "Counterexample | None") -> 
             "seconds": result.seconds,
             "violated": None if counterexample is None else counterexample.property,
             "schedule": None if counterexample is None else counterexample.steps,
+            "undelivered": None if counterexample is None else counterexample.undelivered,
         },
         indent=2,
     )
