@@ -28,6 +28,7 @@ BOUNDED_HUNTERS = (
     "tests/core/test_bounded_schedules.py",
     "tests/core/test_bounded_naive.py",
     "tests/core/test_bounded_runs.py",
+    "tests/check/test_silence.py::test_a_lost_copy_is_retransmitted_beside_a_silent_target",
 )
 """The tests to run for the mutants of ``bounded``."""
 TIMEOUT_S = 300
