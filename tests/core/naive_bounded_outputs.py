@@ -197,7 +197,11 @@ class Outputs:
         naive = self.naive
         asked = {Entry(peer, each.target, each.number) for each in question.targets}
         asked |= {Entry(e.source, e.target, e.number) for e in question.entries}
-        assert asked <= {k.entry for k in naive.entries if k.reporters[0] == peer}
+        assert asked <= {
+            k.entry
+            for k in naive.entries
+            if peer in (k.reporters[0], k.entry.source, k.entry.target)
+        }
         assert {(each.target, each.number) for each in question.wildcards} <= {
             (kept.target, kept.number) for kept in naive.wildcards if kept.reporter == peer
         }

@@ -368,6 +368,12 @@ BOUNDED_MUTANTS = (
         "            if False:\n                self.mark_settled",
     ),
     Mutant(
+        "only the process that reported an entry is asked",
+        "protocols/hybrid/queries",
+        "if unsettled.asked > ASKED_ALONE:",
+        "if False:",
+    ),
+    Mutant(
         "a copy is not retransmitted before the earlier copies that it lists are acked",
         "protocols/hybrid/algorithm",
         "                copy.retransmitted = True\n",
