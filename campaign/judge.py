@@ -10,6 +10,7 @@ from campaign.application import Log, Member
 
 __all__ = [
     "count_lost_wildcards",
+    "find_entries",
     "find_full_inboxes",
     "find_losses",
     "find_missing_greetings",
@@ -98,9 +99,6 @@ def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
         if held:
             source, number, _ = held[0]
             found.append(f"{member.name} holds {engine.name_of(source)}:{number}")
-        dependencies = process.dependencies
-        if dependencies is not None and dependencies.count():
-            found.append(f"{member.name} keeps {dependencies.count()} entries")
         others = len(living) - 1
         if len(engine.peers()) != others:
             found.append(f"{member.name} has the peers {engine.peers()}")
@@ -115,6 +113,20 @@ def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
                 f" {process.known_peers()} processes"
             )
         found += _find_rows(member, member.node)
+    return found
+
+
+def find_entries(living: Sequence[Member]) -> list[str]:
+    """Return the entries of ``bounded`` that are left although everything is delivered.
+
+    A process that may have nobody to ask learns that an entry is settled when it sends.
+    """
+    found = []
+    for member in living:
+        node = member.node
+        dependencies = node.engine.process.dependencies if node is not None else None
+        if dependencies is not None and dependencies.count():
+            found.append(f"{member.name} keeps {dependencies.count()} entries")
     return found
 
 

@@ -9,6 +9,7 @@ from campaign.actions import Actions
 from campaign.cluster import Cluster
 from campaign.judge import (
     count_lost_wildcards,
+    find_entries,
     find_full_inboxes,
     find_losses,
     find_missing_greetings,
@@ -82,6 +83,7 @@ class Run:
                 if not outcome.stuck:
                     self.greet()
                     outcome.stuck += find_missing_greetings(self.cluster.living)
+                    outcome.stuck += find_entries(self.cluster.living)
             self.judge(outcome)
             outcome.virtual_s = simulation.now
         outcome.counts = dict(self.cluster.log.counts)

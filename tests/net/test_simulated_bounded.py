@@ -121,6 +121,24 @@ def test_a_former_history_of_the_source_is_not_waited_for() -> None:
         assert dependencies.count() == 0
 
 
+def test_a_message_that_does_not_fit_tells_for_whom_it_waits() -> None:
+    """It would list the message of ann to dan and that of cid to fay; both are down."""
+    with Group() as group:
+        group.open("eve", "cid", **BOUNDED)
+        deliver_past_a_silent_peer(group, **BOUNDED, budget_bytes=5)
+        group.add_peer("cid", "eve")
+        group.add_peer("cid", "fay")
+        group.send("cid", "fay", b"4")
+        group.send("cid", "eve", b"5")
+        group.run(1)
+        blocked = group.nodes["cid"].blocked_messages()
+        explanations = {each.number: each.explanation for each in blocked}
+        assert explanations[2] == (
+            "cid:2 to eve is queued: earlier messages to dan may not be delivered, and to"
+            " list them exceeds the budget"
+        )
+
+
 def test_nodes_with_different_budgets_understand_each_other() -> None:
     with Group() as group:
         for index, name in enumerate(NAMES):

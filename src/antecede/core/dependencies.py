@@ -78,6 +78,10 @@ class PeerDependencies:
         """Return how many entries and wildcards are not settled."""
 
     @abstractmethod
+    def awaited_targets(self) -> list[ProcessId]:
+        """Return the peers to which copies of others may not be delivered."""
+
+    @abstractmethod
     def count_lost_wildcards(self) -> int:
         """Return how many wildcards nobody can clear, because their reporters are gone."""
 

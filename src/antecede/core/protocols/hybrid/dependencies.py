@@ -68,6 +68,13 @@ class HybridDependencies(PeerDependencies):
         entries = sum([len(pair.unsettled) for pair in ledger.open])
         return entries + sum([len(each) for each in ledger.wildcards.received.values()])
 
+    def awaited_targets(self) -> list[ProcessId]:
+        ledger = self._ledger
+        targets = {pair.target: None for pair in ledger.open}
+        targets.update(dict.fromkeys(ledger.wildcards.received))
+        found = [ledger.channels.find(target) for target in targets]
+        return [peer for peer in found if peer != NO_PROCESS]
+
     def count_lost_wildcards(self) -> int:
         channels = self._ledger.channels
         lost = 0

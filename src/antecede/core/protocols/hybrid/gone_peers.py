@@ -3,7 +3,8 @@
 from antecede.core.process import NO_PROCESS, ProcessId
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
-from antecede.core.protocols.hybrid.peer import PeerState
+from antecede.core.protocols.hybrid.peer import Copy, PeerState
+from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
 from antecede.core.protocols.hybrid.received_entries import woken
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "drop_waiting",
     "forget_peer",
     "give_up",
+    "lists_settled",
     "mark_all_settled",
     "replace_reporter",
     "reset_channel",
@@ -68,6 +70,19 @@ def choose_answerer(ledger: Ledger, unsettled: Unsettled, pair: Pair) -> None:
             break
 
 
+def lists_settled(ledger: Ledger | None, copy: Copy) -> bool:
+    """Return whether a copy lists an entry for its target that is settled.
+
+    The target may hold the copy for a copy that was abandoned.
+    """
+    if ledger is not None and isinstance(copy, DependentCopy):
+        target = ledger.channels.target_of(copy.peer.id)
+        for entry in copy.inherited:
+            if entry.target == target and ledger.is_settled(entry):
+                return True
+    return False
+
+
 def give_up(ledger: Ledger, source: int) -> list[PeerState]:
     """Return the peers whose next message waits for a source that is gone."""
     waiting = ledger.waiting.get(source)
@@ -94,5 +109,4 @@ def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
     ledger.channels.forget(part)
     del ledger.peers[peer]
     ledger.floors.pop(part.source, None)
-    ledger.abandoned.pop(part.target, None)
     return True

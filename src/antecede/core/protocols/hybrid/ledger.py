@@ -25,7 +25,6 @@ class Ledger:
 
     __slots__ = (
         "_last_queued_position",
-        "abandoned",
         "candidates",
         "changes",
         "channels",
@@ -74,8 +73,6 @@ class Ledger:
     """Whether a message has room for an entry."""
     hold_s: float
     """A message that is held is not delivered while its sender is silent for longer."""
-    abandoned: dict[int, int]
-    """By target: the last copy that was given up because the target began a new history."""
     changes: list[EntryChange] | None
     """The entries that were added and removed, if a driver records them."""
     restored_position: int
@@ -99,7 +96,6 @@ class Ledger:
         self.candidates = []
         self.has_budget = has_budget
         self.hold_s = NEVER
-        self.abandoned = {}
         self.changes = None
         self.restored_position = 0
         self.is_recheck_due = False
@@ -118,11 +114,11 @@ class Ledger:
 
     def identify(self, id: ProcessId, source: int, target: int) -> None:
         """Set the ids that entries use for a peer."""
-        former = self.state.peers.get(self.channels.find(target))
-        if former is not None and former.id != id:
-            # Its copies are abandoned. The numbers of the next ones are higher.
-            self.abandoned[target] = max(former.sent, former.acked)
-        self.channels.identify(self.peer(id), source, target)
+        is_new = id not in self.peers
+        part = self.peer(id)
+        if is_new:
+            part.base = self.state.clock
+        self.channels.identify(part, source, target)
 
     # Sending.
 
@@ -227,7 +223,7 @@ class Ledger:
         return (
             peer is not None
             and peer.acked < entry.number
-            and entry.number > self.abandoned.get(entry.target, 0)
+            and entry.number > self.peers[peer.id].base
         )
 
     def is_settled(self, entry: Entry) -> bool:
@@ -392,7 +388,7 @@ class Ledger:
             peer = self.unacked.get(target)
             acked = UNBOUNDED
             if peer is not None:
-                acked = max(peer.acked, self.abandoned.get(target, 0))
+                acked = max(peer.acked, self.peers[peer.id].base)
             for sent in wildcards.take_cleared(target, first, acked):
                 self.record_change(False, Entry(self.id, target, sent.number), sent.peer)
                 part = self.peers.get(sent.peer)

@@ -140,7 +140,10 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
     source = entry.source
     target = entry.target
     number = entry.number
-    if source == ledger.id or target == ledger.id or source in ledger.channels.ended:
+    if source == ledger.id or target == ledger.id:
+        return
+    if source in ledger.channels.ended:  # The peer may have nobody to ask.
+        ledger.notes.add_pair(part, Pair(source, target, number), number, now)
         return
     known = ledger.state.peers.get(ledger.channels.find(source))
     if known is not None and number <= known.permitted:
