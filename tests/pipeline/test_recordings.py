@@ -65,9 +65,7 @@ def test_a_grid_becomes_one_grid_for_each_recording_that_is_there() -> None:
         if c.grid == "replayed-shop"
     }
     assert sizes == {(7, 5)}
-    assert study.skipped == (
-        "replayed: no recordings logs/a.log: not in that directory",
-    )
+    assert study.skipped == ("replayed: no recordings logs/a.log: not in that directory",)
 
 
 def test_without_a_directory_recordings_are_skipped_with_a_line() -> None:
@@ -101,7 +99,10 @@ def test_a_grid_that_a_profile_skips_reads_no_file() -> None:
         ({"recordings": 3}, "recordings must be a table of tables"),
         ({"recordings": {"shop": 3}}, "recordings.shop must be a table"),
         ({"recordings": {"shop": {}}}, "recordings.shop.file is missing"),
-        ({"recordings": {"shop": {"path": "x"}}}, "recordings.shop.path must be a str, and"),
+        (
+            {"recordings": {"shop": {"path": "x"}}},
+            "recordings.shop.path must be a str, and",
+        ),
         ({"recordings": {"shop": {"file": 3}}}, "recordings.shop.file must be a str, and"),
         ({"recordings": {"log": {"file": "a"}}}, "grid replayed: unknown recording 'shop'"),
         ({"grids": [{"name": "g", "recordings": []}]}, "grid g: recordings must be a non"),

@@ -17,16 +17,16 @@ from antecede.report.charts.styles import styles_of
 from antecede.report.claims.evidence import mean_interval
 from antecede.report.tables import CellRow, StudyTables, Tables
 
-__all__ = ["BudgetFigure", "BudgetPanel", "budget_figures"]
+__all__ = ["BudgetFigure", "BudgetPanel", "Quantity", "budget_figures"]
 
 WITH_BUDGET = "bounded"
 UNLIMITED = "unlimited"
-NETWORK_COLOURS = (
-    ("#0a4f7a", "#0a7fc2", "#6fb7e6"),
-    ("#8a3f08", "#c8671b", "#eba871"),
-    ("#1c6a39", "#2f9355", "#8bcaa3"),
-)
-"""For each network of a chart, the colours of its losses, from the lowest."""
+NETWORK_COLOURS = {
+    "lan": ("#0a4f7a", "#0a7fc2", "#6fb7e6"),
+    "wan": ("#8a3f08", "#c8671b", "#eba871"),
+}
+"""By the name of a network, the colours of its losses, from the lowest."""
+OTHER_COLOURS = ("#1c6a39", "#2f9355", "#8bcaa3")
 LOSS_DASHES = ([1, 0], [6, 3], [2, 2])
 
 
@@ -287,7 +287,7 @@ def _line_styles(points: Sequence[dict[str, Any]]) -> Spec:
         {(networks.index(p["network"]), losses.index(p["loss"]), p["line"]) for p in points}
     )
     colours = [
-        NETWORK_COLOURS[network % len(NETWORK_COLOURS)][min(loss, 2)]
+        NETWORK_COLOURS.get(networks[network], OTHER_COLOURS)[min(loss, 2)]
         for network, loss, _ in lines
     ]
     names = [name for _, _, name in lines]
