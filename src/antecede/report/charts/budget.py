@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from antecede.pipeline.study.study_file import without_budget
-from antecede.report.charts.spec import CONFIG, Spec
+from antecede.report.charts.spec import CONFIG, Spec, suits_log
 from antecede.report.charts.styles import styles_of
 from antecede.report.claims.evidence import mean_interval
 from antecede.report.tables import CellRow, StudyTables, Tables
@@ -43,7 +43,6 @@ class Quantity:
     reference: str = ""
     """The protocol to divide by, in the same cells; empty for none."""
     caption: str = ""
-    log: bool = False
 
 
 QUANTITIES = (
@@ -80,7 +79,6 @@ QUANTITIES = (
         measure="metadata_bytes_total",
         over="copies",
         caption="With control frames and retransmissions.",
-        log=True,
     ),
     Quantity(
         id="budget-control-frames",
@@ -232,11 +230,12 @@ def _point(cell: CellRow, values: Sequence[float]) -> dict[str, Any]:
 
 def _chart(points: Sequence[dict[str, Any]], quantity: Quantity, label: str) -> Spec:
     others = {point["protocol"] for point in points} - {WITH_BUDGET}
+    log = suits_log([point["value"] for point in points])
     y = {
         "field": "value",
         "type": "quantitative",
         "title": quantity.unit,
-        "scale": {"type": "log"} if quantity.log else {"zero": True},
+        "scale": {"type": "log"} if log else {"zero": True},
         "axis": {"format": ".4~g", "tickCount": 5},
     }
     x = {
@@ -262,7 +261,8 @@ def _chart(points: Sequence[dict[str, Any]], quantity: Quantity, label: str) -> 
         "encoding": {"x": x, **_line_styles(points)},
         "layer": [
             {
-                "transform": [{"filter": "isValid(datum.low) && isValid(datum.high)"}],
+                # A logarithmic axis cannot show a bar that reaches 0.
+                "transform": [{"filter": "datum.low > 0" if log else "isValid(datum.low)"}],
                 "mark": {"type": "rule", "opacity": 0.5, "aria": False},
                 "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}},
             },

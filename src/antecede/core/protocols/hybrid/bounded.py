@@ -54,6 +54,7 @@ target is examined.
 from typing import Final
 
 from antecede.core.codec import varint_width
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.hybrid import SpsRule
@@ -256,7 +257,7 @@ def make_bounded(
     id: ProcessId,
     policy: RetransmissionPolicy | None = None,
     reorder_buffer_max: int = UNBOUNDED,
-    budget_bytes: int = 32,
+    budget_bytes: int = DEFAULT_BUDGET_BYTES,
 ) -> HybridProcess:
     """Create a process of ``bounded``."""
     state = HybridState(policy)
