@@ -256,6 +256,7 @@ def _cost(
         protocol=name,
         network=cells[0].network,
         causal=protocol(name).capabilities.causal,
+        suits_nodes=protocol(name).capabilities.suits_nodes,
         held=len(verdicts) == len(cells)
         and all({*verdict.statuses.values()} == {"held"} for verdict in verdicts),
         runs=len(cells),

@@ -261,8 +261,8 @@ def _chart(points: Sequence[dict[str, Any]], quantity: Quantity, label: str) -> 
         "encoding": {"x": x, **_line_styles(points)},
         "layer": [
             {
-                # A logarithmic axis cannot show a bar that reaches 0.
-                "transform": [{"filter": "datum.low > 0" if log else "isValid(datum.low)"}],
+                # No quantity is negative: few seeds make such an interval.
+                "transform": [{"filter": "datum.low > 0"}],
                 "mark": {"type": "rule", "opacity": 0.5, "aria": False},
                 "encoding": {"y": {**y, "field": "low"}, "y2": {"field": "high"}},
             },
