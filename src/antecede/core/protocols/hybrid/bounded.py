@@ -24,7 +24,7 @@ Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
    queued while a permit for an opaque message of another process than r is missing, or a
    wildcard for r is in its past. Inherited entries whose reporter is gone do not count.
 3. *Wildcards.* If a copy does not fit, a wildcard may replace two or more entries for one
-   target other than r, if one of them is older than some round trips.
+   target other than r, if one of them is older than some timeouts.
 4. *Delivery.* A message to r is delivered after its predecessor, and after r has delivered
    the entries for r on it.
 5. *Settling.* A process learns that entries are settled from acks of its own copies, from
@@ -54,6 +54,7 @@ target is examined.
 from typing import Final
 
 from antecede.core.codec import varint_width
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.process import NO_PROCESS, UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.hybrid import SpsRule
@@ -70,7 +71,8 @@ __all__ = ["BoundedRule", "make_bounded"]
 COUNTS_SIZE: Final = 2
 """The fewest bytes of the two counts of entries on a message."""
 WILDCARD_AGE: Final = 4.0
-"""How many round trips old the entries must be that a new wildcard stands for."""
+"""How many timeouts, and how many round trips, old the entries must be that a new wildcard
+stands for. A lost copy is settled after a timeout, which is longer than a round trip."""
 
 
 class BoundedRule(PermitRule):
@@ -196,7 +198,8 @@ class BoundedRule(PermitRule):
     def _draw_wildcards(self, copy: DependentCopy, now: float) -> bool:
         """Replace old entries by wildcards, and return whether the copy may leave."""
         ledger = self._ledger
-        age_s = WILDCARD_AGE * ledger.notes.round_trip_s
+        timeout_s = ledger.state.ack_rtt.first_s
+        age_s = WILDCARD_AGE * max(ledger.notes.round_trip_s, timeout_s)
         oldest = next(iter(ledger.open)).unsettled[0].since if ledger.open else now
         if self._room <= 1:
             return False
@@ -252,7 +255,7 @@ def make_bounded(
     id: ProcessId,
     policy: RetransmissionPolicy | None = None,
     reorder_buffer_max: int = UNBOUNDED,
-    budget_bytes: int = 32,
+    budget_bytes: int = DEFAULT_BUDGET_BYTES,
 ) -> HybridProcess:
     """Create a process of ``bounded``."""
     state = HybridState(policy)

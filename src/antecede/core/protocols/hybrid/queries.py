@@ -19,7 +19,7 @@ QUERIES_MAX: Final = 32
 """How many entries, and how many wildcards, one query has at most."""
 ASKED_ALONE: Final = 2
 """How often the process that reported an entry is asked before others are asked, too."""
-DOUBLINGS_MAX: Final = 16
+DOUBLINGS_MAX: Final = 5
 """The number of doublings of an interval, which the policy's maximum bounds, too."""
 
 
