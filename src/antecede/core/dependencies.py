@@ -74,8 +74,11 @@ class PeerDependencies:
         """Return the ids of all processes that the entries of this process name."""
 
     @abstractmethod
-    def count(self) -> int:
-        """Return how many entries and wildcards are not settled."""
+    def unsettled(self) -> list[tuple[int, int]]:
+        """Return source and target of all entries that are not settled.
+
+        The source of a wildcard is NO_PROCESS.
+        """
 
     @abstractmethod
     def awaited_targets(self) -> list[ProcessId]:

@@ -63,10 +63,12 @@ class HybridDependencies(PeerDependencies):
                         used.update((entry.source, entry.target))
         return used
 
-    def count(self) -> int:
+    def unsettled(self) -> list[tuple[int, int]]:
         ledger = self._ledger
-        entries = sum([len(pair.unsettled) for pair in ledger.open])
-        return entries + sum([len(each) for each in ledger.wildcards.received.values()])
+        found = [(pair.source, pair.target) for pair in ledger.open for _ in pair.unsettled]
+        for target, wildcards in ledger.wildcards.received.items():
+            found += [(NO_PROCESS, target) for _ in wildcards]
+        return found
 
     def awaited_targets(self) -> list[ProcessId]:
         ledger = self._ledger
