@@ -19,7 +19,9 @@ QUERIES_MAX: Final = 32
 """How many entries, and how many wildcards, one query has at most."""
 ASKED_ALONE: Final = 2
 """How often the process that reported an entry is asked before others are asked, too."""
-DOUBLINGS_MAX: Final = 5
+EXCHANGE_TIMEOUTS: Final = 2
+"""How many timeouts of a copy pass before the first repetition of a question."""
+DOUBLINGS_MAX: Final = 3
 """The number of doublings of an interval, which the policy's maximum bounds, too."""
 
 
@@ -78,8 +80,14 @@ def _ask_another(
 
 
 def _next_ask(ledger: Ledger, timer: RetransmissionTimer, asked: int, now: float) -> float:
-    longest_s = ledger.state.permit_rtt.policy.maximum_s
-    return now + min(timer.timeout_s * (1 << min(asked, DOUBLINGS_MAX)), longest_s)
+    """Return when to ask again.
+
+    The timer of a peer learns how long entries take to be settled. If copies are lost, this
+    is much longer than the exchange of a question and its answer.
+    """
+    policy = ledger.state.permit_rtt.policy
+    timeout_s = min(timer.timeout_s, EXCHANGE_TIMEOUTS * ledger.state.ack_rtt.first_s)
+    return now + min(timeout_s * (1 << min(asked, DOUBLINGS_MAX)), policy.maximum_s)
 
 
 def answer(ledger: Ledger, asking: ProcessId, question: Notes) -> Notes | None:
