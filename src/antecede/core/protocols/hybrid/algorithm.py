@@ -302,7 +302,7 @@ class HybridAlgorithm:
         if number > peer.delivered:
             if predecessor == peer.delivered and self.ledger is None:
                 self._deliver(peer, message, now)
-                while peer.delivered in peer.held:
+                while peer.held and peer.delivered in peer.held:
                     self._deliver(peer, peer.held.pop(peer.delivered), now)
             else:
                 peer.held[predecessor] = message
