@@ -31,6 +31,7 @@ from antecede.engine.membership import Membership
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.protocol_check import check_protocol
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.sender import Channel, Sender
@@ -94,7 +95,7 @@ class Engine:
             reorder_buffer_max=bounds.reorder_buffer_max,
         )
         process = info.make(ProcessId(group.index(name)), config)
-        _check_protocol(info, process, bounds)
+        check_protocol(info, process, bounds)
         layer = SessionLayer(
             name,
             incarnation,
@@ -171,7 +172,7 @@ class Engine:
 
     @property
     def flow(self) -> FlowControl:
-        """The room in the inbox; the driver tells it how many messages it holds."""
+        """The room in the inbox; its ``inbox`` is that of the driver."""
         return self._layer.flow
 
     def peers(self) -> list[str]:
@@ -255,8 +256,7 @@ class Engine:
 
     def send(self, targets: Sequence[str], data: bytes, now: float) -> int:
         """Send a message, even if a window is full, and return its number."""
-        numbers = [self.send_fragment(targets, each, now) for each in self.fragment(data)]
-        return numbers[-1]
+        return [self.send_fragment(targets, each, now) for each in self.fragment(data)][-1]
 
     def try_send(self, target: object, data: object, now: float) -> int:
         """Send a message of one fragment to one peer that has room; return its number.
@@ -265,6 +265,11 @@ class Engine:
         :meth:`has_room` and :meth:`send_fragment` then.
         """
         return self._sender.try_send(target, data, now)
+
+    @property
+    def sent_alone(self) -> bool:
+        """Whether the last :meth:`try_send` sent the only copy under way to its target."""
+        return self._sender.sent_alone
 
     def is_only_in_flight(self, targets: Sequence[str]) -> bool:
         """Return whether the copy just sent is the only one under way to its target."""
@@ -305,6 +310,11 @@ class Engine:
     def has_output(self) -> bool:
         """Whether :meth:`flush` may return datagrams."""
         return self._transmitter.has_output
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether :attr:`sent_alone` or :attr:`should_flush` is true."""
+        return self._sender.sent_alone or self._transmitter.should_flush
 
     @property
     def should_flush(self) -> bool:
@@ -388,16 +398,3 @@ class Engine:
             datagrams_out=self._transmitter.datagrams,
             dropped=dict(self._layer.dropped),
         )
-
-
-def _check_protocol(info: ProtocolInfo, process: ProcessBase, limits: Limits) -> None:
-    """Raise ConfigError if a protocol does not suit a node, or its limits."""
-    if not info.capabilities.unicast:
-        raise ConfigError(f"{info.name} has no unicast; choose another protocol")
-    if not info.capabilities.suits_nodes:
-        raise ConfigError(
-            f"{info.name} runs in the simulator only: the nodes of a dynamic group have no"
-            " common process ids; choose another protocol"
-        )
-    if limits.peer_timeout_s < NEVER and process.recovery is None:
-        raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")

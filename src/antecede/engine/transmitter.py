@@ -111,12 +111,15 @@ class Transmitter:
         prefix_size = len(prefix)
         body_bytes_max = self._body_bytes_max
         buffer = bytearray(prefix)
+        size = prefix_size
         for frame in session.outbox.pop_frames():
-            end = len(buffer)
+            end = size
             frame.write(buffer)
-            if len(buffer) > body_bytes_max and end > prefix_size:
+            size = len(buffer)
+            if size > body_bytes_max and end > prefix_size:
                 body = bytes(buffer[:end])
                 out.append((session.address, layer.seal(DATA, session, body)))
                 buffer = bytearray(prefix) + buffer[end:]
-        if len(buffer) > prefix_size:
+                size = len(buffer)
+        if size > prefix_size:
             out.append((session.address, layer.seal(DATA, session, bytes(buffer))))
