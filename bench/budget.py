@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.sim import RunSummary, Scenario, simulate
-from antecede.sim.delay import parse_delay
-from antecede.sim.network import Network
 from antecede.trace import Kind
 from bench.measure import run_for_json
 
@@ -117,10 +115,6 @@ def share_delivered(protocol: str, processes: int, silent: int, budget: float) -
     The last processes crash; counted are the copies that were sent afterwards.
     """
     crashed = set(range(processes - silent, processes))
-    network = Network(
-        delay=parse_delay(f"exponential:{MEAN_DELAY_S}"),
-        crashes=tuple((process, SILENT_AT_S) for process in sorted(crashed)),
-    )
     run = simulate(
         protocol=protocol,
         processes=processes,
@@ -131,7 +125,9 @@ def share_delivered(protocol: str, processes: int, silent: int, budget: float) -
         until_s=SILENT_UNTIL_S,
         seed=3,
         budget_bytes=budget,
-        network=network,
+        delay=f"exponential:{MEAN_DELAY_S}",
+        silent_members=silent,
+        silent_from_s=SILENT_AT_S,
     )
     if not run.verdict.held:
         raise SystemExit(f"{protocol} violated causal order")

@@ -9,18 +9,23 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from tests.check.lockstep import Lockstep, inspect_rules
 from tests.check.variants import LISTINGS, SECRET_MODE
 
 import antecede
 from antecede.check import CheckConfig, check
-from antecede.core.process import Process, ProcessId
+from antecede.core.config import DEFAULT_BUDGET_BYTES
+from antecede.core.process import UNBOUNDED, Process, ProcessId
 from bench.measure import run_for_json
 
 HELD = "held"
 NOT_EXHAUSTED = "not exhausted"
+LIVENESS = "liveness"
+ONE_ENTRY = 5
+TWO_ENTRIES = 8
+"""The budgets of ``bounded`` with room for one and for two entries."""
 HYBRIDS = ("hybrid", "hybrid-basic")
 UNICAST = ("buffer", "buffer-fifo", "cykas", "matrix", "optimal", "tree", *HYBRIDS)
 LONG_STATES_MAX = 1_000_000
@@ -60,7 +65,9 @@ class Check:
         for flag, name in FLAGS.items():
             value = getattr(self.config, name)
             if value != getattr(default, name):
-                words += [flag, f"{value:g}" if isinstance(value, float) else str(value)]
+                is_unbounded = name == "budget_bytes" and value == UNBOUNDED
+                number = f"{value:g}" if isinstance(value, float) else str(value)
+                words += [flag, "inf" if is_unbounded else number]
         words += ["--multicast"] * self.config.multicast
         words += ["--symmetry", "off"] * (not self.config.symmetry)
         return f"`{shlex.join(words)}`"
@@ -77,6 +84,9 @@ FLAGS = {
     "--max-duplicates": "duplicates",
     "--max-removals": "removals",
     "--max-stops": "stops",
+    "--max-silences": "silences",
+    "--max-returns": "returns",
+    "--budget-bytes": "budget_bytes",
     "--max-states": "states_max",
     "--max-memory": "memory_max_gib",
 }
@@ -106,7 +116,8 @@ def all_checks() -> list[Check]:
         Check(table="3 processes, 2 messages each", config=CheckConfig(protocol=name))
         for name in UNICAST
     ]
-    checks += _faults() + _multicast() + _large() + _removal() + _counterexamples()
+    checks += _faults() + _multicast() + _large() + _removal() + _silence()
+    checks += _counterexamples()
     return checks + _lockstep()
 
 
@@ -176,6 +187,48 @@ def _removal() -> list[Check]:
     return checks
 
 
+def _silence() -> list[Check]:
+    table = "Silent processes"
+    two_by_two = CheckConfig(protocol="bounded", processes=2, silences=1)
+    with_return = replace(two_by_two, returns=1)
+    multicast = CheckConfig(protocol="bounded", messages=1, multicast=True, silences=1)
+    checks = [
+        Check(table=table, config=replace(config, protocol=name))
+        for name in ("optimal", "matrix")
+        for config in (multicast, CheckConfig(protocol=name, silences=1))
+    ]
+    checks += [
+        Check(table=table, config=replace(multicast, protocol="hybrid"), expected=LIVENESS),
+        Check(
+            table=table,
+            config=CheckConfig(protocol="hybrid", silences=1),
+            expected=LIVENESS,
+        ),
+        Check(table=table, config=replace(with_return, protocol="hybrid")),
+        Check(table=table, config=with_return),
+        Check(table=table, config=replace(two_by_two, losses=1)),
+    ]
+    for budget in (0, ONE_ENTRY, TWO_ENTRIES, DEFAULT_BUDGET_BYTES, UNBOUNDED):
+        expected = HELD if budget >= TWO_ENTRIES else LIVENESS
+        checks += [
+            Check(table=table, config=replace(two_by_two, budget_bytes=budget)),
+            Check(
+                table=table,
+                config=replace(multicast, budget_bytes=budget),
+                expected=expected,
+            ),
+        ]
+        unicast = CheckConfig(protocol="bounded", budget_bytes=budget, silences=1)
+        if expected == HELD:
+            limited = replace(unicast, states_max=LONG_STATES_MAX)
+            checks.append(
+                Check(table=table, config=limited, expected=NOT_EXHAUSTED, long=True)
+            )
+        else:
+            checks.append(Check(table=table, config=unicast, expected=LIVENESS))
+    return checks
+
+
 def _counterexamples() -> list[Check]:
     table = "Counterexamples"
     checks = [
@@ -196,7 +249,7 @@ def _counterexamples() -> list[Check]:
         Check(
             table=table,
             config=CheckConfig(protocol="hybrid"),
-            expected="fifo" if "printed" in name else "liveness",
+            expected="fifo" if "printed" in name else LIVENESS,
             subject=name,
             make=make,
         )

@@ -125,6 +125,7 @@ class Member:
             bind=f"{self.name}:{PORT}",
             peers={} if plan.adds_peers else self._peers(),
             protocol=scenario.protocol,
+            budget_bytes=scenario.budget_bytes,
             key=KEY if scenario.keyed else None,
             insecure=True,
             limits=replace(

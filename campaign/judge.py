@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from antecede import Node
+from antecede.core.process import NO_PROCESS
+from antecede.engine.datagram import name_hash
 from antecede.engine.engine import Engine
 from antecede.engine.peer_session import LEFT, generation_of
 from antecede.testing import Simulation
 from campaign.application import Log, Member
 
 __all__ = [
+    "count_lost_wildcards",
+    "find_entries",
     "find_full_inboxes",
     "find_losses",
     "find_missing_greetings",
@@ -114,6 +118,41 @@ def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
     return found
 
 
+def find_entries(living: Sequence[Member]) -> list[str]:
+    """Return the entries of ``bounded`` that are left although everything is delivered.
+
+    A process that may have nobody to ask learns that an entry is settled when it sends. If
+    both processes of an entry have ended for good, and all that knew this have restarted,
+    nobody is left who could tell; docs/explanation/bounded.md names this limitation.
+    """
+    hashes = {name_hash(member.name) for member in living}
+    found = []
+    for member in living:
+        names = member.node.engine._driver.entry_names if member.node is not None else None
+        if names is not None:
+            count = 0
+            for pair in names.dependencies.unsettled():
+                ends = [names.names.identity(id)[0] for id in pair if id != NO_PROCESS]  # noqa: A001
+                count += not hashes.isdisjoint(ends)
+            if count:
+                found.append(f"{member.name} keeps {count} entries")
+    return found
+
+
+def count_lost_wildcards(living: Sequence[Member], simulation: Simulation) -> int:
+    """Return how many wildcards of ``bounded`` nobody can clear.
+
+    Messages to their targets wait until these are removed; docs/explanation/bounded.md
+    names this limitation.
+    """
+    lost = 0
+    for member in living:
+        if simulation.is_running(member.name) and member.node is not None:
+            dependencies = member.node.engine.process.dependencies
+            lost += dependencies.count_lost_wildcards() if dependencies is not None else 0
+    return lost
+
+
 def _find_rows(member: Member, node: Node) -> list[str]:
     """Return the rows in the journal of a node that nobody needs."""
     files = node._runtime._files
@@ -149,10 +188,16 @@ def find_full_inboxes(members: Mapping[str, Member], simulation: Simulation) -> 
 
 
 def find_refused_frames(members: Mapping[str, Member], simulation: Simulation) -> list[str]:
-    """Return the nodes that refused a frame of a peer as invalid."""
+    """Return the nodes that refused a frame of a peer as invalid.
+
+    A journal that has lost commits may contain a copy, but not the permits with which the
+    copy was released. The node refuses the ack of such a copy until it has the permits.
+    """
     found = []
     for member in members.values():
-        if simulation.is_running(member.name) and member.node is not None:
+        if member.has_forked or member.node is None:
+            continue
+        if simulation.is_running(member.name):
             refused = member.node.engine.stats().dropped["frame"]
             if refused:
                 found.append(f"{member.name} refused {refused} frames of its peers")

@@ -27,6 +27,7 @@ KINDS: Final = (
     "restore",
 )
 """The kinds of faults and changes that a scenario contains."""
+BUDGETS: Final = (0, 8, 32, 128)
 WEEK_S: Final = 7 * 24 * 3600.0
 
 
@@ -68,6 +69,8 @@ class Scenario:
 
     seed: int
     protocol: str
+    budget_bytes: int
+    """The budget of ``bounded``."""
     keyed: bool
     nodes: tuple[NodePlan, ...]
     loss: float
@@ -108,9 +111,12 @@ def draw_scenario(seed: int) -> Scenario:
             size = random.choice((1, 1, 20, 20, 20, 3000, 100_000))
             actions.append(Action(at_s, "send", source, targets, size=size))
     is_slow = random.random() < 0.2
+    protocol = random.choice(("hybrid", "hybrid", "hybrid", "hybrid-basic"))
+    is_bounded = seed % 3 == 2
     return Scenario(
         seed=seed,
-        protocol=random.choice(("hybrid", "hybrid", "hybrid", "hybrid-basic")),
+        protocol="bounded" if is_bounded else protocol,
+        budget_bytes=BUDGETS[seed // 3 % len(BUDGETS)],
         keyed=random.random() < 0.3,
         nodes=plans,
         loss=random.choice((0.0, 0.0, 0.05, 0.3)),

@@ -117,7 +117,7 @@ def test_a_replay_has_the_budget_of_the_counterexample() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "budget"), [("0", 0), ("8", 8), ("inf", UNBOUNDED), (None, 32)]
+    ("text", "budget"), [("0", 0), ("8", 8), ("inf", UNBOUNDED), (None, 64)]
 )
 def test_the_command_checks_with_a_budget(
     capsys: pytest.CaptureFixture[str], text: str | None, budget: int

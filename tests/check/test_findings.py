@@ -22,6 +22,12 @@ LOCKSTEP: dict[str, object] = MULTICAST | {"lockstep": True}
 FAULTS: dict[str, object] = UNICAST | {"losses": 1, "duplicates": 1}
 PROGRAM: dict[str, object] = {"program": TWO_THEN_ONE}
 BOUNDED: dict[str, object] = PROGRAM | {"protocol": "bounded"}
+SILENT: dict[str, object] = {
+    "protocol": "bounded",
+    "program": [[[2], [1]], [[], []], [[], []]],
+    "losses": 1,
+    "silences": 1,
+}
 NO_BUDGET: dict[str, object] = MULTICAST | {"protocol": "bounded", "budget_bytes": 0}
 
 FOUND: dict[str, dict[str, object]] = {
@@ -62,6 +68,8 @@ FOUND: dict[str, dict[str, object]] = {
     "own entries are left off": BOUNDED,
     "a copy after the settled ones counts as settled": BOUNDED,
     "no message needs a permit under bounded": NO_BUDGET,
+    # Silence: no other test finds it.
+    "a copy is not retransmitted before the earlier copies that it lists are acked": SILENT,
 }
 """The bounds in which each mutant is found."""
 

@@ -14,6 +14,7 @@ CONFIGS = [
     CheckConfig(protocol="hybrid", messages=1, multicast=True, processes=2),
     CheckConfig(protocol="hybrid-basic", messages=1, losses=1),
     CheckConfig(protocol="cykas", messages=1, duplicates=1, losses=1, processes=2),
+    CheckConfig(protocol="bounded", messages=1, silences=1, returns=1),
     CheckConfig(protocol="buffer-fifo"),
     CheckConfig(protocol="matrix", messages=1, symmetry=False),
     CheckConfig(protocol="optimal", messages=1, symmetry=False),

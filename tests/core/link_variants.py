@@ -28,6 +28,7 @@ MODULES = (
     "core.codec",
     "core.process_id",
     "core.windows",
+    "core.dependencies",
     "core.process",
     "core.input_checks",
     "core.support.retransmission",

@@ -162,7 +162,7 @@ TOO_MANY = "81 20"
         ("50 05 02 01 03 ff 01 00 00", "before message 5"),
         ("51 05 02 01 03 01 00 00", "has no own entries"),
         ("60 05 02 01 03 01 00 00", "has no own entries"),
-        ("50 05 02 00 01 01 02 00 00", "invalid entry: 1:0 to 2"),
+        ("50 05 02 00 01 01 02 00 00", "number 0 to 2"),
         ("50 05 02 00 01 02 02 01 00", "invalid entry: 2:1 to 2"),
         (f"50 05 02 {TOO_MANY}", "4097 entries"),
         (f"50 05 02 00 {TOO_MANY}", "4097 entries"),

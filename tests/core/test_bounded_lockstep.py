@@ -23,15 +23,13 @@ from antecede.core.protocols.optimal.optimal import Optimal
 from antecede.core.registry import protocol
 from antecede.testing import Cluster
 from tests.core.bounded_runs import POLICY, bounded_cluster, kinds_of
-from tests.core.test_lockstep import (
-    IDLE_STEPS_MAX,
+from tests.core.lockstep_runs import (
     SHAPES,
-    TICK_S,
     Divergence,
     FrameValue,
+    Lockstep,
     Packet,
     Shape,
-    Step,
     as_tuple,
 )
 
@@ -41,65 +39,21 @@ SCHEDULES_SLOW = SCHEDULES if IS_MUTANT else 2000
 """For each of five shapes."""
 
 
-class Twins:
+class Twins(Lockstep):
     """Pairs of a process of ``hybrid`` and one of ``bounded`` without a budget."""
 
     def __init__(self, processes: int, budget: int = 0) -> None:
         config = ProcessConfig(policy=POLICY, budget_bytes=budget)
-        self.members: list[tuple[Process, Process]] = [
-            (
-                protocol("hybrid").make(ProcessId(index), config),
-                protocol("bounded").make(ProcessId(index), config),
-            )
-            for index in range(processes)
-        ]
-        self.in_flight: list[Packet] = []
-        self.now = 0.0
+        makers = protocol("hybrid").make, protocol("bounded").make
+        self.members: dict[ProcessId, tuple[Process, Process]] = {
+            each: (makers[0](each, config), makers[1](each, config))
+            for each in map(ProcessId, range(processes))
+        }
+        super().__init__(self.members)
 
-    def apply(self, step: Step) -> None:
-        """Apply a step to both; raise Divergence if their outputs differ."""
-        if step.action == "send":
-            targets = [ProcessId(target) for target in step.targets]
-            for process in self.members[step.pick]:
-                process.send(targets, b"payload", self.now)
-            self._compare(step.pick)
-        elif step.action == "wait":
-            self.wait(step.pick * TICK_S)
-        elif self.in_flight:
-            index = step.pick % len(self.in_flight)
-            if step.action == "duplicate":
-                self.in_flight.append(self.in_flight[index])
-                return
-            source, target, frame = self.in_flight.pop(index)
-            if step.action == "arrive":
-                for process in self.members[target]:
-                    process.receive(source, frame, self.now)
-                self._compare(target)
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass, and call ``handle_timer`` of all processes."""
-        self.now += seconds
-        for index, pair in enumerate(self.members):
-            for process in pair:
-                process.handle_timer(self.now)
-            self._compare(index)
-
-    def run_until_idle(self, random: Random) -> None:
-        """Run without faults until idle."""
-        for _ in range(IDLE_STEPS_MAX):
-            if self.in_flight:
-                self.apply(Step("arrive", random.randrange(len(self.in_flight))))
-                continue
-            timers = [process.next_timer() for process, _ in self.members]
-            due = min((timer for timer in timers if timer is not None), default=None)
-            if due is None:
-                return
-            self.wait(max(due - self.now, 0.0))
-        raise AssertionError(f"not idle after {IDLE_STEPS_MAX} steps")
-
-    def _compare(self, index: int) -> None:
+    def compare(self, id: ProcessId) -> None:
         outputs: list[object] = []
-        for process in self.members[index]:
+        for process in self.members[id]:
             transmits = process.frames_to_transmit()
             by_target: dict[int, list[FrameValue]] = {}
             for transmit in transmits:
@@ -108,9 +62,8 @@ class Twins:
             deliveries = [as_tuple(each) for each in process.messages_to_deliver()]
             outputs.append((by_target, deliveries, process.next_timer()))
         if outputs[0] != outputs[1]:
-            raise Divergence(f"{index}: hybrid {outputs[0]}\nbounded {outputs[1]}")
-        source = ProcessId(index)
-        self.in_flight += [Packet(source, each.target, each.frame) for each in transmits]
+            raise Divergence(f"{id}: hybrid {outputs[0]}\nbounded {outputs[1]}")
+        self.in_flight += [Packet(id, each.target, each.frame) for each in transmits]
 
 
 def run_twins(shape: Shape, seeds: range, budget: int = 0) -> Iterator[Divergence | None]:

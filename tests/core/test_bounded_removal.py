@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from antecede.core.config import ProcessConfig
 from antecede.core.process import NO_PROCESS, UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.bounded import make_bounded
 from antecede.core.protocols.hybrid.dependency_frames import (
@@ -17,14 +16,12 @@ from antecede.core.protocols.hybrid.dependency_frames import (
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit
 from antecede.core.protocols.hybrid.process import HybridProcess
-from antecede.core.registry import protocol
-from antecede.errors import LocalError
 from antecede.verify import Property
 from tests.core.bounded_runs import bounded_cluster, ledger_of, left_over
 from tests.core.test_bounded_frames import message, own
-from tests.core.test_peer_removal import Run
+from tests.core.test_peer_removal import Run, delivered
 
-ZERO, ONE, TWO, THREE, FOUR = (ProcessId(index) for index in range(5))
+ZERO, ONE, TWO, THREE, FOUR, FIVE, SIX = (ProcessId(index) for index in range(7))
 RUNS = 30 if "ANTECEDE_MUTANT" in os.environ else 100
 BUDGETS = (0, 5, 8, 16, UNBOUNDED)
 BUDGETS_OF_STOPS = (0, 16, 32, UNBOUNDED)
@@ -83,10 +80,6 @@ def sent_messages(process: HybridProcess) -> list[tuple[int, MessageFrame]]:
         for each in process.frames_to_transmit()
         if isinstance(each.frame, MessageFrame)
     ]
-
-
-def delivered(process: HybridProcess) -> list[tuple[int, int]]:
-    return [(each.source, each.number) for each in process.messages_to_deliver()]
 
 
 def test_entries_for_an_abandoned_peer_are_settled() -> None:
@@ -250,6 +243,40 @@ def test_nobody_is_asked_if_source_and_target_are_unknown() -> None:
     assert left_over(process) == []
 
 
+def test_an_entry_that_nobody_settles_does_not_delay_a_multicast() -> None:
+    # Each copy has two own entries of two bytes, for which a budget of 5 has no room.
+    process = make(5)
+    process.receive(ONE, message(1, inherited=[Entry(2, 3, 6)]), 0.0)
+    process.recovery.forgo_permits(ONE, 0.0)
+    process.send([FOUR, FIVE, SIX], b"", 0.0)
+    copies = sent_messages(process)
+    assert [target for target, _ in copies] == [FOUR, FIVE, SIX]
+    for _, frame in copies:
+        assert isinstance(frame, DependentMessage)
+        assert frame.is_opaque
+        assert [str(each) for each in frame.inherited] == ["Entry(2:6 to 3)"]
+    process.receive(FOUR, Ack(1, 1), 0.0)
+    process.receive(FIVE, Ack(1, 1), 0.0)
+    process.receive(SIX, Ack(1, 1), 0.0)
+    permits = [
+        (each.target, each.frame.number)
+        for each in process.frames_to_transmit()
+        if isinstance(each.frame, Permit)
+    ]
+    assert sorted(permits) == [(FOUR, 1), (FIVE, 1), (SIX, 1)]
+
+
+def test_a_wildcard_makes_no_room_for_entries_that_do_not_count() -> None:
+    # Of the entries for process 3, two do not count against the budget. A wildcard for it
+    # has 2 bytes, as each of two own entries, and a budget of 7 has room for 5 bytes.
+    process = make(7)
+    process.receive(ONE, message(1, inherited=[Entry(2, 3, 6), Entry(7, 3, 6)]), 0.0)
+    process.recovery.forgo_permits(ONE, 0.0)
+    process.receive(FOUR, message(1, inherited=[Entry(8, 3, 6)]), 0.0)
+    process.send([FIVE, SIX, TWO], b"", 0.0)
+    assert sent_messages(process) == []
+
+
 def test_the_target_of_an_entry_answers_what_it_has_delivered() -> None:
     process = make()
     process.receive(TWO, MessageFrame(4, 0, True, b""), 0.0)
@@ -308,10 +335,3 @@ def test_what_was_reported_to_a_forgotten_peer_is_forgotten() -> None:
     process.receive(THREE, Ack(1, 1), 0.0)
     process.receive(FOUR, Ack(2, 2), 0.0)
     assert left_over(process) == []
-
-
-def test_restoring_from_a_journal_is_refused() -> None:
-    process = protocol("bounded").make(ZERO, ProcessConfig())
-    assert process.recovery is not None
-    with pytest.raises(LocalError, match="journal does not keep"):
-        process.recovery.restore(0, [], [], [], 0.0)

@@ -118,6 +118,27 @@ def test_what_the_target_reported_or_is_the_source_of_is_left_off() -> None:
     ]
 
 
+def test_a_queued_copy_leaves_when_the_target_reports_its_entries_too() -> None:
+    # Of the entries (2, 4, 1) and (2, 5, 1), a budget of 5 has room for one.
+    process = make(5)
+    process.receive(ONE, message(1, inherited=[Entry(2, 4, 1), Entry(2, 5, 1)]), 0.0)
+    process.send([THREE], b"", 0.0)
+    assert sent(process) == ["1: ack 1"]
+    process.receive(THREE, message(1, inherited=[Entry(2, 4, 1)]), 0.0)
+    assert sent(process) == ["3: 1 [2:1>5, permitted]", "3: ack 1"]
+
+
+def test_a_queued_copy_leaves_off_what_the_target_reported_before_a_higher_entry() -> None:
+    # 0:1 is queued between the deliveries of (2, 4, 1) and (2, 4, 2), so both are kept.
+    process = make(5)
+    process.receive(ONE, message(1, inherited=[Entry(2, 4, 1), Entry(2, 5, 1)]), 0.0)
+    process.send([THREE], b"", 0.0)
+    process.receive(ONE, message(2, 1, inherited=[Entry(2, 4, 2), Entry(2, 5, 1)]), 0.0)
+    assert sent(process) == ["1: ack 1", "1: ack 2"]
+    process.receive(THREE, message(1, inherited=[Entry(2, 4, 1)]), 0.0)
+    assert sent(process) == ["3: 1 [2:1>5, permitted]", "3: ack 1"]
+
+
 def test_a_copy_whose_inherited_entries_do_not_fit_waits() -> None:
     process = make(8)
     process.receive(ONE, message(1, inherited=[Entry(2, 3, 1), Entry(2, 4, 1)]), 0.0)

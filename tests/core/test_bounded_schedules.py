@@ -106,7 +106,7 @@ def test_a_wildcard_stays_if_the_peer_omits_what_it_was_told_later() -> None:
     entries_for(run, 6, 1, (8,))
     entries_for(run, 7, 1, (9,))
     arrive_all(run, slow)
-    run.now = 1.0
+    run.now = 4.0  # Four timeouts, so that the entries are replaced.
     run.send(1, [0])
     arrive_all(run, slow)
     run.send(0, [5])
@@ -128,7 +128,7 @@ def with_wildcard() -> tuple[Cluster, Callable[[Packet], bool]]:
     entries_for(run, 2, 0, (3, 4))
     entries_for(run, 6, 0, (5,))
     arrive_all(run, slow)
-    run.now = 1.0
+    run.now = 4.0  # Four timeouts, so that the entries are replaced.
     run.send(0, [1])
     arrive_all(run, slow)
     return run, slow

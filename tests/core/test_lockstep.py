@@ -2,19 +2,14 @@
 
 Each process of a network exists twice, indexed and naive, and both get the same inputs.
 After every step they must have transmitted the same frames, delivered the same messages in
-the same order, and have the same deadline. The first difference ends the run, so every
-frame in flight was transmitted by both, and they share one list of packets.
+the same order, and have the same deadline.
 
-Every step of a schedule is valid whatever is in flight, so any part of a schedule is a
-schedule, too. A failure prints the schedule, and ``run`` replays it.
+A failure prints the schedule, and ``run`` replays it.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -22,139 +17,32 @@ from hypothesis import strategies as st
 
 from antecede.core.codec import Frame
 from antecede.core.config import ProcessConfig
-from antecede.core.process import Delivery, Process, ProcessId, Transmit
-from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.core.process import Process, ProcessId
+from antecede.core.protocols.hybrid.frames import Permit
 from antecede.core.registry import protocol
 from antecede.core.support.retransmission import RetransmissionPolicy
+from tests.core.lockstep_runs import (
+    SHAPES,
+    Divergence,
+    FrameValue,
+    Lockstep,
+    Packet,
+    Shape,
+    Step,
+    as_tuple,
+)
 from tests.core.naive_sps import Copy, NaiveProcess, Sent
 
 TIMEOUT_S = 1.0
-TICK_S = 0.25
-"""Both are exact in binary, so deadlines can be compared with ``==``."""
+"""Exact in binary, so deadlines can be compared with ``==``."""
 POLICY = RetransmissionPolicy(initial_s=TIMEOUT_S, minimum_s=TIMEOUT_S, maximum_s=TIMEOUT_S)
 """The timeout neither adapts nor doubles: the rule does not cover that."""
-IDLE_STEPS_MAX = 10_000
 CONSERVATIVE = {"hybrid": False, "hybrid-basic": True}
-
-
-class Step(NamedTuple):
-    """One input."""
-
-    action: str
-    """One of send, arrive, drop, duplicate, wait."""
-    pick: int
-    """The sender; or the packet, modulo those in flight; or the number of ticks."""
-    targets: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """The parameters of a set of random schedules."""
-
-    name: str
-    processes: int
-    steps: int
-    targets_max: int
-    to_itself: bool = True
-    """Whether a process may be among its own targets."""
-    arrivals_max: int = 6
-    """The most arrivals per two sends; each schedule draws its own number."""
-    faults: int = 0
-    """The number of losses, of duplicates and of waits per two sends."""
-    schedules: int = 200 if "ANTECEDE_MUTANT" in os.environ else 600
-    """Fewer for mutants, because the tests run for every mutant."""
-
-    def __str__(self) -> str:
-        return self.name
-
-    def draw(self, seed: int) -> list[Step]:
-        """Draw the schedule of ``seed``."""
-        random = Random(seed)
-        actions = ["send", "arrive", "drop", "duplicate", "wait"]
-        arrivals = random.randint(2, self.arrivals_max)
-        weights = [2, arrivals, self.faults, self.faults, self.faults]
-        return [
-            self.draw_step(action, random)
-            for action in random.choices(actions, weights, k=self.steps)
-        ]
-
-    def draw_step(self, action: str, random: Random) -> Step:
-        if action == "wait":
-            return Step(action, random.randint(1, 6))
-        if action != "send":
-            return Step(action, random.randrange(1000))
-        source = random.randrange(self.processes)
-        members = [p for p in range(self.processes) if self.to_itself or p != source]
-        count = random.randint(1, self.targets_max)
-        return Step(action, source, tuple(random.choices(members, k=count)))
-
-
-SHAPES = [
-    Shape(name="unicast", processes=3, steps=70, targets_max=1, to_itself=False),
-    Shape(name="multicast", processes=4, steps=50, targets_max=4),
-    Shape(name="unicast-faults", processes=3, steps=80, targets_max=1, faults=1),
-    Shape(name="multicast-faults", processes=4, steps=60, targets_max=3, faults=1),
-    Shape(name="multicast-outage", processes=3, steps=60, targets_max=2, faults=3),
-    # Long enough that the sliding arrays compact their storage.
-    Shape(
-        name="long",
-        processes=3,
-        steps=400,
-        targets_max=2,
-        arrivals_max=3,
-        faults=1,
-        schedules=10,
-    ),
-]
 MULTICAST_FAULTS = SHAPES[3]
 
 
-class FrameValue(NamedTuple):
-    """A transmitted frame, by value."""
-
-    target: int
-    kind: str
-    number: int
-    second: int = 0
-    permitted: bool = False
-    payload: bytes = b""
-    is_retransmission: bool = False
-
-    @staticmethod
-    def of(transmit: Transmit) -> "FrameValue":
-        target, frame = transmit.target, transmit.frame
-        if isinstance(frame, MessageFrame):
-            return FrameValue(
-                target,
-                "message",
-                frame.number,
-                frame.predecessor,
-                frame.permitted,
-                frame.payload,
-                transmit.is_retransmission,
-            )
-        if isinstance(frame, Ack):
-            return FrameValue(target, "ack", frame.delivered, frame.arrived)
-        if isinstance(frame, Permit):
-            return FrameValue(target, "permit", frame.number)
-        assert isinstance(frame, PermitRequest)
-        return FrameValue(target, "request", frame.number)
-
-
-class Packet(NamedTuple):
-    """A frame in flight."""
-
-    source: ProcessId
-    target: ProcessId
-    frame: Frame
-
-
-class Divergence(AssertionError):
-    """The indexed and the naive process have different outputs."""
-
-
-class Network:
-    """Pairs of a naive and an indexed process, and the packets in flight."""
+class Network(Lockstep):
+    """Pairs of an indexed and a naive process."""
 
     def __init__(self, name: str, processes: int, naive: type[NaiveProcess]) -> None:
         info = protocol(name)
@@ -166,61 +54,25 @@ class Network:
         self.naive = [
             naive(each, conservative=conservative, timeout_s=TIMEOUT_S) for each in ids
         ]
-        self.in_flight: list[Packet] = []
-        self.now = 0.0
+        pairs = zip(self.indexed, self.naive, strict=True)
+        super().__init__(dict(zip(ids, pairs, strict=True)))
         self.undelivered: Counter[tuple[int, int, int]] = Counter()
         """The number of undelivered copies for each (target, source, number)."""
 
-    def apply(self, step: Step) -> None:
-        """Apply ``step`` to both processes; raise Divergence if their outputs differ."""
-        if step.action == "send":
-            self._send(ProcessId(step.pick), [ProcessId(t) for t in step.targets])
-        elif step.action == "wait":
-            self.wait(step.pick * TICK_S)
-        elif self.in_flight:
-            index = step.pick % len(self.in_flight)
-            if step.action == "duplicate":
-                self.in_flight.append(self.in_flight[index])
-                return
-            source, target, frame = self.in_flight.pop(index)
-            if step.action == "arrive":
-                self.indexed[target].receive(source, frame, self.now)
-                self.naive[target].receive(source, frame, self.now)
-                self._compare(target)
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass, and call ``handle_timer`` of all processes, due or not."""
-        self.now += seconds
-        for process in self.indexed:
-            process.handle_timer(self.now)
-            self.naive[process.id].handle_timer(self.now)
-            self._compare(process.id)
-
     def run_until_idle(self, random: Random) -> None:
         """Run without faults until idle; every message must be delivered once."""
-        for _ in range(IDLE_STEPS_MAX):
-            if self.in_flight:
-                self.apply(Step("arrive", random.randrange(len(self.in_flight))))
-                continue
-            timers = [process.next_timer() for process in self.indexed]
-            due = min((timer for timer in timers if timer is not None), default=None)
-            if due is None:
-                assert not +self.undelivered, (
-                    f"sent and never delivered: {+self.undelivered}"
-                )
-                return
-            self.wait(max(due - self.now, 0.0))
-        raise AssertionError(f"not idle after {IDLE_STEPS_MAX} steps")
+        super().run_until_idle(random)
+        assert not +self.undelivered, f"sent and never delivered: {+self.undelivered}"
 
-    def _send(self, source: ProcessId, targets: list[ProcessId]) -> None:
+    def send(self, source: ProcessId, targets: list[ProcessId]) -> None:
         number = len(self.naive[source].sent) + 1
         payload = b"%d:%d" % (source, number)
         self.undelivered.update((target, source, number) for target in set(targets))
         for process in (self.indexed[source], self.naive[source]):
             assert process.send(targets, payload, self.now) == number
-        self._compare(source)
+        self.compare(source)
 
-    def _compare(self, id: ProcessId) -> None:
+    def compare(self, id: ProcessId) -> None:
         indexed, naive = self.indexed[id], self.naive[id]
         transmits = [(FrameValue.of(t), t.frame) for t in indexed.frames_to_transmit()]
         transmits.sort(key=lambda pair: pair[0])
@@ -243,10 +95,6 @@ class Network:
             )
         for line, frame in transmits:
             self.in_flight.append(Packet(id, ProcessId(line.target), frame))
-
-
-def as_tuple(delivery: Delivery) -> tuple[int, int, bytes]:
-    return delivery.source, delivery.number, delivery.payload
 
 
 def describe(lines: list[FrameValue]) -> str:

@@ -26,7 +26,10 @@ HUNTERS = (
 BOUNDED_HUNTERS = (
     "tests/core/test_bounded_rules.py",
     "tests/core/test_bounded_schedules.py",
+    "tests/core/test_bounded_naive.py",
     "tests/core/test_bounded_runs.py",
+    "tests/check/test_silence.py::test_a_lost_copy_is_retransmitted_beside_a_silent_target",
+    "tests/check/test_silence.py::test_entries_that_a_silent_process_reported_are_settled",
 )
 """The tests to run for the mutants of ``bounded``."""
 TIMEOUT_S = 300

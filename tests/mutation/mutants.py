@@ -367,6 +367,22 @@ BOUNDED_MUTANTS = (
         "            if entry.target == target:\n                self.mark_settled",
         "            if False:\n                self.mark_settled",
     ),
+    Mutant(
+        "only the process that reported an entry is asked",
+        "protocols/hybrid/queries",
+        "if unsettled.asked > ASKED_ALONE:",
+        "if False:",
+    ),
+    Mutant(
+        "a copy is not retransmitted before the earlier copies that it lists are acked",
+        "protocols/hybrid/algorithm",
+        "                copy.retransmitted = True\n",
+        "                if isinstance(copy, DependentCopy) and self.ledger is not None:\n"
+        "                    earlier = [e for e in copy.own if e.number < copy.number]\n"
+        "                    if any(self.ledger.is_unacked(e) for e in earlier):\n"
+        "                        continue\n"
+        "                copy.retransmitted = True\n",
+    ),
 )
 
 MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS

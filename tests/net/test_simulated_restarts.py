@@ -1,14 +1,15 @@
 """Restarts with a journal, in a simulation: what was saved, and what must not come back."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from antecede import Limits
+from antecede import Limits, Node
 from antecede.engine.peer_session import SessionState
-from antecede.errors import StorageError
+from antecede.errors import AntecedeError, StorageError
 from tests.net.simulated import SHORT_LEASE, Group
 
 NO_SYNC: dict[str, Any] = {"journal": True, "journal_sync": False}
@@ -401,6 +402,43 @@ def test_calls_that_wait_are_told_that_the_history_has_ended() -> None:
         group.simulation.call_later(1, group.simulation.heal)
         with pytest.raises(StorageError, match=r"ann\.db is outdated: bob .* 1 copies"):
             group.call("ann", group.nodes["ann"].flush())
+
+
+def test_a_large_message_does_not_continue_in_a_new_history() -> None:
+    """The second one waits until the first one is sent, while a new history begins."""
+    limits = replace(SHORT_LEASE, window_copies_max=1)
+    errors: list[str] = []
+
+    async def send_large(node: Node) -> None:
+        try:
+            await node.send("cid", bytes(10_000))
+        except AntecedeError as error:
+            errors.append(str(error))
+
+    with Group() as group:
+        saved = lose_power_of_ann(group, receive=False)
+        group.kill("ann")
+        group.simulation.disk("ann").restore(saved)
+        group.simulation.partition(["ann"], ["bob"])
+        group.open("cid", "ann")
+        group.open("ann", "bob", "cid", **NO_SYNC, limits=limits)
+        group.run(1)
+        group.simulation.block("cid", "ann")
+        for _ in range(2):
+            group.start_task("ann", send_large)
+        group.run(0.1)
+        group.simulation.heal()
+        group.simulation.block("cid", "ann")
+        group.run(5)
+        group.simulation.heal()
+        group.run(5)
+        assert len(errors) == 2
+        assert "ann.db is outdated" in errors[0]
+        assert errors[1] == (
+            "ann began a new history while the message was being sent; send it again"
+        )
+        assert group.received["cid"] == []
+        assert group.nodes["cid"].engine.stats().dropped["frame"] == 0
 
 
 def test_a_stopped_peer_that_returns_with_its_journal_delivers_nothing_twice() -> None:

@@ -131,7 +131,8 @@ def test_a_node_that_lost_a_removal_begins_a_new_history() -> None:
         history = session.history
         session.epoch_in += 1  # As if bob had removed ann, and its journal were older.
         group.open("bob", "ann", journal=True)
-        group.send("bob", "ann", b"2")
+        with pytest.raises(LocalError, match="began a new history"):
+            group.send("bob", "ann", b"2")
         group.run(5)
         assert session.history != history
         group.send("bob", "ann", b"3")

@@ -47,6 +47,10 @@ JOBS = Scenario(
 MANY = Scenario(processes=6, messages=6, workload="uniform:fan_out=3", reorder=0.2)
 ALL = Scenario(processes=5, messages=6, workload="broadcast", loss=0.1)
 CUT = Scenario(processes=5, messages=12, workload="uniform:fan_out=2", until_s=0.3)
+SILENT = Scenario(
+    processes=6, messages=12, workload="conversation", silent_members=2, silent_from_s=0.2,
+    first_timeout_s=0.2, until_s=4.0,
+)  # fmt: skip
 QUIET = Scenario(processes=3, messages=4, delay="0", loss=0.0, probe="state:0,0.1,3+work")
 
 STUDY: dict[str, tuple[Scenario, tuple[str, ...], tuple[int, ...]]] = {
@@ -55,6 +59,7 @@ STUDY: dict[str, tuple[Scenario, tuple[str, ...], tuple[int, ...]]] = {
     "many": (MANY, ("hybrid", "matrix", "optimal", "tree"), (5,)),
     "all": (ALL, ("vector", "flood", "pc-broadcast", "tree", "newtop", "optimal"), (6,)),
     "cut": (CUT, ("hybrid", "tree"), (7,)),
+    "silent": (SILENT, ("hybrid", "bounded"), (4,)),
     "quiet": (QUIET, ("unordered",), (8, 9)),
 }
 CELLS = pa.schema(
@@ -324,7 +329,7 @@ def test_means_equal_those_of_the_simulator(study: Tables) -> None:
         assert wire + wait == pytest.approx(outcome.wire_s + outcome.receiver_wait_s)
         if not protocol(outcome.protocol).capabilities.relays:
             assert wire == pytest.approx(outcome.wire_s, abs=1e-9)
-    assert compared == len(study.outcomes) - 2
+    assert compared == len(study.outcomes) - 4
 
 
 def test_counts_equal_those_of_the_simulator(study: Tables) -> None:
@@ -362,6 +367,25 @@ def test_execution_time_jobs_and_throughput(study: Tables) -> None:
         wanted = pytest.approx(mean(starts)) if starts else None
         assert found["job_start_mean"] == wanted
     assert jobs > 0
+
+
+def test_the_share_delivered_is_that_of_the_living_after_the_crash(study: Tables) -> None:
+    shares = {}
+    for cell, copies in study.copies.items():
+        found = study.measures[cell]["living_delivered_share"]
+        if not cell.startswith("silent"):
+            assert found is None
+            continue
+        counted = [
+            copy.delivered is not None
+            for (source, _, target), copy in copies.items()
+            if copy.sent > 0.2 and source < 4 and target < 4
+        ]
+        assert 0 < len(counted) < len(copies)
+        assert found is not None
+        assert found == pytest.approx(mean(counted))
+        shares[cell] = found
+    assert shares["silent-hybrid-4"] < shares["silent-bounded-4"] == 1
 
 
 def test_peaks(study: Tables) -> None:

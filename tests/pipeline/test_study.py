@@ -1,5 +1,6 @@
 """Studies: the keys of a file, and the cells that it expands to."""
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from antecede.errors import ConfigError
 from antecede.pipeline.study.simulate import group_cells
 from antecede.pipeline.study.study import built_in_studies, load_study, parse_study
+from antecede.sim.simulate import Scenario
 
 FULL: dict[str, Any] = {
     "name": "full",
@@ -85,6 +87,25 @@ def test_groups_differ_in_the_seed_only_and_comparables_in_the_protocol_only() -
             assert (one.comparable == other.comparable) == all(same[1:])
 
 
+def test_a_budget_makes_variants_for_bounded_only() -> None:
+    network = {"loss": [0.0, 0.1], "budget_bytes": [0, 8]}
+    table = {**FULL, "protocols": ["bounded", "hybrid"], "networks": {"lan": network}}
+    cells = parse_study({**table, "workloads": {"one": {}}}).cells
+    found = {(c.scenario.protocol, c.network, c.scenario.budget_bytes) for c in cells}
+    default = Scenario().budget_bytes
+    assert found == {
+        ("bounded", "lan loss=0.0 budget_bytes=0", 0),
+        ("bounded", "lan loss=0.0 budget_bytes=8", 8),
+        ("bounded", "lan loss=0.1 budget_bytes=0", 0),
+        ("bounded", "lan loss=0.1 budget_bytes=8", 8),
+        ("hybrid", "lan loss=0.0", default),
+        ("hybrid", "lan loss=0.1", default),
+    }
+    assert len(cells) == len({c.group for c in cells}) * 2 == 6 * 2 * 2
+    # Two sizes, two losses, two seeds; each with both budgets and the other protocol.
+    assert len({c.comparable for c in cells}) == 8
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -127,6 +148,7 @@ def test_groups_differ_in_the_seed_only_and_comparables_in_the_protocol_only() -
         ({"networks": {"x": {"loss": "much"}}}, "networks.x.loss must be a float"),
         ({"networks": {"x": {"loss": 2}}}, "networks.x: loss must be"),
         ({"networks": {"x": {"reliable": 1}}}, "networks.x.reliable must be a bool"),
+        ({"networks": {"x": {"silent_members": -1}}}, "silent_members must be at least 0"),
         ({"networks": {"x": {"delay": "-1"}}}, "networks.x"),
         ({"protocols": ["vector"], "workloads": {"one": {}}}, "vector supports none"),
     ],
@@ -240,7 +262,7 @@ def test_built_in_studies_can_be_run_whole_and_reduced(name: str) -> None:
     whole = load_study(name)
     assert whole.name == name
     assert whole.title == built_in_studies()[name]
-    assert whole.skipped == ()
+    assert all("set --recordings DIR" in note for note in whole.skipped)
     for cell in whole.cells:
         assert cell.scenario.command().startswith("antecede simulate")
     if name == "quick":
@@ -278,6 +300,19 @@ def test_the_studies_of_papers_have_the_parameters_of_the_papers() -> None:
     assert {c.scenario.processes for c in large.cells} == {10, 100, 1000, 10_000}
     assert {c.scenario.loss for c in large.cells} == {0.0, 0.01, 0.05}
     assert {c.scenario.protocol for c in large.too_large} == {"matrix"}
+
+
+def test_the_study_of_the_budget_has_the_sizes_losses_and_budgets_of_its_page() -> None:
+    study = load_study("budget")
+    assert {c.scenario.processes for c in study.cells} == {10, 40, 100, 1000, 10_000}
+    assert {c.scenario.loss for c in study.cells} == {0.0, 0.01, 0.05}
+    own = [c.scenario for c in study.cells if c.scenario.protocol == "bounded"]
+    assert {s.budget_bytes for s in own} == {0, 8, 16, 32, 64, 128, inf}
+    assert {s.silent_members for s in own} == {0, 1}
+    peers = {c.scenario.protocol for c in study.cells} - {"bounded"}
+    assert peers == {"hybrid", "optimal", "matrix", "vector"}
+    (note,) = study.skipped
+    assert note.count(".log") + note.count(".csv.gz") == 6
 
 
 def test_every_grid_of_quick_is_one_of_another_study() -> None:

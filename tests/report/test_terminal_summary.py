@@ -1,9 +1,11 @@
 """The summary of a study in the terminal."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from antecede.report.claims.claim import ClaimStatus
 from antecede.report.claims.papers import evaluate_claims
+from antecede.report.overview import describe_verdicts
 from antecede.report.tables import Tables, read_tables
 from antecede.report.terminal_summary import summary_lines
 from tests.report.study_builder import make_study
@@ -54,6 +56,25 @@ def test_a_violated_promise_is_named(tmp_path: Path) -> None:
     lines = summary_lines(read_tables([directory]), PAGE)
     check_size(lines)
     assert "violated by hybrid (causal in " in " ".join(lines)
+
+
+def test_runs_that_ended_early_are_not_counted_as_held(tables: Tables) -> None:
+    (study,) = tables.studies
+    ordered = {cell.cell for cell in study.cells if cell.protocol != "unordered"}
+    early = [
+        replace(verdict, statuses={**verdict.statuses, "liveness": "unknown"})
+        if verdict.run in ordered and i % 2
+        else verdict
+        for i, verdict in enumerate(study.verdicts)
+    ]
+    count = sum(each.statuses["liveness"] == "unknown" for each in early)
+    assert 0 < count < 60
+    changed = Tables(studies=(replace(study, verdicts=tuple(early)),))
+    text = " ".join(line.strip() for line in summary_lines(changed, PAGE))
+    assert f"all properties held in {60 - count} of 60 runs; liveness unknown in" in text
+    sentences = " ".join(describe_verdicts(changed))
+    assert f"In {count} runs that ended early, liveness is unknown." in sentences
+    assert f"In the {60 - count} verified runs" in sentences
 
 
 def test_a_study_without_a_comparison_has_no_table_of_winners(tiny: Path) -> None:

@@ -45,6 +45,16 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another() -> None:
     assert runs[0].history != runs[2].history
 
 
+def test_silent_members_crash_at_their_time_and_send_nothing_afterwards() -> None:
+    run = simulate(Scenario(silent_members=2, silent_from_s=0.3, until_s=2.0))
+    crashes = [(e.process, e.time) for e in run.history if e.kind is Kind.CRASH]
+    assert crashes == [(8, 0.3), (9, 0.3)]
+    late = {event.process for event in run.history if event.time > 0.3}
+    assert late == set(range(8))
+    assert not run.summary.complete
+    assert run.verdict.held
+
+
 def test_without_faults_nothing_is_lost_or_retransmitted() -> None:
     policy = RetransmissionPolicy(initial_s=10, minimum_s=10, maximum_s=10)
     run = simulate(Scenario(delay="exponential:0.01"), config=ProcessConfig(policy=policy))

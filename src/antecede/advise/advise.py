@@ -12,9 +12,10 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from antecede.advise.network import Delays, find_delays, scaled, typical_delay
+from antecede.advise.network import Delays, scaled
 from antecede.advise.recommend import ProtocolCost, Recommendation, recommend
-from antecede.advise.traffic import RecordedTraffic, with_pauses, write_traffic
+from antecede.advise.recordings import average_messages, paced_traffic
+from antecede.advise.traffic import RecordedTraffic, write_traffic
 from antecede.core.registry import protocol, protocols
 from antecede.errors import ConfigError
 from antecede.pipeline.study.run import Progress, run_study
@@ -107,10 +108,7 @@ def prepare(
         ConfigError: An option is invalid, or the directory contains other traffic.
     """
     options = options if options is not None else AdviceOptions()
-    delays = find_delays(traffic.events, options.delay)
-    pause_s = None if traffic.has_times else typical_delay(delays.delay)
-    if pause_s is not None:
-        traffic = with_pauses(traffic, pause_s)
+    traffic, delays, pause_s = paced_traffic(traffic, options.delay)
     names, skipped = _supported(traffic, options.protocols)
     write_traffic(traffic, directory / "workload")
     networks = _networks(delays, options)
@@ -179,7 +177,7 @@ def _study(
             "protocols": list(names),
             "processes": [traffic.processes],
             "seeds": _seeds(traffic),
-            "messages": max(1, traffic.messages // traffic.processes),
+            "messages": average_messages(traffic),
             "workloads": {"recorded": {"workload": f"replay:{workload.absolute()}"}},
             "networks": {f"network-{i}": network for i, network in enumerate(networks)},
         }
@@ -258,6 +256,7 @@ def _cost(
         protocol=name,
         network=cells[0].network,
         causal=protocol(name).capabilities.causal,
+        suits_nodes=protocol(name).capabilities.suits_nodes,
         held=len(verdicts) == len(cells)
         and all({*verdict.statuses.values()} == {"held"} for verdict in verdicts),
         runs=len(cells),

@@ -10,7 +10,9 @@ __all__ = [
     "FIRE",
     "FORGO",
     "RESET",
+    "RETURN",
     "SEND",
+    "SILENCE",
     "STOP",
     "Action",
     "Successor",
@@ -26,6 +28,9 @@ ABANDON: Final = 5
 RESET: Final = 6
 STOP: Final = 7
 FORGO: Final = 8
+# See antecede.check.silence.
+SILENCE: Final = 9
+RETURN: Final = 10
 
 
 class Action:

@@ -7,6 +7,7 @@ where two are equal are several orders tried.
 
 from antecede.check.removal import Removal
 from antecede.check.row_layout import RowLayout
+from antecede.check.silence import Silence
 from antecede.check.symmetry import Symmetry
 from antecede.check.transitions import TransitionTable
 
@@ -23,6 +24,7 @@ class Canonicalizer:
         "_permuted_copies",
         "_processes",
         "_removal",
+        "_silence",
         "_symmetry",
         "_table",
     )
@@ -33,6 +35,7 @@ class Canonicalizer:
         layout: RowLayout,
         symmetry: Symmetry | None,
         removal: Removal | None,
+        silence: Silence | None,
         *,
         fifo: bool,
     ) -> None:
@@ -40,6 +43,7 @@ class Canonicalizer:
         self._layout = layout
         self._symmetry = symmetry
         self._removal = removal
+        self._silence = silence
         self._fifo = fifo
         self._processes = layout.processes
         self._in_flight = layout.in_flight
@@ -111,6 +115,9 @@ class Canonicalizer:
             assert self._symmetry is not None
             given_up = self._permute_copies(which, self._removal.given_up(row))
             self._removal.permute(self._symmetry, which, row, new, given_up)
+        if self._silence is not None:
+            assert self._symmetry is not None
+            self._silence.permute(self._symmetry, which, row, new)
 
     def _permute_copies(self, which: int, copies: int) -> int:
         if copies == 0:

@@ -40,6 +40,11 @@ class CheckConfig:
     """The maximum number of removals of a live peer in a schedule."""
     stops: int = 0
     """The maximum number of processes that stop, and are removed, in a schedule."""
+    silences: int = 0
+    """The maximum number of processes that become silent in a schedule. They take no step
+    any more, and nobody removes them."""
+    returns: int = 0
+    """The maximum number of silent processes that take steps again."""
     lease: bool = True
     """Copies that were given up do not arrive. False shows why that is required."""
     false_suspicion: bool = False
@@ -67,11 +72,25 @@ class CheckConfig:
             ("duplicates", self.duplicates),
             ("removals", self.removals),
             ("stops", self.stops),
+            ("silences", self.silences),
+            ("returns", self.returns),
         ):
             if not 0 <= value <= BUDGET_MAX:
                 raise ConfigError(f"{name} must be from 0 to {BUDGET_MAX}, got {value}")
         if not 0 <= self.budget_bytes <= UNBOUNDED:
             raise ConfigError(f"budget_bytes must be at least 0, got {self.budget_bytes}")
+        if self.silences and (self.removals or self.stops):
+            raise ConfigError("silences cannot be combined with removals or stops")
+        if self.returns and not self.silences:
+            raise ConfigError("returns need silences")
+
+    @property
+    def reliable(self) -> bool:
+        """Whether no frame between processes that are not silent is lost or duplicated.
+
+        Then protocols that need reliable channels run without the link layer.
+        """
+        return not (self.losses or self.duplicates or self.returns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +197,6 @@ def make_space(
     If it is ``fingerprinted``, its states can be exchanged with other spaces of the same
     configuration; see :mod:`antecede.check.portable`.
     """
-    faults = config.losses > 0 or config.duplicates > 0
     broadcast = False
     symmetric = True
     if make is None:
@@ -188,16 +206,16 @@ def make_space(
         symmetric = not info.capabilities.relays
         own_config = ProcessConfig(
             processes=config.processes,
-            reliable=not faults,
+            reliable=config.reliable,
             budget_bytes=config.budget_bytes,
         )
         make = _maker(info, own_config)
         if fifo is None:
-            fifo = not faults and not info.capabilities.reordering
+            fifo = config.reliable and not info.capabilities.reordering
     table = TransitionTable(
         make,
         config.processes,
-        timers=faults,
+        timers=not config.reliable or config.silences > 0,
         ordered=not config.symmetry,
         broadcast=broadcast,
         fingerprinted=fingerprinted,
@@ -219,6 +237,8 @@ def make_space(
         duplicates=config.duplicates,
         symmetry=Symmetry(table) if config.symmetry and symmetric else None,
         removal=_removal_limits(config, fifo=bool(fifo)),
+        silences=config.silences,
+        returns=config.returns,
     )
     return table, space
 

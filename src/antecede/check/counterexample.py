@@ -16,7 +16,9 @@ from antecede.check.actions import (
     FIRE,
     FORGO,
     RESET,
+    RETURN,
     SEND,
+    SILENCE,
     STOP,
     Action,
 )
@@ -27,7 +29,7 @@ from antecede.core.codec import encode
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.errors import ConfigError
 
-__all__ = ["REMOVAL_STEPS", "Counterexample"]
+__all__ = ["REMOVAL_STEPS", "SILENCE_STEPS", "Counterexample"]
 
 STEP_NAMES = {
     SEND: "send",
@@ -39,12 +41,18 @@ STEP_NAMES = {
     RESET: "reset",
     STOP: "stop",
     FORGO: "forgo",
+    SILENCE: "silence",
+    RETURN: "return",
 }
 REMOVAL_STEPS = {
     "abandon": "process {process} removes process {peer}",
     "reset": "process {process} resets its channel from process {peer}",
     "stop": "process {process} is declared stopped",
     "forgo": "process {process} forgoes the permits of process {peer}",
+}
+SILENCE_STEPS = {
+    "silence": "process {process} becomes silent",
+    "return": "process {process} returns",
 }
 PACKET_STEPS = {"arrive": "arrives", "drop": "is dropped", "duplicate": "is duplicated"}
 
@@ -67,6 +75,8 @@ class Counterexample:
     """Whether a process that is declared stopped keeps running."""
     budget_bytes: int = DEFAULT_BUDGET_BYTES
     """The budget of ``bounded``."""
+    undelivered: tuple[str, ...] = ()
+    """If liveness is violated: the copies that must be delivered, such as "0:1 to 2"."""
 
     @classmethod
     def from_result(cls, result: CheckResult) -> "Counterexample":
@@ -76,12 +86,16 @@ class Counterexample:
         return cls(
             protocol=config.protocol,
             processes=config.processes,
-            reliable=not (config.losses or config.duplicates),
+            reliable=config.reliable,
             property=result.violation.property,
             lease=config.lease,
             false_suspicion=config.false_suspicion,
             budget_bytes=config.budget_bytes,
             steps=tuple(_step(result.table, each) for each in result.violation.schedule),
+            undelivered=tuple(
+                f"{source}:{number} to {target}"
+                for source, number, target in result.violation.undelivered
+            ),
         )
 
     @classmethod
@@ -98,6 +112,7 @@ class Counterexample:
                 lease=bool(found.get("lease", True)),
                 false_suspicion=bool(found.get("false_suspicion", False)),
                 budget_bytes=int(found.get("budget_bytes", DEFAULT_BUDGET_BYTES)),
+                undelivered=tuple([str(copy) for copy in found.get("undelivered", ())]),
             )
         except OSError as error:
             raise ConfigError(f"cannot read {path}: {error.strerror}") from error
@@ -116,6 +131,7 @@ class Counterexample:
                 "false_suspicion": self.false_suspicion,
                 "budget_bytes": self.budget_bytes,
                 "steps": self.steps,
+                "undelivered": self.undelivered,
             },
             indent=2,
         )
@@ -124,6 +140,21 @@ class Counterexample:
         """Describe the steps in numbered lines."""
         return [f"{i:3}. {_line(step)}" for i, step in enumerate(self.steps, 1)]
 
+    def conclusion(self) -> list[str]:
+        """State in one line each which copies are not delivered, and which are silent."""
+        silent: set[object] = set()
+        for step in self.steps:
+            if step["do"] == "silence":
+                silent.add(step["process"])
+            elif step["do"] == "return":
+                silent.discard(step["process"])
+        names = " and ".join(str(process) for process in sorted(silent, key=str))
+        although = ""
+        if silent:
+            verb = "process {} is" if len(silent) == 1 else "processes {} are"
+            although = f" although only {verb.format(names)} silent"
+        return [f"{copy} is not delivered{although}" for copy in self.undelivered]
+
 
 def _step(table: TransitionTable, action: Action) -> dict[str, object]:
     step: dict[str, object] = {"do": STEP_NAMES[action.kind], "process": action.process}
@@ -131,7 +162,7 @@ def _step(table: TransitionTable, action: Action) -> dict[str, object]:
         step["targets"] = processes_in(action.argument)
     elif action.kind in (ABANDON, RESET, FORGO):
         step["peer"] = action.argument
-    elif action.kind not in (FIRE, STOP):
+    elif action.kind not in (FIRE, STOP, SILENCE, RETURN):
         packet = table.packets[action.argument]
         step["source"] = packet.source
         step["frame"] = encode([packet.frame]).hex()
@@ -147,4 +178,6 @@ def _line(step: dict[str, object]) -> str:
         return f"a timer of process {process} fires"
     if kind in REMOVAL_STEPS:
         return REMOVAL_STEPS[kind].format(process=process, peer=step.get("peer"))
+    if kind in SILENCE_STEPS:
+        return SILENCE_STEPS[kind].format(process=process)
     return f"{step['shown']} from {step['source']} to {process} {PACKET_STEPS[kind]}"

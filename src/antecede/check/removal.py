@@ -141,16 +141,16 @@ class Removal:
         """Return the copies that need not be delivered, though they may still arrive."""
         return row[self._words + GIVEN_UP]
 
-    def is_delivered(self, row: list[int], *, timers: bool) -> bool:
-        """Return whether all copies that were not given up are delivered."""
+    def undelivered(self, row: list[int], *, timers: bool) -> int:
+        """Return the pending copies that must be delivered: none that was given up."""
         if not timers and row[self._words + BUDGETS] != self._budgets:
-            return True
+            return 0
         layout = self._layout
         pending = row[layout.pending] & ~row[self._words + GIVEN_UP]
         for process in range(self._processes):
             if self._has_stopped(row, process):
                 pending &= ~(layout.copies_to[process] | layout.copies_from[process])
-        return pending == 0
+        return pending
 
     # The actions.
 

@@ -2,8 +2,8 @@
 
 In this order: the ids of the local states; for each process the pending copies in its
 causal past; the pending copies; for each message the pending copies in its past; the fault
-budgets; the words of :mod:`antecede.check.removal`, if there are any; and the ids of the
-packets in flight.
+budgets; the words of :mod:`antecede.check.removal` and :mod:`antecede.check.silence`, if
+there are any; and the ids of the packets in flight.
 
 Every copy of a message has a bit. A copy is *pending* from its send to its delivery.
 """
@@ -32,6 +32,7 @@ class RowLayout:
         "processes",
         "removal",
         "sends",
+        "silence",
     )
 
     processes: int
@@ -47,7 +48,9 @@ class RowLayout:
     copies_to: list[int]
     """The copies for each process."""
 
-    def __init__(self, options: list[list[list[int]]], removal_words: int) -> None:
+    def __init__(
+        self, options: list[list[list[int]]], removal_words: int, silence_words: int
+    ) -> None:
         """Lay out the rows for the target sets that each message may have.
 
         Raise ConfigError if there are more copies than bits.
@@ -78,7 +81,8 @@ class RowLayout:
         self.messages = self.pending + 1
         self.budgets = self.messages + self.processes * self.sends
         self.removal = self.budgets + 1
-        self.in_flight = self.removal + removal_words
+        self.silence = self.removal + removal_words
+        self.in_flight = self.silence + silence_words
 
     def copy(self, process: int, which: int, target: int) -> int:
         """Return the key of the copy for ``target`` of a message, counted from 0."""

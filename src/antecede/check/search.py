@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from antecede.check.actions import Action
+from antecede.check.recovery import find_stuck
 from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import NOT_SYMMETRIC
 from antecede.errors import ConfigError
@@ -26,6 +27,8 @@ class Violation:
     """The number of actions of the schedule."""
     schedule: tuple[Action, ...]
     """The actions, from the initial state."""
+    undelivered: tuple[tuple[int, int, int], ...] = ()
+    """If liveness is violated: source, number and target of the undelivered copies."""
 
 
 @dataclass(kw_only=True)
@@ -66,10 +69,12 @@ def expand(space: StateSpace, states: list[bytes]) -> Level:
     for state in states:
         successors = space.successors(state)
         level.transitions += len(successors)
-        if not successors and space.is_over(state):
+        is_end = not successors and space.is_over(state)
+        if is_end:
             level.ends += 1
-            if not space.is_delivered(state) and level.violation is None:
-                level.violation = ("liveness", state)
+        violated, _ = find_stuck(space, state, is_end=is_end)
+        if violated and level.violation is None:
+            level.violation = (violated, state)
         for successor in successors:
             if successor.violated:
                 if level.violation is None:
@@ -122,7 +127,7 @@ def find_violation(space: StateSpace, violated: str, path: list[bytes]) -> Viola
     Args:
         space: The state space.
         violated: The property. Liveness is violated by the last state of the path, any
-            other property by a step from there.
+            other property by a step from there, or by several steps without a send.
         path: The states from the initial one, in canonical form.
     """
     schedule: list[Action] = []
@@ -135,14 +140,27 @@ def find_violation(space: StateSpace, violated: str, path: list[bytes]) -> Viola
                 break
         else:
             raise ConfigError(NOT_SYMMETRIC)
-    if violated != "liveness":
-        for successor in space.successors(state, canonical=False):
-            if successor.violated == violated:
-                schedule.append(successor.action)
-                break
-        else:
-            raise ConfigError(NOT_SYMMETRIC)
-    return Violation(property=violated, depth=len(schedule), schedule=tuple(schedule))
+    undelivered: list[tuple[int, int, int]] = []
+    if violated == "liveness":
+        undelivered = space.undelivered(state)
+    else:
+        schedule += _violating_steps(space, violated, state)
+    return Violation(
+        property=violated,
+        depth=len(schedule),
+        schedule=tuple(schedule),
+        undelivered=tuple(undelivered),
+    )
+
+
+def _violating_steps(space: StateSpace, violated: str, state: bytes) -> list[Action]:
+    for successor in space.successors(state, canonical=False):
+        if successor.violated == violated:
+            return [successor.action]
+    found, steps = find_stuck(space, state, is_end=False, canonical=False)
+    if found != violated:
+        raise ConfigError(NOT_SYMMETRIC)
+    return steps
 
 
 def _find_path(space: StateSpace, goal: bytes, depth: int) -> list[bytes]:

@@ -16,6 +16,10 @@ which another's timer is due lets that timer fire first; else a process could re
 requests for ever while the process that could answer never runs. A process that waits
 beyond PATIENCE_S is stuck.
 
+If processes may become silent (:mod:`antecede.check.silence`), timers fire only where
+:mod:`antecede.check.recovery` checks liveness, because a copy for a silent process is
+retransmitted for ever.
+
 *Reduction.* States that are equal up to a permutation of the processes are one state
 (:mod:`antecede.check.canonical`). Steps at different processes commute, so their orders
 lead to the same state, which is expanded once.
@@ -36,14 +40,18 @@ from antecede.check.actions import (
 )
 from antecede.check.canonical import Canonicalizer
 from antecede.check.inputs import TIMER, send_input
-from antecede.check.removal import WORDS, Removal, RemovalLimits
+from antecede.check.removal import WORDS as REMOVAL_WORDS
+from antecede.check.removal import Removal, RemovalLimits
 from antecede.check.row_layout import RowLayout
+from antecede.check.silence import WORDS as SILENCE_WORDS
+from antecede.check.silence import Silence
 from antecede.check.symmetry import Symmetry
 from antecede.check.transitions import Step, TransitionTable
 from antecede.core.process import NEVER
 
 __all__ = ["StateSpace"]
 
+WORD_BYTES: Final = 4
 PATIENCE_S: Final = 256.0
 """The time allowed for every fault of a schedule; far more than recovery takes."""
 
@@ -64,16 +72,23 @@ class StateSpace:
         "_processes",
         "_removal",
         "_sends",
+        "_silence",
         "_symmetric",
         "_table",
         "_timers",
         "canonicalizer",
         "first",
+        "has_silences",
+        "recovering",
     )
 
     first: bytes
     """The initial state."""
     canonicalizer: Canonicalizer
+    has_silences: bool
+    """Whether processes may become silent."""
+    recovering: set[bytes]
+    """States that lead to the delivery of all copies that must be delivered, as known."""
 
     def __init__(
         self,
@@ -85,6 +100,8 @@ class StateSpace:
         duplicates: int,
         symmetry: Symmetry | None,
         removal: RemovalLimits | None = None,
+        silences: int = 0,
+        returns: int = 0,
     ) -> None:
         """Set the bounds.
 
@@ -97,6 +114,9 @@ class StateSpace:
             symmetry: Merge states that are equal up to a permutation of the processes; the
                 options must be the same for all processes.
             removal: Bounds on removals, which need a network without ``fifo``.
+            silences: The maximum number of processes that become silent in a schedule;
+                not with ``removal``.
+            returns: The maximum number of silent processes that return.
         """
         self._table = table
         self._options = options
@@ -104,8 +124,12 @@ class StateSpace:
         self._symmetric = symmetry is not None
         self._canonicalizing = self._symmetric
         self._timers = losses > 0 or duplicates > 0
-        faults = losses + duplicates
-        layout = RowLayout(options, 0 if removal is None else WORDS)
+        faults = losses + duplicates + silences + returns
+        layout = RowLayout(
+            options,
+            0 if removal is None else REMOVAL_WORDS,
+            SILENCE_WORDS if silences else 0,
+        )
         self._layout = layout
         self._removal: Removal | None = None
         row = [local.id for local in table.start] + [0] * layout.processes + [0]
@@ -114,6 +138,12 @@ class StateSpace:
             self._removal = Removal(removal, table, layout)
             row += self._removal.first_words()
             faults += removal.removals + removal.stops
+        self._silence: Silence | None = None
+        self.recovering = set()
+        self.has_silences = silences > 0
+        if silences:
+            self._silence = Silence(silences, returns, table, layout)
+            row += self._silence.first_words()
         self._patience_s = PATIENCE_S * faults
         self._processes = layout.processes
         self._sends = layout.sends
@@ -122,7 +152,7 @@ class StateSpace:
         self._budgets = layout.budgets
         self._in_flight = layout.in_flight
         self.canonicalizer = Canonicalizer(
-            table, layout, symmetry, self._removal, fifo=fifo
+            table, layout, symmetry, self._removal, self._silence, fifo=fifo
         )
         self.first = self.canonical(array("I", row).tobytes())
 
@@ -143,13 +173,11 @@ class StateSpace:
                 which = self._table.locals[row[process]].sends
                 found.append(self._send(row, process, which, targets))
         self._add_packet_steps(row, found)
-        if self._timers and len(row) == self._in_flight:
-            due = self._earliest_timer(row)
-            for process in range(self._processes):
-                local = self._table.locals[row[process]]
-                has_timer = self._due(row, process) < NEVER
-                if due <= self._patience_s and has_timer and local.clock <= due:
-                    found.append(self._fire(row, process))
+        if self._silence is not None:
+            for action, new in self._silence.moves(row):
+                found.append(Successor(self._pack(new), action, ""))
+        elif self._timers and len(row) == self._in_flight:
+            self._add_timer_steps(row, found)
         if self._removal is not None:
             self._add_removals(self._removal, row, found)
         return found
@@ -162,18 +190,56 @@ class StateSpace:
         for process in range(self._processes):
             if self._target_sets(row, process):
                 return False
+        if not self._timers or self._silence is not None:
+            return True
         due = self._earliest_timer(row)
-        return not self._timers or due == NEVER or due > self._patience_s
+        return due == NEVER or due > self._patience_s
 
     def is_delivered(self, state: bytes) -> bool:
-        """Return whether every copy that was sent, and not given up, is delivered."""
+        """Return whether every copy that must be delivered is delivered."""
+        return self._undelivered(array("I", state).tolist()) == 0
+
+    def undelivered(self, state: bytes) -> list[tuple[int, int, int]]:
+        """Return source, number and target of the copies that must be delivered."""
+        copies = self._undelivered(array("I", state).tolist())
+        found: list[tuple[int, int, int]] = []
+        for key, bit in self._layout.bits.items():
+            if copies & bit:
+                message, target = divmod(key, self._processes)
+                source, which = divmod(message, self._sends)
+                found.append((source, which + 1, target))
+        return found
+
+    def is_at_rest(self, state: bytes) -> bool:
+        """Return whether no packet is in flight."""
+        return len(state) == self._in_flight * WORD_BYTES
+
+    def continuations(self, state: bytes, *, canonical: bool = True) -> list[Successor]:
+        """Return the steps in which a packet arrives, or else a timer fires.
+
+        These are the steps without further sends and faults.
+        """
+        self._canonicalizing = canonical and self._symmetric
         row = array("I", state).tolist()
+        row[self._budgets] = 0  # No further losses and duplications.
+        found: list[Successor] = []
+        self._add_packet_steps(row, found)
+        if not found:
+            self._add_timer_steps(row, found)
+        return found
+
+    def _undelivered(self, row: list[int]) -> int:
+        """Return the pending copies that must be delivered."""
         if self._removal is not None:
-            return self._removal.is_delivered(row, timers=self._timers)
-        return row[self._pending] == 0
+            return self._removal.undelivered(row, timers=self._timers)
+        if self._silence is not None:
+            return self._silence.undelivered(row)
+        return row[self._pending]
 
     def _target_sets(self, row: list[int], process: int) -> list[int]:
         """Return the target sets to which a process may send its next message."""
+        if self._silence is not None and self._silence.is_silent(row, process):
+            return []
         which = self._table.locals[row[process]].sends
         options = self._options[process][which] if which < self._sends else []
         if self._removal is not None:
@@ -183,6 +249,8 @@ class StateSpace:
     def _due(self, row: list[int], process: int) -> float:
         """Return when the next timer of a process is due."""
         if self._removal is not None and not self._removal.may_fire(row, process):
+            return NEVER
+        if self._silence is not None and self._silence.is_silent(row, process):
             return NEVER
         return self._table.locals[row[process]].due
 
@@ -248,8 +316,15 @@ class StateSpace:
                 Successor(self._pack(new), Action(DUPLICATE, process, packet_id), "")
             )
 
-    def _fire(self, row: list[int], process: int) -> Successor:
-        return self._successor(row, row.copy(), Action(FIRE, process, 0), TIMER)
+    def _add_timer_steps(self, row: list[int], found: list[Successor]) -> None:
+        """Append the steps in which a timer fires."""
+        due = self._earliest_timer(row)
+        for process in range(self._processes):
+            local = self._table.locals[row[process]]
+            has_timer = self._due(row, process) < NEVER
+            if due <= self._patience_s and has_timer and local.clock <= due:
+                action = Action(FIRE, process, 0)
+                found.append(self._successor(row, row.copy(), action, TIMER))
 
     def _add_removals(
         self, removal: Removal, row: list[int], found: list[Successor]
@@ -267,10 +342,12 @@ class StateSpace:
         process = action.process
         step = self._table.step(self._table.locals[row[process]], input)
         violated = self._apply(new, process, step)
-        if self._removal is None:
-            new += step.packets
-        else:
+        if self._removal is not None:
             self._removal.transmit(new, step.packets)
+        elif self._silence is not None:
+            self._silence.transmit(new, step.packets)
+        else:
+            new += step.packets
         return Successor(self._pack(new), action, violated)
 
     def _apply(self, row: list[int], process: int, step: Step) -> str:

@@ -42,6 +42,8 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         ("max-duplicates", 0, "maximum number of duplicated frames in a schedule"),
         ("max-removals", 0, "maximum number of removals of a live peer"),
         ("max-stops", 0, "maximum number of processes that stop and are removed"),
+        ("max-silences", 0, "maximum number of processes that become silent"),
+        ("max-returns", 0, "maximum number of silent processes that return"),
         ("max-states", 200_000_000, "stop the search after this number of states"),
     ):
         parser.add_argument(
@@ -122,6 +124,8 @@ def _search(options: argparse.Namespace) -> "CheckResult":
         duplicates=options.max_duplicates,
         removals=options.max_removals,
         stops=options.max_stops,
+        silences=options.max_silences,
+        returns=options.max_returns,
         multicast=options.multicast,
         budget_bytes=_budget(options.budget_bytes),
         symmetry=options.symmetry == "on",
@@ -160,6 +164,7 @@ def _to_json(result: "CheckResult", counterexample: "Counterexample | None") -> 
             "seconds": result.seconds,
             "violated": None if counterexample is None else counterexample.property,
             "schedule": None if counterexample is None else counterexample.steps,
+            "undelivered": None if counterexample is None else counterexample.undelivered,
         },
         indent=2,
     )
@@ -174,6 +179,8 @@ def _print_result(result: "CheckResult", counterexample: "Counterexample | None"
     if counterexample is not None:
         for line in counterexample.lines():
             print(line)
+        for line in counterexample.conclusion():
+            print(line)
         print(f"verdict: VIOLATED ({counterexample.property})")
     elif result.exhausted:
         print("verdict: held")
@@ -186,16 +193,16 @@ def _print_result(result: "CheckResult", counterexample: "Counterexample | None"
 
 def _replay(path: Path) -> int:
     from antecede.check import Counterexample
-    from antecede.testing import replay
+    from antecede.testing.replay import replay, violations_in
 
     counterexample = Counterexample.load(path)
-    verdict = replay(counterexample).verdict()
+    violations = violations_in(replay(counterexample), counterexample)
     for line in counterexample.lines():
         print(line)
-    for violation in verdict.violations:
+    for violation in violations:
         print(f"  {violation}")
-    print("verdict: held" if verdict.held else "verdict: VIOLATED")
-    return EXIT_HELD if verdict.held else EXIT_VIOLATED
+    print("verdict: VIOLATED" if violations else "verdict: held")
+    return EXIT_VIOLATED if violations else EXIT_HELD
 
 
 def _write_counterexample(
@@ -203,14 +210,14 @@ def _write_counterexample(
 ) -> None:
     """Write the counterexample to the files that ``--save`` and ``--svg`` name."""
     from antecede.diagram.draw import draw
-    from antecede.testing import replay
+    from antecede.testing.replay import replay, violations_in
 
     try:
         if options.save is not None:
             options.save.write_text(counterexample.to_json(), encoding="utf-8")
         if options.svg is not None:
             cluster = replay(counterexample)
-            violations = cluster.verdict().violations
+            violations = violations_in(cluster, counterexample)
             svg = draw(cluster.history, violations=violations, control=True)
             options.svg.write_text(svg, encoding="utf-8")
     except OSError as error:

@@ -66,6 +66,8 @@ def _add_scenario(parser: argparse.ArgumentParser) -> None:
     add("budget_bytes", float, "bytes of dependencies on a message of `bounded`; inf: any")
     add("overlay", str, "links of flood and pc-broadcast: ring, random:degree=5, spray")
     add("probe", str, "measures to sample during the run; needs --out")
+    add("silent_members", int, "number of processes, the last ones, that crash")
+    add("silent_from_s", float, "virtual second at which they crash")
     add("seed", int, "seed of the random numbers; the same seed gives the same run")
     add("until_s", float, "virtual second at which the run stops")
 

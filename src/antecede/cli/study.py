@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from contextlib import ExitStack
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +35,12 @@ def add_parser(commands: "Commands") -> None:
     running.add_argument(
         "--out", type=Path, help="directory of the study; default: the name of the study"
     )
+    running.add_argument(
+        "--recordings",
+        type=Path,
+        help="directory of the recorded files that the study replays; without it, that"
+        " part is skipped",
+    )
     running.add_argument("--no-report", action="store_true", help="do not write the page")
     add_session(running)
     running.add_argument("--json", action="store_true", help="print JSON")
@@ -45,15 +52,12 @@ def add_parser(commands: "Commands") -> None:
 def _run_study(options: argparse.Namespace) -> int:
     from antecede.pipeline.spark.session import open_session
     from antecede.pipeline.study.run import run_study
-    from antecede.pipeline.study.study import load_study
 
     check_cores(options)
-    study = load_study(options.study, options.profile)
     directory = Path(options.out if options.out is not None else Path(options.study).stem)
-    with (
-        ProgressLine(keeps_lines=not options.json) as line,
-        open_session(options.master, cores=options.cores) as spark,
-    ):
+    with ProgressLine(keeps_lines=not options.json) as line, ExitStack() as stack:
+        study = _load_study(options, directory, line)
+        spark = stack.enter_context(open_session(options.master, cores=options.cores))
         line.say(f"{study.name}: {len(study.cells)} runs on Spark, results in {directory}")
         outcome = run_study(spark, study, directory, on_progress=line.write)
         files = None if options.no_report else _write_page(directory, line)
@@ -64,6 +68,21 @@ def _run_study(options: argparse.Namespace) -> int:
     if outcome.violated:
         return EXIT_VIOLATED
     return EXIT_UNKNOWN if outcome.failed else EXIT_HELD
+
+
+def _load_study(
+    options: argparse.Namespace, directory: Path, line: ProgressLine
+) -> "Study":
+    from antecede.pipeline.study.study import load_study
+
+    if options.recordings is None:
+        return load_study(options.study, options.profile)
+    from antecede.advise.recordings import RecordingReader
+    from antecede.pipeline.study.directory import StudyDirectory
+
+    out = StudyDirectory(directory).recordings
+    reader = RecordingReader(options.recordings, out, line.write)
+    return load_study(options.study, options.profile, reader)
 
 
 def _write_page(directory: Path, line: ProgressLine) -> "ReportFiles | None":

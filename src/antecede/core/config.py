@@ -18,7 +18,7 @@ LINGER_S: Final = 30.0
 old link is removed. With less than one timeout, several crashes at once may disconnect a
 process."""
 
-DEFAULT_BUDGET_BYTES: Final = 32
+DEFAULT_BUDGET_BYTES: Final = 64
 """The budget of ``bounded``."""
 
 

@@ -29,6 +29,7 @@ from typing import Final, Protocol
 from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import NO_PROCESS, Frame
+from antecede.core.dependencies import PeerDependencies
 from antecede.core.process_id import ProcessId
 from antecede.core.windows import PeerWindows
 from antecede.errors import LocalError
@@ -222,6 +223,7 @@ class PeerRecovery:
         missing: Sequence[tuple[ProcessId, int]],
         copies: Sequence[tuple[ProcessId, int, int, int, bytes]],
         now: float,
+        positions: Sequence[int] = (),
     ) -> None:
         """Load the state of an earlier run from a journal into a new process.
 
@@ -235,6 +237,9 @@ class PeerRecovery:
                 delivered before the send, and payload of the unacked copies, in the order
                 of sending.
             now: The current time, for the timers.
+            positions: For each copy, how many of the entries that
+                :meth:`~antecede.core.dependencies.PeerDependencies.restore` has loaded were
+                delivered before the send.
         """
 
 
@@ -352,6 +357,11 @@ class ProcessBase:
     @property
     def windows(self) -> PeerWindows | None:
         """The windows of the peers; None if not supported."""
+        return None
+
+    @property
+    def dependencies(self) -> PeerDependencies | None:
+        """The entries that name other processes; None if its frames have none."""
         return None
 
     @property

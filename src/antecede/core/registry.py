@@ -62,7 +62,7 @@ class Capabilities:
     relays: bool = False
     """Other processes may forward a message to its targets."""
     names_processes: bool = False
-    """Its frames contain the ids of third processes, which all processes must share."""
+    """Its frames contain the ids of third processes."""
     overlay: bool = False
     """It transmits on the links of an overlay only, which may change."""
     control_frames: tuple[str, ...] = ()
@@ -70,8 +70,8 @@ class Capabilities:
 
     @property
     def suits_nodes(self) -> bool:
-        """Whether nodes can run it: the nodes of a dynamic group share no process ids."""
-        return self.unicast and not (self.dynamic and self.names_processes)
+        """Whether nodes can run it."""
+        return self.unicast
 
 
 @dataclass(frozen=True, kw_only=True)

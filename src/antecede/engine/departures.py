@@ -7,6 +7,7 @@ from collections import deque
 
 from antecede.core.process import NEVER, ProcessId
 from antecede.core.registry import ProtocolInfo
+from antecede.engine.ended_sources import EndedSources
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import (
@@ -41,6 +42,7 @@ class Departures:
     __slots__ = (
         "_departed",
         "_driver",
+        "_ended_sources",
         "_forget_after_s",
         "_info",
         "_journal",
@@ -72,6 +74,12 @@ class Departures:
         self._lease_s = (
             limits.lease_s * (1 + limits.clock_drift_max) + TIMESTAMP_RESOLUTION_S
         )
+        self._ended_sources: EndedSources | None = None
+        if driver.entry_names is not None:
+            self._lease_s *= 2  # A peer holds a message for a second lease at most.
+            self._ended_sources = EndedSources(
+                driver.entry_names, table.sessions, layer, driver, self._lease_s
+            )
         self._peer_timeout_s = limits.peer_timeout_s
         self._forget_after_s = limits.forget_after_s
         self._next_check_at = -NEVER
@@ -210,6 +218,8 @@ class Departures:
             earliest = min(earliest, self._departed[0][0])
         if self._peer_timeout_s < NEVER:
             earliest = min(earliest, self._next_check_at)
+        if self._ended_sources is not None:
+            earliest = min(earliest, self._ended_sources.next_deadline())
         return earliest
 
     def handle_deadlines(self, now: float) -> None:
@@ -223,6 +233,8 @@ class Departures:
             self._end_lease(session, now)
         if self._departed:
             self._forget_departed(now)
+        if self._ended_sources is not None:
+            self._ended_sources.handle_deadline(now)
         if self._peer_timeout_s < NEVER and self._next_check_at <= now:
             self._next_check_at = now + self._peer_timeout_s / 4
             self._remove_silent_peers(now)

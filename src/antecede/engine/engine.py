@@ -10,7 +10,7 @@ cover are left out.
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from antecede.core.config import ProcessConfig
+from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
 from antecede.core.observer import Observer
 from antecede.core.process import NEVER, PeerRecovery, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
@@ -23,15 +23,15 @@ from antecede.engine.datagram import (
     HELLO,
     protocol_hash,
 )
+from antecede.engine.entry_names import make_entry_names
 from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
-from antecede.engine.membership import Membership
+from antecede.engine.membership import Membership, check_protocol
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
-from antecede.engine.protocol_check import check_protocol
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.sender import Channel, Sender
@@ -56,6 +56,7 @@ class Engine:
         history: the history of the node's journal; 0 for a new history.
         observer: records events; None for no trace.
         wall_offset_s: the difference of the wall clock to ``now``.
+        budget_bytes: the budget of ``bounded``.
     """
 
     __slots__ = (
@@ -83,6 +84,7 @@ class Engine:
         history: int = 0,
         observer: Observer | None = None,
         wall_offset_s: float = 0.0,
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
         bounds = limits if limits is not None else Limits()
@@ -93,6 +95,7 @@ class Engine:
             processes=len(group) if is_fixed else 0,
             policy=bounds.policy,
             reorder_buffer_max=bounds.reorder_buffer_max,
+            budget_bytes=budget_bytes,
         )
         process = info.make(ProcessId(group.index(name)), config)
         check_protocol(info, process, bounds)
@@ -108,11 +111,12 @@ class Engine:
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
+        entry_names = make_entry_names(process, layer, bounds, budget_bytes)
         self._info = info
         self._process = process
         self._layer = layer
         self._journal = JournalRecorder()
-        self._transmitter = Transmitter(layer, body_bytes_max)
+        self._transmitter = Transmitter(layer, body_bytes_max, entry_names)
         self._driver = ProcessDriver(
             process,
             info,
@@ -122,13 +126,15 @@ class Engine:
             bounds.message_bytes_max,
             observer,
             wall_offset_s,
+            entry_names,
         )
         self._membership = Membership(
-            info, group, bounds, layer, self._driver, self._journal
+            info, group, bounds, layer, self._driver, self._journal, entry_names
         )
         self._sessions = self._membership.table.sessions
+        room = body_bytes_max - (entry_names.bytes_max if entry_names is not None else 0)
         self._sender = Sender(
-            name, info, bounds, body_bytes_max, self._driver, self._sessions, self._journal
+            name, info, bounds, room, self._driver, self._sessions, self._journal
         )
         self.datagrams_in = 0
 
@@ -326,8 +332,7 @@ class Engine:
 
         Make the journal durable before you transmit them.
         """
-        if self._journal.writer is not None:
-            self._journal.record_sessions(self._process)
+        self._journal.record_sessions(self._process)
         return self._transmitter.flush(now)
 
     def poll_messages(self) -> list[Message]:
@@ -361,18 +366,13 @@ class Engine:
     ) -> None:
         """Record to a journal from now on; ``Message.commit`` calls ``on_commit``."""
         self._check_journal()
-        self._journal.writer = writer
-        self._journal.on_commit = on_commit
-        # Before the next message: what was transmitted to the peers is known now.
-        for session in self._sessions.values():
-            self._journal.session_changed(session)
-        self._journal.record_sessions(self._process)
+        self._journal.attach(writer, on_commit, self._process, self._sessions.values())
 
     def restore(self, saved: SavedState, now: float) -> None:
         """Restore the node from its journal; attach the journal and add peers after it."""
         recovery = self._check_journal()
         own = (self._layer.name, self._layer.history)
-        restore(recovery, self._membership, own, saved, now)
+        restore(recovery, self._driver.entry_names, self._membership, own, saved, now)
         self._driver.drain(now)
 
     def _check_journal(self) -> PeerRecovery:

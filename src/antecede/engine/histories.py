@@ -99,6 +99,8 @@ class Histories:
             # this node transmitted to its former epoch, so abandoning is safe now.
             self._departures.abandon(session, now)
             session.outbox.pop_frames()
+            if session.names is not None:
+                session.names.reset(session.history)
         recovery.reset_channel(session.id, now)
         session.reassembly.clear()
         session.epoch_in = received.epoch
@@ -155,6 +157,7 @@ class Histories:
             # On the first contact there is nothing to discard but fragments that another
             # peer has relayed (tree), and these are of the history that begins.
             session.reassembly.clear()
+        self._table.identify(session)
         session.epoch_in = received.epoch
         self._table.report_history(session.id, session.name, session.history)
         return True

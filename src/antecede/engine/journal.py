@@ -5,8 +5,18 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from antecede.engine.peer_session import PeerSession
+from antecede.engine.process_names import Identity
 
-__all__ = ["MET", "JournalWriter", "SavedCopy", "SavedDelivery", "SavedPeer", "SavedState"]
+__all__ = [
+    "MET",
+    "WILDCARD",
+    "JournalWriter",
+    "NamedEntry",
+    "SavedCopy",
+    "SavedDelivery",
+    "SavedPeer",
+    "SavedState",
+]
 
 MET: Final = -1
 """Stands for a number: the latest incarnation has met the peer, and may have transmitted
@@ -61,6 +71,25 @@ class SavedDelivery:
     payload: bytes
 
 
+WILDCARD: Final[Identity] = (0, 0)
+"""Stands for the source of a wildcard."""
+
+
+@dataclass(frozen=True)
+class NamedEntry:
+    """An entry of ``bounded``; ``seq`` is its position among all records."""
+
+    seq: int
+    source: Identity
+    """The source, or ``WILDCARD``."""
+    target: int
+    """The hash of the target's name."""
+    number: int
+    """The number of the entry, or of the message with the wildcard."""
+    reporter: tuple[str, int]
+    """The name and the history of the peer whose message brought the entry."""
+
+
 @dataclass(frozen=True)
 class SavedState:
     """Everything that a journal holds about a node."""
@@ -74,6 +103,10 @@ class SavedState:
     peers: Sequence[SavedPeer]
     copies: Sequence[SavedCopy]
     deliveries: Sequence[SavedDelivery]
+    entries: Sequence[NamedEntry] = ()
+    wildcards: Sequence[NamedEntry] = ()
+    """The wildcards on messages of this node; ``seq`` is that of the message, and the
+    reporter is its target."""
 
 
 class JournalWriter(Protocol):
@@ -86,9 +119,24 @@ class JournalWriter(Protocol):
         """Record a message before it is transmitted."""
 
     def record_delivered(
-        self, source: str, history: int, number: int, payload: bytes
+        self, source: str, history: int, number: int, payload: bytes, needs_permit: bool
     ) -> None:
         """Record a message before it is acked."""
+
+    def record_entry(
+        self, source: Identity, target: int, number: int, reporter: tuple[str, int]
+    ) -> None:
+        """Record an entry, or a wildcard, that a delivered message has brought."""
+
+    def record_wildcard(
+        self, is_added: bool, target: int, number: int, peer: tuple[str, int]
+    ) -> None:
+        """Record a wildcard on a message to a peer, or delete it, because it is cleared."""
+
+    def discard_entry(
+        self, source: Identity, target: int, number: int, reporter: tuple[str, int]
+    ) -> None:
+        """Delete an entry, or a wildcard, that is settled."""
 
     def record_peer(self, session: PeerSession, numbers: tuple[int, int, int, int]) -> None:
         """Record a session, and the last numbers sent, acked, delivered and permitted."""

@@ -1,11 +1,13 @@
 """Writes the changes of an engine to its journal."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
-from antecede.core.process import ProcessBase
-from antecede.engine.journal import JournalWriter
+from antecede.core.process import NO_PROCESS, ProcessBase
+from antecede.engine.entry_names import EntryNames
+from antecede.engine.journal import WILDCARD, JournalWriter
 from antecede.engine.peer_session import PeerSession
+from antecede.engine.process_names import OWN_ID
 
 __all__ = ["ALL_PERMITTED", "JournalRecorder"]
 
@@ -26,6 +28,24 @@ class JournalRecorder:
         self.writer = None
         self.on_commit = None
         self._changed: dict[str, PeerSession] = {}
+
+    def attach(
+        self,
+        writer: JournalWriter,
+        on_commit: Callable[[str, int, int], Awaitable[None]] | None,
+        process: ProcessBase,
+        sessions: Iterable[PeerSession],
+    ) -> None:
+        """Record to a journal from now on."""
+        self.writer = writer
+        self.on_commit = on_commit
+        dependencies = process.dependencies
+        if dependencies is not None:
+            dependencies.record_changes()
+        # Before the next message: what was transmitted to the peers is known now.
+        for session in sessions:
+            self.session_changed(session)
+        self.record_sessions(process)
 
     def session_changed(self, session: PeerSession) -> None:
         """Record the session at the next flush."""
@@ -57,10 +77,25 @@ class JournalRecorder:
             self._changed.pop(session.name, None)
             self.writer.forget_peer(session.name, number)
 
+    def record_entries(self, entry_names: EntryNames) -> None:
+        """Record the entries that were added and removed since the last call."""
+        writer = self.writer
+        if writer is None:
+            return
+        identity = entry_names.names.identity
+        for is_added, source, target, number, id in entry_names.dependencies.take_changes():  # noqa: A001
+            peer = entry_names.reporter(id)
+            if source == OWN_ID:
+                writer.record_wildcard(is_added, identity(target)[0], number, peer)
+                continue
+            named = identity(source) if source != NO_PROCESS else WILDCARD
+            record = writer.record_entry if is_added else writer.discard_entry
+            record(named, identity(target)[0], number, peer)
+
     def record_sessions(self, process: ProcessBase) -> None:
         """Record the sessions that have changed since the last call."""
         writer = self.writer
-        recovery = process.recovery
+        recovery = process.recovery if writer is not None else None
         if writer is None or recovery is None:
             return
         for session in self._changed.values():

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from antecede.core.process import NEVER, ProcessBase
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import BYE
 from antecede.engine.departures import Departures
+from antecede.engine.entry_names import EntryNames
 from antecede.engine.histories import Histories
 from antecede.engine.journal import SavedPeer
 from antecede.engine.journal_recorder import JournalRecorder
@@ -15,7 +17,7 @@ from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.session_layer import SessionLayer
 from antecede.errors import ConfigError
 
-__all__ = ["Membership"]
+__all__ = ["Membership", "check_protocol"]
 
 
 class Membership:
@@ -29,6 +31,7 @@ class Membership:
         layer: exchanges datagrams with the peers.
         driver: drives the process.
         journal: records changes.
+        entry_names: names processes in entries; None if frames contain no entries.
     """
 
     __slots__ = (
@@ -53,12 +56,13 @@ class Membership:
         layer: SessionLayer,
         driver: ProcessDriver,
         journal: JournalRecorder,
+        entry_names: EntryNames | None,
     ) -> None:
         self._info = info
         self._layer = layer
         self._journal = journal
         self._recovery = driver.process.recovery
-        self.table = PeerTable(group, layer, driver.by_id)
+        self.table = PeerTable(group, layer, driver.by_id, entry_names)
         self.departures = Departures(info, limits, self.table, layer, driver, journal)
         self.histories = Histories(self.table, self.departures, layer, driver, journal)
 
@@ -120,3 +124,11 @@ class Membership:
             elif session.handshake.incarnation != 0:
                 datagrams.append((session.address, layer.make_hello(session, now)))
         return datagrams
+
+
+def check_protocol(info: ProtocolInfo, process: ProcessBase, limits: Limits) -> None:
+    """Raise ConfigError if a protocol does not suit a node, or its limits."""
+    if not info.capabilities.unicast:
+        raise ConfigError(f"{info.name} has no unicast; choose another protocol")
+    if limits.peer_timeout_s < NEVER and process.recovery is None:
+        raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")

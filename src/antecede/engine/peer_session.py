@@ -7,6 +7,7 @@ from antecede.core.process import NEVER, ProcessId
 from antecede.engine.credit import Credit
 from antecede.engine.fragmentation import Reassembly
 from antecede.engine.handshake import Handshake
+from antecede.engine.name_exchange import NameExchange
 from antecede.engine.outbox import Outbox
 from antecede.engine.replay_window import ReplayWindow
 
@@ -106,6 +107,7 @@ class PeerSession:
         "bytes_in",
         "bytes_out",
         "credit",
+        "echoed",
         "epoch_in",
         "epoch_out",
         "former_at",
@@ -119,6 +121,7 @@ class PeerSession:
         "message_bytes_max",
         "name",
         "name_hash",
+        "names",
         "number_before",
         "outbox",
         "reassembly",
@@ -170,8 +173,12 @@ class PeerSession:
     """The application guarantees that the peer has stopped for good."""
     bytes_in: int
     bytes_out: int
+    echoed: int
+    """The latest timestamp of this node that the current incarnation has echoed."""
     credit: Credit
     """The room for messages of the peer in the inbox of this node."""
+    names: NameExchange | None
+    """The names of processes in the datagrams; None if frames contain none."""
     window: int
     """How many messages to the peer may be transmitted and not acked; -1 if unknown."""
     window_packet: int
@@ -201,7 +208,9 @@ class PeerSession:
         self.lease_ends = NEVER
         self.unacked_since = NEVER
         self.stopped = False
+        self.echoed = -1
         self.credit = Credit()
+        self.names = None
         self.window = -1
         self.window_packet = 0
         self.bytes_in = 0
@@ -219,7 +228,10 @@ class PeerSession:
         """Accept this incarnation of the peer only, from now on."""
         self.handshake.bind(incarnation, now)
         self.replay_window.reset()
+        if self.names is not None:
+            self.names.reset(history)
         self.window = -1
         self.window_packet = 0
+        self.echoed = -1
         self.heard_at = -NEVER
         self.history = history

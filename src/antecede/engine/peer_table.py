@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from antecede.core.process import ProcessId
 from antecede.engine.datagram import name_hash
+from antecede.engine.entry_names import EntryNames
 from antecede.engine.journal import SavedPeer
 from antecede.engine.peer_session import (
     ACTIVE,
@@ -26,10 +27,12 @@ class PeerTable:
             membership is fixed; otherwise the name of the node alone.
         layer: exchanges datagrams with the peers.
         by_id: receives the sessions by process id.
+        entry_names: names processes in entries; None if frames contain no entries.
     """
 
     __slots__ = (
         "_by_id",
+        "_entry_names",
         "_layer",
         "_next_id",
         "_on_history",
@@ -50,8 +53,10 @@ class PeerTable:
         group: Sequence[str],
         layer: SessionLayer,
         by_id: dict[ProcessId, PeerSession],
+        entry_names: EntryNames | None,
     ) -> None:
         self._layer = layer
+        self._entry_names = entry_names
         self._by_id = by_id
         self._on_history: Callable[[int, str, int], None] | None = None
         self.generation = 0
@@ -90,6 +95,7 @@ class PeerTable:
         session.acked_base = saved.acked_base
         session.stopped = saved.stopped
         session.state = SessionState(saved.state)
+        self.identify(session)
         self.report_history(session.id, saved.name, saved.history)
         return session
 
@@ -107,6 +113,8 @@ class PeerTable:
                     f"the names {name} and {other.name} have the same hash; rename one"
                 )
         session.epoch_out = self.new_epoch()
+        if self._entry_names is not None:
+            self._entry_names.add_session(session)
         self.sessions[name] = session
         self._by_id[id] = session
         self._layer.add(session)
@@ -118,9 +126,24 @@ class PeerTable:
         session.id = self.new_id()
         self._by_id[session.id] = session
 
+    def identify(self, session: PeerSession) -> None:
+        """Tell the process which history of a peer its entries mean from now on."""
+        if self._entry_names is not None:
+            self._entry_names.identify(session)
+
+    def add_former(self, name: str, history: int) -> ProcessId:
+        """Return a process id for a former history of a peer."""
+        id = self.new_id()  # noqa: A001 (the word for it)
+        if self._entry_names is not None:
+            self._entry_names.identify_former(id, name, history)
+        self.report_history(id, name, history)
+        return id
+
     def remove_id(self, id: ProcessId) -> None:
         """Delete the process id of a former history."""
         self._by_id.pop(id, None)
+        if self._entry_names is not None:
+            self._entry_names.forget(id)
 
     def remove(self, session: PeerSession) -> None:
         """Delete a session."""

@@ -8,6 +8,7 @@ from antecede.core.observer import Observer
 from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import DATA_PREFIX
+from antecede.engine.entry_names import EntryNames
 from antecede.engine.fragmentation import WHOLE, Reassembly
 from antecede.engine.journal import SavedDelivery
 from antecede.engine.journal_recorder import JournalRecorder
@@ -41,6 +42,7 @@ class ProcessDriver:
         "by_id",
         "control_frames",
         "delivered",
+        "entry_names",
         "process",
         "released",
         "retransmitted",
@@ -60,8 +62,10 @@ class ProcessDriver:
         message_bytes_max: int,
         observer: Observer | None,
         wall_offset_s: float,
+        entry_names: EntryNames | None,
     ) -> None:
         self.process = process
+        self.entry_names = entry_names
         self._windows = process.windows
         self._flow = layer.flow
         self._info = info
@@ -110,12 +114,26 @@ class ProcessDriver:
         observer = self._observer
         reader = Reader(body, DATA_PREFIX.size)
         end = len(body)
+        entry_names = self.entry_names
+        names = session.names
+        if names is not None and reader.position < end:
+            try:
+                names.read(reader)
+            except PeerError:
+                dropped["malformed"] += 1
+                return
         while reader.position < end:
             try:
                 frame = read_frame(reader)
             except PeerError:
                 dropped["frame"] += 1
                 break  # The start of the next frame is unknown.
+            if entry_names is not None and names is not None:
+                try:
+                    entry_names.dependencies.translate(frame, names)
+                except PeerError:
+                    dropped["names"] += 1
+                    continue
             if refuse_messages and self._refuses(session, frame.message_number()):
                 dropped["removed" if session.state is REMOVING else "inbox"] += 1
                 continue
@@ -154,6 +172,8 @@ class ProcessDriver:
         deliveries = self.process.messages_to_deliver()
         if deliveries:
             self._deliver(deliveries, now)
+        if self.entry_names is not None:
+            self._journal.record_entries(self.entry_names)
         transmits = self.process.frames_to_transmit()
         if transmits:
             self._transmit(transmits, now)
@@ -222,6 +242,7 @@ class ProcessDriver:
         """Move delivered messages to the inbox."""
         observer = self._observer
         writer = self._journal.writer
+        entry_names = self.entry_names
         delivered_at = now + self._wall_offset_s
         source = NO_PROCESS
         session: PeerSession | None = None
@@ -233,12 +254,19 @@ class ProcessDriver:
                 session = self.by_id.get(delivery.source)
                 name = session.name if session is not None else self._layer.name
                 history = session.history if session is not None else self._layer.history
+                if session is not None:
+                    self._journal.session_changed(session)
             if observer is not None:
                 observer.delivered(self.process.id, delivery, delivered_at)
             if session is not None:
                 self._flow.record_delivery(session)
             if writer is not None:
-                writer.record_delivered(name, history, delivery.number, delivery.payload)
+                needs_permit = entry_names is None or entry_names.dependencies.needs_permit(
+                    delivery.source, delivery.number
+                )
+                writer.record_delivered(
+                    name, history, delivery.number, delivery.payload, needs_permit
+                )
             self._add_to_inbox(
                 session, name, history, delivery.number, delivery.payload, delivered_at
             )

@@ -17,6 +17,7 @@ DROP_REASONS: Final = (
     "epoch",
     "protocol",
     "frame",
+    "names",
     "inbox",
     "removed",
 )

@@ -1,15 +1,21 @@
 """Restores a process and the sessions of a node from the records of its journal."""
 
-from antecede.core.process import PeerRecovery, ProcessId
-from antecede.engine.journal import MET, SavedState
+from bisect import bisect_left
+
+from antecede.core.dependencies import SavedEntry
+from antecede.core.process import NO_PROCESS, PeerRecovery, ProcessId
+from antecede.engine.entry_names import EntryNames
+from antecede.engine.journal import MET, WILDCARD, SavedState
 from antecede.engine.journal_recorder import ALL_PERMITTED
 from antecede.engine.membership import Membership
+from antecede.engine.peer_session import PeerSession
 
 __all__ = ["restore"]
 
 
 def restore(
     recovery: PeerRecovery,
+    entry_names: EntryNames | None,
     membership: Membership,
     own: tuple[str, int],
     saved: SavedState,
@@ -37,8 +43,7 @@ def restore(
         if not delivery.needs_permit or delivery.number <= permitted.get(key, 0):
             continue
         if key not in ids:  # A former history of a peer, whose lease may not have ended.
-            ids[key] = table.new_id()
-            table.report_history(ids[key], delivery.source, delivery.history)
+            ids[key] = table.add_former(delivery.source, delivery.history)
             numbers.append((ids[key], 0, delivery.number, 0))
             membership.departures.start_permit_lease(
                 ids[key], delivery.source, delivery.history, now
@@ -52,7 +57,51 @@ def restore(
         unacked.append(
             (target.id, copy.number, copy.predecessor, dependencies, copy.payload)
         )
-    recovery.restore(saved.clock, _with_last_sent(numbers, unacked), missing, unacked, now)
+    if entry_names is not None:
+        _restore_entries(entry_names, ids, saved, now)
+    entry_seqs = [entry.seq for entry in saved.entries]
+    positions = [bisect_left(entry_seqs, copy.seq) for copy in saved.copies]
+    channels = _with_last_sent(numbers, unacked)
+    recovery.restore(saved.clock, channels, missing, unacked, now, positions)
+    if entry_names is not None:
+        _restore_wildcards(entry_names, table.sessions, ids, saved, entry_seqs)
+
+
+def _restore_entries(
+    entry_names: EntryNames,
+    ids: dict[tuple[str, int], ProcessId],
+    saved: SavedState,
+    now: float,
+) -> None:
+    """Restore the entries of a process; a reporter without an id is gone."""
+    names = entry_names.names
+    entries: list[SavedEntry] = []
+    for entry in saved.entries:
+        source = NO_PROCESS if entry.source == WILDCARD else names.id_of(entry.source)
+        reporter = ids.get(entry.reporter, ProcessId(NO_PROCESS))
+        entries.append((source, names.target(entry.target), entry.number, reporter))
+    entry_names.dependencies.restore(entries, now)
+
+
+def _restore_wildcards(
+    entry_names: EntryNames,
+    sessions: dict[str, PeerSession],
+    ids: dict[tuple[str, int], ProcessId],
+    saved: SavedState,
+    entry_seqs: list[int],
+) -> None:
+    """Restore the wildcards on messages to peers that are not gone."""
+    wildcards: list[SavedEntry] = []
+    for wildcard in saved.wildcards:
+        name, history = wildcard.reporter
+        peer = ids.get((name, history))
+        if peer is None and history == 0:  # The message was sent before the peer was met.
+            peer = sessions[name].id if name in sessions else None
+        if peer is not None:
+            position = bisect_left(entry_seqs, wildcard.seq)
+            target = entry_names.names.target(wildcard.target)
+            wildcards.append((position, target, wildcard.number, peer))
+    entry_names.dependencies.restore_sent(wildcards)
 
 
 def _with_last_sent(

@@ -25,6 +25,7 @@ from antecede.engine.datagram import (
     WELCOME,
     WELCOME_TIMES,
     Introduction,
+    name_hash,
     read_header,
     read_introduction,
     timestamp_ms,
@@ -62,6 +63,7 @@ class SessionLayer:
         "history",
         "incarnation",
         "name",
+        "name_hash",
         "responses",
         "rtt_s",
         "timers",
@@ -88,6 +90,7 @@ class SessionLayer:
         flow: FlowControl,
     ) -> None:
         self.name = name
+        self.name_hash: Final = name_hash(name)
         self.incarnation = incarnation
         self.history = history
         self._protocol = protocol
@@ -302,6 +305,8 @@ class SessionLayer:
         received.introduction = introduction
         received.read_window(introduction.window)
         self.flow.record_echo(session, timestamp_echo)
+        if timestamp_echo > session.echoed:
+            session.echoed = timestamp_echo
         self.rtt_s = now - hello_at
         if is_latest:
             self.timers.hello_answered(session)
@@ -341,6 +346,8 @@ class SessionLayer:
         received.epoch_echo = epoch_echo
         received.read_window(window)
         self.flow.record_echo(session, timestamp_echo)
+        if timestamp_echo > session.echoed:
+            session.echoed = timestamp_echo
         handshake.record_timestamp(timestamp, now)
         return True
 

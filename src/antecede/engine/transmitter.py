@@ -4,6 +4,8 @@ from typing import Final
 
 from antecede.core.codec import Frame
 from antecede.engine.datagram import DATA
+from antecede.engine.entry_names import EntryNames
+from antecede.engine.name_exchange import DEFINITION_BYTES_MAX
 from antecede.engine.peer_session import ACTIVE, PeerSession
 from antecede.engine.session_layer import SessionLayer
 
@@ -21,15 +23,26 @@ class Transmitter:
     Args:
         layer: seals the datagrams.
         body_bytes_max: the largest body of a datagram.
+        entry_names: names the processes in frames; None if these name none.
     """
 
-    __slots__ = ("_body_bytes_max", "_frames", "_layer", "_unflushed", "datagrams")
+    __slots__ = (
+        "_body_bytes_max",
+        "_entry_names",
+        "_frames",
+        "_layer",
+        "_unflushed",
+        "datagrams",
+    )
 
     datagrams: int
     """How many datagrams were made so far."""
 
-    def __init__(self, layer: SessionLayer, body_bytes_max: int) -> None:
+    def __init__(
+        self, layer: SessionLayer, body_bytes_max: int, entry_names: EntryNames | None
+    ) -> None:
         self._layer = layer
+        self._entry_names = entry_names
         self._body_bytes_max = body_bytes_max
         self._unflushed: list[PeerSession] = []  # Whose outboxes the next flush empties.
         self._frames = 0  # Put into outboxes since the last flush.
@@ -82,6 +95,8 @@ class Transmitter:
                     self._pack(session, now, out)
                 else:
                     layer.timers.schedule_hello(session, now)
+            if self._entry_names is not None:
+                self._entry_names.sweep()
         if layer.flow.is_limiting:
             self._update_windows(now)
             out += layer.responses
@@ -108,11 +123,14 @@ class Transmitter:
         """Put the frames of an outbox into as few datagrams as possible."""
         layer = self._layer
         prefix = layer.data_prefix(session, now)
-        prefix_size = len(prefix)
         body_bytes_max = self._body_bytes_max
         buffer = bytearray(prefix)
-        size = prefix_size
-        for frame in session.outbox.pop_frames():
+        frames = session.outbox.pop_frames()
+        if self._entry_names is not None:
+            prefix = self._add_names(session, frames, buffer, prefix, out)
+        prefix_size = len(prefix)
+        size = len(buffer)
+        for frame in frames:
             end = size
             frame.write(buffer)
             size = len(buffer)
@@ -123,3 +141,33 @@ class Transmitter:
                 size = len(buffer)
         if size > prefix_size:
             out.append((session.address, layer.seal(DATA, session, bytes(buffer))))
+
+    def _add_names(
+        self,
+        session: PeerSession,
+        frames: list[Frame],
+        buffer: bytearray,
+        prefix: bytes,
+        out: list[tuple[object, bytes]],
+    ) -> bytes:
+        """Append the names in frames to the first datagram, and return other prefixes.
+
+        Definitions that do not fit into it go into datagrams of their own.
+        """
+        exchange = session.names
+        assert self._entry_names is not None  # The caller checks both.
+        assert exchange is not None
+        ids: set[int] = set()
+        for frame in frames:
+            ids.update(self._entry_names.dependencies.named_ids(frame))
+        numbers = exchange.define(ids) if ids else []
+        most = (self._body_bytes_max - len(prefix)) // DEFINITION_BYTES_MAX
+        while len(numbers) > most:
+            body = bytearray(prefix)
+            exchange.write(body, numbers[:most])
+            out.append((session.address, self._layer.seal(DATA, session, bytes(body))))
+            numbers = numbers[most:]
+        exchange.write(buffer, numbers)
+        plain = bytearray(prefix)
+        exchange.write(plain, [])
+        return bytes(plain)

@@ -24,6 +24,7 @@ class NodeConfig:
     bind: Address
     peers: dict[str, Address]
     protocol: str
+    budget_bytes: int
     cipher: DatagramCipher | None
     insecure: bool
     limits: Limits | None

@@ -63,6 +63,7 @@ class EngineFactory:
             history=history,
             observer=observer,
             wall_offset_s=self._host.wall_s() - now,
+            budget_bytes=config.budget_bytes,
         )
 
     def restore_addresses(

@@ -11,7 +11,8 @@ from antecede.errors import ConfigError
 from antecede.net.config import NodeConfig
 from antecede.net.database import DatabaseError
 from antecede.net.host import EventLog, Host
-from antecede.net.journal import Journal, journal_error
+from antecede.net.journal import Journal
+from antecede.net.journal_errors import journal_error
 from antecede.trace.live.names import qualified_name
 
 __all__ = ["NodeFiles"]

@@ -14,47 +14,34 @@ from typing import Any, Final
 
 from antecede.engine.fragmentation import FIRST, LAST, MIDDLE
 from antecede.engine.history_number import first_history
-from antecede.engine.journal import MET, SavedCopy, SavedDelivery, SavedPeer, SavedState
+from antecede.engine.journal import (
+    MET,
+    SavedCopy,
+    SavedDelivery,
+    SavedPeer,
+    SavedState,
+)
 from antecede.engine.peer_session import PeerSession, generation_of
+from antecede.engine.process_names import Identity
 from antecede.errors import StorageError
 from antecede.net.database import Database, DatabaseError
+from antecede.net.journal_entries import (
+    add_entry,
+    change_wildcard,
+    delete_entry,
+    read_entries,
+    read_wildcards,
+)
+from antecede.net.journal_errors import journal_error, open_error
+from antecede.net.journal_schema import APPLICATION_ID, FORMAT_VERSION, TABLES
 
-__all__ = ["Journal", "Statement", "journal_error", "open_error"]
+__all__ = ["Journal", "Statement"]
 
 Statement = tuple[str, Sequence[Any]]
 """A statement of SQL, and its values."""
 
-APPLICATION_ID: Final = 0x616E7465
-"""SQLite's ``application_id`` of a journal."""
-FORMAT_VERSION: Final = 4
-"""SQLite's ``user_version`` of the tables below; other versions are not read."""
-TABLES: Final = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE outbox (
-    seq INTEGER PRIMARY KEY, number INTEGER NOT NULL, target TEXT NOT NULL,
-    predecessor INTEGER NOT NULL, payload BLOB NOT NULL);
-CREATE INDEX outbox_target ON outbox (target, number);
-CREATE TABLE inbox (
-    seq INTEGER PRIMARY KEY, source TEXT NOT NULL, history INTEGER NOT NULL,
-    number INTEGER NOT NULL, message_number INTEGER, processed INTEGER NOT NULL,
-    needs_permit INTEGER NOT NULL, payload BLOB NOT NULL);
-CREATE INDEX inbox_source ON inbox (source, history, number);
-CREATE INDEX inbox_message ON inbox (source, history, message_number);
-CREATE TABLE peers (
-    name TEXT PRIMARY KEY, state TEXT NOT NULL, stopped INTEGER NOT NULL,
-    history INTEGER NOT NULL, epoch_in INTEGER NOT NULL, epoch_out INTEGER NOT NULL,
-    acked_base INTEGER NOT NULL, sent INTEGER NOT NULL, acked INTEGER NOT NULL,
-    delivered INTEGER NOT NULL, permitted INTEGER NOT NULL,
-    number_before INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE addresses (
-    name TEXT PRIMARY KEY, host TEXT NOT NULL, port INTEGER NOT NULL) WITHOUT ROWID;
-"""
 BEGIN: Final[Statement] = ("BEGIN", ())
 COMMIT: Final[Statement] = ("COMMIT", ())
-# inbox.number is the number of a fragment; message_number is that of the last fragment of
-# its message, and NULL until the last fragment is delivered. A row is deleted when the
-# message is processed and needs no permit any more. Which permits have arrived is stored
-# with the peer; in the rows only when the peer begins another history or is forgotten.
 
 
 class Journal:
@@ -96,10 +83,8 @@ class Journal:
             if not isinstance(error, DatabaseError):
                 raise
             raise journal_error(path, error) from None
-        self._seq = 1 + max(
-            self._number("SELECT max(seq) FROM outbox"),
-            self._number("SELECT max(seq) FROM inbox"),
-        )
+        tables = ("outbox", "inbox", "entries", "wildcards")
+        self._seq = 1 + max(self._number(f"SELECT max(seq) FROM {each}") for each in tables)
         self._clock = self.clock
         self._generation = int(str(self._meta("generation")))
         self._saved_clock = self._clock
@@ -176,6 +161,8 @@ class Journal:
             self.peers(),
             self.copies(),
             self.deliveries(),
+            read_entries(self._db),
+            read_wildcards(self._db),
         )
 
     def peers(self) -> list[SavedPeer]:
@@ -225,7 +212,7 @@ class Journal:
             self._record("INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", row)
 
     def record_delivered(
-        self, source: str, history: int, number: int, payload: bytes
+        self, source: str, history: int, number: int, payload: bytes, needs_permit: bool
     ) -> None:
         """Record a delivery before it is acked."""
         kind = payload[0] if payload else -1
@@ -236,8 +223,11 @@ class Journal:
                 " WHERE source = ? AND history = ? AND message_number IS NULL",
                 (source, history),
             )
-        row = (self._next_seq(), source, history, number, message_number, payload)
-        self._record("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, 1, ?)", row)
+        row = (
+            *(self._next_seq(), source, history, number, message_number),
+            *(needs_permit, payload),
+        )
+        self._record("INSERT INTO inbox VALUES (?, ?, ?, ?, ?, 0, ?, ?)", row)
         if kind == LAST:
             self._record(
                 "UPDATE inbox SET message_number = ? WHERE source = ? AND history = ?"
@@ -269,6 +259,24 @@ class Journal:
             (name, history, permitted),
         )
 
+    def record_entry(
+        self, source: Identity, target: int, number: int, reporter: tuple[str, int]
+    ) -> None:
+        """Record an entry, or a wildcard, that a delivered message has brought."""
+        self._record(*add_entry(self._next_seq(), source, target, number, reporter))
+
+    def discard_entry(
+        self, source: Identity, target: int, number: int, reporter: tuple[str, int]
+    ) -> None:
+        """Delete an entry, or a wildcard, that is settled."""
+        self._record(*delete_entry(source, target, number, reporter))
+
+    def record_wildcard(
+        self, is_added: bool, target: int, number: int, peer: tuple[str, int]
+    ) -> None:
+        """Record a wildcard on a message to a peer, or delete it, because it is cleared."""
+        self._record(*change_wildcard(is_added, target, number, peer))
+
     def record_address(self, name: str, address: tuple[str, int]) -> None:
         """Record the address of a peer, as the application gave it."""
         self._record("REPLACE INTO addresses VALUES (?, ?, ?)", (name, *address))
@@ -285,7 +293,7 @@ class Journal:
 
         The next messages are numbered from 1.
         """
-        for table in ("outbox", "peers"):
+        for table in ("outbox", "peers", "entries", "wildcards"):
             self._record(f"DELETE FROM {table}")
         self._record("UPDATE inbox SET needs_permit = 0")
         self._record("DELETE FROM inbox WHERE processed")
@@ -372,17 +380,3 @@ class Journal:
     def _meta(self, key: str) -> object:
         rows = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,))
         return rows[0][0] if rows else ""
-
-
-def journal_error(path: Path, error: DatabaseError) -> StorageError:
-    """Return the error for a file that SQLite cannot open as a journal."""
-    if error.is_locked:
-        return open_error(
-            path, "a running node uses it", "stop that node, or give another file"
-        )
-    return open_error(path, str(error))
-
-
-def open_error(path: Path, reason: str, fix: str = "give another file") -> StorageError:
-    """Return the error for a file that is not the node's journal."""
-    return StorageError(f"cannot open the journal {path}: {reason}; {fix}")

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.engine.engine import Engine
 from antecede.engine.limits import MESSAGE_BYTES_MIN, Limits
 from antecede.engine.message import Message
@@ -40,6 +41,8 @@ class Node:
         bind: address to listen on, ``host:port``; port 0 lets the system choose one.
         peers: names and addresses of the other nodes; :meth:`add_peer` adds more later.
         protocol: a unicast protocol from ``antecede protocols``; the same at all nodes.
+        budget_bytes: how many bytes a message of the protocol ``bounded`` may use to list
+            undelivered messages, instead of waiting; it may differ between nodes.
         key: the group key, 32 bytes: encrypts and authenticates all datagrams.
         insecure: allow a bind address other than loopback without a key.
         limits: bounds on sizes and times; see :class:`antecede.engine.limits.Limits`.
@@ -58,6 +61,7 @@ class Node:
         bind: str | Address = "127.0.0.1:0",
         peers: Mapping[str, str | Address] | None = None,
         protocol: str = "hybrid",
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
         key: bytes | None = None,
         insecure: bool = False,
         limits: Limits | None = None,
@@ -73,6 +77,7 @@ class Node:
             bind=parse_address(bind),
             peers={peer: parse_address(given) for peer, given in (peers or {}).items()},
             protocol=protocol,
+            budget_bytes=budget_bytes,
             cipher=make_cipher(key),
             insecure=insecure,
             limits=limits,
@@ -233,11 +238,21 @@ class Node:
                 runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
         if runtime.has_journal:
             await runtime.wait_for_commit()
+            self._check_history(engine)
         return number
+
+    def _check_history(self, engine: Engine) -> None:
+        """Raise LocalError if the node has begun a new history since a call started."""
+        if self._runtime.engine is not engine:
+            raise LocalError(
+                f"{self.name} began a new history while the message was being sent;"
+                " send it again"
+            )
 
     async def _send_payload(self, engine: Engine, targets: Targets, payload: bytes) -> Sent:
         """Send a payload as soon as there is room."""
         runtime = self._runtime
+        self._check_history(engine)
         if not engine.has_room(targets.find(engine)):
             runtime.send_watch.watch()
             return await runtime.blocked_sends.wait(targets, payload)

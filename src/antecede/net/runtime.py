@@ -76,8 +76,6 @@ class NodeRuntime:
         self._timer: EngineTimer | None = None
         self._engines: EngineFactory | None = None
 
-    # State.
-
     @property
     def is_closed(self) -> bool:
         """Whether the node was open, and is not any more."""
@@ -166,6 +164,7 @@ class NodeRuntime:
         """Continue with a new history, because the journal is outdated."""
         assert self._engines is not None
         now = self.now_s()
+        self._poll_messages(engine)  # The journal keeps these, too.
         successor, error = self._engines.begin_history(engine, now)
         logger.error("%s", error)
         self.engine = successor
@@ -214,9 +213,7 @@ class NodeRuntime:
         except TimeoutError:
             logger.warning(
                 "%s closes after %g s with %d copies not acked; their delivery is unknown",
-                self.name,
-                drain_s,
-                engine.backlog,
+                *(self.name, drain_s, engine.backlog),
             )
             return
         if self.has_journal:
@@ -303,12 +300,10 @@ class NodeRuntime:
     def take_message(self) -> Message:
         """Remove the first message from the inbox, which must not be empty."""
         message = self.inbox.popleft()
-        if self._limits_peers and not self.output_scheduled and self._has_updates():
+        may_tell = self._limits_peers and not self.output_scheduled
+        if may_tell and self.engine is not None and self.engine.flow.has_updates:
             self.schedule_output()  # It tells peers that there is room again.
         return message
-
-    def _has_updates(self) -> bool:
-        return self.engine is not None and self.engine.flow.has_updates
 
     # Output.
 
@@ -386,11 +381,8 @@ class NodeRuntime:
 
     def _collect_deliveries(self, engine: Engine) -> None:
         """Move delivered messages to the inbox, and end calls that need not wait."""
+        self._poll_messages(engine)
         waiters = self.waiters
-        messages = engine.poll_messages()
-        if messages:
-            self.inbox.extend(messages)
-            waiters.wake_readers(len(messages))
         sends = self.blocked_sends
         if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
             self.schedule_output()
@@ -398,3 +390,10 @@ class NodeRuntime:
             waiters.wake_flushers()
         if waiters.meeters:
             waiters.wake_meeters()
+
+    def _poll_messages(self, engine: Engine) -> None:
+        """Move delivered messages to the inbox."""
+        messages = engine.poll_messages()
+        if messages:
+            self.inbox.extend(messages)
+            self.waiters.wake_readers(len(messages))

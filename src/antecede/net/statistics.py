@@ -90,6 +90,7 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
     own = engine.name
     name_of = engine.name_of
     found: list[BlockedMessage] = []
+    dependencies = engine.process.dependencies
 
     def add(
         stage: Stage, source: str, number: int, target: str, peers: Iterable[str], why: str
@@ -109,6 +110,13 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
         missing = ", ".join(f"{name_of(peer)}:{last}" for peer, last in permits)
         why = f"queued: the permits for {missing} are missing"
         peers = [name_of(peer) for peer, _ in permits]
+        if not permits and dependencies is not None:
+            peers = [name_of(peer) for peer in dependencies.awaited_targets()]
+            names = ", ".join(peers) or "others"
+            why = (
+                f"queued: earlier messages to {names} may not be delivered, and to list"
+                " them exceeds the budget"
+            )
         add("queued", own, number, name_of(target_id), peers, why)
     for number, target_id in pending.in_flight_copies(limit):
         target = name_of(target_id)
@@ -121,6 +129,8 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
         source = name_of(source_id)
         before = f"{source}:{predecessor}" if predecessor else "none"
         why = f"held: its predecessor ({before}) has not arrived"
+        if dependencies is not None:
+            why += ", or an earlier message of another node to this one has not"
         add("held", source, number, own, [source], why)
     for source_id, number, _ in pending.missing_permits(limit):
         source = name_of(source_id)

@@ -38,6 +38,9 @@ class VerdictCount:
     """By property, the number of runs in which it was violated."""
     broken_runs: int
     """The number of runs in which any property was violated."""
+    unknown_runs: int
+    """The number of runs in which a property is unknown and none was violated: they ended
+    early, or a process crashed."""
     no_verdict: int
     """The number of runs without a verdict: failed, or not run."""
 
@@ -80,12 +83,14 @@ def _count(
 ) -> VerdictCount:
     held = {which.value: 0 for which in Property}
     violated = dict(held)
-    broken_runs = no_verdict = 0
+    broken_runs = unknown_runs = no_verdict = 0
     for verdict in verdicts:
         if verdict is None or verdict.error is not None:
             no_verdict += 1
             continue
-        broken_runs += "violated" in verdict.statuses.values()
+        statuses = set(verdict.statuses.values())
+        broken_runs += "violated" in statuses
+        unknown_runs += "unknown" in statuses and "violated" not in statuses
         for which, status in verdict.statuses.items():
             held[which] += status == "held"
             violated[which] += status == "violated"
@@ -97,6 +102,7 @@ def _count(
         held=held,
         violated=violated,
         broken_runs=broken_runs,
+        unknown_runs=unknown_runs,
         no_verdict=no_verdict,
     )
 
@@ -154,15 +160,19 @@ def _describe_promises(counts: Sequence[VerdictCount]) -> str:
     ]
     no_verdict = sum(count.no_verdict for count in counts)
     verified = sum(count.runs for count in counts) - no_verdict
-    after = f" {no_verdict:,} runs have no verdict." if no_verdict else ""
+    unknown = sum(count.unknown_runs for count in counts)
+    after = (
+        f" In {unknown:,} runs that ended early, liveness is unknown." if unknown else ""
+    )
+    after += f" {no_verdict:,} runs have no verdict." if no_verdict else ""
     if broken:
         return (
             "Protocols that promise causal order violated a property:"
             f" {join_words(broken)}.{after}"
         )
     return (
-        f"In the {verified:,} verified runs of protocols that promise causal order, all"
-        f" properties held.{after}"
+        f"In the {verified - unknown:,} verified runs of protocols that promise causal"
+        f" order, all properties held.{after}"
     )
 
 

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 import antecede
+from antecede.report.charts.budget import BudgetFigure
 from antecede.report.charts.costs import CostChart
 from antecede.report.charts.figures import Figure
 from antecede.report.charts.plans import MEASURE_TITLES, grid_title, unit_of
@@ -57,6 +58,8 @@ NETWORK_PARAMETERS = (
     "reorder",
     "reliable",
     "overlay",
+    "budget_bytes",
+    "silent_members",
 )
 SIGNS = {
     ClaimStatus.HOLDS: "✓",
@@ -74,6 +77,8 @@ class Content:
     configuration: Configuration | None
     """The configuration of the cost charts."""
     costs: Sequence[CostChart]
+    budgets: Sequence[BudgetFigure]
+    """The figures of `bounded` against its budget."""
     figures: Sequence[Figure]
     drawings: Sequence[Drawing]
     claim_results: Sequence[tuple[Claim, ClaimResult]]
@@ -106,6 +111,7 @@ def _context(content: Content) -> dict[str, Any]:
         "version": antecede.__version__,
         "configuration": content.configuration,
         "costs": content.costs,
+        "budgets": content.budgets,
         "styles": styles_of(tables.protocols()),
         "baselines": set(tables.protocols()) - causal_protocols(),
         "ranked_measures": RANKED_MEASURES,
@@ -255,6 +261,7 @@ def _charts(content: Content) -> dict[str, Any]:
         for i, panel in enumerate(figure.panels)
     }
     costs = {cost.id: cost.spec for cost in content.costs}
+    costs |= {panel.id: panel.spec for each in content.budgets for panel in each.panels}
     return {"config": CONFIG, "charts": charts, "costs": costs}
 
 

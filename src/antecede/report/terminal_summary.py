@@ -69,7 +69,8 @@ def _verdict_lines(counts: Sequence[VerdictCount]) -> list[str]:
     if ordered:
         no_verdict = sum(count.no_verdict for count in ordered)
         verified = sum(count.runs for count in ordered) - no_verdict
-        held = verified - sum(count.broken_runs for count in ordered)
+        unknown = sum(count.unknown_runs for count in ordered)
+        held = verified - unknown - sum(count.broken_runs for count in ordered)
         broken = [
             f"{count.protocol} ({which} in {times} of {count.runs} runs)"
             for count in ordered
@@ -81,6 +82,8 @@ def _verdict_lines(counts: Sequence[VerdictCount]) -> list[str]:
         )
         if broken:
             text += f"; violated by {join_words(broken)}"
+        if unknown:
+            text += f"; liveness unknown in {unknown:,} that ended early"
         if no_verdict:
             text += f"; {no_verdict:,} runs have no verdict"
         lines += _wrapped(text)

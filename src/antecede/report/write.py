@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from antecede.errors import StorageError
+from antecede.report.charts.budget import budget_figures
 from antecede.report.charts.costs import cost_charts
 from antecede.report.charts.figures import make_figures
 from antecede.report.claims.claim import Claim, ClaimResult
@@ -53,6 +54,7 @@ def write_report(directories: Sequence[Path], out: Path) -> ReportFiles:
     costs = []
     if configuration is not None:
         costs = cost_charts(configuration, unordered_protocols(tables, configuration))
+    budgets = budget_figures(tables)
     figures = make_figures(tables)
     drawings = draw_schedule()
     results = evaluate_claims(tables)
@@ -61,6 +63,7 @@ def write_report(directories: Sequence[Path], out: Path) -> ReportFiles:
             tables=tables,
             configuration=configuration,
             costs=costs,
+            budgets=budgets,
             figures=figures,
             drawings=drawings,
             claim_results=results,
@@ -69,6 +72,7 @@ def write_report(directories: Sequence[Path], out: Path) -> ReportFiles:
     )
     svgs = {
         **{cost.id: render_svg(cost.sheet) for cost in costs},
+        **{budget.id: render_svg(budget.sheet) for budget in budgets},
         **{figure.id: render_svg(figure.sheet) for figure in figures},
         **{f"schedule-{drawing.protocol}": drawing.svg for drawing in drawings},
     }

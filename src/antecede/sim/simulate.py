@@ -72,6 +72,10 @@ class Scenario:
     every process has links to all others."""
     probe: str = ""
     """The samples to take (:mod:`antecede.sim.probe`)."""
+    silent_members: int = 0
+    """The number of processes, the last ones, that crash. Nobody removes them."""
+    silent_from_s: float = 1.0
+    """When they crash."""
     seed: int = 0
     until_s: float = inf
     """The virtual time at which to stop."""
@@ -89,12 +93,18 @@ class Scenario:
 
     def make_network(self) -> Network:
         """Make the network; raise ConfigError if a value is out of range."""
+        if self.silent_members < 0:
+            raise ConfigError(
+                f"silent_members must be at least 0, got {self.silent_members}"
+            )
+        silent = range(self.processes - self.silent_members, self.processes)
         return Network(
             delay=parse_delay(self.delay),
             bandwidth=self.bandwidth,
             loss=self.loss,
             duplicate=self.duplicate,
             reorder=self.reorder,
+            crashes=tuple((process, self.silent_from_s) for process in silent),
         )
 
     def make_config(self) -> ProcessConfig:

@@ -6,15 +6,16 @@ The cluster runs the current version of the protocol, so that a corrected protoc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from antecede.check.counterexample import REMOVAL_STEPS, Counterexample
+from antecede.check.counterexample import REMOVAL_STEPS, SILENCE_STEPS, Counterexample
 from antecede.core.codec import encode
 from antecede.core.config import ProcessConfig
 from antecede.core.process import Process, ProcessId
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing.cluster import Cluster, Packet
+from antecede.verify.oracle import Property, Violation
 
-__all__ = ["replay"]
+__all__ = ["replay", "violations_in"]
 
 
 def replay(
@@ -55,7 +56,7 @@ def replay(
         cluster.now = clocks[process]
         try:
             with removal.filtering():
-                if step["do"] in REMOVAL_STEPS:
+                if step["do"] in REMOVAL_STEPS or step["do"] in SILENCE_STEPS:
                     removal.run_step(process, step)
                 else:
                     _run_step(cluster, process, step, broadcast=broadcast)
@@ -72,8 +73,23 @@ def replay(
     return cluster
 
 
+def violations_in(cluster: Cluster, counterexample: Counterexample) -> list[Violation]:
+    """Return the violations of a replayed run that its counterexample is about.
+
+    If the counterexample names undelivered copies, those that it does not name are not
+    violations: causal order forbids their delivery while a process is silent.
+    """
+    return [
+        violation
+        for violation in cluster.verdict().violations
+        if violation.property is not Property.LIVENESS
+        or not counterexample.undelivered
+        or f"{violation.message} to {violation.process}" in counterexample.undelivered
+    ]
+
+
 class _Removal:
-    """The removals of a replay, and the packets that are dropped because of them."""
+    """The removals and silences of a replay, and the packets dropped because of them."""
 
     def __init__(self, cluster: Cluster, *, lease: bool, false_suspicion: bool) -> None:
         self._cluster = cluster
@@ -84,8 +100,15 @@ class _Removal:
         self.has_begun = False
 
     def run_step(self, process: int, step: Mapping[str, object]) -> None:
-        """Run a step of a removal."""
+        """Run a step of a removal or a silence."""
         self.has_begun = True
+        if step["do"] == "silence":
+            self._stopped.add(process)
+            self._drop(lambda packet: packet.target == process)
+            return
+        if step["do"] == "return":
+            self._stopped.remove(process)
+            return
         if step["do"] == "stop":
             if not self._false_suspicion:
                 self._stopped.add(process)
@@ -112,9 +135,9 @@ class _Removal:
 
     @contextmanager
     def filtering(self) -> Iterator[None]:
-        """Drop the packets of this context to processes that stopped or were removed.
+        """Drop the packets of this context to processes that no longer accept them.
 
-        After the first removal, frames that a process refuses are dropped, too.
+        After the first removal or silence, frames that a process refuses are dropped, too.
         """
         before = list(self._cluster.in_flight)
         try:

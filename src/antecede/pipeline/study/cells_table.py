@@ -55,6 +55,8 @@ CELLS_SCHEMA = pa.schema(
         pa.field("first_timeout_s", pa.float64(), nullable=False),
         pa.field("budget_bytes", pa.float64()),
         pa.field("overlay", pa.string(), nullable=False),
+        pa.field("silent_members", pa.int32(), nullable=False),
+        pa.field("silent_from_s", pa.float64(), nullable=False),
         pa.field("probe", pa.string(), nullable=False),
         pa.field("until_s", pa.float64()),
         # The estimated cost, and why the cell is not run, if so.

@@ -23,7 +23,7 @@ SELECT /*+ REPARTITION(comparable), BROADCAST(cells) */
   CASE
     WHEN kind = 'send' THEN named
     WHEN kind IN ('release', 'transmit') THEN target
-    WHEN kind IN ('arrive', 'deliver') THEN process
+    WHEN kind IN ('arrive', 'deliver', 'crash') THEN process
   END AS target,
   CASE WHEN kind IN ('release', 'transmit') AND process <> source THEN process END
     AS relay,
@@ -64,13 +64,15 @@ SELECT
   count_if(kind = 'drop') AS drops,
   count_if(kind = 'job_start') AS jobs,
   sum(time) FILTER (WHERE kind = 'job_start') AS job_starts_sum,
+  min(time) FILTER (WHERE kind = 'crash') AS crashed,
   max(time) FILTER (WHERE kind IN ('deliver', 'job_end')) AS ended
 FROM {keyed_events}
 GROUP BY comparable, run, source, number, target, relay
 """
 """One row per message, process that it concerns, and relay that forwarded it there.
 
-The events that concern no message are in the one row of their run that has no source.
+The events that concern no message are in the row of their run that has neither source nor
+target. A process that crashed has a row without a source, in which it is the target.
 """
 
 LEDGER = """

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from antecede.core.registry import protocol
 from antecede.sim.overlays import EXCHANGE_S, overlay_parameters
 from antecede.sim.simulate import Scenario
+from antecede.sim.workloads.program import Program
 from antecede.sim.workloads.services import (
     Conversation,
     Microservices,
@@ -99,6 +100,9 @@ def _metadata_bytes(scenario: Scenario) -> float:
 def copies(workload: Workload) -> int:
     """Return the number of copies to other processes; for some workloads an estimate."""
     n = workload.processes
+    if isinstance(workload, Program):
+        sends = [send for own in workload.sends for send in own]
+        return sum(n - 1 if send.targets is None else len(send.targets) for send in sends)
     if isinstance(workload, Broadcast):
         return workload.senders * workload.messages * (n - 1)
     if isinstance(workload, Pipeline):

@@ -7,6 +7,7 @@
     DIR/events/<cell>/           the trace of a finished cell: events.parquet, run.json
     DIR/errors/<cell>.json       why a cell failed, and the command that replays it
     DIR/verdicts/part-*.parquet  one row per verified cell
+    DIR/recordings/<name>/       a recording, as a trace that cells replay
     DIR/copies/, measures/, summary/   written by :mod:`antecede.pipeline.study.measure`
 
 Every file and directory is renamed into place when it is complete.
@@ -39,6 +40,7 @@ class StudyDirectory:
         self.events = path / "events"
         self.errors = path / "errors"
         self.verdicts = path / "verdicts"
+        self.recordings = path / "recordings"
 
     def open(self, study: Study) -> int:
         """Create the directory or reuse it; return the number of stale cells removed.
@@ -59,7 +61,7 @@ class StudyDirectory:
                         f"{self.path} holds the study {found.get('name')!r};"
                         " choose another directory"
                     )
-            elif any(self.path.iterdir()):
+            elif any(path != self.recordings for path in self.path.iterdir()):
                 raise ConfigError(
                     f"{self.path} is not empty and holds no study; choose another directory"
                 )

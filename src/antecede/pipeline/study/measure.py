@@ -116,6 +116,7 @@ def measures(
         statistics=spark.sql(measure_sql.STATISTICS, compared=compared),
         peaks=spark.sql(measure_sql.PEAKS, copies=found),
         totals=spark.sql(measure_sql.TOTALS, ledger=ledger),
+        living=spark.sql(measure_sql.LIVING, ledger=ledger, copies=found),
         sampled=spark.sql(measure_sql.SAMPLES, samples=samples),
     )
     values = [f"CAST({name} AS DOUBLE) AS {name}" for name in MEASURES]

@@ -111,6 +111,11 @@ MEASURES: dict[str, Measure] = {
     ),
     "copies": Measure(unit="copies", meaning="sent to other processes"),
     "delivered": Measure(unit="copies", meaning="delivered at other processes"),
+    "living_delivered_share": Measure(
+        unit="share",
+        meaning="of the copies among processes that never crash, sent after the first"
+        " crash, that were delivered",
+    ),
     "execution_time": Measure(
         unit="s", meaning="from 0 to the last delivery or end of a job"
     ),

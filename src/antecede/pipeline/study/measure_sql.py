@@ -6,11 +6,13 @@ The ledger and the copies are those of :mod:`antecede.pipeline.study.copies_sql`
     copies ──► compared ──► statistics ──┐
       └──────► peaks ────────────────────┼──► run measures ──► summary
     ledger ──► totals ───────────────────┤
+    ledger and copies ──► living ────────┤
     samples ─────────────────────────────┘
 """
 
 __all__ = [
     "COMPARED",
+    "LIVING",
     "PEAKS",
     "QUANTITIES",
     "RUN_MEASURES",
@@ -177,6 +179,26 @@ GROUP BY comparable, run
 """
 """Totals over the events of a run."""
 
+LIVING = """
+WITH crashes AS (
+  SELECT run, min(crashed) AS since, collect_set(target) AS silent
+  FROM {ledger}
+  WHERE crashed IS NOT NULL
+  GROUP BY run
+)
+SELECT /*+ BROADCAST(crashes) */
+  comparable, copies.run, count(delivered) / count(*) AS living_delivered_share
+FROM {copies} AS copies
+JOIN crashes ON crashes.run = copies.run
+WHERE sent > since
+  AND NOT array_contains(silent, source) AND NOT array_contains(silent, target)
+GROUP BY comparable, copies.run
+"""
+"""Of runs with a crash: the share of the copies among the others that were delivered.
+
+Counted are the copies that were sent after the first crash.
+"""
+
 SAMPLED = (
     "links",
     "unsafe_links",
@@ -227,6 +249,7 @@ SELECT
     AS non_causal_unmatched,
   copies,
   coalesce(latency.count, 0) AS delivered,
+  living_delivered_share,
   execution_time,
   job_start_mean,
   coalesce(latency.count, 0) / nullif(execution_time, 0.0D) AS throughput,
@@ -243,6 +266,7 @@ SELECT
 FROM compared
 LEFT JOIN {{statistics}} USING (comparable, run)
 LEFT JOIN {{peaks}} USING (comparable, run)
+LEFT JOIN {{living}} USING (comparable, run)
 LEFT JOIN {{sampled}} USING (run)
 """
 """One row per run, one column per measure."""

@@ -33,6 +33,8 @@ keys of the file or of a grid to define a smaller study::
     [profiles.reduced]
     seeds = 1
     grids.large.processes = [1000]   # grids.NAME.skip = true skips a grid
+
+:mod:`antecede.pipeline.study.recordings` describes grids of recorded traffic.
 """
 
 import json
@@ -44,9 +46,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError
 from antecede.pipeline.study.cost_model import Estimate, estimate
+from antecede.pipeline.study.recordings import LoadRecording, expand_recordings
 from antecede.pipeline.study.study_file import (
     NETWORK_KEYS,
     WORKLOAD_KEYS,
@@ -57,6 +61,7 @@ from antecede.pipeline.study.study_file import (
     read_strings,
     read_value,
     read_variants,
+    without_budget,
 )
 from antecede.sim.overlays import overlay_parameters
 from antecede.sim.runner import check_capabilities
@@ -68,6 +73,8 @@ ID_BYTES = 6
 MEMORY_GIB = 4.0
 """The default memory limit of a cell: a laptop runs two at once."""
 GIB = 1 << 30
+WITH_BUDGET = "bounded"
+"""The protocol that uses ``budget_bytes``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +102,11 @@ class Cell:
 
     @property
     def comparable(self) -> str:
-        """The key of the cells that differ only in the protocol."""
+        """The key of the cells that differ only in the protocol and its budget."""
         scenario = self.scenario
         size = f"{scenario.processes}x{scenario.messages}"
-        words = (self.grid, self.workload, self.network, size, str(scenario.seed))
+        network = without_budget(self.network)
+        words = (self.grid, self.workload, network, size, str(scenario.seed))
         return " ".join(word for word in words if word)
 
     @property
@@ -120,7 +128,8 @@ class Study:
     cells: tuple[Cell, ...]
     """The cells to run."""
     skipped: tuple[str, ...]
-    """Combinations that a protocol does not support, each with the reason."""
+    """Combinations that a protocol does not support, and recordings whose file is absent,
+    each with the reason."""
     title: str = ""
     profile: str = ""
     """The name of the profile; empty for the whole study."""
@@ -138,8 +147,17 @@ def built_in_studies() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def load_study(which: Path | str, profile: str | None = None) -> Study:
+def load_study(
+    which: Path | str,
+    profile: str | None = None,
+    load_recording: LoadRecording | None = None,
+) -> Study:
     """Read a study from a file, or a built-in study by its name.
+
+    Args:
+        which: The file, or the name.
+        profile: The name of a profile; None for the whole study.
+        load_recording: Converts a recording; None to skip recordings.
 
     Raises:
         ConfigError: The study does not exist, or a key is invalid.
@@ -160,21 +178,25 @@ def load_study(which: Path | str, profile: str | None = None) -> Study:
         path = files("antecede").joinpath("studies", f"{text}.toml")
         content = path.read_text(encoding="utf-8")
     try:
-        return parse_study(tomllib.loads(content), profile)
+        return parse_study(tomllib.loads(content), profile, load_recording)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{text} is not valid TOML: {error}") from error
     except ConfigError as error:
         raise ConfigError(f"{text}: {error}") from error
 
 
-def parse_study(table: Mapping[str, object], profile: str | None = None) -> Study:
+def parse_study(
+    table: Mapping[str, object],
+    profile: str | None = None,
+    load_recording: LoadRecording | None = None,
+) -> Study:
     """Make a study from a parsed file; raise ConfigError if a key is invalid."""
+    table, skipped = expand_recordings(table, profile, load_recording)
     grids = merge_layers(table, profile)
     name = read_value(table, "name", str, None)
     if not name:
         raise ConfigError("name must not be empty")
     cells: list[Cell] = []
-    skipped: list[str] = []
     for grid, keys in grids.items():
         try:
             _expand(grid, keys, cells, skipped)
@@ -211,8 +233,14 @@ def _expand(grid: str, keys: Grid, cells: list[Cell], skipped: list[str]) -> Non
     workloads = read_variants(keys, "workloads", WORKLOAD_KEYS, base)
     networks = read_variants(keys, "networks", NETWORK_KEYS, base)
     prefix = f"{grid}: " if grid else ""
+    # The budget has no effect on other protocols, so they run once on each network.
+    others = {
+        without_budget(name): replace(changes, budget_bytes=DEFAULT_BUDGET_BYTES)
+        for name, changes in networks.items()
+    }
     for which in protocols:
         protocol(which)  # Raises if the protocol is unknown.
+        own_networks = networks if which == WITH_BUDGET else others
         before = len(cells)
         for workload, work in workloads.items():
             for size in process_counts:
@@ -223,7 +251,7 @@ def _expand(grid: str, keys: Grid, cells: list[Cell], skipped: list[str]) -> Non
                     note = f"{prefix}{which} on {workload}, {size} processes: {error}"
                     skipped.append(note)
                     continue
-                for network, changes in networks.items():
+                for network, changes in own_networks.items():
                     for seed in seed_list:
                         scenario = replace(trial, seed=seed, **_network_values(changes))
                         scenario.make_network()  # Raises if a value is out of range.

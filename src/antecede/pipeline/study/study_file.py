@@ -24,6 +24,7 @@ __all__ = [
     "read_seeds",
     "read_strings",
     "read_variants",
+    "without_budget",
 ]
 
 T = TypeVar("T")
@@ -47,6 +48,8 @@ NETWORK_KEYS = {
     "first_timeout_s": float,
     "budget_bytes": float,
     "overlay": str,
+    "silent_members": int,
+    "silent_from_s": float,
 }
 GRID_KEYS = (
     "protocols",
@@ -194,6 +197,12 @@ def read_variants(
             except ConfigError as error:
                 raise ConfigError(f"{key}.{full_name}: {error}") from error
     return scenarios
+
+
+def without_budget(name: str) -> str:
+    """Return the name of a network without the value of its budget."""
+    words = name.split(" ")
+    return " ".join(word for word in words if not word.startswith("budget_bytes="))
 
 
 def _of_type(key: str, value: object, kind: type) -> object:

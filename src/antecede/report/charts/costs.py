@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from antecede.report.charts.spec import CONFIG, Spec
+from antecede.report.charts.spec import CONFIG, Spec, suits_log
 from antecede.report.comparison import Configuration
 
 __all__ = ["CostChart", "cost_charts"]
@@ -137,10 +137,7 @@ def _metadata_spec(values: list[dict[str, Any]], baselines: set[str]) -> Spec:
     on_message = METADATA_KINDS["message"][0]
     sizes = {v["protocol"]: v["bytes"] for v in values if v["kind"] == on_message}
     names = sorted(sizes.items(), key=_second)
-    positive = [value["bytes"] for value in values if value["bytes"] > 0]
-    log = len(positive) == len(values) and max(positive, default=0) > 20 * min(
-        positive, default=0
-    )
+    log = suits_log([value["bytes"] for value in values])
     x = _quantity("bytes", "bytes, logarithmic axis" if log else "bytes")
     x["scale"] = {"type": "log", "nice": True} if log else {"type": "linear"}
     return {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from antecede.report.charts.plans import AXES, find_plan, title_of, unit_of
-from antecede.report.charts.spec import Axis, Point, Spec, chart, sheet
+from antecede.report.charts.spec import Axis, Point, Spec, chart, sheet, suits_log
 from antecede.report.claims.evidence import (
     NETWORK_PARAMETERS,
     WORKLOAD_PARAMETERS,
@@ -177,8 +177,7 @@ def _describe_others(
 def _suits_log(measure: str, means: Sequence[float]) -> bool:
     if measure.startswith(LINEAR_PREFIXES) or "speedup" in measure:
         return False
-    positive = [mean for mean in means if mean > 0]
-    return len(positive) == len(means) and max(positive) > 20 * min(positive)
+    return suits_log(means)
 
 
 def _point(row: SummaryRow, axis: Axis, study: StudyTables) -> Point:

@@ -33,6 +33,7 @@ AXES = {
 MEASURE_TITLES = {
     "latency_mean": "Latency",
     "latency_p99": "Latency, 99th percentile",
+    "living_delivered_share": "Share delivered among the living",
     "non_causal_latency_mean": "Latency beyond the minimum for causal order",
     "sender_wait_mean": "Wait at the sender",
     "receiver_wait_mean": "Wait at the receiver",
@@ -157,6 +158,8 @@ FIGURE_PLANS = {
             "receiver_buffer_max",
         ),
     ),
+    # charts/budget.py has the figures of these grids.
+    "budget": FigurePlan(title="Bounded against its budget", measures=()),
 }
 """By prefix of the name of a grid or a study."""
 DEFAULT_PLAN = FigurePlan(title="", measures=tuple(MEASURE_TITLES))

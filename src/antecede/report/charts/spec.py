@@ -12,7 +12,7 @@ from typing import Any
 
 from antecede.report.charts.styles import styles_of
 
-__all__ = ["CONFIG", "Axis", "Point", "chart", "sheet"]
+__all__ = ["CONFIG", "Axis", "Point", "chart", "sheet", "suits_log"]
 
 Spec = dict[str, Any]
 
@@ -151,6 +151,11 @@ def chart(
         },
         "layer": layers,
     }
+
+
+def suits_log(values: Sequence[float]) -> bool:
+    """Return whether the values are positive and differ by more than a factor of 20."""
+    return min(values, default=0) > 0 and max(values) > 20 * min(values)
 
 
 def sheet(title: str, charts: Sequence[tuple[str, Spec]]) -> Spec:

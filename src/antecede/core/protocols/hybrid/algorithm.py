@@ -26,11 +26,9 @@ listings, and why.
 """
 
 from antecede.core.process import Delivery, ProcessId, Transmit
-from antecede.core.protocols.hybrid.dependency_frames import (
-    DependentMessage,
-    SettledAck,
-)
+from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.core.protocols.hybrid.gone_peers import lists_settled
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.peer import NOT_RELEASED, Copy, PeerState
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
@@ -165,9 +163,8 @@ class HybridAlgorithm:
         count = min(peer.transmitted, max(peer.window, 1))
         for index in range(in_flight.first, in_flight.first + count):
             copy = in_flight[index]
-            if index == in_flight.first or (
-                not copy.arrived and copy.transmitted_at + timeout_s <= now
-            ):
+            is_due = not copy.arrived and copy.transmitted_at + timeout_s <= now
+            if is_due or index == in_flight.first or lists_settled(self.ledger, copy):
                 copy.retransmitted = True
                 self._transmit(copy, now)
 
@@ -300,16 +297,17 @@ class HybridAlgorithm:
         if message.permitted:
             self.receive_permit(peer, number, now)
         if number > peer.delivered:
-            if predecessor == peer.delivered and self.ledger is None:
+            if self.ledger is not None:
+                peer.held[predecessor] = message
+                self.deliver_ready(self.ledger, [peer], peer, now)
+                if self.ledger.is_recheck_due:
+                    self.release(now)
+            elif predecessor == peer.delivered:
                 self._deliver(peer, message, now)
                 while peer.held and peer.delivered in peer.held:
                     self._deliver(peer, peer.held.pop(peer.delivered), now)
             else:
                 peer.held[predecessor] = message
-            if self.ledger is not None:
-                self.deliver_ready(self.ledger, [peer], peer, now)
-                if self.ledger.is_recheck_due:
-                    self.release(now)
         self._ack(peer, number)
 
     def _ack(self, peer: PeerState, arrived: int) -> None:
@@ -328,11 +326,11 @@ class HybridAlgorithm:
         """Deliver what need not wait, and ack it, except to the peer ``arrived``."""
         for peer in ready:  # The list grows in the loop.
             before = peer.delivered
-            message = next_message(ledger, peer)
+            message = next_message(ledger, peer, now)
             while message is not None:
                 self._deliver(peer, message, now)
-                ready += woken(ledger, peer.id, peer.delivered)
-                message = next_message(ledger, peer)
+                ready += woken(ledger, ledger.channels.source_of(peer.id), peer.delivered)
+                message = next_message(ledger, peer, now)
             if peer is not arrived and peer.delivered > before:
                 self._ack(peer, peer.delivered)
 
@@ -374,7 +372,7 @@ class HybridAlgorithm:
         missing = peer.missing
         ledger = self.ledger
         if ledger is not None:
-            ledger.mark_source_settled(peer.id, number, now)
+            ledger.mark_source_settled(ledger.channels.source_of(peer.id), number, now)
         if len(missing) == 0 or missing.peek().number > number:
             if ledger is not None and ledger.is_recheck_due:
                 self.release(now)

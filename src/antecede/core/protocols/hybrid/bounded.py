@@ -19,12 +19,12 @@ Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
    source of. It lists the wildcards that were delivered before its send, except those that
    r reported, and omits the entries for their targets. It leaves if all of this fits into
    the budget.
-   If it has own entries only, and they do not fit, it leaves *opaque*: without entries, as
-   under ``hybrid``, and its target needs a permit. Otherwise it is queued. It is also
+   If it has own entries only, and they do not fit, it leaves *opaque*: without own entries,
+   as under ``hybrid``, and its target needs a permit. Otherwise it is queued. It is also
    queued while a permit for an opaque message of another process than r is missing, or a
-   wildcard for r is in its past.
+   wildcard for r is in its past. Inherited entries whose reporter is gone do not count.
 3. *Wildcards.* If a copy does not fit, a wildcard may replace two or more entries for one
-   target other than r, if one of them is older than some round trips.
+   target other than r, if one of them is older than some timeouts.
 4. *Delivery.* A message to r is delivered after its predecessor, and after r has delivered
    the entries for r on it.
 5. *Settling.* A process learns that entries are settled from acks of its own copies, from
@@ -33,7 +33,7 @@ Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
    reported it. Absence says nothing of what this process itself has reported to that
    process, of targets with a wildcard, and, on an opaque message, of own entries.
 6. *Notes.* When an entry is settled that a process has put on a message to a peer, the peer
-   gets a note, unless a message without the entry stands for it.
+   gets a note, unless a later message stands for it.
 7. *Clearing.* A wildcard on message k to a peer is cleared when the sender has no unsettled
    entry and no wildcard for its target that was delivered before the send of k, and its
    own copies to the target up to k are acked. Then the peer gets a note.
@@ -54,7 +54,8 @@ target is examined.
 from typing import Final
 
 from antecede.core.codec import varint_width
-from antecede.core.process import UNBOUNDED, ProcessId
+from antecede.core.config import DEFAULT_BUDGET_BYTES
+from antecede.core.process import NO_PROCESS, UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.hybrid import SpsRule
 from antecede.core.protocols.hybrid.ledger import Ledger
@@ -70,7 +71,8 @@ __all__ = ["BoundedRule", "make_bounded"]
 COUNTS_SIZE: Final = 2
 """The fewest bytes of the two counts of entries on a message."""
 WILDCARD_AGE: Final = 4.0
-"""How many round trips old the entries must be that a new wildcard stands for."""
+"""How many timeouts, and how many round trips, old the entries must be that a new wildcard
+stands for. A lost copy is settled after a timeout, which is longer than a round trip."""
 
 
 class BoundedRule(PermitRule):
@@ -125,16 +127,18 @@ class BoundedRule(PermitRule):
         copy.wildcards = []
         left = self._room
         if ledger.wildcards.received:
-            if ledger.wildcards.is_before(peer.id, copy.position, peer.id):
+            if ledger.wildcards.is_before(
+                ledger.channels.target_of(peer.id), copy.position, peer.id
+            ):
                 return False
             copy.wildcards = ledger.wildcards.before(copy.position, peer.id)
             for target in copy.wildcards:
                 left -= self._wildcard_size(copy, target)
-        copy.inherited = []
-        left -= self._choose_inherited(copy, left)
+        inherited_size = self._choose_inherited(copy, left)
+        left -= inherited_size
         if left >= 0:
             left -= self._choose_own(copy, left, copy.number == state.clock)
-        if left >= 0 or (not copy.inherited and not copy.wildcards):
+        if left >= 0 or (inherited_size == 0 and not copy.wildcards):
             copy.needs_permit = left < 0
             if left < 0:
                 copy.own = []
@@ -150,10 +154,11 @@ class BoundedRule(PermitRule):
         Stop as soon as the size exceeds ``left``.
         """
         target = copy.peer.id
+        source = self._ledger.channels.source_of(target)
         size = 0
         inherited: list[Entry] = []
         for pair in self._ledger.open:
-            if pair.source == target or pair.target in copy.wildcards:
+            if pair.source == source or pair.target in copy.wildcards:
                 continue
             found = pair.unsettled_before(copy.position)
             if found is not None and not found.is_reported_by(target):
@@ -178,13 +183,13 @@ class BoundedRule(PermitRule):
         if len(unacked) > 1:  # The copy itself is unacked.
             if is_newest and 2 * (len(unacked) - 1 - len(copy.wildcards)) > left:
                 return left + 1
-            for peer in unacked.values():
-                if peer is copy.peer or peer.id in copy.wildcards:
+            for target, peer in unacked.items():
+                if peer is copy.peer or target in copy.wildcards:
                     continue
                 last = ledger.last_unacked(peer, number)
                 if last > 0:
-                    own.append(Entry(self._id, peer.id, last))
-                    size += varint_width(peer.id) + varint_width(number - last)
+                    own.append(Entry(self._id, target, last))
+                    size += varint_width(target) + varint_width(number - last)
                     if size > left:
                         break
         copy.own = own
@@ -193,49 +198,43 @@ class BoundedRule(PermitRule):
     def _draw_wildcards(self, copy: DependentCopy, now: float) -> bool:
         """Replace old entries by wildcards, and return whether the copy may leave."""
         ledger = self._ledger
-        age_s = WILDCARD_AGE * ledger.notes.round_trip_s
+        timeout_s = ledger.state.ack_rtt.first_s
+        age_s = WILDCARD_AGE * max(ledger.notes.round_trip_s, timeout_s)
         oldest = next(iter(ledger.open)).unsettled[0].since if ledger.open else now
         if self._room <= 1:
             return False
         if oldest + age_s > now:
             ledger.retry_at = min(ledger.retry_at, oldest + age_s)
             return False
-        left = self._room
-        for target in copy.wildcards:
-            left -= self._wildcard_size(copy, target)
-        left -= self._choose_inherited(copy, UNBOUNDED)
-        left -= self._choose_own(copy, UNBOUNDED, False)
-        counts: dict[int, int] = {}
-        sizes: dict[int, int] = {}
-        for entry in copy.own:
-            size = varint_width(entry.target) + varint_width(copy.number - entry.number)
-            counts[entry.target] = 1
-            sizes[entry.target] = size
-        for entry in copy.inherited:
-            counts[entry.target] = counts.get(entry.target, 0) + 1
-            sizes[entry.target] = sizes.get(entry.target, 0) + entry.size
-        drawn: list[int] = []
-        while left < 0:
-            best = 0
-            for target, count in counts.items():
-                if (
-                    count > 1
-                    and target != copy.peer.id
-                    and (best == 0 or count > counts[best - 1])
-                    and self._is_old(target, age_s, now)
-                ):
-                    best = target + 1
-            if best == 0:
+        while self._size(copy) > self._room:
+            target = self._most_entries(copy, age_s, now)
+            if target == NO_PROCESS:
                 return False
-            target = best - 1
-            del counts[target]
-            left += sizes[target] - self._wildcard_size(copy, target)
-            drawn.append(target)
-        copy.wildcards = copy.wildcards + drawn
-        copy.inherited = [e for e in copy.inherited if e.target not in drawn]
-        copy.own = [e for e in copy.own if e.target not in drawn]
+            copy.wildcards = [*copy.wildcards, target]
         copy.needs_permit = False
         return True
+
+    def _size(self, copy: DependentCopy) -> int:
+        """Choose all entries that a copy needs with its wildcards; return their size."""
+        size = self._choose_inherited(copy, UNBOUNDED)
+        size += self._choose_own(copy, UNBOUNDED, False)
+        for target in copy.wildcards:
+            size += self._wildcard_size(copy, target)
+        return size
+
+    def _most_entries(self, copy: DependentCopy, age_s: float, now: float) -> int:
+        """Return the target with the most entries that a wildcard may replace, if any."""
+        counts: dict[int, int] = {}
+        for entry in copy.own + copy.inherited:
+            counts[entry.target] = counts.get(entry.target, 0) + 1
+        best = NO_PROCESS
+        most = 1
+        counts.pop(self._ledger.channels.target_of(copy.peer.id), None)
+        for target, count in counts.items():
+            if count > most and self._is_old(target, age_s, now):
+                best = target
+                most = count
+        return best
 
     def _is_old(self, target: int, age_s: float, now: float) -> bool:
         """Return whether an entry for a target has at least a given age.
@@ -256,7 +255,7 @@ def make_bounded(
     id: ProcessId,
     policy: RetransmissionPolicy | None = None,
     reorder_buffer_max: int = UNBOUNDED,
-    budget_bytes: int = 32,
+    budget_bytes: int = DEFAULT_BUDGET_BYTES,
 ) -> HybridProcess:
     """Create a process of ``bounded``."""
     state = HybridState(policy)

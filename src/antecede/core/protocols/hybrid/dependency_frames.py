@@ -20,7 +20,7 @@ message without entries and wildcards has the encoding of ``hybrid``, and so has
 permit or a request without notes.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -50,6 +50,7 @@ from antecede.errors import PeerError
 __all__ = [
     "DependentMessage",
     "Notes",
+    "NotesFrame",
     "Query",
     "Settled",
     "SettledAck",
@@ -166,8 +167,8 @@ class Notes:
 
 
 @mypyc_attr(acyclic=True)
-class Settled(Frame):
-    """A permit, and entries and wildcards that are settled."""
+class NotesFrame(Frame):
+    """A frame that consists of notes."""
 
     __slots__ = ("notes",)
 
@@ -176,35 +177,33 @@ class Settled(Frame):
     def __init__(self, notes: Notes) -> None:
         self.notes = notes
 
-    def kind(self) -> int:
-        return SETTLED
-
     def metadata_size(self) -> int:
         return 1 + width_of(self.notes.number) + self.notes.size()
 
     def write(self, buffer: bytearray) -> None:
-        _write_notes(buffer, SETTLED, self.notes)
+        number = self.notes.number
+        width = width_of(number)
+        write_head(buffer, self.kind(), width)
+        write_number(buffer, number, width)
+        self.notes.write(buffer)
 
 
 @mypyc_attr(acyclic=True)
-class Query(Frame):
+class Settled(NotesFrame):
+    """A permit, and entries and wildcards that are settled."""
+
+    __slots__ = ()
+
+    KIND: ClassVar[int] = SETTLED
+
+
+@mypyc_attr(acyclic=True)
+class Query(NotesFrame):
     """Asks for a permit, and which entries and wildcards are settled."""
 
-    __slots__ = ("notes",)
+    __slots__ = ()
 
-    notes: Notes
-
-    def __init__(self, notes: Notes) -> None:
-        self.notes = notes
-
-    def kind(self) -> int:
-        return QUERY
-
-    def metadata_size(self) -> int:
-        return 1 + width_of(self.notes.number) + self.notes.size()
-
-    def write(self, buffer: bytearray) -> None:
-        _write_notes(buffer, QUERY, self.notes)
+    KIND: ClassVar[int] = QUERY
 
 
 @mypyc_attr(acyclic=True)
@@ -272,13 +271,6 @@ def read_bounded_frame(reader: Reader) -> Frame:
     return DependentMessage(
         number, second, permitted, is_opaque, own, inherited, wildcards, reader.payload()
     )
-
-
-def _write_notes(buffer: bytearray, kind: int, notes: Notes) -> None:
-    width = width_of(notes.number)
-    write_head(buffer, kind, width)
-    write_number(buffer, notes.number, width)
-    notes.write(buffer)
 
 
 def _read_notes(reader: Reader, number: int) -> Notes:

@@ -72,15 +72,7 @@ def write_entries(buffer: bytearray, entries: list[Entry]) -> None:
 
 def read_entries(reader: Reader) -> list[Entry]:
     """Read entries with their sources."""
-    entries: list[Entry] = []
-    for _ in range(read_count(reader)):
-        source = reader.varint()
-        target = reader.varint()
-        number = reader.varint()
-        if number < 1 or source == target:
-            raise PeerError(f"invalid entry: {source}:{number} to {target}")
-        entries.append(Entry(source, target, number))
-    return entries
+    return _read_list(reader, has_sources=True)
 
 
 def targets_size(entries: list[Entry]) -> int:
@@ -101,13 +93,20 @@ def write_targets(buffer: bytearray, entries: list[Entry]) -> None:
 
 def read_targets(reader: Reader) -> list[Entry]:
     """Read entries without sources."""
+    return _read_list(reader, has_sources=False)
+
+
+def _read_list(reader: Reader, has_sources: bool) -> list[Entry]:
     entries: list[Entry] = []
     for _ in range(read_count(reader)):
+        source = reader.varint() if has_sources else NO_PROCESS
         target = reader.varint()
         number = reader.varint()
         if number < 1:
             raise PeerError(f"invalid entry: number 0 to {target}")
-        entries.append(Entry(NO_PROCESS, target, number))
+        if source == target:
+            raise PeerError(f"invalid entry: {source}:{number} to {target}")
+        entries.append(Entry(source, target, number))
     return entries
 
 

@@ -2,13 +2,17 @@
 
 from antecede.core.process import NO_PROCESS, ProcessId
 from antecede.core.protocols.hybrid.ledger import Ledger
-from antecede.core.protocols.hybrid.peer import PeerState
+from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
+from antecede.core.protocols.hybrid.peer import Copy, PeerState
+from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
 from antecede.core.protocols.hybrid.received_entries import woken
 
 __all__ = [
+    "choose_answerer",
     "drop_waiting",
     "forget_peer",
     "give_up",
+    "lists_settled",
     "mark_all_settled",
     "replace_reporter",
     "reset_channel",
@@ -17,7 +21,8 @@ __all__ = [
 
 def reset_channel(ledger: Ledger, peer: PeerState) -> None:
     """Remember what was delivered from a peer, whose numbers start anew."""
-    ledger.floors[peer.id] = ledger.delivered(peer.id)
+    source = ledger.channels.source_of(peer.id)
+    ledger.floors[source] = ledger.delivered(source)
     drop_waiting(ledger, peer.id)
 
 
@@ -28,8 +33,9 @@ def drop_waiting(ledger: Ledger, peer: ProcessId) -> None:
             del ledger.waiting[source]
 
 
-def mark_all_settled(ledger: Ledger, source: ProcessId, now: float) -> None:
+def mark_all_settled(ledger: Ledger, source: int, now: float) -> None:
     """Settle all entries of a source: its copies are delivered, or never will be."""
+    ledger.channels.end(source)
     targets = ledger.table.sources.get(source)
     if targets is not None:
         for pair in list(targets.values()):
@@ -47,17 +53,37 @@ def replace_reporter(ledger: Ledger, reporter: ProcessId) -> None:
         return
     for unsettled, pair in list(part.unsettled.items()):
         ledger.detach(unsettled)
-        unsettled.answerer = NO_PROCESS
-        for candidate in (pair.source, pair.target):
-            if candidate != reporter and ProcessId(candidate) in ledger.state.peers:
-                unsettled.answerer = candidate
-                other = ledger.peer(ProcessId(candidate))
-                other.unsettled[unsettled] = pair
-                ledger.schedule_query(other, unsettled.next_ask)
-                break
+        choose_answerer(ledger, unsettled, pair)
 
 
-def give_up(ledger: Ledger, source: ProcessId) -> list[PeerState]:
+def choose_answerer(ledger: Ledger, unsettled: Unsettled, pair: Pair) -> None:
+    """Ask the source or the target about an entry, because its reporter is gone."""
+    unsettled.is_reporter_gone = True
+    unsettled.answerer = NO_PROCESS
+    for process in (pair.source, pair.target):
+        candidate = ledger.channels.find(process)
+        if candidate not in (unsettled.reporter, NO_PROCESS):
+            unsettled.answerer = candidate
+            other = ledger.peer(candidate)
+            other.unsettled[unsettled] = pair
+            ledger.schedule_query(other, unsettled.next_ask)
+            break
+
+
+def lists_settled(ledger: Ledger | None, copy: Copy) -> bool:
+    """Return whether a copy lists an entry for its target that is settled.
+
+    The target may hold the copy for a copy that was abandoned.
+    """
+    if ledger is not None and isinstance(copy, DependentCopy):
+        target = ledger.channels.target_of(copy.peer.id)
+        for entry in copy.inherited:
+            if entry.target == target and ledger.is_settled(entry):
+                return True
+    return False
+
+
+def give_up(ledger: Ledger, source: int) -> list[PeerState]:
     """Return the peers whose next message waits for a source that is gone."""
     waiting = ledger.waiting.get(source)
     if waiting is None:
@@ -70,15 +96,17 @@ def give_up(ledger: Ledger, source: ProcessId) -> list[PeerState]:
 def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
     """Delete the part of a peer, and return True; return False if it is needed."""
     part = ledger.peers.get(peer)
+    if part is not None and (part.unsettled or part.received or len(part.queue) > 0):
+        return False
+    drop_waiting(ledger, peer)
     if part is None:
         return True
-    if part.unsettled or part.received or len(part.queue) > 0:
-        return False
     for targets in list(ledger.table.sources.values()):
         for pair in list(targets.values()):
             if pair.reported.pop(peer, None) and not pair.reported and not pair.unsettled:
                 ledger.table.discard(pair)
     ledger.notes.forget(part)
+    ledger.channels.forget(part)
     del ledger.peers[peer]
-    ledger.floors.pop(peer, None)
+    ledger.floors.pop(part.source, None)
     return True

@@ -3,7 +3,9 @@
 :mod:`antecede.core.protocols.hybrid.bounded` has the rules.
 """
 
+from antecede.core.dependencies import EntryChange
 from antecede.core.process import NEVER, NO_PROCESS, UNBOUNDED, ProcessId
+from antecede.core.protocols.hybrid.channels import Channels
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, Notes
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.frames import MessageFrame
@@ -24,8 +26,11 @@ class Ledger:
     __slots__ = (
         "_last_queued_position",
         "candidates",
+        "changes",
+        "channels",
         "floors",
         "has_budget",
+        "hold_s",
         "id",
         "is_recheck_due",
         "notes",
@@ -33,10 +38,12 @@ class Ledger:
         "peers",
         "position",
         "queued",
+        "restored_position",
         "retry_at",
         "state",
         "table",
         "unacked",
+        "unacked_copies",
         "waiting",
         "wildcards",
     )
@@ -58,10 +65,19 @@ class Ledger:
     retry_at: float
     """When a queued copy may fit by another wildcard."""
     unacked: dict[int, PeerState]
-    """The peers with unacked copies."""
+    """The peers with unacked copies, by target."""
+    unacked_copies: int
+    """The number of these copies."""
 
     has_budget: bool
     """Whether a message has room for an entry."""
+    hold_s: float
+    """A message that is held is not delivered while its sender is silent for longer."""
+    changes: list[EntryChange] | None
+    """The entries that were added and removed, if a driver records them."""
+    restored_position: int
+    """Entries and wildcards before it are from a journal, which has no reported numbers."""
+    channels: Channels
 
     def __init__(self, id: ProcessId, state: HybridState, has_budget: bool) -> None:
         self.id = id
@@ -74,13 +90,18 @@ class Ledger:
         self.notes = NoteQueue(id)
         self.open = {}
         self.peers = {}
+        self.channels = Channels(self.peers, state)
         self.position = 0
         self.queued = {}
         self.candidates = []
         self.has_budget = has_budget
+        self.hold_s = NEVER
+        self.changes = None
+        self.restored_position = 0
         self.is_recheck_due = False
         self.retry_at = NEVER
         self.unacked = {}
+        self.unacked_copies = 0
 
     def peer(self, id: ProcessId) -> PeerLedger:
         """Return the part of a peer; create it if there is none."""
@@ -90,6 +111,14 @@ class Ledger:
             peer = PeerLedger(id, timer)
             self.peers[id] = peer
         return peer
+
+    def identify(self, id: ProcessId, source: int, target: int) -> None:
+        """Set the ids that entries use for a peer."""
+        is_new = id not in self.peers
+        part = self.peer(id)
+        if is_new:
+            part.base = self.state.clock
+        self.channels.identify(part, source, target)
 
     # Sending.
 
@@ -103,15 +132,21 @@ class Ledger:
         """Make a copy and append it to the queue of its target."""
         position = self.position
         copy = DependentCopy(peer, number, peer.sent, permits_before, payload, position)
+        self.add_copy(copy)
+        self.notes.add_credit()
+        return copy
+
+    def add_copy(self, copy: DependentCopy) -> None:
+        """Append a copy to the queue of its target."""
+        peer = copy.peer
         part = self.peer(peer.id)
         part.queue.add(copy)
         if len(part.queue) == 1:
             self.queued[peer.id] = part
             self.candidates.append(part)
-        self._last_queued_position = position
-        self.unacked[peer.id] = peer
-        self.notes.add_credit()
-        return copy
+        self._last_queued_position = copy.position
+        self.unacked[part.target] = peer
+        self.unacked_copies += 1
 
     def dequeue(self, part: PeerLedger) -> None:
         """Remove the first copy from the queue of a peer."""
@@ -144,13 +179,14 @@ class Ledger:
         for entry in copy.own:
             self.table.pair(self.id, entry.target).report(target, entry.number)
         for entry in copy.inherited:
-            if entry.target != target:
+            if entry.target != part.target:
                 self.table.pair(entry.source, entry.target).report(target, entry.number)
         for wildcard in copy.wildcards:
             peer = self.unacked.get(wildcard)
             last = self.last_unacked(peer, copy.number) if peer is not None else 0
             sent = SentWildcard(copy.position, copy.number, target, last)
             self.wildcards.add_sent(wildcard, sent)
+            self.record_change(True, Entry(self.id, wildcard, copy.number), target)
 
     def frame(self, copy: DependentCopy, permitted: bool) -> MessageFrame:
         """Return the frame of a copy, with its entries that are still unsettled."""
@@ -184,25 +220,37 @@ class Ledger:
     def is_unacked(self, entry: Entry) -> bool:
         """Return whether an own entry is not settled."""
         peer = self.unacked.get(entry.target)
-        return peer is not None and peer.acked < entry.number
+        return (
+            peer is not None
+            and peer.acked < entry.number
+            and entry.number > self.peers[peer.id].base
+        )
 
     def is_settled(self, entry: Entry) -> bool:
-        """Return whether an inherited entry that this process has reported is settled.
-
-        A pair that is not in the table has no unsettled entry.
-        """
+        """Return whether an inherited entry that this process has reported is settled."""
         pair = self.table.find(entry.source, entry.target)
         return pair is None or entry.number <= pair.settled
 
     def delivered(self, source: int) -> int:
         """Return the last number that was delivered from a source, or given up."""
-        peer = self.state.peers.get(ProcessId(source))
+        if source in self.channels.ended:
+            return UNBOUNDED
+        peer = self.state.peers.get(self.channels.find(source))
         delivered = peer.delivered if peer is not None else 0
         return max(delivered, self.floors.get(source, 0))
+
+    def is_in_flight(self, target: int) -> bool:
+        """Return whether copies to a target are in flight, perhaps with entries for it."""
+        peer = self.unacked.get(target)
+        return peer is not None and len(peer.in_flight) > 0
 
     def barrier(self, target: int) -> int:
         """Return the last position of a queued copy or of a wildcard sent for a target."""
         return max(self._last_queued_position, self.wildcards.last_sent_position(target))
+
+    def is_silent(self, id: ProcessId, now: float) -> bool:
+        """Return whether a peer was silent for so long that its messages may be void."""
+        return self.hold_s < NEVER and now - self.peer(id).heard_at > self.hold_s
 
     def schedule_query(self, part: PeerLedger, next_ask: float) -> None:
         """Let the query timer of a peer expire at ``next_ask`` or earlier."""
@@ -232,7 +280,8 @@ class Ledger:
 
     def copy_acked(self, copy: DependentCopy, now: float) -> None:
         """Use the ack of a copy: its target has delivered the entries for itself."""
-        target = copy.peer.id
+        self.unacked_copies -= 1
+        target = self.peers[copy.peer.id].target
         for entry in copy.inherited:
             if entry.target == target:
                 self.mark_settled(entry.source, target, entry.number, now)
@@ -241,12 +290,14 @@ class Ledger:
 
     def mark_own_settled(self, peer: PeerState, now: float) -> None:
         """Use the acks of a peer: own copies to it are settled."""
-        if peer.backlog == 0:
-            self.unacked.pop(peer.id, None)
+        target = self.channels.target_of(peer.id)
+        if peer.backlog == 0 and self.unacked.get(target) is peer:
+            del self.unacked[target]
         if self.queued:
             self.is_recheck_due = True  # Own entries take less room now.
-        self.mark_settled(self.id, peer.id, peer.acked, now)
-        self._clear_sent(peer.id, now)
+        self.state.compact(self.unacked_copies)
+        self.mark_settled(self.id, target, peer.acked, now)
+        self._clear_sent(target, now)
 
     def mark_settled(self, source: int, target: int, number: int, now: float) -> None:
         """Use the fact that the copies of a pair up to ``number`` are settled."""
@@ -291,6 +342,7 @@ class Ledger:
                 self.table.remember(pair.source, pair.target, number)
 
     def _close(self, unsettled: Unsettled, now: float) -> None:
+        self.record_change(False, unsettled.entry, unsettled.reporter)
         if unsettled.asked == 0 and not unsettled.is_reporter_gone:
             self.peers[unsettled.answerer].query_timer.sample(now - unsettled.since)
         self.detach(unsettled)
@@ -302,6 +354,12 @@ class Ledger:
             del part.unsettled[unsettled]
             if not part.unsettled and not part.received:
                 part.query_timer.stop()
+
+    def record_change(self, is_added: bool, entry: Entry, reporter: int) -> None:
+        """Record that an entry was added or removed; a wildcard has no source."""
+        if self.changes is not None:
+            id = ProcessId(reporter)  # noqa: A001 (the word for it)
+            self.changes.append((is_added, entry.source, entry.target, entry.number, id))
 
     def clear(self, part: PeerLedger, target: int, number: int, now: float) -> None:
         """Use the fact that a wildcard of a peer's messages up to ``number`` is settled."""
@@ -315,6 +373,8 @@ class Ledger:
     def remove_wildcard(self, part: PeerLedger, wildcard: Wildcard, now: float) -> None:
         """Remove a wildcard that is settled."""
         self.is_recheck_due = True
+        entry = Entry(NO_PROCESS, wildcard.target, wildcard.number)
+        self.record_change(False, entry, wildcard.reporter)
         self.wildcards.remove(wildcard)
         del part.received[wildcard]
         if not part.unsettled and not part.received:
@@ -326,8 +386,11 @@ class Ledger:
         if target in wildcards.sent:
             first = min(self.table.first_position(target), wildcards.first_position(target))
             peer = self.unacked.get(target)
-            acked = UNBOUNDED if peer is None else peer.acked
+            acked = UNBOUNDED
+            if peer is not None:
+                acked = max(peer.acked, self.peers[peer.id].base)
             for sent in wildcards.take_cleared(target, first, acked):
+                self.record_change(False, Entry(self.id, target, sent.number), sent.peer)
                 part = self.peers.get(sent.peer)
                 if part is not None:  # A peer that was forgotten may ask.
                     self.notes.add_clear(part, target, sent.number, now)

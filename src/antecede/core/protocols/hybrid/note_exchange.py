@@ -10,7 +10,7 @@ from antecede.core.protocols.hybrid.dependency_frames import (
 )
 from antecede.core.protocols.hybrid.frames import Permit
 from antecede.core.protocols.hybrid.ledger import Ledger
-from antecede.core.protocols.hybrid.queries import answer, due_query
+from antecede.core.protocols.hybrid.queries import answer, due_queries
 from antecede.core.support.retransmission import RetransmissionTimer
 
 __all__ = ["NoteExchange"]
@@ -24,6 +24,17 @@ class NoteExchange:
     def __init__(self, algorithm: HybridAlgorithm, ledger: Ledger) -> None:
         self._algorithm = algorithm
         self._ledger = ledger
+
+    def hear(self, source: ProcessId, now: float) -> None:
+        """Record that a frame of a peer has arrived; its held messages are valid again."""
+        ledger = self._ledger
+        if ledger.hold_s == NEVER:
+            return
+        was_silent = ledger.is_silent(source, now)
+        ledger.peer(source).heard_at = now
+        peer = self._algorithm.state.peers.get(source)
+        if was_silent and peer is not None and peer.is_receiving and peer.held:
+            self._algorithm.deliver_ready(ledger, [peer], None, now)
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> bool:
         """Process a frame of notes or a query; return False for any other frame."""
@@ -45,7 +56,9 @@ class NoteExchange:
             peer = algorithm.state.receiving_peer(source)
             algorithm.receive_permit(peer, notes.number, now)
         for entry in notes.targets:
-            ledger.mark_settled(source, entry.target, entry.number, now)
+            ledger.mark_settled(
+                ledger.channels.source_of(source), entry.target, entry.number, now
+            )
         for entry in notes.entries:
             ledger.mark_settled(entry.source, entry.target, entry.number, now)
         for entry in notes.wildcards:
@@ -69,13 +82,12 @@ class NoteExchange:
             part = queue.next_peer(now)
 
     def handle_timer(self, timer: RetransmissionTimer, now: float) -> bool:
-        """Transmit the query that is due; return False for a timer of another kind."""
+        """Transmit the queries that are due; return False for a timer of another kind."""
         part = self._ledger.peers.get(timer.owner)
         if part is None or timer is not part.query_timer:
             return False
-        question = due_query(self._ledger, part, now)
-        if question is not None:
-            self._algorithm.transmits.append(Transmit(part.id, Query(question)))
+        for asked, question in due_queries(self._ledger, part, now).items():
+            self._algorithm.transmits.append(Transmit(asked, Query(question)))
         return True
 
     def retry(self, now: float) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from antecede.core.process import NEVER, NO_PROCESS, ProcessId
 from antecede.core.protocols.hybrid.dependency_frames import Notes
 from antecede.core.protocols.hybrid.entry import Entry
-from antecede.core.protocols.hybrid.pair_table import Pair
+from antecede.core.protocols.hybrid.pair_table import PAIR_BITS, Pair
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy, PeerLedger
 
 __all__ = ["NoteQueue"]
@@ -84,11 +84,16 @@ class NoteQueue:
         """Drop the notes that a message stands for, because it lacks the entries."""
         pairs = peer.pending_pairs
         if pairs:
+            listed = {
+                entry.source << PAIR_BITS | entry.target
+                for entry in copy.own + copy.inherited
+            }
             peer.pending_pairs = {
                 pair: number
                 for pair, number in pairs.items()
                 if pair.target in copy.wildcards
                 or (copy.needs_permit and pair.source == self._id)
+                or pair.source << PAIR_BITS | pair.target in listed
             }
             self._check(peer)
 

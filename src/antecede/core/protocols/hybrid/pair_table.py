@@ -34,6 +34,7 @@ class Unsettled:
         "answerer",
         "asked",
         "entry",
+        "is_reporter_gone",
         "next_ask",
         "others",
         "position",
@@ -53,6 +54,7 @@ class Unsettled:
     answerer: int
     """The process to ask whether the entry is settled: the reporter, unless it is gone;
     NO_PROCESS if nobody can be asked."""
+    is_reporter_gone: bool
     next_ask: float
     """When to ask it."""
     asked: int
@@ -65,15 +67,11 @@ class Unsettled:
         self.position = position
         self.reporter = reporter
         self.answerer = reporter
+        self.is_reporter_gone = False
         self.others = []
         self.since = since
         self.next_ask = next_ask
         self.asked = 0
-
-    @property
-    def is_reporter_gone(self) -> bool:
-        """Whether the reporter is gone."""
-        return self.answerer != self.reporter
 
     def is_reported_by(self, process: int) -> bool:
         """Return whether a process has this entry itself, because it reported it."""
@@ -185,6 +183,14 @@ class PairTable:
         """Return whether an unsettled entry for a target was reported to a peer."""
         sources = self.targets.get(target, {})
         return True in [peer in pair.reported for pair in sources.values()]
+
+    def used_ids(self) -> set[int]:
+        """Return the ids of all processes in the table, and in the remembered pairs."""
+        used = set(self.sources)
+        used.update(self.targets)
+        for key in self._settled:
+            used.update((key >> PAIR_BITS, key & ((1 << PAIR_BITS) - 1)))
+        return used
 
     def remember(self, source: int, target: int, number: int) -> None:
         """Remember for some time that the copies of a pair are settled.

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from antecede.core.process import ProcessId
+from antecede.core.process import NEVER, ProcessId
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import Copy, PeerState, last_up_to
@@ -44,17 +44,28 @@ class PeerLedger:
     """What the ledger of a process has for one peer."""
 
     __slots__ = (
+        "base",
         "cleared",
+        "heard_at",
         "id",
         "pending_clears",
         "pending_pairs",
         "query_timer",
         "queue",
         "received",
+        "source",
+        "target",
         "unsettled",
     )
 
     id: ProcessId
+    base: int
+    """The number of the last message before the peer was known by this id. Copies to its
+    target up to this number were acked or abandoned."""
+    source: int
+    """The id of the peer as the source of entries; NO_PROCESS if it is unknown."""
+    target: int
+    """The id of the peer as the target of entries and wildcards."""
     queue: SlidingArray[DependentCopy]
     """The copies to the peer that are not released, in order."""
 
@@ -68,18 +79,24 @@ class PeerLedger:
     received: dict[Wildcard, None]
     """The wildcards that messages of the peer brought."""
     cleared: dict[int, int]
-    """WildcardTable of messages that were cleared before they were delivered."""
+    """Wildcards of messages that were cleared before they were delivered."""
+    heard_at: float
+    """When a frame of the peer arrived last."""
     query_timer: RetransmissionTimer
     """Runs while there are unsettled or received."""
 
     def __init__(self, id: ProcessId, query_timer: RetransmissionTimer) -> None:
         self.id = id
+        self.base = 0
+        self.source = id
+        self.target = id
         self.queue = SlidingArray()
         self.pending_pairs = {}
         self.pending_clears = {}
         self.unsettled = {}
         self.received = {}
         self.cleared = {}
+        self.heard_at = -NEVER
         self.query_timer = query_timer
 
     def last_queued(self, number: int) -> int:

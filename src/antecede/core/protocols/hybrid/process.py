@@ -13,6 +13,7 @@ from antecede.core.process import (
     check_now,
 )
 from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
+from antecede.core.protocols.hybrid.dependencies import HybridDependencies
 from antecede.core.protocols.hybrid.dependency_frames import SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.protocols.hybrid.ledger import Ledger
@@ -68,6 +69,8 @@ class HybridProcess(ProcessBase):
             raise LocalError(f"source {source} is this process itself")
         algorithm = self._algorithm
         exchange = self._exchange
+        if exchange is not None:
+            exchange.hear(source, now)
         if isinstance(frame, MessageFrame):
             algorithm.receive_message(source, frame, now)
         elif isinstance(frame, Ack):
@@ -161,6 +164,13 @@ class HybridProcess(ProcessBase):
     @property
     def windows(self) -> HybridWindows:
         return HybridWindows(self._algorithm)
+
+    @property
+    def dependencies(self) -> HybridDependencies | None:
+        ledger = self._algorithm.ledger
+        if ledger is None:
+            return None
+        return HybridDependencies(self._algorithm, ledger)
 
     @property
     def pending(self) -> HybridPending:

@@ -13,16 +13,23 @@ from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.peer_ledger import PeerLedger
 from antecede.core.support.retransmission import RetransmissionTimer
 
-__all__ = ["answer", "due_query"]
+__all__ = ["answer", "due_queries"]
 
 QUERIES_MAX: Final = 32
 """How many entries, and how many wildcards, one query has at most."""
-DOUBLINGS_MAX: Final = 16
+ASKED_ALONE: Final = 2
+"""How often the process that reported an entry is asked before others are asked, too."""
+DOUBLINGS_MAX: Final = 5
 """The number of doublings of an interval, which the policy's maximum bounds, too."""
 
 
-def due_query(ledger: Ledger, part: PeerLedger, now: float) -> Notes | None:
-    """Return the questions to a peer that are due, and restart its timer."""
+def due_queries(ledger: Ledger, part: PeerLedger, now: float) -> dict[ProcessId, Notes]:
+    """Return the questions that are due, by the process to ask, and restart a timer.
+
+    The timer is that of a peer that has reported entries. If it does not answer, the source
+    or the target of an entry is asked, too.
+    """
+    others: dict[ProcessId, Notes] = {}
     targets: list[Entry] = []
     entries: list[Entry] = []
     wildcards: list[Entry] = []
@@ -33,7 +40,9 @@ def due_query(ledger: Ledger, part: PeerLedger, now: float) -> Notes | None:
             unsettled.asked += 1
             unsettled.next_ask = _next_ask(ledger, timer, unsettled.asked, now)
             entry = unsettled.entry
-            if entry.source == part.id:
+            if unsettled.asked > ASKED_ALONE:
+                _ask_another(ledger, part, entry, others)
+            if entry.source == part.source:
                 targets.append(entry)
             else:
                 entries.append(entry)
@@ -50,9 +59,22 @@ def due_query(ledger: Ledger, part: PeerLedger, now: float) -> Notes | None:
         next_ask = min(next_ask, wildcard.next_ask)
     timer.deadline = next_ask
     ledger.state.timers.schedule(timer)
-    if not targets and not entries and not wildcards:
-        return None
-    return Notes(0, targets, entries, wildcards)
+    if targets or entries or wildcards:
+        others[part.id] = Notes(0, targets, entries, wildcards)
+    return others
+
+
+def _ask_another(
+    ledger: Ledger, part: PeerLedger, entry: Entry, others: dict[ProcessId, Notes]
+) -> None:
+    """Add the question about an entry to those for its source, or for its target."""
+    asked = ledger.channels.find(entry.source)
+    if asked in (part.id, NO_PROCESS):
+        asked = ledger.channels.find(entry.target)
+    if asked not in (part.id, NO_PROCESS):
+        notes = others.setdefault(asked, Notes(0, [], [], []))
+        is_source = ledger.channels.source_of(asked) == entry.source
+        (notes.targets if is_source else notes.entries).append(entry)
 
 
 def _next_ask(ledger: Ledger, timer: RetransmissionTimer, asked: int, now: float) -> float:

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from antecede.core.process import ProcessId
+from antecede.core.process import NO_PROCESS, ProcessId
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.core.protocols.hybrid.ledger import Ledger
-from antecede.core.protocols.hybrid.pair_table import PAIR_BITS, Unsettled
+from antecede.core.protocols.hybrid.pair_table import PAIR_BITS, Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import PeerState
 from antecede.core.protocols.hybrid.peer_ledger import PeerLedger
 from antecede.core.protocols.hybrid.wildcards import Wildcard
@@ -25,11 +25,13 @@ def check_entries(ledger: Ledger, source: ProcessId, message: DependentMessage) 
     part = ledger.peers.get(source)
     if part is not None and len(part.unsettled) + len(part.received) > UNSETTLED_MAX:
         raise PeerError(f"{source} has reported more than {UNSETTLED_MAX} entries")
+    own_target = ledger.channels.target_of(source)
     for entry in message.own:
-        if entry.target == ledger.id or entry.target == source:
+        if entry.target == ledger.id or entry.target == own_target:
             raise PeerError(f"invalid {message}: own entry for {entry.target}")
+    own_source = ledger.channels.source_of(source)
     for entry in message.inherited:
-        if entry.source == source or (
+        if entry.source == own_source or (
             entry.source == ledger.id and entry.number > ledger.state.clock
         ):
             raise PeerError(f"invalid {message}: {entry} was not sent")
@@ -37,10 +39,13 @@ def check_entries(ledger: Ledger, source: ProcessId, message: DependentMessage) 
         raise PeerError(f"invalid {message}: wildcard for its own target")
 
 
-def next_message(ledger: Ledger, peer: PeerState) -> MessageFrame | None:
-    """Remove and return the next message of a peer, or None if it must wait."""
+def next_message(ledger: Ledger, peer: PeerState, now: float) -> MessageFrame | None:
+    """Remove and return the next message of a peer, or None if it must wait.
+
+    A peer that was silent for too long may have abandoned its messages.
+    """
     message = peer.held.get(peer.delivered)
-    if message is None:
+    if message is None or ledger.is_silent(peer.id, now):
         return None
     if isinstance(message, DependentMessage):
         for entry in message.inherited:
@@ -52,7 +57,7 @@ def next_message(ledger: Ledger, peer: PeerState) -> MessageFrame | None:
     return message
 
 
-def woken(ledger: Ledger, source: ProcessId, number: int) -> list[PeerState]:
+def woken(ledger: Ledger, source: int, number: int) -> list[PeerState]:
     """Return the peers whose next message waited for a delivery."""
     peers: list[PeerState] = []
     waiting = ledger.waiting.get(source)
@@ -72,7 +77,8 @@ def add_entries(ledger: Ledger, peer: PeerState, message: MessageFrame, now: flo
     if isinstance(message, DependentMessage):
         entries = message.inherited
         if message.own:
-            entries = [Entry(peer.id, e.target, e.number) for e in message.own]
+            source = ledger.channels.source_of(peer.id)
+            entries = [Entry(source, e.target, e.number) for e in message.own]
             entries += message.inherited
         if part is not None:
             _mark_absent_settled(
@@ -112,13 +118,17 @@ def _mark_absent_settled(
                 continue
             if pair.target in covered or unsettled.is_reporter_gone:
                 continue
-            if lists_own if pair.source == part.id else part.id not in pair.reported:
+            if unsettled.position < ledger.restored_position:
+                continue  # This process may have reported the pair before it was restored.
+            if lists_own if pair.source == part.source else part.id not in pair.reported:
                 ledger.mark_settled(pair.source, pair.target, unsettled.entry.number, now)
     if part.received and lists_own:
         targets = {entry.target for entry in entries}
         for wildcard in list(part.received):
             target = wildcard.target
             if target in covered or target in targets:
+                continue
+            if wildcard.position < ledger.restored_position:
                 continue
             # The peer omits entries that this process has reported to it. It may have done
             # so after the delivery of the wildcard, which precedes copies that are queued.
@@ -132,7 +142,10 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
     number = entry.number
     if source == ledger.id or target == ledger.id:
         return
-    known = ledger.state.peers.get(ProcessId(source))
+    if source in ledger.channels.ended:  # The peer may have nobody to ask.
+        ledger.notes.add_pair(part, Pair(source, target, number), number, now)
+        return
+    known = ledger.state.peers.get(ledger.channels.find(source))
     if known is not None and number <= known.permitted:
         return
     if number <= ledger.table.settled(source, target):
@@ -141,12 +154,17 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
     if pair.unsettled:
         last = pair.unsettled[-1]
         if number <= last.entry.number:
-            if number == last.entry.number and not last.is_reported_by(part.id):
-                last.others.append(part.id)
+            _add_reporter(ledger, part, pair, number)
             return
-        if not pair.reported and last.position >= ledger.barrier(target):
-            # No copy that waits was sent between the two deliveries.
+        if (
+            not pair.reported
+            and last.position >= ledger.barrier(target)
+            and not ledger.is_in_flight(target)
+        ):
+            # No copy that waits was sent between the two deliveries, and the target does
+            # not wait for the entry, which its source may have abandoned since.
             pair.unsettled.pop()
+            ledger.record_change(False, last.entry, last.reporter)
             ledger.detach(last)
     else:
         ledger.open[pair] = None
@@ -154,7 +172,17 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
     unsettled = Unsettled(entry, ledger.position, part.id, now, next_ask)
     pair.unsettled.append(unsettled)
     part.unsettled[unsettled] = pair
+    ledger.record_change(True, entry, part.id)
     ledger.schedule_query(part, next_ask)
+
+
+def _add_reporter(ledger: Ledger, part: PeerLedger, pair: Pair, number: int) -> None:
+    """Record that a peer has an entry itself, so that copies to it omit the entry."""
+    for unsettled in pair.unsettled:
+        if unsettled.entry.number == number and not unsettled.is_reported_by(part.id):
+            unsettled.others.append(part.id)
+            if len(part.queue) > 0:
+                ledger.is_recheck_due = True  # The first copy may fit now.
 
 
 def _add_wildcard(
@@ -166,4 +194,5 @@ def _add_wildcard(
     wildcard = Wildcard(target, part.id, number, ledger.position, next_ask)
     ledger.wildcards.add(wildcard)
     part.received[wildcard] = None
+    ledger.record_change(True, Entry(NO_PROCESS, target, number), part.id)
     ledger.schedule_query(part, next_ask)

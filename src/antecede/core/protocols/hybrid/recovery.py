@@ -13,7 +13,7 @@ from antecede.core.protocols.hybrid.gone_peers import (
     reset_channel,
 )
 from antecede.core.protocols.hybrid.peer import Copy
-from antecede.errors import LocalError
+from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
 
 __all__ = ["HybridRecovery"]
 
@@ -33,6 +33,9 @@ class HybridRecovery(PeerRecovery):
         if known is None or known.sent == 0:
             return
         buffer = state.buffer
+        ledger = self._algorithm.ledger
+        if ledger is not None:
+            ledger.unacked_copies -= known.backlog
         for index in range(state.first_unacked, buffer.next):
             copy = buffer[index]
             if copy.peer is known and not copy.acked:
@@ -49,7 +52,6 @@ class HybridRecovery(PeerRecovery):
         known.backlog_bytes = 0
         state.advance_unacked()
         self._algorithm.grant()
-        ledger = self._algorithm.ledger
         if ledger is not None:
             ledger.mark_own_settled(known, now)
         self._algorithm.release(now)
@@ -84,9 +86,12 @@ class HybridRecovery(PeerRecovery):
             del state.peers[peer]
         if ledger is not None:  # Others may have reported entries of an unknown peer.
             drop_waiting(ledger, peer)
-            mark_all_settled(ledger, peer, now)
+            source = ledger.channels.source_of(peer)
+            mark_all_settled(ledger, source, now)
             replace_reporter(ledger, peer)
-            self._algorithm.deliver_ready(ledger, give_up(ledger, peer), None, now)
+            self._algorithm.deliver_ready(ledger, give_up(ledger, source), None, now)
+            if peer not in state.peers:
+                forget_peer(ledger, peer)
         self._algorithm.release(now)
 
     def assume_permits(self, peer: ProcessId, now: float) -> None:
@@ -97,7 +102,7 @@ class HybridRecovery(PeerRecovery):
                 self._algorithm.receive_permit(known, missing.number, now)
         ledger = self._algorithm.ledger
         if ledger is not None:
-            mark_all_settled(ledger, peer, now)
+            mark_all_settled(ledger, ledger.channels.source_of(peer), now)
             replace_reporter(ledger, peer)
             self._algorithm.release(now)
 
@@ -143,10 +148,10 @@ class HybridRecovery(PeerRecovery):
         missing: Sequence[tuple[ProcessId, int]],
         copies: Sequence[tuple[ProcessId, int, int, int, bytes]],
         now: float,
+        positions: Sequence[int] = (),
     ) -> None:
         check_now(now)
-        if self._algorithm.ledger is not None:
-            raise LocalError("a journal does not keep the entries of bounded")
+        ledger = self._algorithm.ledger
         state = self._algorithm.state
         state.clock = clock
         for id, sent, delivered, permitted in channels:  # noqa: A001 (the word for it)
@@ -162,9 +167,14 @@ class HybridRecovery(PeerRecovery):
         for id, number in missing:  # noqa: A001
             # After a reset of the channel, a peer with delivered 0 may owe a permit.
             state.await_permit(state.receiving_peer(id), number, now)
-        for id, number, predecessor, permits_before, payload in copies:  # noqa: A001
+        for index, (id, number, predecessor, before, payload) in enumerate(copies):  # noqa: A001
             peer = state.peers[id]
-            state.add_copy(Copy(peer, number, predecessor, permits_before, payload))
+            copy = Copy(peer, number, predecessor, before, payload)
+            if ledger is not None:
+                position = positions[index]
+                copy = DependentCopy(peer, number, predecessor, before, payload, position)
+                ledger.add_copy(copy)
+            state.add_copy(copy)
             if peer.backlog == 1:
                 peer.acked = predecessor
         state.advance_unacked()

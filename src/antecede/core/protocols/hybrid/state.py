@@ -4,6 +4,8 @@
 :mod:`antecede.core.protocols.hybrid.recovery` saves and restores it.
 """
 
+from typing import Final
+
 from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, PeerState
 from antecede.core.support.retransmission import (
@@ -16,12 +18,16 @@ from antecede.core.support.sliding import IndexedSlidingMap, SlidingArray
 
 __all__ = ["HybridState"]
 
+COMPACT_MIN: Final = 128
+"""A shorter buffer is not compacted."""
+
 
 class HybridState:
     """Peers, copies and missing permits of one process."""
 
     __slots__ = (
         "ack_rtt",
+        "awaiting_permit",
         "blocked",
         "buffer",
         "clock",
@@ -44,6 +50,9 @@ class HybridState:
     buffer: SlidingArray[Copy]
     """The copies that the frontier has not passed, in the order of sending (``u``)."""
 
+    awaiting_permit: int
+    """How many acked copies the last call of :meth:`compact` has kept."""
+
     initial_window: int
     """The window of a peer until the driver sets it."""
     blocked: dict[ProcessId, None]
@@ -63,6 +72,7 @@ class HybridState:
         self.permit_rtt = SharedRttEstimate(policy)
         self.timers = TimerQueue()
         self.clock = 0
+        self.awaiting_permit = 0
         self.peers = {}
         self.initial_window = UNBOUNDED
         self.blocked = {}
@@ -123,6 +133,27 @@ class HybridState:
                 break
             other += 1
         self.first_unacked_other = other
+
+    def compact(self, unacked: int) -> None:
+        """Remove acked copies that need no permit, if the buffer has too many of them.
+
+        Without this, one peer that does not ack would make the buffer grow with the
+        messages to all others. Under ``bounded`` only few copies need a permit. The rule
+        must not keep indexes into the buffer.
+        """
+        if len(self.buffer) < 2 * (unacked + self.awaiting_permit) + COMPACT_MIN:
+            return
+        buffer: SlidingArray[Copy] = SlidingArray()
+        for copy in self.buffer.to_list():
+            if not copy.acked or (copy.needs_permit and copy.number > copy.peer.granted):
+                buffer.add(copy)
+        self.buffer = buffer
+        self.awaiting_permit = len(buffer) - unacked
+        self.first_unacked = 0
+        self.first_unacked_other = 0
+        self.first_queued = 0
+        self.first_ungranted = 0
+        self.advance_unacked()
 
     def learn_round_trip(self, id: ProcessId, round_trip_s: float, now: float) -> None:
         """Sample a round trip that the driver measured, and restart the running timers.

@@ -98,9 +98,7 @@ class WildcardTable:
     def before(self, position: int, peer: int) -> list[int]:
         """Return the targets of all wildcards in the past of a copy to ``peer``."""
         return [
-            target
-            for target in self.received
-            if target != peer and self.is_before(target, position, peer)
+            target for target in self.received if self.is_before(target, position, peer)
         ]
 
     def add(self, wildcard: Wildcard) -> None:
