@@ -213,9 +213,10 @@ MUTANTS = (
     Mutant(
         "deliveries are not recorded",
         "engine/process_driver",
-        "            writer.record_delivered(name, history, delivery.number,"
-        " delivery.payload)\n",
-        "            pass\n",
+        "                writer.record_delivered(\n"
+        "                    name, history, delivery.number, delivery.payload,"
+        " needs_permit\n                )\n",
+        "                pass\n",
     ),
     Mutant(
         "sent messages are not recorded",

@@ -15,6 +15,7 @@ from antecede.core.codec import (
     width_of,
     write_head,
     write_number,
+    write_pair,
     write_varint,
 )
 from antecede.core.protocols.baseline import BaselineMessage, read_baseline
@@ -112,6 +113,24 @@ def test_a_head_is_a_kind_a_width_and_a_flag(
     reader = Reader(bytes(buffer))
     assert reader.head() == kind
     assert (reader.kind, reader.width, reader.flag) == (kind, width, flag)
+
+
+@pytest.mark.parametrize(
+    ("flag", "first", "second", "expected"),
+    [
+        (False, 1, 0, "10 01 00"),
+        (True, 0xFF, 0xFE, "11 ff fe"),
+        (False, 0x100, 1, "12 0100 0001"),
+        (True, 0x123456, 0x12, "15 123456 000012"),
+        (True, NUMBER_MAX, 2**62, "1f 7fffffffffffffff 4000000000000000"),
+    ],
+)
+def test_a_pair_is_a_head_and_two_numbers_of_its_width(
+    flag: bool, first: int, second: int, expected: str
+) -> None:
+    buffer = bytearray(b"\xaa")
+    write_pair(buffer, 1, width_of(first), flag, first, second)
+    assert buffer == b"\xaa" + bytes.fromhex(expected)
 
 
 def test_the_flag_of_a_head_is_optional() -> None:

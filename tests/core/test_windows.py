@@ -36,8 +36,9 @@ def test_nothing_is_transmitted_before_the_window_is_known(process: HybridProces
     assert transmitted(process) == []
     assert process.next_timer() is None
     assert process.backlog(BOB) == 3
-    assert process.windows.blocked_peers() == [BOB]
-    assert process.windows.blocked_peers() == []
+    windows = process.windows
+    assert (windows.has_blocked_peers, windows.blocked_peers()) == (True, [BOB])
+    assert (windows.has_blocked_peers, windows.blocked_peers()) == (False, [])
     process.windows.set_window(BOB, 2, 5.0)
     assert transmitted(process) == [1, 2]
     assert process.windows.blocked_peers() == []

@@ -2,11 +2,14 @@
 
 import gc
 import tracemalloc
+import weakref
+from collections.abc import Awaitable
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
+import antecede
 from antecede.core import protocols
 from antecede.core.codec import NUMBER_MAX, Frame, Reader
 from antecede.core.link_frames import LinkAck
@@ -15,6 +18,7 @@ from antecede.core.registry import protocol
 from antecede.engine import Engine, Limits
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.datagram import DATA, DATA_PREFIX, HEADER, HELLO, read_header
+from antecede.engine.message import JournaledMessage, Message
 from antecede.engine.outbox import Outbox
 from antecede.engine.process_driver import UNREADY_FRAMES_MAX
 from antecede.engine.sealer import DatagramCipher
@@ -120,7 +124,7 @@ def test_a_full_inbox_withholds_acks_and_messages_are_retransmitted(name: str) -
     if name == "hybrid":
         bob.flow.is_closed = True
     else:
-        bob.flow.polled = network.limits.inbox_messages_max
+        bob.flow.inbox = range(network.limits.inbox_messages_max)
     for index in range(5):
         network.send("ann", "bob", data=b"%d" % index)
     network.run(10.0)
@@ -132,7 +136,7 @@ def test_a_full_inbox_withholds_acks_and_messages_are_retransmitted(name: str) -
     assert network.data("ann") == [b"acks and sends go on"]
     assert bob.backlog == 0
     bob.flow.is_closed = False
-    bob.flow.polled = 0
+    bob.flow.inbox = range(0)
     network.run(30.0)
     assert network.data("bob") == [b"%d" % index for index in range(5)]
     assert network.verdict().held
@@ -239,6 +243,50 @@ def test_try_send_returns_0_and_changes_nothing_if_it_cannot_send() -> None:
     assert network.verdict().held
     ann.remove_peer("bob", network.now)
     assert ann.try_send("bob", b"x", network.now) == 0
+
+
+def test_a_message_that_waits_for_no_other_should_leave_at_once() -> None:
+    network = pair()
+    ann = network.engines["ann"]
+    due = []
+    for _ in range(3):
+        assert ann.try_send("bob", b"x", network.now)
+        due.append((ann.sent_alone, ann.is_flush_due))
+    assert due == [(True, True), (False, False), (False, False)]
+    network.run(1.0)  # All are acked.
+    assert ann.try_send("bob", b"x", network.now)
+    assert ann.sent_alone
+
+
+def test_many_messages_should_leave_together() -> None:
+    network = pair()
+    ann = network.engines["ann"]
+    numbers = [ann.try_send("bob", b"x", network.now)]
+    while not ann.is_flush_due or ann.sent_alone:
+        numbers.append(ann.try_send("bob", b"x", network.now))
+    assert ann.should_flush
+    assert numbers == list(range(1, 321))  # 256, and 64 for one peer.
+    ann.flush(network.now)
+    assert not ann.is_flush_due
+
+
+def test_messages_of_a_node_with_a_journal_do_not_keep_it_in_memory() -> None:
+    class Owner:
+        inbox: list[Message]
+
+        def commit(self, source: str, history: int, number: int) -> Awaitable[None]:
+            raise NotImplementedError
+
+    owner = Owner()
+    owner.inbox = [JournaledMessage("ann", 1, b"x", 0.0, 1, owner.commit)]
+    freed = weakref.ref(owner)
+    del owner
+    gc.collect()
+    assert freed() is None
+
+
+def test_messages_of_other_nodes_are_not_tracked_if_compiled() -> None:
+    assert gc.is_tracked(Message("ann", 1, b"x", 0.0)) == (not antecede.compiled)
 
 
 def test_only_bytes_can_be_sent() -> None:

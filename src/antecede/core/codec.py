@@ -35,6 +35,7 @@ __all__ = [
     "width_of",
     "write_head",
     "write_number",
+    "write_pair",
     "write_varint",
 ]
 
@@ -155,7 +156,7 @@ class Reader:
 
     def head(self) -> int:
         """Read the first byte of a frame, set ``width`` and ``flag``, return the kind."""
-        head = self.take(1)[0]
+        head = self._byte()
         self.kind = head >> 4
         self.width = (head >> 1 & 7) + 1
         self.flag = bool(head & 1)
@@ -165,13 +166,34 @@ class Reader:
         """Read ``count`` bytes; raise PeerError if there are fewer."""
         start = self.position
         if count > len(self.data) - start:
-            raise PeerError(f"datagram cut short: {count} more bytes expected at {start}")
+            raise self._cut_short(count)
         self.position = start + count
         return self.data[start : start + count]
 
+    def _byte(self) -> int:
+        """Read one byte; raise PeerError if there is none."""
+        start = self.position
+        if start >= len(self.data):
+            raise self._cut_short(1)
+        self.position = start + 1
+        return self.data[start]
+
+    def _cut_short(self, count: int) -> PeerError:
+        return PeerError(
+            f"datagram cut short: {count} more bytes expected at {self.position}"
+        )
+
     def number(self) -> int:
         """Read a plain number."""
-        number = int.from_bytes(self.take(self.width), "big")
+        data = self.data
+        start = self.position
+        end = start + self.width
+        if end > len(data):
+            raise self._cut_short(self.width)
+        number = 0
+        for index in range(start, end):  # Compiled, this is faster than int.from_bytes.
+            number = number << 8 | data[index]
+        self.position = end
         if number > NUMBER_MAX:
             raise PeerError(f"number {number} out of range: at most {NUMBER_MAX}")
         return number
@@ -181,7 +203,7 @@ class Reader:
         value = 0
         shift = 0
         while True:
-            byte = self.take(1)[0]
+            byte = self._byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
@@ -259,6 +281,18 @@ def write_head(buffer: bytearray, kind: int, width: int, flag: bool = False) -> 
 def write_number(buffer: bytearray, number: int, width: int) -> None:
     """Append a plain number."""
     buffer += number.to_bytes(width, "big")
+
+
+def write_pair(
+    buffer: bytearray, kind: int, width: int, flag: bool, first: int, second: int
+) -> None:
+    """Append the first byte of a frame and two plain numbers of at most ``width`` bytes.
+
+    One call of ``to_bytes`` takes less time than three appends.
+    """
+    head = kind << 4 | (width - 1) << 1 | (1 if flag else 0)
+    numbers = first << 8 * width | second
+    buffer += (head << 16 * width | numbers).to_bytes(1 + 2 * width, "big")
 
 
 def write_varint(buffer: bytearray, value: int) -> None:

@@ -13,19 +13,24 @@ def checked_targets(targets: Iterable[object]) -> list[ProcessId]:
     checked: list[ProcessId] = []
     if isinstance(targets, bytes) or isinstance(targets, str):  # noqa: SIM101 (faster)
         raise LocalError(f"targets are a collection of process ids, not {targets!r}")
-    try:
-        remaining = iter(targets)
-    except TypeError:
-        raise LocalError(
-            f"targets are a collection of process ids, not {targets!r}"
-        ) from None
-    for target in remaining:
+    members: list[object] = targets if isinstance(targets, list) else _to_list(targets)
+    for target in members:
         if not isinstance(target, int) or isinstance(target, bool) or target < 0:
             raise LocalError(f"a target is a process id of at least 0, not {target!r}")
         checked.append(ProcessId(target))
     if not checked:
         raise LocalError("a message needs at least one target")
     return checked
+
+
+def _to_list(targets: Iterable[object]) -> list[object]:
+    try:
+        remaining = iter(targets)
+    except TypeError:
+        raise LocalError(
+            f"targets are a collection of process ids, not {targets!r}"
+        ) from None
+    return list(remaining)
 
 
 def checked_peer(id: ProcessId, peer: object) -> ProcessId:

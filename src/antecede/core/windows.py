@@ -27,6 +27,11 @@ class PeerWindows:
         Drain the outputs of the process afterwards.
         """
 
+    @property
+    @abstractmethod
+    def has_blocked_peers(self) -> bool:
+        """Whether :meth:`blocked_peers` would return any."""
+
     @abstractmethod
     def blocked_peers(self) -> list[ProcessId]:
         """Remove and return the peers for which copies wait while none is transmitted.

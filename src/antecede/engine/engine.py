@@ -178,7 +178,7 @@ class Engine:
 
     @property
     def flow(self) -> FlowControl:
-        """The room in the inbox; the driver tells it how many messages it holds."""
+        """The room in the inbox; its ``inbox`` is that of the driver."""
         return self._layer.flow
 
     def peers(self) -> list[str]:
@@ -262,8 +262,7 @@ class Engine:
 
     def send(self, targets: Sequence[str], data: bytes, now: float) -> int:
         """Send a message, even if a window is full, and return its number."""
-        numbers = [self.send_fragment(targets, each, now) for each in self.fragment(data)]
-        return numbers[-1]
+        return [self.send_fragment(targets, each, now) for each in self.fragment(data)][-1]
 
     def try_send(self, target: object, data: object, now: float) -> int:
         """Send a message of one fragment to one peer that has room; return its number.
@@ -272,6 +271,11 @@ class Engine:
         :meth:`has_room` and :meth:`send_fragment` then.
         """
         return self._sender.try_send(target, data, now)
+
+    @property
+    def sent_alone(self) -> bool:
+        """Whether the last :meth:`try_send` sent the only copy under way to its target."""
+        return self._sender.sent_alone
 
     def is_only_in_flight(self, targets: Sequence[str]) -> bool:
         """Return whether the copy just sent is the only one under way to its target."""
@@ -314,6 +318,11 @@ class Engine:
         return self._transmitter.has_output
 
     @property
+    def is_flush_due(self) -> bool:
+        """Whether :attr:`sent_alone` or :attr:`should_flush` is true."""
+        return self._sender.sent_alone or self._transmitter.should_flush
+
+    @property
     def should_flush(self) -> bool:
         """Whether the outboxes hold so many frames that :meth:`flush` is due now."""
         return self._transmitter.should_flush
@@ -323,8 +332,7 @@ class Engine:
 
         Make the journal durable before you transmit them.
         """
-        if self._journal.writer is not None:
-            self._journal.record_sessions(self._process)
+        self._journal.record_sessions(self._process)
         return self._transmitter.flush(now)
 
     def poll_messages(self) -> list[Message]:
@@ -358,15 +366,7 @@ class Engine:
     ) -> None:
         """Record to a journal from now on; ``Message.commit`` calls ``on_commit``."""
         self._check_journal()
-        self._journal.writer = writer
-        self._journal.on_commit = on_commit
-        dependencies = self._process.dependencies
-        if dependencies is not None:
-            dependencies.record_changes()
-        # Before the next message: what was transmitted to the peers is known now.
-        for session in self._sessions.values():
-            self._journal.session_changed(session)
-        self._journal.record_sessions(self._process)
+        self._journal.attach(writer, on_commit, self._process, self._sessions.values())
 
     def restore(self, saved: SavedState, now: float) -> None:
         """Restore the node from its journal; attach the journal and add peers after it."""

@@ -18,6 +18,7 @@ Only processes with windows (:class:`antecede.core.windows.PeerWindows`) have fl
 Under the other protocols, the node drops the messages that arrive while its inbox is full.
 """
 
+from collections.abc import Sized
 from typing import Final
 
 from antecede.core.process import ProcessBase
@@ -44,15 +45,15 @@ class FlowControl:
         "_limited",
         "_open",
         "_reserved",
+        "inbox",
         "is_closed",
-        "polled",
         "unpolled",
     )
 
+    inbox: Sized
+    """The messages that the driver of the engine holds for the application."""
     is_closed: bool
     """No message is accepted any more."""
-    polled: int
-    """The messages that the driver of the engine holds for the application."""
     unpolled: int
     """The messages that the driver of the engine has not polled."""
 
@@ -62,9 +63,14 @@ class FlowControl:
         self._reserved = 0
         self._open: dict[int, PeerSession] = {}  # Peers that may have room reserved.
         self._limited: dict[int, PeerSession] = {}  # Those that have less than a share.
+        self.inbox = ()
         self.is_closed = False
-        self.polled = 0
         self.unpolled = 0
+
+    @property
+    def polled(self) -> int:
+        """How many messages the driver of the engine holds for the application."""
+        return len(self.inbox)
 
     @property
     def _room(self) -> int:
@@ -158,6 +164,11 @@ class FlowControl:
         session.credit.clear()
 
     # Telling peers.
+
+    @property
+    def has_limited_peers(self) -> bool:
+        """Whether a peer was granted less than its share."""
+        return bool(self._limited)
 
     @property
     def is_limiting(self) -> bool:

@@ -1,6 +1,6 @@
 """Writes the changes of an engine to its journal."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from antecede.core.process import NO_PROCESS, ProcessBase
@@ -28,6 +28,24 @@ class JournalRecorder:
         self.writer = None
         self.on_commit = None
         self._changed: dict[str, PeerSession] = {}
+
+    def attach(
+        self,
+        writer: JournalWriter,
+        on_commit: Callable[[str, int, int], Awaitable[None]] | None,
+        process: ProcessBase,
+        sessions: Iterable[PeerSession],
+    ) -> None:
+        """Record to a journal from now on."""
+        self.writer = writer
+        self.on_commit = on_commit
+        dependencies = process.dependencies
+        if dependencies is not None:
+            dependencies.record_changes()
+        # Before the next message: what was transmitted to the peers is known now.
+        for session in sessions:
+            self.session_changed(session)
+        self.record_sessions(process)
 
     def session_changed(self, session: PeerSession) -> None:
         """Record the session at the next flush."""
@@ -77,7 +95,7 @@ class JournalRecorder:
     def record_sessions(self, process: ProcessBase) -> None:
         """Record the sessions that have changed since the last call."""
         writer = self.writer
-        recovery = process.recovery
+        recovery = process.recovery if writer is not None else None
         if writer is None or recovery is None:
             return
         for session in self._changed.values():

@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable, Generator
 from typing import Final
 
-__all__ = ["DONE", "Done", "Message"]
+from mypy_extensions import mypyc_attr
+
+__all__ = ["DONE", "Done", "JournaledMessage", "Message"]
 
 
 class Done:
@@ -18,10 +20,14 @@ class Done:
 DONE: Final = Done()
 
 
+@mypyc_attr(acyclic=True)
 class Message:
     """A delivered message; on a node with a journal, call :meth:`commit` after use."""
 
-    __slots__ = ("_on_commit", "data", "delivered_at", "history", "number", "source")
+    __slots__ = ("data", "delivered_at", "history", "number", "source")
+
+    # It refers to strings, bytes and numbers only, so the garbage collector need not know
+    # it: many messages in an inbox would start a collection again and again.
 
     source: str
     """The name of the sender."""
@@ -43,14 +49,12 @@ class Message:
         data: bytes,
         delivered_at: float,
         history: int = 0,
-        on_commit: Callable[[str, int, int], Awaitable[None]] | None = None,
     ) -> None:
         self.source = source
         self.number = number
         self.data = data
         self.delivered_at = delivered_at
         self.history = history
-        self._on_commit = on_commit
 
     def __repr__(self) -> str:
         return f"Message({self.source}:{self.number}, {len(self.data)} B)"
@@ -62,6 +66,25 @@ class Message:
         the result to continue only when it is in the journal. Without a journal this does
         nothing.
         """
-        if self._on_commit is None:
-            return DONE
+        return DONE
+
+
+class JournaledMessage(Message):
+    """A message of a node with a journal; it refers to the node."""
+
+    __slots__ = ("_on_commit",)
+
+    def __init__(
+        self,
+        source: str,
+        number: int,
+        data: bytes,
+        delivered_at: float,
+        history: int,
+        on_commit: Callable[[str, int, int], Awaitable[None]],
+    ) -> None:
+        super().__init__(source, number, data, delivered_at, history)
+        self._on_commit = on_commit
+
+    def commit(self) -> Awaitable[None]:
         return self._on_commit(self.source, self.history, self.number)

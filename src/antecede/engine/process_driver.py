@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from antecede.core.codec import Reader
+from antecede.core.codec import NO_PROCESS, Reader
 from antecede.core.observer import Observer
 from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.registry import ProtocolInfo
@@ -12,7 +12,7 @@ from antecede.engine.entry_names import EntryNames
 from antecede.engine.fragmentation import WHOLE, Reassembly
 from antecede.engine.journal import SavedDelivery
 from antecede.engine.journal_recorder import JournalRecorder
-from antecede.engine.message import Message
+from antecede.engine.message import JournaledMessage, Message
 from antecede.engine.peer_session import ACTIVE, REMOVED, REMOVING, PeerSession
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.transmitter import Transmitter
@@ -110,7 +110,7 @@ class ProcessDriver:
             return
         refuse_messages = session.state is REMOVING or self._flow.refuses(session)
         process = self.process
-        info = self._info
+        read_frame = self._info.read_frame
         observer = self._observer
         reader = Reader(body, DATA_PREFIX.size)
         end = len(body)
@@ -124,7 +124,7 @@ class ProcessDriver:
                 return
         while reader.position < end:
             try:
-                frame = info.read_frame(reader)
+                frame = read_frame(reader)
             except PeerError:
                 dropped["frame"] += 1
                 break  # The start of the next frame is unknown.
@@ -169,22 +169,43 @@ class ProcessDriver:
 
     def drain(self, now: float) -> None:
         """Move the outputs of the process to the inbox, and then to the outboxes."""
-        process = self.process
-        observer = self._observer
-        for delivery in process.messages_to_deliver():
-            self._deliver(delivery, now)
+        deliveries = self.process.messages_to_deliver()
+        if deliveries:
+            self._deliver(deliveries, now)
         if self.entry_names is not None:
             self._journal.record_entries(self.entry_names)
-        for transmit in process.frames_to_transmit():
-            session = self.by_id.get(transmit.target)
-            if (
-                session is None
-                or session.state is not ACTIVE
-                or session.id != transmit.target
-            ):
-                continue
-            if not self._layer.can_transmit(session, now) and not self._can_wait(
-                session, transmit, now
+        transmits = self.process.frames_to_transmit()
+        if transmits:
+            self._transmit(transmits, now)
+        windows = self._windows
+        if windows is not None and windows.has_blocked_peers:
+            for id in windows.blocked_peers():  # noqa: A001 (the word for it)
+                session = self._active_session(id)
+                if session is not None:
+                    self._layer.timers.schedule_probe(session, now)
+
+    def _active_session(self, id: ProcessId) -> PeerSession | None:
+        """Return the session with an active peer in its current history."""
+        session = self.by_id.get(id)
+        if session is None or session.state is not ACTIVE or session.id != id:
+            return None
+        return session
+
+    def _transmit(self, transmits: list[Transmit], now: float) -> None:
+        """Move frames to the outboxes."""
+        observer = self._observer
+        target = NO_PROCESS
+        session: PeerSession | None = None
+        can_transmit = False
+        for transmit in transmits:
+            if transmit.target != target:  # Most frames go where the one before went.
+                target = transmit.target
+                session = self._active_session(transmit.target)
+                can_transmit = session is not None and self._layer.can_transmit(
+                    session, now
+                )
+            if session is None or (
+                not can_transmit and not self._can_wait(session, transmit, now)
             ):
                 continue
             if transmit.is_retransmission:
@@ -194,13 +215,8 @@ class ProcessDriver:
             else:
                 self.control_frames += 1
             if observer is not None:
-                observer.transmitted(process.id, transmit, now + self._wall_offset_s)
+                observer.transmitted(self.process.id, transmit, now + self._wall_offset_s)
             self._transmitter.add(session, transmit.frame)
-        if self._windows is not None:
-            for id in self._windows.blocked_peers():  # noqa: A001 (the word for it)
-                session = self.by_id.get(id)
-                if session is not None and session.id == id and session.state is ACTIVE:
-                    self._layer.timers.schedule_probe(session, now)
 
     def _can_wait(self, session: PeerSession, transmit: Transmit, now: float) -> bool:
         """Return whether a frame waits in the outbox of a peer that must answer first.
@@ -222,27 +238,38 @@ class ProcessDriver:
         outbox.waiting[message] = None
         return True
 
-    def _deliver(self, delivery: Delivery, now: float) -> None:
-        delivered_at = now + self._wall_offset_s
-        if self._observer is not None:
-            self._observer.delivered(self.process.id, delivery, delivered_at)
-        session = self.by_id.get(delivery.source)
-        if session is not None:
-            self._flow.record_delivery(session)
-            self._journal.session_changed(session)
-        name = session.name if session is not None else self._layer.name
-        history = session.history if session is not None else self._layer.history
+    def _deliver(self, deliveries: list[Delivery], now: float) -> None:
+        """Move delivered messages to the inbox."""
+        observer = self._observer
         writer = self._journal.writer
-        if writer is not None:
-            needs_permit = self.entry_names is None or (
-                self.entry_names.dependencies.needs_permit(delivery.source, delivery.number)
+        entry_names = self.entry_names
+        delivered_at = now + self._wall_offset_s
+        source = NO_PROCESS
+        session: PeerSession | None = None
+        name = self._layer.name
+        history = self._layer.history
+        for delivery in deliveries:
+            if delivery.source != source:  # Most messages come from where the last came.
+                source = delivery.source
+                session = self.by_id.get(delivery.source)
+                name = session.name if session is not None else self._layer.name
+                history = session.history if session is not None else self._layer.history
+                if session is not None:
+                    self._journal.session_changed(session)
+            if observer is not None:
+                observer.delivered(self.process.id, delivery, delivered_at)
+            if session is not None:
+                self._flow.record_delivery(session)
+            if writer is not None:
+                needs_permit = entry_names is None or entry_names.dependencies.needs_permit(
+                    delivery.source, delivery.number
+                )
+                writer.record_delivered(
+                    name, history, delivery.number, delivery.payload, needs_permit
+                )
+            self._add_to_inbox(
+                session, name, history, delivery.number, delivery.payload, delivered_at
             )
-            writer.record_delivered(
-                name, history, delivery.number, delivery.payload, needs_permit
-            )
-        self._add_to_inbox(
-            session, name, history, delivery.number, delivery.payload, delivered_at
-        )
 
     def redeliver(
         self, session: PeerSession | None, saved: SavedDelivery, delivered_at: float
@@ -282,7 +309,12 @@ class ProcessDriver:
         self.delivered += 1
         self._flow.unpolled += 1
         on_commit = self._journal.on_commit
-        self._messages.append(Message(name, number, data, delivered_at, history, on_commit))
+        if on_commit is None:
+            self._messages.append(Message(name, number, data, delivered_at, history))
+        else:
+            self._messages.append(
+                JournaledMessage(name, number, data, delivered_at, history, on_commit)
+            )
 
     def poll_messages(self) -> list[Message]:
         """Return the messages in the inbox, in order of delivery, and empty it."""

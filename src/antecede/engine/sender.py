@@ -47,7 +47,12 @@ class Sender:
         "_sessions",
         "_window_bytes_max",
         "_window_copies_max",
+        "sent_alone",
     )
+
+    sent_alone: bool
+    """Whether the copy that :meth:`try_send` sent last was the only one under way to its
+    target."""
 
     def __init__(
         self,
@@ -70,6 +75,7 @@ class Sender:
         self._window_copies_max = limits.window_copies_max
         self._window_bytes_max = limits.window_bytes_max
         self._retained_copies_max = limits.retained_copies_max
+        self.sent_alone = False
 
     def fragment(self, data: object) -> list[bytes]:
         """Return the payloads of a message, to be sent with :meth:`send_fragment`.
@@ -164,12 +170,20 @@ class Sender:
             session is None
             or session.state is not ACTIVE
             or self._journal.writer is not None
-            or not self._is_open(session)
-            or self._process.retained() >= self._retained_copies_max
+        ):
+            return 0
+        process = self._process
+        backlog = process.backlog(session.id)
+        if (
+            backlog >= self._window_copies_max
+            or process.backlog_bytes(session.id) >= self._window_bytes_max
+            or process.retained() >= self._retained_copies_max
             or len(data) > self._message_bytes_max
         ):
             return 0
-        return self._driver.send([session.id], WHOLE_PREFIX + data, now)
+        number = self._driver.send([session.id], WHOLE_PREFIX + data, now)
+        self.sent_alone = backlog == 0 and process.backlog(session.id) == 1
+        return number
 
     def has_room(self, targets: Iterable[str]) -> bool:
         """Return whether the windows of all active peers in ``targets`` are open.

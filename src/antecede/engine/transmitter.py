@@ -129,14 +129,17 @@ class Transmitter:
         if self._entry_names is not None:
             prefix = self._add_names(session, frames, buffer, prefix, out)
         prefix_size = len(prefix)
+        size = len(buffer)
         for frame in frames:
-            end = len(buffer)
+            end = size
             frame.write(buffer)
-            if len(buffer) > body_bytes_max and end > prefix_size:
+            size = len(buffer)
+            if size > body_bytes_max and end > prefix_size:
                 body = bytes(buffer[:end])
                 out.append((session.address, layer.seal(DATA, session, body)))
                 buffer = bytearray(prefix) + buffer[end:]
-        if len(buffer) > prefix_size:
+                size = len(buffer)
+        if size > prefix_size:
             out.append((session.address, layer.seal(DATA, session, bytes(buffer))))
 
     def _add_names(

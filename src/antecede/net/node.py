@@ -174,14 +174,16 @@ class Node:
         runtime = self._runtime
         engine = runtime.engine
         if engine is not None and not runtime.is_closing:
-            now = runtime.now_s()
+            now_s = runtime.now_s  # Python is slow to call an attribute of an object.
+            now = now_s()
             number = engine.try_send(target, data, now)
             if number:
-                if engine.is_only_in_flight((target,)):
-                    runtime.transmit(engine, now)  # There is no other copy to wait for.
-                elif engine.should_flush:
-                    runtime.process_output(now)
-                    await asyncio.sleep(0)  # Let other tasks run, and acks be read.
+                if engine.is_flush_due:
+                    if engine.sent_alone:  # There is no other copy to wait for.
+                        runtime.transmit(engine, now)
+                    else:
+                        runtime.process_output(now)
+                        await asyncio.sleep(0)  # Let other tasks run, and acks be read.
                 elif not runtime.output_scheduled:
                     runtime.schedule_output()
                 return number

@@ -70,6 +70,7 @@ class NodeRuntime:
         self._files: NodeFiles | None = None
         self._commits: Commits | None = None
         self._transmit_after_commit = False
+        self._limits_peers = False  # As of the last flush, which tells peers of room.
         self._socket: DatagramSocket | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: EngineTimer | None = None
@@ -132,6 +133,7 @@ class NodeRuntime:
         if files.journal is not None:
             self._commits = Commits(files.journal, host.start_worker())
         self._engines = engines
+        engine.flow.inbox = self.inbox
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
@@ -166,7 +168,7 @@ class NodeRuntime:
         successor, error = self._engines.begin_history(engine, now)
         logger.error("%s", error)
         self.engine = successor
-        successor.flow.polled = len(self.inbox)
+        successor.flow.inbox = self.inbox
         self.waiters.interrupt(error)
         self.blocked_sends.interrupt(error)
         self.process_output(now)
@@ -298,12 +300,9 @@ class NodeRuntime:
     def take_message(self) -> Message:
         """Remove the first message from the inbox, which must not be empty."""
         message = self.inbox.popleft()
-        engine = self.engine
-        if engine is not None:
-            flow = engine.flow
-            flow.polled = len(self.inbox)
-            if flow.has_updates and not self.output_scheduled:
-                self.schedule_output()  # It tells peers that there is room again.
+        may_tell = self._limits_peers and not self.output_scheduled
+        if may_tell and self.engine is not None and self.engine.flow.has_updates:
+            self.schedule_output()  # It tells peers that there is room again.
         return message
 
     # Output.
@@ -358,6 +357,7 @@ class NodeRuntime:
             self._files.flush_trace()
             datagrams = engine.flush(now)
             commits.start(partial(self._transmit_committed, engine, datagrams))
+        self._limits_peers = engine.flow.has_limited_peers
         if self._timer is not None:
             self._timer.set(engine.next_timer(), now)
 
@@ -396,5 +396,4 @@ class NodeRuntime:
         messages = engine.poll_messages()
         if messages:
             self.inbox.extend(messages)
-            engine.flow.polled = len(self.inbox)
             self.waiters.wake_readers(len(messages))

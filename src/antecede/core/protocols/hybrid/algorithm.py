@@ -304,7 +304,7 @@ class HybridAlgorithm:
                     self.release(now)
             elif predecessor == peer.delivered:
                 self._deliver(peer, message, now)
-                while peer.delivered in peer.held:
+                while peer.held and peer.delivered in peer.held:
                     self._deliver(peer, peer.held.pop(peer.delivered), now)
             else:
                 peer.held[predecessor] = message

@@ -27,6 +27,7 @@ from antecede.core.codec import (
     width_of,
     write_head,
     write_number,
+    write_pair,
     write_varint,
 )
 
@@ -66,9 +67,7 @@ class MessageFrame(PayloadFrame):
 
     def write(self, buffer: bytearray) -> None:
         width = width_of(self.number)
-        write_head(buffer, MESSAGE, width, self.permitted)
-        write_number(buffer, self.number, width)
-        write_number(buffer, self.predecessor, width)
+        write_pair(buffer, MESSAGE, width, self.permitted, self.number, self.predecessor)
         write_varint(buffer, len(self.payload))
         buffer += self.payload
 

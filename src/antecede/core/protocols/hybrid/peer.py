@@ -153,7 +153,9 @@ class PeerState:
 
     def check_message(self, message: MessageFrame, reorder_buffer_max: int) -> None:
         """Raise PeerError if ``message`` contradicts an earlier one, or cannot be held."""
-        if message.number <= self.delivered:
+        if message.number <= self.delivered or (
+            message.predecessor == self.delivered and not self.held
+        ):
             return
         if message.predecessor < self.delivered:
             raise PeerError(

@@ -25,10 +25,12 @@ class HybridWindows(PeerWindows):
         if known.waiting > 0:
             self._algorithm.transmit_waiting(known, now)
 
+    @property
+    def has_blocked_peers(self) -> bool:
+        return bool(self._algorithm.state.blocked)
+
     def blocked_peers(self) -> list[ProcessId]:
         state = self._algorithm.state
-        if not state.blocked:
-            return []
         blocked = list(state.blocked)
         state.blocked.clear()
         return blocked
