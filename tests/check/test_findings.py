@@ -28,6 +28,12 @@ SILENT: dict[str, object] = {
     "losses": 1,
     "silences": 1,
 }
+SILENT_REPORTER: dict[str, object] = {
+    "protocol": "bounded",
+    "budget_bytes": 5,
+    "program": [[[1, 2]], [[0, 2]], [[]]],
+    "silences": 1,
+}
 NO_BUDGET: dict[str, object] = MULTICAST | {"protocol": "bounded", "budget_bytes": 0}
 
 FOUND: dict[str, dict[str, object]] = {
@@ -68,7 +74,8 @@ FOUND: dict[str, dict[str, object]] = {
     "own entries are left off": BOUNDED,
     "a copy after the settled ones counts as settled": BOUNDED,
     "no message needs a permit under bounded": NO_BUDGET,
-    # Silence: no other test finds it.
+    # Silence: no other test finds these.
+    "only the process that reported an entry is asked": SILENT_REPORTER,
     "a copy is not retransmitted before the earlier copies that it lists are acked": SILENT,
 }
 """The bounds in which each mutant is found."""

@@ -105,22 +105,44 @@ HYBRID_MUTANTS = (
     Mutant(
         "messages are delivered on arrival, without FIFO order",
         "protocols/hybrid/algorithm",
-        "if predecessor == peer.delivered and",
-        "if",
+        "            elif predecessor == peer.delivered:\n",
+        "            elif True:\n",
     ),
     Mutant(
         "duplicates are delivered again",
         "protocols/hybrid/algorithm",
         "        if number > peer.delivered:\n"
-        "            if predecessor == peer.delivered and",
-        "        if True:\n            if predecessor <= peer.delivered and",
+        "            if self.ledger is not None:\n"
+        "                peer.held[predecessor] = message\n"
+        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
+        "                if self.ledger.is_recheck_due:\n"
+        "                    self.release(now)\n"
+        "            elif predecessor == peer.delivered:\n",
+        "        if True:\n"
+        "            if self.ledger is not None:\n"
+        "                peer.held[predecessor] = message\n"
+        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
+        "                if self.ledger.is_recheck_due:\n"
+        "                    self.release(now)\n"
+        "            elif predecessor <= peer.delivered:\n",
     ),
     Mutant(
         "duplicates are kept",
         "protocols/hybrid/algorithm",
         "        if number > peer.delivered:\n"
-        "            if predecessor == peer.delivered and",
-        "        if True:\n            if predecessor == peer.delivered and",
+        "            if self.ledger is not None:\n"
+        "                peer.held[predecessor] = message\n"
+        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
+        "                if self.ledger.is_recheck_due:\n"
+        "                    self.release(now)\n"
+        "            elif predecessor == peer.delivered:\n",
+        "        if True:\n"
+        "            if self.ledger is not None:\n"
+        "                peer.held[predecessor] = message\n"
+        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
+        "                if self.ledger.is_recheck_due:\n"
+        "                    self.release(now)\n"
+        "            elif predecessor == peer.delivered:\n",
     ),
     Mutant(
         "one predecessor for all copies of a message",
@@ -238,7 +260,7 @@ BOUNDED_MUTANTS = (
     Mutant(
         "own entries are left off",
         "protocols/hybrid/bounded",
-        "                    own.append(Entry(self._id, peer.id, last))\n",
+        "                    own.append(Entry(self._id, target, last))\n",
         "",
     ),
     Mutant(
@@ -262,8 +284,10 @@ BOUNDED_MUTANTS = (
     Mutant(
         "copies to the target of a wildcard do not wait",
         "protocols/hybrid/bounded",
-        "if ledger.wildcards.is_before(peer.id, copy.position, peer.id):",
-        "if False:",
+        "            if ledger.wildcards.is_before(\n"
+        "                ledger.channels.target_of(peer.id), copy.position, peer.id\n"
+        "            ):\n",
+        "            if False:\n",
     ),
     Mutant(
         "wildcards are not passed on",
@@ -304,8 +328,8 @@ BOUNDED_MUTANTS = (
     Mutant(
         "entries are merged although a queued copy lies between",
         "protocols/hybrid/received_entries",
-        "if not pair.reported and last.position >= ledger.barrier(target):",
-        "if not pair.reported:",
+        "            and last.position >= ledger.barrier(target)\n",
+        "",
     ),
     Mutant(
         "a queued copy lists entries that were delivered after its send",

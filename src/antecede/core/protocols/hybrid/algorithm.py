@@ -28,7 +28,7 @@ listings, and why.
 from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
-from antecede.core.protocols.hybrid.gone_peers import lists_settled
+from antecede.core.protocols.hybrid.gone_peers import is_held_in_vain
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.peer import NOT_RELEASED, Copy, PeerState
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
@@ -164,7 +164,7 @@ class HybridAlgorithm:
         for index in range(in_flight.first, in_flight.first + count):
             copy = in_flight[index]
             is_due = not copy.arrived and copy.transmitted_at + timeout_s <= now
-            if is_due or index == in_flight.first or lists_settled(self.ledger, copy):
+            if is_due or index == in_flight.first or is_held_in_vain(self.ledger, copy):
                 copy.retransmitted = True
                 self._transmit(copy, now)
 

@@ -12,7 +12,7 @@ __all__ = [
     "drop_waiting",
     "forget_peer",
     "give_up",
-    "lists_settled",
+    "is_held_in_vain",
     "mark_all_settled",
     "replace_reporter",
     "reset_channel",
@@ -70,12 +70,12 @@ def choose_answerer(ledger: Ledger, unsettled: Unsettled, pair: Pair) -> None:
             break
 
 
-def lists_settled(ledger: Ledger | None, copy: Copy) -> bool:
-    """Return whether a copy lists an entry for its target that is settled.
+def is_held_in_vain(ledger: Ledger | None, copy: Copy) -> bool:
+    """Return whether a copy has arrived and lists an entry for its target that is settled.
 
     The target may hold the copy for a copy that was abandoned.
     """
-    if ledger is not None and isinstance(copy, DependentCopy):
+    if ledger is not None and isinstance(copy, DependentCopy) and copy.arrived:
         target = ledger.channels.target_of(copy.peer.id)
         for entry in copy.inherited:
             if entry.target == target and ledger.is_settled(entry):
