@@ -209,7 +209,7 @@ def _silence() -> list[Check]:
         Check(table=table, config=replace(two_by_two, losses=1)),
     ]
     for budget in (0, ONE_ENTRY, TWO_ENTRIES, DEFAULT_BUDGET_BYTES, UNBOUNDED):
-        expected = HELD if budget >= TWO_ENTRIES else LIVENESS
+        expected = HELD if budget > 0 else LIVENESS
         checks += [
             Check(table=table, config=replace(two_by_two, budget_bytes=budget)),
             Check(

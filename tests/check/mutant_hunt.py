@@ -15,7 +15,7 @@ from typing import Any
 
 from antecede.check import CheckConfig, CheckResult, check
 from antecede.check.search import SearchResult
-from antecede.core.config import ProcessConfig
+from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
 from antecede.core.process import ProcessId
 from antecede.core.registry import protocol
 from antecede.errors import AntecedeError
@@ -79,7 +79,11 @@ def _search(task: dict[str, Any]) -> SearchResult | CheckResult:
         return check(CheckConfig(**task))
     info = protocol(task.pop("protocol"))
     faults = task.get("losses", 0) or task.get("duplicates", 0)
-    config = ProcessConfig(processes=len(task["program"]), reliable=not faults)
+    config = ProcessConfig(
+        processes=len(task["program"]),
+        reliable=not faults,
+        budget_bytes=task.pop("budget_bytes", DEFAULT_BUDGET_BYTES),
+    )
     return search_program(lambda index: info.make(ProcessId(index), config), **task)
 
 
