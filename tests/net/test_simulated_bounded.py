@@ -121,6 +121,31 @@ def test_a_former_history_of_the_source_is_not_waited_for() -> None:
         assert dependencies.unsettled() == []
 
 
+def test_a_held_message_of_a_former_history_is_not_delivered_in_the_new_one() -> None:
+    """Bob's message is held at dan for that of ann. Then bob restarts without its state."""
+    with Group() as group:
+        group.open_all(*NAMES, **BOUNDED)
+        group.run(1)
+        group.simulation.block("ann", "dan")
+        group.send("ann", "dan", b"1")
+        group.send("ann", "bob", b"2")
+        group.run(0.1)
+        group.send("bob", "dan", b"former")
+        group.run(0.1)
+        pending = group.nodes["dan"].engine.process.pending
+        assert pending is not None
+        assert pending.held_messages(1)
+        group.kill("bob")
+        group.open("bob", "ann", "cid", "dan", **BOUNDED)
+        group.run(0.5)
+        group.simulation.heal()
+        group.run(5)
+        group.send("bob", "dan", b"new")
+        group.run(5)
+        assert group.received["dan"] == [b"1", b"new"]
+        assert group.held()
+
+
 def test_a_message_that_does_not_fit_tells_for_whom_it_waits() -> None:
     """It would list the message of ann to dan and that of cid to fay; both are down."""
     with Group() as group:

@@ -200,6 +200,10 @@ class PeerRecovery:
         """
 
     @abstractmethod
+    def drop_held(self, peer: ProcessId) -> None:
+        """Drop the messages of ``peer`` that are held: its history has ended."""
+
+    @abstractmethod
     def peer_restored(self, peer: ProcessId) -> None:
         """Forget which unacked copies had arrived: ``peer`` restarted and lost them."""
 

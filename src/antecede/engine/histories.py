@@ -146,6 +146,7 @@ class Histories:
             # Its former incarnation accepts no datagram any more, so abandoning is safe
             # now. Datagrams that it transmitted to others may be in flight for a lease.
             recovery.abandon(former, now)
+            recovery.drop_held(former)  # They would be taken for messages of the new one.
             _, _, _, permitted = recovery.channel_numbers(former)
             self._journal.permitted(session.name, received.previous_history, permitted)
             self._departures.start_permit_lease(

@@ -119,6 +119,13 @@ class HybridRecovery(PeerRecovery):
         del state.peers[peer]
         return True
 
+    def drop_held(self, peer: ProcessId) -> None:
+        known = self._algorithm.state.peers.get(peer)
+        if known is not None and known.is_receiving:
+            known.held.clear()
+            if self._algorithm.ledger is not None:
+                drop_waiting(self._algorithm.ledger, peer)
+
     def peer_restored(self, peer: ProcessId) -> None:
         known = self._algorithm.state.peers.get(peer)
         if known is not None and known.sent > 0:
