@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from antecede import Limits, Node
+from antecede.engine.history_number import next_history
 from antecede.engine.peer_session import SessionState
 from antecede.errors import AntecedeError, StorageError
 from tests.net.simulated import SHORT_LEASE, Group
@@ -402,6 +403,30 @@ def test_calls_that_wait_are_told_that_the_history_has_ended() -> None:
         group.simulation.call_later(1, group.simulation.heal)
         with pytest.raises(StorageError, match=r"ann\.db is outdated: bob .* 1 copies"):
             group.call("ann", group.nodes["ann"].flush())
+
+
+def test_two_nodes_that_know_later_histories_of_each_other_meet() -> None:
+    """Both were restored from backups, so each refuses the history of the other.
+
+    The first one that learns of its later history begins a new one.
+    """
+    with Group() as group:
+        group.open_all("ann", "bob", **NO_SYNC)
+        group.send("ann", "bob", b"1")
+        group.run(10)
+        engines = {name: group.nodes[name].engine for name in ("ann", "bob")}
+        for name, peer in (("ann", "bob"), ("bob", "ann")):
+            later = next_history(engines[peer].history, lambda bits: 1)
+            engines[name].sessions[peer].history = later
+            engines[name].sessions[peer].handshake.bind(1, 0.0)
+        for name, peer in (("ann", "bob"), ("bob", "ann")):
+            group.add_peer(name, peer)
+        group.run(10)
+        assert any(group.nodes[name].engine is not engines[name] for name in engines)
+        group.send("ann", "bob", b"2")
+        group.send("bob", "ann", b"3")
+        group.run(5)
+        assert group.received == {"ann": [b"3"], "bob": [b"1", b"2"]}
 
 
 def test_a_large_message_does_not_continue_in_a_new_history() -> None:

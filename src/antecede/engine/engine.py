@@ -174,7 +174,7 @@ class Engine:
 
         The node was restored from an outdated journal, and must start a new history.
         """
-        return self._membership.histories.outdated
+        return self._membership.histories.outdated or self._layer.outdated
 
     @property
     def flow(self) -> FlowControl:

@@ -149,7 +149,8 @@ class FlowControl:
         return max(grown, reserved)
 
     def record_echo(self, session: PeerSession, timestamp_echo: int) -> None:
-        """Free the room that was taken back, once the peer knows of it."""
+        """Use an echo: free the room that was taken back, once the peer knows of it."""
+        session.echoed = max(session.echoed, timestamp_echo)
         credit = session.credit
         if 0 <= credit.taken_back_at <= timestamp_echo:
             credit.taken_back_at = -1

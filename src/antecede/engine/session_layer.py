@@ -64,6 +64,7 @@ class SessionLayer:
         "incarnation",
         "name",
         "name_hash",
+        "outdated",
         "responses",
         "rtt_s",
         "timers",
@@ -77,6 +78,8 @@ class SessionLayer:
     """Datagrams that answer accepted ones, each with its address."""
     rtt_s: float
     """The round trip of the last WELCOME; -1 before the first."""
+    outdated: tuple[str, int] | None
+    """The name of a peer that knows a later history of this node, and that history."""
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class SessionLayer:
         self.dropped = dict.fromkeys(DROP_REASONS, 0)
         self.responses = []
         self.rtt_s = -1.0
+        self.outdated = None
 
     def add(self, session: PeerSession) -> None:
         """Accept datagrams of a peer from now on."""
@@ -296,6 +300,8 @@ class SessionLayer:
         if hello_at < 0 or now - hello_at > self._lease_s:
             self._drop("expired")
             return False
+        if is_later(introduction.known_history, self.history):  # Even if it is not bound.
+            self.outdated = session.name, introduction.known_history
         if not self._bind(received, introduction, introduction.epoch, hello_at, now):
             return False
         handshake = session.handshake
@@ -305,8 +311,6 @@ class SessionLayer:
         received.introduction = introduction
         received.read_window(introduction.window)
         self.flow.record_echo(session, timestamp_echo)
-        if timestamp_echo > session.echoed:
-            session.echoed = timestamp_echo
         self.rtt_s = now - hello_at
         if is_latest:
             self.timers.hello_answered(session)
@@ -346,8 +350,6 @@ class SessionLayer:
         received.epoch_echo = epoch_echo
         received.read_window(window)
         self.flow.record_echo(session, timestamp_echo)
-        if timestamp_echo > session.echoed:
-            session.echoed = timestamp_echo
         handshake.record_timestamp(timestamp, now)
         return True
 
