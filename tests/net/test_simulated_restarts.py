@@ -418,7 +418,7 @@ def test_two_nodes_that_know_later_histories_of_each_other_meet() -> None:
         for name, peer in (("ann", "bob"), ("bob", "ann")):
             later = next_history(engines[peer].history, lambda bits: 1)
             engines[name].sessions[peer].history = later
-            engines[name].sessions[peer].handshake.bind(1, 0.0)
+            engines[name].sessions[peer].handshake.incarnation = 1
         for name, peer in (("ann", "bob"), ("bob", "ann")):
             group.add_peer(name, peer)
         group.run(10)
