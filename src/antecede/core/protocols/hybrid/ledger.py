@@ -114,11 +114,7 @@ class Ledger:
 
     def identify(self, id: ProcessId, source: int, target: int) -> None:
         """Set the ids that entries use for a peer."""
-        is_new = id not in self.peers
-        part = self.peer(id)
-        if is_new:
-            part.base = self.state.clock
-        self.channels.identify(part, source, target)
+        self.channels.identify(self.peer(id), source, target)
 
     # Sending.
 
@@ -162,6 +158,13 @@ class Ledger:
             return peer.sent
         found = self.peers[peer.id].last_queued(number)
         return found if found > 0 else peer.last_in_flight(number)
+
+    def first_unacked(self, peer: PeerState) -> int:
+        """Return the first unacked copy to ``peer``, or UNBOUNDED."""
+        if len(peer.in_flight) > 0:
+            return peer.in_flight.peek().number
+        queue = self.peers[peer.id].queue
+        return queue.peek().number if len(queue) > 0 else UNBOUNDED
 
     def last_released(self, id: ProcessId) -> int:
         """Return the last copy to a peer that was released, or 0."""
@@ -220,11 +223,7 @@ class Ledger:
     def is_unacked(self, entry: Entry) -> bool:
         """Return whether an own entry is not settled."""
         peer = self.unacked.get(entry.target)
-        return (
-            peer is not None
-            and peer.acked < entry.number
-            and entry.number > self.peers[peer.id].base
-        )
+        return peer is not None and self.first_unacked(peer) <= entry.number
 
     def is_settled(self, entry: Entry) -> bool:
         """Return whether an inherited entry that this process has reported is settled."""
@@ -388,7 +387,7 @@ class Ledger:
             peer = self.unacked.get(target)
             acked = UNBOUNDED
             if peer is not None:
-                acked = max(peer.acked, self.peers[peer.id].base)
+                acked = self.first_unacked(peer) - 1
             for sent in wildcards.take_cleared(target, first, acked):
                 self.record_change(False, Entry(self.id, target, sent.number), sent.peer)
                 part = self.peers.get(sent.peer)

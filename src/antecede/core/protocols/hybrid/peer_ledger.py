@@ -44,7 +44,6 @@ class PeerLedger:
     """What the ledger of a process has for one peer."""
 
     __slots__ = (
-        "base",
         "cleared",
         "heard_at",
         "id",
@@ -59,9 +58,6 @@ class PeerLedger:
     )
 
     id: ProcessId
-    base: int
-    """The number of the last message before the peer was known by this id. Copies to its
-    target up to this number were acked or abandoned."""
     source: int
     """The id of the peer as the source of entries; NO_PROCESS if it is unknown."""
     target: int
@@ -87,7 +83,6 @@ class PeerLedger:
 
     def __init__(self, id: ProcessId, query_timer: RetransmissionTimer) -> None:
         self.id = id
-        self.base = 0
         self.source = id
         self.target = id
         self.queue = SlidingArray()
