@@ -332,6 +332,43 @@ MUTANTS = (
         "            return is_later(known, own)\n",
         "            return False\n",
     ),
+    # bounded.
+    Mutant(
+        "entries are not recorded in the journal (bounded)",
+        "engine/journal_recorder",
+        "            record(named, identity(target)[0], number, peer)\n",
+        "",
+    ),
+    Mutant(
+        "a new generation keeps the names (bounded)",
+        "engine/histories",
+        "                session.names.reset(session.history)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "held messages of a former history stay (bounded)",
+        "engine/histories",
+        "            recovery.drop_held(former)",
+        "            pass",
+    ),
+    Mutant(
+        "ended sources are not found (bounded)",
+        "engine/ended_sources",
+        "                self._entry_names.dependencies.end_source(id, now)\n",
+        "",
+    ),
+    Mutant(
+        "messages are held for ever (bounded)",
+        "core/protocols/hybrid/ledger",
+        "return self.hold_s < NEVER and now - self.peer(id).heard_at > self.hold_s",
+        "return False",
+    ),
+    Mutant(
+        "deliveries that another message causes are not recorded (bounded)",
+        "engine/process_driver",
+        "                    self._journal.session_changed(session)\n",
+        "                    pass\n",
+    ),
 )
 
 
