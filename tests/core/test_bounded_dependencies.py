@@ -97,10 +97,10 @@ def test_the_ids_in_frames_are_listed_and_translated() -> None:
         assert dependencies.named_ids(frame) == [1, 2, 3, 4]
     dependencies.translate(Settled(notes), PlusTen())
     assert dependencies.named_ids(Settled(notes)) == [21, 12, 23, 24]
-    frame = message(9, own=[own(1, 1)], inherited=[Entry(2, 3, 1)], wildcards=[4])
-    assert dependencies.named_ids(frame) == [4, 1, 2, 3]
-    dependencies.translate(frame, PlusTen())
-    assert dependencies.named_ids(frame) == [24, 21, 12, 23]
+    dependent = message(9, own=[own(1, 1)], inherited=[Entry(2, 3, 1)], wildcards=[4])
+    assert dependencies.named_ids(dependent) == [4, 1, 2, 3]
+    dependencies.translate(dependent, PlusTen())
+    assert dependencies.named_ids(dependent) == [24, 21, 12, 23]
     assert dependencies.named_ids(Ack(1, 1)) == []
     dependencies.translate(Ack(1, 1), PlusTen())
 
