@@ -1,7 +1,8 @@
 """Entries of ``bounded`` for drivers that name processes, and that keep a journal."""
 
 from antecede.core import ProcessConfig, protocol
-from antecede.core.dependencies import IdTranslation, PeerDependencies
+from antecede.core.codec import Reader
+from antecede.core.dependencies import PeerDependencies
 from antecede.core.process import NO_PROCESS, PeerRecovery, ProcessId
 from antecede.core.protocols.hybrid.dependency_frames import (
     Notes,
@@ -26,6 +27,7 @@ from tests.core.test_bounded_rules import (
     old_entries,
     sent,
 )
+from tests.engine.test_name_exchange import EVE, Ends
 
 GONE = ProcessId(NO_PROCESS)
 
@@ -80,29 +82,27 @@ def test_a_held_message_uses_the_ids_of_its_entries() -> None:
     assert [d.source for d in process.messages_to_deliver()] == [TWO, ONE]
 
 
-class PlusTen(IdTranslation):
-    """Adds 10 to sources and 20 to targets."""
-
-    def source(self, id: int) -> int:
-        return id + 10
-
-    def target(self, id: int) -> int:
-        return id + 20
-
-
 def test_the_ids_in_frames_are_listed_and_translated() -> None:
+    ends = Ends()
+    source, target = ends.ann_names.source(EVE, 5), ends.ann_names.target(EVE)
+    ends.bob_names.target(99)  # So bob has other ids.
+    ends.bob.read(Reader(ends.datagram({source, target})))
     dependencies = entries_of(make())
-    notes = Notes(0, [own(1, 1)], [Entry(2, 3, 1)], [own(4, 1)])
-    for frame in (Settled(notes), Query(notes), SettledAck(1, 1, notes)):
-        assert dependencies.named_ids(frame) == [1, 2, 3, 4]
-    dependencies.translate(Settled(notes), PlusTen())
-    assert dependencies.named_ids(Settled(notes)) == [21, 12, 23, 24]
-    dependent = message(9, own=[own(1, 1)], inherited=[Entry(2, 3, 1)], wildcards=[4])
-    assert dependencies.named_ids(dependent) == [4, 1, 2, 3]
-    dependencies.translate(dependent, PlusTen())
-    assert dependencies.named_ids(dependent) == [24, 21, 12, 23]
+    for make_frame in (Settled, Query, lambda notes: SettledAck(1, 1, notes)):
+        notes = Notes(0, [own(target, 1)], [Entry(source, target, 1)], [own(target, 1)])
+        frame = make_frame(notes)
+        assert dependencies.named_ids(frame) == [target, source, target, target]
+        dependencies.translate(frame, ends.bob)
+        here, there = ends.bob_names.source(EVE, 5), ends.bob_names.target(EVE)
+        assert dependencies.named_ids(frame) == [there, here, there, there]
+        assert (here, there) != (source, target)
+    listed = [Entry(source, target, 1)]
+    dependent = message(9, own=[own(target, 1)], inherited=listed, wildcards=[target])
+    assert dependencies.named_ids(dependent) == [target, target, source, target]
+    dependencies.translate(dependent, ends.bob)
+    assert dependencies.named_ids(dependent) == [there, there, here, there]
     assert dependencies.named_ids(Ack(1, 1)) == []
-    dependencies.translate(Ack(1, 1), PlusTen())
+    dependencies.translate(Ack(1, 1), ends.bob)
 
 
 def test_a_peer_that_is_forgotten_has_no_ids() -> None:
