@@ -21,6 +21,7 @@ from antecede.errors import ConfigError
 from antecede.testing import replay
 from tests.check.mutant_hunt import break_core, find
 from tests.check.programs import Program
+from tests.check.test_symmetry import reach
 from tests.mutation.mutants import Mutant
 
 NAMES = ("hybrid", "hybrid-basic")
@@ -279,18 +280,6 @@ def test_canonical_states_are_those_of_the_reduced_search(name: str, lease: bool
     canonical = {reduced.canonical(state) for state in everything}
     assert canonical == reach(reduced)
     assert len(canonical) < len(everything) <= 6 * len(canonical)
-
-
-def reach(space: StateSpace) -> set[bytes]:
-    """Return all states of a space."""
-    seen = {space.first}
-    todo = [space.first]
-    while todo:
-        for successor in space.successors(todo.pop()):
-            if successor.state not in seen:
-                seen.add(successor.state)
-                todo.append(successor.state)
-    return seen
 
 
 # Mutants of the core, found by the checker; the tests of the core find more.

@@ -15,6 +15,7 @@ from antecede.check.transitions import TransitionTable
 from antecede.testing import Cluster, replay
 from antecede.trace import Kind
 from tests.check.programs import follow
+from tests.check.test_symmetry import reach
 from tests.core.bounded_runs import left_over
 
 WALKS = {"hybrid": 150, "bounded": 15, "optimal": 400}
@@ -161,18 +162,6 @@ def counterexample_of(
 
 
 # Symmetry.
-
-
-def reach(space: StateSpace) -> set[bytes]:
-    """Return all states of a space."""
-    seen = {space.first}
-    todo = [space.first]
-    while todo:
-        for successor in space.successors(todo.pop()):
-            if successor.state not in seen:
-                seen.add(successor.state)
-                todo.append(successor.state)
-    return seen
 
 
 @pytest.mark.parametrize("name", ["hybrid", "bounded", "matrix"])

@@ -129,20 +129,8 @@ HYBRID_MUTANTS = (
     Mutant(
         "duplicates are kept",
         "protocols/hybrid/algorithm",
-        "        if number > peer.delivered:\n"
-        "            if self.ledger is not None:\n"
-        "                peer.held[predecessor] = message\n"
-        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
-        "                if self.ledger.is_recheck_due:\n"
-        "                    self.release(now)\n"
-        "            elif predecessor == peer.delivered:\n",
-        "        if True:\n"
-        "            if self.ledger is not None:\n"
-        "                peer.held[predecessor] = message\n"
-        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
-        "                if self.ledger.is_recheck_due:\n"
-        "                    self.release(now)\n"
-        "            elif predecessor == peer.delivered:\n",
+        "        if number > peer.delivered:\n",
+        "        if True:\n",
     ),
     Mutant(
         "one predecessor for all copies of a message",
