@@ -91,6 +91,7 @@ class Cluster:
         A process that is to end for good, and is killed while it leaves, is not restarted.
         """
         if not keeps or member.is_gone:
+            member.seen_leaving.clear()
             for other in self.members:
                 self.log.breaks.append((self.simulation.now, member.name, other))
 
@@ -141,7 +142,7 @@ class Cluster:
     async def remove(self, member: Member, peer: str, stopped: bool) -> None:
         """Remove a peer, and add it again later."""
         node = member.node
-        if node is None or peer not in (node.engine.sessions if stopped else node.peers):
+        if node is None or (not stopped and peer not in node.peers):
             return
         if stopped and self.simulation.is_running(peer):
             return  # It was started again before this process learned that it had stopped.

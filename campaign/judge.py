@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from antecede import Node
-from antecede.core.process import NO_PROCESS
-from antecede.engine.datagram import name_hash
 from antecede.engine.engine import Engine
 from antecede.engine.peer_session import LEFT, generation_of
 from antecede.testing import Simulation
@@ -121,19 +119,13 @@ def find_residue(living: Sequence[Member], simulation: Simulation) -> list[str]:
 def find_entries(living: Sequence[Member]) -> list[str]:
     """Return the entries of ``bounded`` that are left although everything is delivered.
 
-    A process that may have nobody to ask learns that an entry is settled when it sends. If
-    both processes of an entry have ended for good, and all that knew this have restarted,
-    nobody is left who could tell; docs/explanation/bounded.md names this limitation.
+    A process that may have nobody to ask learns that an entry is settled when it sends.
     """
-    hashes = {name_hash(member.name) for member in living}
     found = []
     for member in living:
         names = member.node.engine._driver.entry_names if member.node is not None else None
         if names is not None:
-            count = 0
-            for pair in names.dependencies.unsettled():
-                ends = [names.names.identity(id)[0] for id in pair if id != NO_PROCESS]  # noqa: A001
-                count += not hashes.isdisjoint(ends)
+            count = len(names.dependencies.unsettled())
             if count:
                 found.append(f"{member.name} keeps {count} entries")
     return found

@@ -7,6 +7,7 @@ from collections import deque
 
 from antecede.core.process import NEVER, ProcessId
 from antecede.core.registry import ProtocolInfo
+from antecede.engine.datagram import name_hash
 from antecede.engine.ended_sources import EndedSources
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
@@ -92,10 +93,15 @@ class Departures:
         That is the end of the peer's lease on the datagrams transmitted to it. With
         ``stopped`` the node also stops waiting for the peer's permits then. This is safe
         only if the peer has stopped for good; see docs/explanation/peer-removal.md. A
-        peer that was removed may be removed again with ``stopped``. Raise LocalError if
-        the peer is unknown, or the protocol cannot remove peers.
+        peer that was removed may be removed again with ``stopped``. Messages may also wait
+        for a process that is no peer but that entries name; it may be declared stopped,
+        too. Raise LocalError if the peer is unknown, or the protocol cannot remove peers.
         """
         session = self._table.sessions.get(name)
+        if stopped and self._ended_sources is not None:
+            is_named = self._ended_sources.declare_stopped(name_hash(name), now)
+            if session is None and is_named:
+                return now + self._lease_s
         if session is None or (
             session.state is REMOVED and (session.stopped or not stopped)
         ):

@@ -3,8 +3,9 @@
 Entries may name a former history of a process. The processes that have met it learn that it
 has ended, but they may be gone, or restarted. One process of a name runs at a time. So a
 source has ended if its name runs another history *after* the source was known here: the
-peer of that name has echoed a timestamp that is later. Datagrams of the source may be in
-flight, and its messages may be held, for two leases afterwards.
+peer of that name has echoed a timestamp that is later. The sources of a name that no node
+runs any more end when the application declares that process stopped. Datagrams of a source
+may be in flight, and its messages may be held, for two leases afterwards.
 """
 
 from collections.abc import Mapping
@@ -104,6 +105,24 @@ class EndedSources:
                 del self._candidates[id]
                 self._entry_names.dependencies.end_source(id, now)
                 self._driver.drain(now)
+
+    def declare_stopped(self, name_hash: int, now: float) -> bool:
+        """End all known sources of a name, whose process has stopped for good.
+
+        Return False if there is none.
+        """
+        if name_hash == self._layer.name_hash:
+            return False
+        names = self._entry_names.names
+        found = names.sources(name_hash)
+        for id in found:  # noqa: A001 (the word for it)
+            names.new_sources.pop(id, None)
+            candidate = self._candidates.get(id)
+            if candidate is None:
+                candidate = _Candidate(names.identity(id), now)
+                self._candidates[id] = candidate
+            candidate.former_at = min(candidate.former_at, now)
+        return bool(found)
 
     def _examine(
         self, candidate: _Candidate, session: PeerSession | None, now: float

@@ -158,6 +158,7 @@ class Histories:
             # On the first contact there is nothing to discard but fragments that another
             # peer has relayed (tree), and these are of the history that begins.
             session.reassembly.clear()
+        session.stopped = False  # Another process was declared stopped, not this one.
         self._table.identify(session)
         session.epoch_in = received.epoch
         self._table.report_history(session.id, session.name, session.history)

@@ -67,6 +67,14 @@ class ProcessNames:
         """Return the id of a process as a target."""
         return self.id_of((name_hash, ANY_HISTORY))
 
+    def sources(self, name_hash: int) -> list[int]:
+        """Return the ids of all known histories of a process as a source."""
+        return [
+            id
+            for id, (hash, history) in self._identities.items()  # noqa: A001
+            if hash == name_hash and history != ANY_HISTORY
+        ]
+
     def identity(self, id: int) -> Identity:
         """Return the name and the history of the process with an id."""
         return self._identities[id]

@@ -39,7 +39,12 @@ class HybridDependencies(PeerDependencies):
         self._ledger.hold_s = hold_s
 
     def identify(self, peer: ProcessId, source: int, target: int) -> None:
-        self._ledger.identify(peer, source, target)
+        ledger = self._ledger
+        ledger.identify(peer, source, target)
+        for pair in ledger.open:
+            for unsettled in pair.unsettled:
+                if unsettled.answerer == NO_PROCESS:  # Perhaps this peer can answer.
+                    choose_answerer(ledger, unsettled, pair)
 
     def end_source(self, source: int, now: float) -> None:
         ledger = self._ledger

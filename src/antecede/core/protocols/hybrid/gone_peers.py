@@ -4,7 +4,7 @@ from antecede.core.process import NO_PROCESS, ProcessId
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import Copy, PeerState
-from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
+from antecede.core.protocols.hybrid.peer_ledger import DependentCopy, PeerLedger
 from antecede.core.protocols.hybrid.received_entries import woken
 
 __all__ = [
@@ -49,20 +49,29 @@ def replace_reporter(ledger: Ledger, reporter: ProcessId) -> None:
     """Ask others about the entries that a peer reported, because it is gone."""
     ledger.is_recheck_due = True  # Also because its permits are no longer missing.
     part = ledger.peers.get(reporter)
-    if part is None:
-        return
+    if part is not None:
+        _replace_answerer(ledger, part, NO_PROCESS)
+
+
+def _replace_answerer(ledger: Ledger, part: PeerLedger, forgotten: int) -> None:
+    """Ask others about the entries about which a peer was to be asked."""
     for unsettled, pair in list(part.unsettled.items()):
         ledger.detach(unsettled)
-        choose_answerer(ledger, unsettled, pair)
+        choose_answerer(ledger, unsettled, pair, forgotten)
 
 
-def choose_answerer(ledger: Ledger, unsettled: Unsettled, pair: Pair) -> None:
-    """Ask the source or the target about an entry, because its reporter is gone."""
+def choose_answerer(
+    ledger: Ledger, unsettled: Unsettled, pair: Pair, forgotten: int = NO_PROCESS
+) -> None:
+    """Ask the source or the target about an entry, because its reporter is gone.
+
+    Do not ask the peer ``forgotten``.
+    """
     unsettled.is_reporter_gone = True
     unsettled.answerer = NO_PROCESS
     for process in (pair.source, pair.target):
         candidate = ledger.channels.find(process)
-        if candidate not in (unsettled.reporter, NO_PROCESS):
+        if candidate not in (unsettled.reporter, forgotten, NO_PROCESS):
             unsettled.answerer = candidate
             other = ledger.peer(candidate)
             other.unsettled[unsettled] = pair
@@ -95,12 +104,16 @@ def give_up(ledger: Ledger, source: int) -> list[PeerState]:
 
 def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
     """Delete the part of a peer, and return True; return False if it is needed."""
-    part = ledger.peers.get(peer)
-    if part is not None and (part.unsettled or part.received or len(part.queue) > 0):
-        return False
     drop_waiting(ledger, peer)
+    part = ledger.peers.get(peer)
     if part is None:
         return True
+    if part.received or len(part.queue) > 0:
+        return False
+    for unsettled in part.unsettled:
+        if not unsettled.is_reporter_gone:
+            return False
+    _replace_answerer(ledger, part, peer)
     for targets in list(ledger.table.sources.values()):
         for pair in list(targets.values()):
             if pair.reported.pop(peer, None) and not pair.reported and not pair.unsettled:

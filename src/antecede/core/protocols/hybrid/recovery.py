@@ -109,14 +109,15 @@ class HybridRecovery(PeerRecovery):
     def forget(self, peer: ProcessId) -> bool:
         state = self._algorithm.state
         known = state.peers.get(peer)
-        if known is None:
-            return True
-        if known.backlog > 0 or (known.is_receiving and len(known.missing) > 0):
+        if known is not None and (
+            known.backlog > 0 or (known.is_receiving and len(known.missing) > 0)
+        ):
             return False
         ledger = self._algorithm.ledger
         if ledger is not None and not forget_peer(ledger, peer):
             return False
-        del state.peers[peer]
+        if known is not None:
+            del state.peers[peer]
         return True
 
     def drop_held(self, peer: ProcessId) -> None:
