@@ -90,17 +90,16 @@ def _restore_wildcards(
     saved: SavedState,
     entry_seqs: list[int],
 ) -> None:
-    """Restore the wildcards on messages to peers that are not gone."""
+    """Restore the wildcards on messages; a peer without an id was forgotten."""
     wildcards: list[SavedEntry] = []
     for wildcard in saved.wildcards:
         name, history = wildcard.reporter
-        peer = ids.get((name, history))
-        if peer is None and history == 0:  # The message was sent before the peer was met.
-            peer = sessions[name].id if name in sessions else None
-        if peer is not None:
-            position = bisect_left(entry_seqs, wildcard.seq)
-            target = entry_names.names.target(wildcard.target)
-            wildcards.append((position, target, wildcard.number, peer))
+        peer = ids.get((name, history), ProcessId(NO_PROCESS))
+        if history == 0 and name in sessions:  # Sent before the peer was met.
+            peer = sessions[name].id
+        position = bisect_left(entry_seqs, wildcard.seq)
+        target = entry_names.names.target(wildcard.target)
+        wildcards.append((position, target, wildcard.number, peer))
     entry_names.dependencies.restore_sent(wildcards)
 
 

@@ -54,8 +54,10 @@ def change_wildcard(
     """Return the statement that adds or deletes a wildcard on a message to a peer."""
     name, history = peer
     if not is_added:
+        # The wildcards of one message for one target are cleared at the same time, so all
+        # may be deleted if the peer was forgotten.
         return (
-            "DELETE FROM wildcards WHERE target = ? AND number = ? AND peer = ?",
+            "DELETE FROM wildcards WHERE target = ? AND number = ? AND ? IN (peer, '')",
             (f"{target:x}", number, name),
         )
     return (

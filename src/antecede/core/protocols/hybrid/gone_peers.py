@@ -120,6 +120,7 @@ def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
                 ledger.table.discard(pair)
     ledger.notes.forget(part)
     ledger.channels.forget(part)
+    ledger.wildcards.forget(peer)
     del ledger.peers[peer]
     ledger.floors.pop(part.source, None)
     return True

@@ -11,7 +11,7 @@ message may not be delivered, without naming them. A process keeps
 
 from bisect import insort
 
-from antecede.core.process import UNBOUNDED
+from antecede.core.process import NO_PROCESS, UNBOUNDED
 
 __all__ = ["Wildcard", "SentWildcard", "WildcardTable"]
 
@@ -54,6 +54,7 @@ class SentWildcard:
     number: int
     """The number of the message."""
     peer: int
+    """The target of the message; NO_PROCESS if it was forgotten."""
     last: int
     """The last own copy to the target of the wildcard up to that message, 0 if none."""
 
@@ -129,14 +130,22 @@ class WildcardTable:
     def first_sent(self, target: int, peer: int) -> int:
         """Return the first message to a peer with a wildcard that is not cleared.
 
-        Return UNBOUNDED if there is none.
+        The peer may be one that was forgotten, and has returned. Return UNBOUNDED if there
+        is no such message.
         """
         sent = self.sent.get(target)
         if sent is not None:
             for wildcard in sent:
-                if wildcard.peer == peer:
+                if wildcard.peer in (peer, NO_PROCESS):
                     return wildcard.number
         return UNBOUNDED
+
+    def forget(self, peer: int) -> None:
+        """Forget to which peer messages with wildcards were sent."""
+        for sent in self.sent.values():
+            for wildcard in sent:
+                if wildcard.peer == peer:
+                    wildcard.peer = NO_PROCESS
 
     def take_cleared(
         self, target: int, first_position: int, acked: int
