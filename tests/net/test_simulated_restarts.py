@@ -11,6 +11,7 @@ from antecede import Limits, Node
 from antecede.engine.history_number import next_history
 from antecede.engine.peer_session import SessionState
 from antecede.errors import AntecedeError, StorageError
+from antecede.testing import Faults
 from tests.net.simulated import SHORT_LEASE, Group
 
 NO_SYNC: dict[str, Any] = {"journal": True, "journal_sync": False}
@@ -531,3 +532,27 @@ def test_a_message_to_a_peer_that_had_forgotten_the_node_is_not_abandoned() -> N
         group.run(1)
         assert group.received["ann"] == [b"1", b"2"]
         assert group.nodes["ann"].engine.history == history  # It has forgotten on purpose.
+
+
+async def send_large(node: Node) -> None:
+    await node.send("cid", node.name[:1].encode() * 3000)
+
+
+def test_fragments_of_forgotten_peers_are_not_mixed() -> None:
+    """Fragments of ann and bob alternate in the journal of cid, which forgets both."""
+    with Group(seed=4, faults=Faults(loss=0.3, delay_s=0.001)) as group:
+        for name in ("ann", "bob"):
+            group.open(name, "cid")
+        node = group.open("cid", "ann", "bob", journal=True, receive=False)
+        group.run(1)
+        for name in ("ann", "bob"):
+            group.start_task(name, send_large)
+        group.run(30)
+        for name in ("ann", "bob"):
+            group.kill(name)
+            group.call("cid", node.remove_peer(name, stopped=True))
+        assert not node.engine.sessions
+        group.kill("cid")
+        group.open("cid", journal=True)
+        group.run(1)
+        assert sorted(group.received["cid"]) == [b"a" * 3000, b"b" * 3000]

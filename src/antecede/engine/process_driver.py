@@ -35,7 +35,7 @@ class ProcessDriver:
         "_message_bytes_max",
         "_messages",
         "_observer",
-        "_own_reassembly",
+        "_reassemblies",
         "_transmitter",
         "_wall_offset_s",
         "_windows",
@@ -76,7 +76,7 @@ class ProcessDriver:
         self._wall_offset_s = wall_offset_s
         self._message_bytes_max = message_bytes_max
         self._messages: list[Message] = []
-        self._own_reassembly = Reassembly()
+        self._reassemblies: dict[tuple[str, int], Reassembly] = {}
         self.by_id = {}
         self.sent = 0
         self.released = 0
@@ -297,7 +297,10 @@ class ProcessDriver:
         if payload and payload[0] == WHOLE:
             data = payload[1:]
         else:
-            reassembly = session.reassembly if session is not None else self._own_reassembly
+            if session is not None:
+                reassembly = session.reassembly
+            else:  # The node itself, or a peer that was forgotten.
+                reassembly = self._reassemblies.setdefault((name, history), Reassembly())
             try:
                 complete = reassembly.add(payload, self._message_bytes_max)
             except PeerError:
