@@ -1,5 +1,7 @@
 """Entries of ``bounded`` for drivers that name processes, and that keep a journal."""
 
+import pytest
+
 from antecede.core import ProcessConfig, protocol
 from antecede.core.codec import Reader
 from antecede.core.dependencies import PeerDependencies
@@ -14,6 +16,7 @@ from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame
 from antecede.core.protocols.hybrid.hybrid import make_hybrid
 from antecede.core.protocols.hybrid.process import HybridProcess
+from antecede.errors import PeerError
 from tests.core.bounded_runs import ledger_of
 from tests.core.test_bounded_frames import message, own
 from tests.core.test_bounded_rules import (
@@ -303,3 +306,34 @@ def test_wildcards_whose_reporters_are_gone_are_counted() -> None:
     other = make()
     entries_of(other).restore([(NO_PROCESS, 4, 1, GONE)], 0.0)
     assert entries_of(other).count_lost_wildcards() == 1
+
+
+def test_the_ack_of_a_restored_copy_that_does_not_fit_is_ignored() -> None:
+    """The copy was transmitted before, when its entries had become a wildcard."""
+    process = make(5)
+    entries_of(process).restore([(2, 5, 1, ONE), (3, 5, 1, ONE)], 0.0)
+    recovery_of(process).restore(7, [(FOUR, 7, 0, 0)], [], [(FOUR, 7, 0, 0, b"")], 0.0, [2])
+    assert sent(process) == []
+    process.receive(FOUR, Ack(7, 7), 0.0)
+    assert process.retained() == 1
+    with pytest.raises(PeerError, match="no such message was released to 4"):
+        process.receive(FOUR, Ack(8, 8), 0.0)
+    process.receive(ONE, Settled(Notes(0, [], [Entry(2, 5, 1), Entry(3, 5, 1)], [])), 0.0)
+    assert sent(process) == ["4: 7 permitted"]
+
+
+def test_a_peer_that_is_identified_is_asked_for_reporters_that_are_gone() -> None:
+    process = make()
+    entries_of(process).identify(ONE, 11, 12)
+    process.receive(ONE, message(1, inherited=[Entry(21, 32, 1)]), 0.0)
+    recovery_of(process).forgo_permits(ONE, 0.0)
+    assert process.next_timer() is None
+    entries_of(process).identify(THREE, 31, 32)
+    timer = process.next_timer()
+    assert timer is not None
+    process.handle_timer(timer)
+    assert sent(process) == ["1: ack 1", "3: query [21:1>32]"]
+    recovery_of(process).forgo_permits(THREE, 10.0)  # It was only to answer.
+    assert process.next_timer() is None
+    entries_of(process).identify(FOUR, 41, 32)
+    assert process.next_timer() is not None

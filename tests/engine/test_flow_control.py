@@ -7,10 +7,10 @@ import pytest
 
 from antecede.core.process import ProcessId
 from antecede.engine import Limits
-from antecede.engine.datagram import HELLO, read_header
+from antecede.engine.datagram import HELLO, WELCOME, read_header
 from antecede.engine.flow_control import UNLIMITED, FlowControl
 from antecede.engine.peer_session import PeerSession
-from tests.engine.network import Network, random_traffic
+from tests.engine.network import Flight, Network, random_traffic
 
 
 def peer(number: int) -> PeerSession:
@@ -196,6 +196,32 @@ def test_a_sender_asks_for_a_window_less_and_less_often() -> None:
     bob.flow.inbox = range(0)
     network.run(10.0)
     assert len(network.data("bob")) == 5
+
+
+def test_a_sender_asks_again_after_an_answer_that_was_overtaken() -> None:
+    """The answer to its HELLO arrives after a later datagram, and tells no window then."""
+    network = Network(limits=Limits(inbox_messages_max=1))
+    _, bob = network.start_group("ann", "bob")
+    network.run(1.0)
+    bob.flow.inbox = range(1)
+    for _ in range(2):
+        network.send("ann", "bob", data=b"x")
+    welcomes: list[Flight] = []
+    while not welcomes:
+        network.run(0.01)
+        welcomes = network.intercept(
+            lambda flight: read_header(flight.datagram)[0] == WELCOME
+        )
+    network.send("bob", "ann", data=b"later")
+    network.should_lose = lambda flight: flight.source == "bob"
+    network.run(0.05)
+    for welcome in welcomes:
+        network.arrive(welcome)
+    bob.flow.inbox = range(0)
+    network.run(1.0)  # Bob's update of the window is lost.
+    network.should_lose = lambda _: False
+    network.run(30.0)
+    assert network.data("bob") == [b"x", b"x"]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -159,6 +159,8 @@ class ProcessDriver:
 
     def apply_window(self, session: PeerSession, window: int, now: float) -> None:
         """Transmit within a window of a peer from now on; -1 stands for the one before."""
+        if window < 0:
+            window = session.window  # If it is still closed, ask again.
         if self._windows is None or window < 0 or window == session.window > 0:
             return
         session.window = window

@@ -195,6 +195,8 @@ class HybridAlgorithm:
             is_same = ack.delivered == ack.arrived
             delivered = arrived if is_same else peer.find_unacked(ack.delivered)
         if peer is None or arrived == NOT_RELEASED or delivered == NOT_RELEASED:
+            if self.ledger is not None and ack.arrived <= self.ledger.restored_number:
+                return  # The copy waits again, since this process was restored.
             raise PeerError(f"invalid {ack}: no such message was released to {source}")
         in_flight = peer.in_flight
         if arrived >= 0:

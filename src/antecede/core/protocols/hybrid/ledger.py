@@ -38,6 +38,7 @@ class Ledger:
         "peers",
         "position",
         "queued",
+        "restored_number",
         "restored_position",
         "retry_at",
         "state",
@@ -77,6 +78,8 @@ class Ledger:
     """The entries that were added and removed, if a driver records them."""
     restored_position: int
     """Entries and wildcards before it are from a journal, which has no reported numbers."""
+    restored_number: int
+    """Copies up to it may have been transmitted before the process was restored."""
     channels: Channels
 
     def __init__(self, id: ProcessId, state: HybridState, has_budget: bool) -> None:
@@ -98,6 +101,7 @@ class Ledger:
         self.hold_s = NEVER
         self.changes = None
         self.restored_position = 0
+        self.restored_number = 0
         self.is_recheck_due = False
         self.retry_at = NEVER
         self.unacked = {}

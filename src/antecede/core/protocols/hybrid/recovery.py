@@ -162,6 +162,8 @@ class HybridRecovery(PeerRecovery):
         ledger = self._algorithm.ledger
         state = self._algorithm.state
         state.clock = clock
+        if ledger is not None:
+            ledger.restored_number = clock
         for id, sent, delivered, permitted in channels:  # noqa: A001 (the word for it)
             peer = state.peer(id)
             if sent > 0:
