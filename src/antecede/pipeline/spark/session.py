@@ -38,6 +38,8 @@ DRIVER_MIB_MIN = 1024
 DRIVER_MIB_MAX = 8192
 """Local Spark gets this share of the memory, within these bounds: with its default of one
 GiB it sorts large studies on disk. ``SPARK_DRIVER_MEMORY`` overrides it."""
+LOCAL_ATTEMPTS = 3
+"""How often local Spark runs a task that fails with a transient error."""
 JAVA_STOP_TIMEOUT_S = 30.0
 """How long Java may take to end before it is killed."""
 LOG_PROPERTIES = """\
@@ -57,9 +59,13 @@ logger.master.name = org.apache.spark.scheduler.cluster.StandaloneSchedulerBacke
 logger.master.level = off
 logger.transport.name = org.apache.spark.network.client.TransportResponseHandler
 logger.transport.level = off
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = off
 """
-"""Log errors only, without Spark's greeting, and without the errors of a failed start,
-which are raised as exceptions too."""
+"""Log errors only, without Spark's greeting, and without the errors of a failed start or
+task, which are raised as exceptions too."""
 MASTER = re.compile(
     r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+"
 )
@@ -117,7 +123,7 @@ def open_session(
         started: SparkSession | None = None
         try:
             with defer_interrupt():
-                url = master or f"local[{count}]"
+                url = master or f"local[{count},{LOCAL_ATTEMPTS}]"
                 started = _start(url, count, Path(scratch), fast_start)
             with cancel_on_interrupt(started.sparkContext.cancelAllJobs), _explain_errors():
                 yield started
