@@ -56,9 +56,9 @@ def advised(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ad
     arguments += ["--protocols", "hybrid,optimal", "--delay", "exponential:0.004"]
 
     def open_session(
-        master: str | None, *, cores: int | None, fast_start: bool
+        master: str | None, *, cores: int | None, fast_start: bool, conf: dict[str, str]
     ) -> contextlib.AbstractContextManager[SparkSession]:
-        assert (master, cores, fast_start) == (None, 2, True)
+        assert (master, cores, fast_start, conf) == (None, 2, True, {})
         return contextlib.nullcontext(spark)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):

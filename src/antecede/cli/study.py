@@ -53,15 +53,19 @@ def add_parser(commands: "Commands") -> None:
 
 def _run_study(options: argparse.Namespace) -> int:
     from antecede.pipeline.spark.session import open_session
+    from antecede.pipeline.spark.settings import parse_settings
     from antecede.pipeline.study.run import run_study
 
     check_cores(options)
+    conf = parse_settings(options.conf)
     directory = Path(options.out if options.out is not None else Path(options.study).stem)
     with ProgressLine(keeps_lines=not options.json) as line, ExitStack() as stack:
         study = _load_study(options, directory, line)
 
         def start() -> "SparkSession":
-            spark = stack.enter_context(open_session(options.master, cores=options.cores))
+            spark = stack.enter_context(
+                open_session(options.master, cores=options.cores, conf=conf)
+            )
             count = len(study.cells)
             line.say(f"{study.name}: {count} runs on Spark, results in {directory}")
             return spark

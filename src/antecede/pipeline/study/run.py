@@ -15,10 +15,10 @@ from antecede.pipeline.spark.progress import (
     RunningTasks,
     poll_progress,
 )
+from antecede.pipeline.spark.shared_storage import check_shared
 from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.lock import lock_directory
 from antecede.pipeline.study.measure import TABLES, write_measures
-from antecede.pipeline.study.shared_storage import check_shared
 from antecede.pipeline.study.simulate import simulate_cells
 from antecede.pipeline.study.study import Study
 from antecede.pipeline.verify.runs import parallelism, verify_runs

@@ -1,4 +1,4 @@
-"""Check that the workers of a cluster reach the directory of a study."""
+"""Check that the workers of a cluster reach a directory of the driver."""
 
 import os
 import socket
