@@ -27,7 +27,7 @@ from antecede.pipeline.study.run import StudyOutcome, run_study
 from antecede.pipeline.study.simulate import simulate_cells
 from antecede.pipeline.study.study import Study, parse_study
 from antecede.sim import Scenario, simulate_to
-from tests.pipeline.test_run_study import TABLE, rows
+from tests.pipeline.test_run_study import TABLE, rows, tables
 
 FEW: dict[str, Any] = {**TABLE, "protocols": ["hybrid", "unordered"], "seeds": [1]}
 
@@ -112,6 +112,26 @@ def test_cells_without_a_valid_verdict_run_again(repaired: Repaired) -> None:
     assert measured(again.directory) == cells
     assert sorted(row["run"] for row in rows(again.directory, "verdicts")) == sorted(cells)
     assert not repaired.directory.failed_traces.exists()
+
+
+def test_settings_of_sql_do_not_change_the_results(
+    repaired: Repaired, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The other session is strict where the first is not, and in another time zone."""
+    other = spark.newSession()
+    for name, value in {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.caseSensitive": "true",
+        "spark.sql.session.timeZone": "Asia/Kathmandu",
+    }.items():
+        assert spark.conf.get(name) != value
+        other.conf.set(name, value)
+    path = tmp_path / "study"
+    shutil.copytree(repaired.directory.path, path)
+    shutil.rmtree(path / "verdicts")
+    shutil.rmtree(path / "measures")
+    assert run_study(other, repaired.study, path).simulated == 0
+    assert tables(path) == tables(repaired.directory.path)
 
 
 def test_a_finished_study_starts_no_spark_and_keeps_its_tables(repaired: Repaired) -> None:
