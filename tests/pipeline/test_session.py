@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from antecede.cli import main as cli
 from antecede.errors import ConfigError
+from antecede.pipeline.spark.executors import wait_for_executors
 from antecede.pipeline.spark.master import check_master
 from antecede.pipeline.spark.session import explain_errors, open_session
 from antecede.pipeline.spark.settings import (
@@ -153,6 +154,15 @@ def test_an_active_session_is_neither_changed_nor_stopped(spark: SparkSession) -
         open_session(conf={"spark.a": "b"}).__enter__()
 
 
+def test_a_cluster_without_executors_is_reported_in_one_line(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert wait_for_executors(spark, wait_s=0) == 0  # Local Spark has no executors.
+    (record,) = caplog.records
+    assert "no executor has registered" in record.getMessage()
+    assert "do not reach the driver at 127.0.0.1" in record.getMessage()
+
+
 def test_an_error_of_the_workers_is_explained_in_a_session_of_the_user(
     spark: SparkSession,
 ) -> None:
@@ -254,14 +264,10 @@ def test_kubernetes_that_fails_is_one_line_with_the_message_of_java(
     deaf_port: int, tmp_path: Path
 ) -> None:
     master = f"k8s://https://127.0.0.1:{deaf_port}"
-    quick = [
-        *("--conf", "spark.kubernetes.container.image=none"),
-        *("--conf", "spark.kubernetes.driver.requestTimeout=500"),
-        *("--conf", "spark.kubernetes.driver.connectionTimeout=500"),
-    ]
+    image = ["--conf", "spark.kubernetes.container.image=none"]
     environment = os.environ | {"KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT": "0"}
     done = subprocess.run(
-        [*COMMAND, "check", "--protocol", "hybrid", "--master", master, *quick],
+        [*COMMAND, "check", "--protocol", "hybrid", "--master", master, *image],
         capture_output=True,
         text=True,
         env=environment,
@@ -269,7 +275,7 @@ def test_kubernetes_that_fails_is_one_line_with_the_message_of_java(
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"antecede: no Spark session at {master}: ")
-    assert "(Failed to create SSL connection)" in line
+    assert "KubernetesClientException: " in line
 
 
 def test_java_that_does_not_start_is_reported_last(tmp_path: Path) -> None:
