@@ -25,7 +25,7 @@ from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.lock import LOCK_NAME, lock_directory
 from antecede.pipeline.study.run import StudyOutcome, run_study
 from antecede.pipeline.study.simulate import simulate_cells
-from antecede.pipeline.study.study import Study, parse_study
+from antecede.pipeline.study.study import Study, load_study, parse_study
 from antecede.sim import Scenario, simulate_to
 from tests.pipeline.test_run_study import TABLE, rows, tables
 
@@ -96,6 +96,23 @@ def test_a_cell_that_cannot_be_verified_fails(repaired: Repaired) -> None:
     assert "--seed 1" in details["command"]
     assert cell not in repaired.verdicts
     assert cell not in repaired.measured
+
+
+def test_the_command_exits_with_4_and_names_the_cell(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text('name = "one"\nprotocols = ["hybrid"]\nprocesses = [3]\nseeds = 1\n')
+    study = load_study(file)
+    (cell,) = study.cells
+    directory = StudyDirectory(tmp_path / "out")
+    directory.open(study)
+    simulate_cells(spark, directory, study.cells, cores=1)
+    (directory.events / cell.id / "events.parquet").write_bytes(b"no Parquet")
+    arguments = ["study", "run", str(file), "--out", str(directory.path), "--no-report"]
+    assert cli.main(arguments) == 4
+    assert f"{cell.id} failed: not verified: " in capsys.readouterr().out
+    assert spark.range(1).count() == 1  # The command used this session.
 
 
 def test_a_violation_of_a_guarantee_is_not_measured(repaired: Repaired) -> None:
