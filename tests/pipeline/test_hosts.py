@@ -27,6 +27,8 @@ from tests.pipeline.test_run_study import TABLE, rows, study_file
 PACKAGE = Path(antecede.__file__).parent
 PORT = 7077
 WORKER_CORES = 3
+TIMEOUT_S = 300
+"""Executors that do not reach the driver let it wait without end."""
 
 RUN_TWICE = """
 import json, os, shutil, sys
@@ -136,6 +138,7 @@ def test_a_cluster_of_several_hosts_runs_a_study(cluster: Cluster, tmp_path: Pat
         ],
         capture_output=True,
         text=True,
+        timeout=TIMEOUT_S,
         env={**cluster.environment, "PYSPARK_PYTHON": "./environment/bin/python"},
     )
     assert done.returncode == 0, done.stderr
