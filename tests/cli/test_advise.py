@@ -10,7 +10,13 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from antecede.advise.advise import Advice, AdviceOptions, Plan, prepare
+from antecede.advise.advise import (
+    Advice,
+    AdviceOptions,
+    Plan,
+    network_costs,
+    prepare,
+)
 from antecede.advise.network import Delays
 from antecede.advise.table import lines, to_json
 from antecede.advise.traffic import extract_traffic
@@ -56,9 +62,9 @@ def advised(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ad
     arguments += ["--protocols", "hybrid,optimal", "--delay", "exponential:0.004"]
 
     def open_session(
-        master: str | None, *, cores: int | None, fast_start: bool
+        master: str | None, *, cores: int | None, fast_start: bool, conf: dict[str, str]
     ) -> contextlib.AbstractContextManager[SparkSession]:
-        assert (master, cores, fast_start) == (None, 2, True)
+        assert (master, cores, fast_start, conf) == (None, 2, True, {})
         return contextlib.nullcontext(spark)
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
@@ -124,6 +130,33 @@ def test_baselines_violate_causal_order_and_the_others_preserve_it(
     for name in ("hybrid", "optimal"):
         assert protocol(name).capabilities.causal
         assert found[name][7] == 0
+
+
+def test_a_protocol_whose_violating_run_is_not_measured_has_not_held(
+    advised: Advised,
+) -> None:
+    tables = advised.tables
+    network = "network-0"
+    run = next(
+        cell.cell
+        for cell in tables.cells
+        if (cell.protocol, cell.network) == ("hybrid", network)
+    )
+    (verdict,) = (each for each in tables.verdicts if each.run == run)
+    violated = replace(
+        verdict,
+        statuses={**verdict.statuses, "causal": "violated"},
+        counts={**verdict.counts, "causal": 7},
+    )
+    others = tuple(each for each in tables.verdicts if each.run != run)
+    values = {cell: value for cell, value in tables.values.items() if cell != run}
+    changed = replace(tables, verdicts=(*others, violated), values=values)
+    before = {cost.protocol: cost for cost in network_costs(tables, network)}
+    after = {cost.protocol: cost for cost in network_costs(changed, network)}
+    assert (before["hybrid"].held, before["hybrid"].too_early) == (True, 0)
+    assert (after["hybrid"].held, after["hybrid"].too_early) == (False, 7)
+    assert after["hybrid"].runs == before["hybrid"].runs - 1
+    assert after["optimal"] == before["optimal"]
 
 
 def test_the_text_contains_evidence_and_sensitivity(advised: Advised) -> None:

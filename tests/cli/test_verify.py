@@ -164,7 +164,10 @@ def unused_port() -> int:
         (["--master", "local[many]"], "is not a valid master"),
         (["--master", f"spark://127.0.0.1:{unused_port()}"], "Connection refused"),
         (["--master", f"sc://127.0.0.1:{unused_port()}"], "Connection refused"),
-        (["--master", "spark://127.0.0.1:port"], "no Spark at spark://127.0.0.1:port"),
+        (
+            ["--master", "spark://127.0.0.1:port"],
+            "'spark://127.0.0.1:port' is not a valid master",
+        ),
     ],
 )
 def test_an_invalid_option_is_refused_in_one_line(

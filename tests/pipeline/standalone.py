@@ -15,6 +15,7 @@ import pyspark
 from antecede.pipeline.spark.java import java_home
 
 START_TIMEOUT_S = 90
+SPARK_HOME = Path(pyspark.__file__).parent
 
 
 class Standalone:
@@ -60,19 +61,11 @@ class Standalone:
     def _spawn(
         self, name: str, class_name: str, *arguments: str
     ) -> subprocess.Popen[bytes]:
-        spark = Path(pyspark.__file__).parent
-        environment = os.environ | {
-            "JAVA_HOME": str(java_home(self.scratch)),
-            "SPARK_HOME": str(spark),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_MASTER_WEBUI_PORT": "0",
-            "SPARK_WORKER_WEBUI_PORT": "0",
-            "PYSPARK_PYTHON": sys.executable,
-        }
         with open(self.scratch / f"{name}.log", "wb") as log:
             process = subprocess.Popen(
                 [
-                    spark / "bin" / "spark-class",
+                    *self._prefix(name),
+                    SPARK_HOME / "bin" / "spark-class",
                     f"org.apache.spark.deploy.{class_name}",
                     "--webui-port",
                     "0",
@@ -80,11 +73,25 @@ class Standalone:
                 ],
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=environment,
+                env=self._environment(),
                 start_new_session=True,
             )
         self.processes.append(process)
         return process
+
+    def _prefix(self, name: str) -> list[str]:
+        """Return the prefix of the command of a process."""
+        return []
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "JAVA_HOME": str(java_home(self.scratch)),
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_MASTER_WEBUI_PORT": "0",
+            "SPARK_WORKER_WEBUI_PORT": "0",
+            "PYSPARK_PYTHON": sys.executable,
+        }
 
     def _wait(self, process: subprocess.Popen[bytes], name: str, pattern: str) -> str:
         log = self.scratch / f"{name}.log"

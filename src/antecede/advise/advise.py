@@ -27,7 +27,7 @@ from antecede.sim.workloads.program import replay
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Advice", "AdviceOptions", "Plan", "advise", "prepare"]
+__all__ = ["Advice", "AdviceOptions", "Plan", "advise", "network_costs", "prepare"]
 
 BASELINES = ("unordered", "fifo")
 """Always run: added latency is relative to the first, and their early deliveries show
@@ -149,7 +149,8 @@ def advise(
     outcome = run_study(spark, plan.study, directory, on_progress=on_progress)
     (tables,) = read_tables([directory]).studies
     costs = {
-        phrase: _costs(tables, f"network-{i}") for i, phrase in enumerate(plan.networks)
+        phrase: network_costs(tables, f"network-{i}")
+        for i, phrase in enumerate(plan.networks)
     }
     return Advice(
         plan=plan,
@@ -226,7 +227,7 @@ def _networks(delays: Delays, options: AdviceOptions) -> dict[str, dict[str, Any
     }
 
 
-def _costs(tables: StudyTables, network: str) -> tuple[ProtocolCost, ...]:
+def network_costs(tables: StudyTables, network: str) -> tuple[ProtocolCost, ...]:
     """Return the costs of all protocols with a finished run on one network."""
     groups: dict[str, list[CellRow]] = {}
     for cell in tables.run_cells:
@@ -243,7 +244,10 @@ def _cost(
     tables: StudyTables, name: str, cells: Sequence[CellRow], base: Sequence[float]
 ) -> ProtocolCost:
     by_run = {verdict.run: verdict for verdict in tables.verdicts}
-    verdicts = [by_run[cell.cell] for cell in cells if cell.cell in by_run]
+    # All runs: one that violates a guarantee is not measured, and has a verdict.
+    same = (name, cells[0].network)
+    runs = [run.cell for run in tables.run_cells if (run.protocol, run.network) == same]
+    verdicts = [by_run[run] for run in runs if run in by_run]
 
     def mean(measure: str) -> float:
         return _mean(tables, cells, measure)
@@ -257,7 +261,7 @@ def _cost(
         network=cells[0].network,
         causal=protocol(name).capabilities.causal,
         suits_nodes=protocol(name).capabilities.suits_nodes,
-        held=len(verdicts) == len(cells)
+        held=all(cell.cell in by_run for cell in cells)
         and all({*verdict.statuses.values()} == {"held"} for verdict in verdicts),
         runs=len(cells),
         copies=round(len(cells) * mean("copies")),

@@ -75,9 +75,11 @@ def run(options: argparse.Namespace) -> int:
     from antecede.advise.traffic import extract_traffic
     from antecede.cli.foreign import one_run
     from antecede.pipeline.spark.session import open_session
+    from antecede.pipeline.spark.settings import parse_settings
     from antecede.trace.reader import read_trace
 
     check_cores(options)
+    conf = parse_settings(options.conf)
     if not 0 <= options.loss < 1:
         raise ConfigError(f"--loss must be from 0 to below 1, got {options.loss}")
     advice_options = AdviceOptions(
@@ -95,7 +97,9 @@ def run(options: argparse.Namespace) -> int:
             directory = Path(stack.enter_context(temporary))
         plan = prepare(traffic, directory, advice_options)
         spark = stack.enter_context(
-            open_session(options.master, cores=options.cores, fast_start=plan.is_short)
+            open_session(
+                options.master, cores=options.cores, fast_start=plan.is_short, conf=conf
+            )
         )
         advice = advise(spark, plan, on_progress=line.write)
     print(to_json(advice, name) if options.json else "\n".join(lines(advice, name)))

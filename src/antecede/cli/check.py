@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+from antecede.cli.options import add_conf
 from antecede.cli.terminal import ProgressLine
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.process import UNBOUNDED
@@ -77,8 +78,10 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         help="merge states that are equal up to renaming of processes; default: on",
     )
     parser.add_argument(
-        "--master", help="search on Spark at this master, such as local[2] or spark://host"
+        "--master",
+        help="search on Spark at this master, such as local[2] or spark://HOST:7077",
     )
+    add_conf(parser)
     parser.add_argument(
         "--checkpoint-dir",
         type=Path,
@@ -95,8 +98,10 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.replay is not None:
         return _replay(options.replay)
-    if options.checkpoint_dir is not None and options.master is None:
-        raise ConfigError("--checkpoint-dir needs a search on Spark: add --master")
+    for name in ("checkpoint_dir", "conf"):
+        if getattr(options, name) and options.master is None:
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{option} needs a search on Spark: add --master")
     result = _search(options)
     counterexample = None
     if result.violation is not None:
@@ -141,8 +146,15 @@ def _search(options: argparse.Namespace) -> "CheckResult":
         if options.master is None:
             return check(config, on_progress=show)
         from antecede.pipeline.check.levels import check_at
+        from antecede.pipeline.spark.settings import parse_settings
 
-        return check_at(options.master, config, options.checkpoint_dir, on_progress=show)
+        return check_at(
+            options.master,
+            config,
+            options.checkpoint_dir,
+            conf=parse_settings(options.conf),
+            on_progress=show,
+        )
 
 
 def _budget(size: float) -> int:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     # argparse gives this class no public name.
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["VIOLATIONS_SHOWN", "add_foreign", "add_session", "check_cores"]
+__all__ = ["VIOLATIONS_SHOWN", "add_conf", "add_foreign", "add_session", "check_cores"]
 
 VIOLATIONS_SHOWN = 10
 """Default number of violations to print of each property."""
@@ -46,6 +46,18 @@ def add_session(parser: argparse.ArgumentParser) -> None:
     """Add the options of the Spark session."""
     parser.add_argument("--master", help="URL of the Spark master; default: local Spark")
     parser.add_argument("--cores", type=int, help="cores of local Spark; default: all")
+    add_conf(parser)
+
+
+def add_conf(parser: argparse.ArgumentParser) -> None:
+    """Add the option for settings of the Spark session."""
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="setting of Spark, such as spark.executor.memory=4g; can be repeated",
+    )
 
 
 def check_cores(options: argparse.Namespace) -> None:

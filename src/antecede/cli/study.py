@@ -13,6 +13,8 @@ from antecede.cli.options import add_session, check_cores
 from antecede.cli.terminal import ProgressLine
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from antecede.cli.options import Commands
     from antecede.pipeline.study.run import StudyOutcome
     from antecede.pipeline.study.study import Study
@@ -51,15 +53,24 @@ def add_parser(commands: "Commands") -> None:
 
 def _run_study(options: argparse.Namespace) -> int:
     from antecede.pipeline.spark.session import open_session
+    from antecede.pipeline.spark.settings import parse_settings
     from antecede.pipeline.study.run import run_study
 
     check_cores(options)
+    conf = parse_settings(options.conf)
     directory = Path(options.out if options.out is not None else Path(options.study).stem)
     with ProgressLine(keeps_lines=not options.json) as line, ExitStack() as stack:
         study = _load_study(options, directory, line)
-        spark = stack.enter_context(open_session(options.master, cores=options.cores))
-        line.say(f"{study.name}: {len(study.cells)} runs on Spark, results in {directory}")
-        outcome = run_study(spark, study, directory, on_progress=line.write)
+
+        def start() -> "SparkSession":
+            spark = stack.enter_context(
+                open_session(options.master, cores=options.cores, conf=conf)
+            )
+            count = len(study.cells)
+            line.say(f"{study.name}: {count} runs on Spark, results in {directory}")
+            return spark
+
+        outcome = run_study(start, study, directory, on_progress=line.write)
         files = None if options.no_report else _write_page(directory, line)
     if options.json:
         print(_to_json(study, outcome, files))
@@ -79,10 +90,12 @@ def _load_study(
         return load_study(options.study, options.profile)
     from antecede.advise.recordings import RecordingReader
     from antecede.pipeline.study.directory import StudyDirectory
+    from antecede.pipeline.study.lock import lock_directory
 
     out = StudyDirectory(directory).recordings
     reader = RecordingReader(options.recordings, out, line.write)
-    return load_study(options.study, options.profile, reader)
+    with lock_directory(directory):
+        return load_study(options.study, options.profile, reader)
 
 
 def _write_page(directory: Path, line: ProgressLine) -> "ReportFiles | None":
@@ -119,7 +132,7 @@ def _print_study(
     for cell, error in outcome.failed.items():
         print(f"  {cell} failed: {error['error']}; {error['command']}")
     for cell in outcome.violated:
-        print(f"  {cell} VIOLATED; see {directory / 'verdicts'}")
+        print(f"  {cell} VIOLATED, not measured; see {directory / 'failed' / cell}")
     print(f"tables in {directory}: cells, verdicts, copies, measures, summary")
     if files is not None:
         from antecede.report.terminal_summary import summary_lines

@@ -59,6 +59,8 @@ def add_parser(commands: "Commands") -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from antecede.pipeline.spark.session import open_session
+    from antecede.pipeline.spark.settings import parse_settings
     from antecede.pipeline.verify.traces import find_runs, verify_traces
     from antecede.trace.live.reader import are_nodes_of_one_run
 
@@ -67,8 +69,10 @@ def _run(options: argparse.Namespace) -> int:
         raise ConfigError(
             f"--max-violations must be at least 0, got {options.max_violations}"
         )
-    if options.master is not None and options.spark == "off":
-        raise ConfigError("--master needs Spark, but --spark is off: remove one")
+    conf = parse_settings(options.conf)
+    for option, value in (("--master", options.master), ("--conf", conf)):
+        if value and options.spark == "off":
+            raise ConfigError(f"{option} needs Spark, but --spark is off: remove one")
     codes: Counter[int] = Counter()
     with ProgressLine() as line, ExitStack() as stack:
         files = [path for path in options.trace if path.is_file()]
@@ -82,9 +86,13 @@ def _run(options: argparse.Namespace) -> int:
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
                 line.say(f"antecede: {error}")
+        master = options.master
+        if conf and runs:
+            opened = open_session(master, cores=options.cores, conf=conf)
+            master = stack.enter_context(opened)
         for verified in verify_traces(
             runs,
-            master=options.master,
+            master=master,
             cores=options.cores,
             use_spark=options.spark,
             violations_max=options.max_violations,

@@ -13,7 +13,7 @@ describes its directory.
 import json
 import shutil
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +37,7 @@ from antecede.pipeline.check.level_files import (
     LevelResult,
 )
 from antecede.pipeline.spark.session import open_session
+from antecede.pipeline.spark.shared_storage import check_shared
 from antecede.pipeline.study.directory import write_atomically
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
 
@@ -56,14 +57,16 @@ def check_at(
     config: CheckConfig,
     directory: Path | None = None,
     *,
+    conf: Mapping[str, str] | None = None,
     on_progress: OnLevel | None = None,
 ) -> CheckResult:
     """Start Spark at a master, and search there; see :func:`check_on_spark`.
 
-    Without a directory, a temporary one keeps the levels during the search.
+    Without a directory, a temporary one keeps the levels during the search. The settings
+    of the session are ``conf``.
     """
     make_space(config)  # Raises an error of the configuration before Spark starts.
-    with open_session(master) as spark:
+    with open_session(master, conf=conf) as spark:
         if directory is not None:
             return check_on_spark(spark, config, directory, on_progress=on_progress)
         with TemporaryDirectory(prefix="antecede-check-") as scratch:
@@ -124,6 +127,7 @@ class _Search:
     def run(self, on_progress: OnLevel | None) -> tuple[str, list[bytes]] | None:
         """Expand level after level; return a violated property and the path to it."""
         self._open()
+        check_shared(self._spark, self._directory, tasks=parallelism(self._spark))
         depth, states = 0, 1
         while states:
             self.result.depth = depth

@@ -1,80 +1,55 @@
 """A Spark session for the pipeline that starts fast, logs only errors, and cleans up.
 
 ``with open_session() as spark`` starts local Spark on all cores, or connects to a cluster
-(``open_session("spark://...")``) or to a Connect server (``open_session("sc://...")``).
-``open_session(spark)`` yields an existing session unchanged.
+(``open_session("spark://...")``) or to a Connect server (``open_session("sc://...")``). The
+settings of the user have priority: :mod:`antecede.pipeline.spark.settings`.
+
+A session that exists already, passed as an argument or active in this process, is used as
+it is: neither its settings are changed, nor is it stopped.
 
 This package needs the extra ``antecede[spark]``.
 """
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from antecede.errors import AntecedeError, ConfigError
+from antecede.pipeline.spark.executors import wait_for_executors
 from antecede.pipeline.spark.interrupt import cancel_on_interrupt, defer_interrupt
 from antecede.pipeline.spark.java import java_home
+from antecede.pipeline.spark.master import CONNECT, check_master, is_local
+from antecede.pipeline.spark.settings import (
+    default_settings,
+    log_file_of_user,
+    user_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["open_session"]
+__all__ = ["explain_errors", "open_session"]
 
-CONNECT = "sc://"
-STANDALONE = "spark://"
-DEFAULT_PORTS = {CONNECT: 15002, STANDALONE: 7077}
-PROBE_TIMEOUT_S = 5.0
-"""Timeout of the check that a server listens; Spark itself would take minutes."""
-DRIVER_SHARE = 0.25
-DRIVER_MIB_MIN = 1024
-DRIVER_MIB_MAX = 8192
-"""Local Spark gets this share of the memory, within these bounds: with its default of one
-GiB it sorts large studies on disk. ``SPARK_DRIVER_MEMORY`` overrides it."""
+LOCAL_ATTEMPTS = 3
+"""How often local Spark runs a task that fails with a transient error."""
 JAVA_STOP_TIMEOUT_S = 30.0
 """How long Java may take to end before it is killed."""
-LOG_PROPERTIES = """\
-status = error
-rootLogger.level = error
-rootLogger.appenderRef.console.ref = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.target = SYSTEM_ERR
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = %p %c{1}: %m%n
-logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
-logger.context.name = org.apache.spark.SparkContext
-logger.context.level = off
-logger.master.name = org.apache.spark.scheduler.cluster.StandaloneSchedulerBackend
-logger.master.level = off
-logger.transport.name = org.apache.spark.network.client.TransportResponseHandler
-logger.transport.level = off
-"""
-"""Log errors only, without Spark's greeting, and without the errors of a failed start,
-which are raised as exceptions too."""
-MASTER = re.compile(
-    r"local(\[(\d+|\*)(,\s*\d+)?\])?|local-cluster\[.+\]|yarn|(spark|k8s|sc)://.+"
-)
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 ERROR_HINTS = {
     r"No module named '(\w+)": r"Spark's workers have no \1: install antecede[trace] there",
     r"PYTHON_VERSION_MISMATCH": "Spark's workers need the same Python as the driver",
+    r'Cannot run program "([^"]+)"': r"Spark's workers have no Python at \1: set"
+    " PYSPARK_PYTHON to its path there",
     r"No space left on device": "no space left on device, on the driver or a worker",
     r"SparkContext was shut down|stopped SparkContext": "the Spark cluster stopped",
 }
 """Patterns of Spark's error messages, and the messages to raise instead."""
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions"
-"""The garbage collector that starts fastest and needs the fewest threads."""
-FAST_START_OPTIONS = "-XX:TieredStopAtLevel=1"
-"""Only the quick compiler: saves a second at the start, but measuring takes three times as
-long."""
 
 
 @contextmanager
@@ -83,73 +58,91 @@ def open_session(
     *,
     cores: int | None = None,
     fast_start: bool = False,
+    conf: Mapping[str, str] | None = None,
 ) -> Iterator["SparkSession"]:
     """Yield a session; stop it afterwards if this function started it.
 
     Args:
-        master: A session to use, a master's URL, or None for local Spark.
+        master: A session to use, or a master's URL. None for the session that is active in
+            this process, or the master in the user's settings, or local Spark.
         cores: The number of cores for local Spark; None for all.
         fast_start: Start faster, at the cost of throughput: for seconds of work.
+        conf: Settings of a new session, such as ``{"spark.executor.memory": "4g"}``.
 
     Raises:
-        ConfigError: PySpark or Java is missing, or the master cannot be reached.
+        ConfigError: PySpark or Java is missing, or the master cannot be reached, or a
+            session is active and has another master.
     """
+    conf = conf if conf is not None else {}
     if master is not None and not isinstance(master, str):
-        yield master
+        with explain_errors():
+            yield master
         return
     try:
         import pyspark  # noqa: F401
     except ImportError:
         raise ConfigError("this needs Spark: pip install 'antecede[spark]'") from None
     if master is not None:
-        _check_master(master)
+        check_master(master)
+    existing = _existing_session(master, conf)
+    if existing is not None:
+        with explain_errors():
+            yield existing
+        return
     if master is not None and master.startswith(CONNECT):
-        with _connect_session(master) as spark:
+        with _connect_session(master, conf) as spark:
             yield spark
         return
+    user = user_settings(conf)
     count = cores if cores is not None else os.cpu_count() or 1
+    if master is None and cores is None and "spark.master" in user:
+        master = user["spark.master"]
+        check_master(master)
+    if master is None:
+        master = f"local[{count},{LOCAL_ATTEMPTS}]"
     with (
         tempfile.TemporaryDirectory(
             prefix="antecede-spark-", ignore_cleanup_errors=True
         ) as scratch,
-        _environment(Path(scratch)),
+        _environment(master, user, Path(scratch)),
     ):
+        defaults = default_settings(
+            master, user, Path(scratch), cores=count, fast_start=fast_start
+        )
         started: SparkSession | None = None
         try:
             with defer_interrupt():
-                url = master or f"local[{count}]"
-                started = _start(url, count, Path(scratch), fast_start)
-            with cancel_on_interrupt(started.sparkContext.cancelAllJobs), _explain_errors():
+                started = _start(master, {**defaults, **conf}, user)
+            with cancel_on_interrupt(started.sparkContext.cancelAllJobs), explain_errors():
                 yield started
         finally:
             if started is not None:
                 _stop(started)
 
 
-def _check_master(master: str) -> None:
-    """Raise ConfigError if the URL is invalid, or no server listens there."""
-    if not MASTER.fullmatch(master):
+def _existing_session(master: str | None, conf: Mapping[str, str]) -> "SparkSession | None":
+    """Return the session of this process; raise ConfigError if it is not the wanted one."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    found = SparkSession.getActiveSession()
+    context = SparkContext._active_spark_context
+    if found is None and context is not None:
+        found = SparkSession(context)
+    if found is None or (master is None and not conf):
+        return found
+    own = found.conf.get("spark.master", "") or ""
+    if conf or master != own:
+        wanted = master if master is not None else "these settings"
         raise ConfigError(
-            f"{master!r} is not a valid master: use local[N], spark://HOST:PORT, yarn,"
-            " k8s://URL or sc://HOST:PORT"
+            f"a Spark session is active at {own or 'another server'}, and a process has"
+            f" only one: stop it before you use {wanted}, or use it without them"
         )
-    scheme = next((each for each in DEFAULT_PORTS if master.startswith(each)), None)
-    if scheme is None:
-        return
-    problem = ""
-    for address in master.removeprefix(scheme).split(","):
-        try:
-            url = urlsplit(f"//{address}")
-            host_and_port = (url.hostname or "", url.port or DEFAULT_PORTS[scheme])
-            with socket.create_connection(host_and_port, timeout=PROBE_TIMEOUT_S):
-                return
-        except (OSError, ValueError) as error:
-            problem = getattr(error, "strerror", None) or str(error)
-    raise ConfigError(f"no Spark at {master}: {problem}")
+    return found
 
 
 @contextmanager
-def _explain_errors() -> Iterator[None]:
+def explain_errors() -> Iterator[None]:
     """Replace Spark's errors that the user can repair by a ConfigError of one line."""
     try:
         yield
@@ -163,92 +156,79 @@ def _explain_errors() -> Iterator[None]:
         raise
 
 
-def _start(master: str, cores: int, scratch: Path, fast_start: bool) -> "SparkSession":
+def _start(
+    master: str, settings: Mapping[str, str], user: Mapping[str, str]
+) -> "SparkSession":
+    """Start Java and a session in it, and wait for the executors of a cluster."""
     from pyspark.sql import SparkSession
 
-    local = master.startswith("local")
-    log = scratch / "log4j2.properties"
-    log.write_text(LOG_PROPERTIES, encoding="utf-8")
-    options = f"-Dlog4j2.configurationFile={log.as_uri()} {JAVA_OPTIONS}"
-    if fast_start:
-        options += f" {FAST_START_OPTIONS}"
-    builder = (
-        SparkSession.builder.master(master)
-        .appName("antecede")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", str(2 * cores))
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .config("spark.driver.extraJavaOptions", options)
-        .config("spark.local.dir", str(scratch / "local"))
-        .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-    )
-    if local:
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config(
-            "spark.driver.host", "127.0.0.1"
-        )
-        if "SPARK_DRIVER_MEMORY" not in os.environ:
-            builder = builder.config("spark.driver.memory", f"{_driver_mib()}m")
-    else:
-        path = os.environ.get("PYTHONPATH")
-        if path:
-            # Executors have another working directory than the driver.
-            path = os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
-            builder = builder.config("spark.executorEnv.PYTHONPATH", path)
+    builder = SparkSession.builder.master(master)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     try:
         spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
+        if log_file_of_user() is None and "spark.log.level" not in user:
+            spark.sparkContext.setLogLevel("ERROR")
+        if not is_local(master):
+            wait_for_executors(spark)
+            if SHUFFLE_PARTITIONS not in user:
+                partitions = 2 * spark.sparkContext.defaultParallelism
+                spark.conf.set(SHUFFLE_PARTITIONS, str(partitions))
     except Exception as error:
+        reason = _reason(error)  # Java has the text: read it before Java ends.
         _end_java()
-        raise ConfigError(f"no Spark session at {master}: {_reason(error)}") from error
+        raise ConfigError(f"no Spark session at {master}: {reason}") from None
     return spark
 
 
-def _driver_mib() -> int:
-    """Return the memory of local Spark, whose driver does all the work."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):  # Not available everywhere.
-        return DRIVER_MIB_MIN
-    return max(DRIVER_MIB_MIN, min(int(total * DRIVER_SHARE) >> 20, DRIVER_MIB_MAX))
-
-
 def _reason(error: Exception) -> str:
-    """Return the most informative line of Spark's error message."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
+    """Return Spark's error message in one line, with the cause that Java names."""
+    text = str(error).strip()
+    if "JAVA_GATEWAY_EXITED" in text:
+        return "Java did not start; check its message above, JAVA_HOME and the Java options"
+    lines = text.splitlines() or [type(error).__name__]
     # The first line of an error in Java names the Python call, the second the error.
-    return lines[1].lstrip(": ") if lines[1:] and "calling" in lines[0] else lines[0]
+    first = lines[1].lstrip(": ") if lines[1:] and "calling" in lines[0] else lines[0]
+    # Causes without a text are of no help.
+    causes = re.findall(r"^Caused by: [\w.$]+: (.+)$", text, re.MULTILINE)
+    return f"{first} ({causes[-1]})" if causes and causes[-1] not in first else first
 
 
 @contextmanager
-def _connect_session(url: str) -> Iterator["SparkSession"]:
+def _connect_session(url: str, conf: Mapping[str, str]) -> Iterator["SparkSession"]:
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.remote(url)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
     try:
-        spark = SparkSession.builder.remote(url).getOrCreate()
+        spark = builder.getOrCreate()
     except Exception as error:
         first = _reason(error)
         if "PACKAGE_NOT_INSTALLED" in first:
             first = "the client is missing: pip install 'pyspark[connect]'"
         raise ConfigError(f"no Spark Connect session at {url}: {first}") from error
     try:
-        with cancel_on_interrupt(spark.interruptAll), _explain_errors():
+        with cancel_on_interrupt(spark.interruptAll), explain_errors():
             yield spark
     finally:
         spark.stop()
 
 
 @contextmanager
-def _environment(scratch: Path) -> Iterator[None]:
-    """Set the environment variables that Spark reads, and restore them afterwards."""
-    variables = {
-        "JAVA_HOME": str(java_home(scratch)),
-        "PYSPARK_PYTHON": sys.executable,
+def _environment(master: str, user: Mapping[str, str], scratch: Path) -> Iterator[None]:
+    """Set the variables that Spark reads and the user has not set; restore them later."""
+    python = user.get("spark.pyspark.python", sys.executable)
+    defaults = {
+        "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
-        "SPARK_LOCAL_DIRS": str(scratch / "local"),
     }
+    if is_local(master):
+        defaults["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if "spark.local.dir" not in user:
+        defaults["SPARK_LOCAL_DIRS"] = str(scratch / "local")
+    variables = {name: os.environ.get(name, value) for name, value in defaults.items()}
+    variables["JAVA_HOME"] = str(java_home(scratch))
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -2,7 +2,7 @@
 
 The tasks are sent with the function, and the results return pickled; both are small. An
 AntecedeError that a task raises is raised again in the driver, as one line without
-Spark's stack trace.
+Spark's stack trace. If the error is transient, Spark first runs the task again.
 """
 
 import pickle
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import pyarrow as pa
 
 from antecede.errors import AntecedeError
+from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +47,8 @@ def spark_stage(spark: "SparkSession") -> Stage:
             return []
         indices = spark.range(0, len(tasks), 1, len(tasks))
         schema = "task long, result binary, error binary"
-        table = indices.mapInArrow(_apply(function, list(tasks)), schema)
+        work = _apply(function, list(tasks), attempts_max(spark))
+        table = indices.mapInArrow(work, schema)
         rows = sorted(table.collect(), key=lambda row: int(row.task))
         for row in rows:
             if row.error is not None:
@@ -57,7 +59,7 @@ def spark_stage(spark: "SparkSession") -> Stage:
 
 
 def _apply(
-    function: Callable[[Task], Result], tasks: list[Task]
+    function: Callable[[Task], Result], tasks: list[Task], attempts: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -66,6 +68,8 @@ def _apply(
                 try:
                     row["result"] = pickle.dumps(function(tasks[i]))
                 except AntecedeError as error:
+                    if is_transient(error) and attempt_number() < attempts:
+                        raise
                     row["error"] = pickle.dumps(error)
                 yield pa.RecordBatch.from_pylist([row], schema=RESULTS)
 

@@ -2,11 +2,14 @@
 
 ::
 
-    DIR/study.json               which study this is
+    DIR/study.json               which study this is, and the version of antecede
+    DIR/study.lock               the process that is running the study
     DIR/cells.parquet            one row per cell
     DIR/events/<cell>/           the trace of a finished cell: events.parquet, run.json
     DIR/errors/<cell>.json       why a cell failed, and the command that replays it
     DIR/verdicts/part-*.parquet  one row per verified cell
+    DIR/failed/<cell>/           the trace of a cell without a valid verdict
+    DIR/measured.json            a digest of the cells that the tables measure
     DIR/recordings/<name>/       a recording, as a trace that cells replay
     DIR/copies/, measures/, summary/   written by :mod:`antecede.pipeline.study.measure`
 
@@ -18,18 +21,24 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import antecede
 from antecede.errors import ConfigError, StorageError
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
+from antecede.pipeline.study.lock import LOCK_NAME
 from antecede.pipeline.study.study import Cell, Study
 from antecede.trace.schema import EVENTS_NAME
 from antecede.verify.oracle import Property
 
 __all__ = ["StudyDirectory", "write_atomically"]
+
+BEFORE_STUDY = {"recordings", LOCK_NAME}
+"""The names that a directory may contain before it holds a study."""
 
 
 class StudyDirectory:
@@ -41,27 +50,26 @@ class StudyDirectory:
         self.errors = path / "errors"
         self.verdicts = path / "verdicts"
         self.recordings = path / "recordings"
+        self.failed_traces = path / "failed"
+        self._measured = path / "measured.json"
 
     def open(self, study: Study) -> int:
         """Create the directory or reuse it; return the number of stale cells removed.
 
-        A cell is stale if the study has changed and no longer contains it.
+        A cell is stale if the study has changed and no longer contains it. The cells that
+        failed are removed, too, so that they run again.
 
         Raises:
-            ConfigError: The directory belongs to another study.
+            ConfigError: The directory belongs to another study, or to another version of
+                antecede.
             StorageError: The directory is not writable.
         """
         header = self.path / "study.json"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if header.exists():
-                found = json.loads(header.read_text(encoding="utf-8"))
-                if found.get("name") != study.name:
-                    raise ConfigError(
-                        f"{self.path} holds the study {found.get('name')!r};"
-                        " choose another directory"
-                    )
-            elif any(path != self.recordings for path in self.path.iterdir()):
+                self._check_header(json.loads(header.read_text(encoding="utf-8")), study)
+            elif {path.name for path in self.path.iterdir()} - BEFORE_STUDY:
                 raise ConfigError(
                     f"{self.path} is not empty and holds no study; choose another directory"
                 )
@@ -76,6 +84,19 @@ class StudyDirectory:
             raise StorageError(f"cannot write to {path}: {error.strerror}") from error
         except ValueError as error:
             raise StorageError(f"{header} is damaged: {error}") from error
+
+    def _check_header(self, found: dict[str, object], study: Study) -> None:
+        """Raise ConfigError if the content of ``study.json`` is of another study."""
+        if found.get("name") != study.name:
+            raise ConfigError(
+                f"{self.path} holds the study {found.get('name')!r};"
+                " choose another directory"
+            )
+        if found.get("version") != antecede.__version__:
+            raise ConfigError(
+                f"{self.path} has results of antecede {found.get('version', 'unknown')},"
+                f" and this is {antecede.__version__}: choose another directory"
+            )
 
     def simulated(self) -> set[str]:
         """Return the cells whose trace is complete."""
@@ -99,6 +120,45 @@ class StudyDirectory:
             if "violated" in (row[which.column] for which in Property)
         }
 
+    def add_error(self, cell: Cell, error: object, *, attempts: int = 1) -> None:
+        """Write why a cell failed; workers call it, too."""
+        text = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else error
+        details = {
+            "error": str(text),
+            "seed": str(cell.scenario.seed),
+            "command": cell.scenario.command(),
+            "attempts": str(attempts),
+        }
+        write_atomically(self.errors / f"{cell.id}.json", json.dumps(details))
+
+    def set_aside(self, cell: str) -> None:
+        """Move the trace of a cell to the failed ones, so that it is not measured."""
+        self.failed_traces.mkdir(exist_ok=True)
+        (self.events / cell).rename(self.failed_traces / cell)
+
+    def measure_inputs(self) -> str:
+        """Return a digest of the table of cells, and of the traces to measure."""
+        digest = blake2b((self.path / "cells.parquet").read_bytes(), digest_size=16)
+        for cell in sorted(self.simulated()):
+            size = (self.events / cell / EVENTS_NAME).stat().st_size
+            digest.update(f"{cell} {size}\n".encode())
+        return digest.hexdigest()
+
+    def measured_inputs(self) -> str | None:
+        """Return the digest of the inputs that were measured; None if they were not."""
+        try:
+            found = json.loads(self._measured.read_text(encoding="utf-8"))
+            return str(found["inputs"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def set_measured(self, inputs: str | None) -> None:
+        """Record the digest of the inputs of the tables; None while they are replaced."""
+        if inputs is None:
+            self._measured.unlink(missing_ok=True)
+        else:
+            write_atomically(self._measured, json.dumps({"inputs": inputs}))
+
     def add_verdicts(self, table: pa.Table) -> None:
         """Add verdicts, all or none."""
         part = self.verdicts / f"part-{uuid.uuid4().hex}.parquet"
@@ -117,21 +177,23 @@ class StudyDirectory:
         partial.rename(self.path / "cells.parquet")
 
     def _remove_stale(self, wanted: set[str]) -> int:
-        """Remove stale cells, errors, and the partial files of an interrupted run."""
+        """Remove stale and failed cells, and the partial files of an interrupted run."""
         stale = 0
         for path in self.events.iterdir():
             complete = (path / EVENTS_NAME).exists()
             if path.name not in wanted or not complete:
                 stale += complete and not path.name.startswith(".")
                 shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(self.failed_traces, ignore_errors=True)
         for path in self.errors.iterdir():
-            path.unlink()  # Cells that failed are simulated again.
+            path.unlink()
+        kept = self.simulated()
         for part in self.verdicts.iterdir():
             if part.suffix != ".parquet":
                 part.unlink()
                 continue
             table = pq.read_table(part)
-            keep = [run in wanted for run in table.column("run").to_pylist()]
+            keep = [run in kept for run in table.column("run").to_pylist()]
             if not all(keep):
                 self.add_verdicts(table.filter(pa.array(keep)))
                 part.unlink()
@@ -141,6 +203,7 @@ class StudyDirectory:
 def _header(study: Study) -> dict[str, object]:
     """Return the content of ``study.json``."""
     return {
+        "version": antecede.__version__,
         "name": study.name,
         "title": study.title,
         "profile": study.profile,

@@ -1,26 +1,30 @@
 """Run a study: simulate, verify, measure; continue where an earlier run stopped."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from antecede.errors import StorageError
 from antecede.pipeline.spark.progress import (
     OnProgress,
     Progress,
     RunningTasks,
     poll_progress,
 )
+from antecede.pipeline.spark.shared_storage import check_shared
 from antecede.pipeline.study.directory import StudyDirectory
-from antecede.pipeline.study.measure import write_measures
+from antecede.pipeline.study.lock import lock_directory
+from antecede.pipeline.study.measure import TABLES, write_measures
 from antecede.pipeline.study.simulate import simulate_cells
 from antecede.pipeline.study.study import Study
 from antecede.pipeline.verify.runs import parallelism, verify_runs
 from antecede.sim.overlays import promises_order
 from antecede.trace.schema import EVENTS_NAME
+from antecede.verify.oracle import Property
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,13 +46,14 @@ class StudyOutcome:
     stale: int
     """The number of removed cells, which an earlier version of the study had."""
     failed: dict[str, dict[str, str]]
-    """Cells that failed, each with its error, its seed and the command to replay it."""
+    """Cells that failed, or could not be verified, each with its error, its seed and the
+    command to replay it."""
     violated: tuple[str, ...]
     """Cells with a violated property, of protocols that guarantee causal order."""
 
 
 def run_study(
-    spark: "SparkSession",
+    spark: "SparkSession | Callable[[], SparkSession]",
     study: Study,
     directory: Path,
     *,
@@ -56,53 +61,77 @@ def run_study(
 ) -> StudyOutcome:
     """Run the missing cells of a study, and write its tables.
 
+    The cells that failed in an earlier run, and those in which a protocol violated a
+    property that it guarantees, run again. They are not measured.
+
     Args:
-        spark: A session; see :func:`antecede.pipeline.spark.session.open_session`.
+        spark: A session, see :func:`antecede.pipeline.spark.session.open_session`; or a
+            function that returns one, which is called only if there is work to do.
         study: The study to run.
         directory: The directory for its tables, on storage that all workers reach.
         on_progress: Is called periodically.
 
     Raises:
-        ConfigError: The directory belongs to another study.
+        ConfigError: The directory belongs to another study or version of antecede, or
+            another process is running the study, or a worker does not reach the directory.
         StorageError: The directory is not writable.
     """
     run = _StudyRun(spark, study, StudyDirectory(directory), on_progress)
-    stale = run.directory.open(study)
-    before = len(run.directory.simulated())
-    run.simulate()
-    run.verify()
-    run.measure()
-    ordered = {
-        cell.id
-        for cell in study.cells
-        if promises_order(cell.scenario.protocol, cell.scenario.overlay)
-    }
-    return StudyOutcome(
-        directory=directory,
-        cells=len(study.cells),
-        simulated=len(run.directory.simulated()) - before,
-        stale=stale,
-        failed=run.directory.failed(),
-        violated=tuple(sorted(run.directory.violated() & ordered)),
-    )
+    with lock_directory(directory):
+        stale = run.directory.open(study)
+        before = run.directory.simulated()
+        run.simulate()
+        simulated = len(run.directory.simulated() - before)
+        run.verify()
+        run.measure()
+        return StudyOutcome(
+            directory=directory,
+            cells=len(study.cells),
+            simulated=simulated,
+            stale=stale,
+            failed=run.directory.failed(),
+            violated=tuple(sorted(run.directory.violated() & run.ordered)),
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _StudyRun:
     """The stages of a study's run."""
 
-    spark: "SparkSession"
+    session: "SparkSession | Callable[[], SparkSession]"
     study: Study
     directory: StudyDirectory
     on_progress: OnProgress | None
+    _spark: "SparkSession | None" = field(default=None, init=False)
+
+    @property
+    def spark(self) -> "SparkSession":
+        """The session, whose workers reach the directory."""
+        if self._spark is None:
+            made = self.session() if callable(self.session) else self.session
+            check_shared(made, self.directory.path, tasks=parallelism(made))
+            self._spark = made
+        return self._spark
 
     @property
     def cell_ids(self) -> set[str]:
         return {cell.id for cell in self.study.cells}
 
+    @property
+    def ordered(self) -> set[str]:
+        """The cells of protocols that guarantee causal order."""
+        return {
+            cell.id
+            for cell in self.study.cells
+            if promises_order(cell.scenario.protocol, cell.scenario.overlay)
+        }
+
     def simulate(self) -> None:
         wanted = self.cell_ids
         before = wanted & self.directory.simulated()
+        if before == wanted:
+            return
+        spark = self.spark
         event_count = _EventCount(self.directory)
 
         def progress(seconds: float) -> Progress:
@@ -117,8 +146,14 @@ class _StudyRun:
             )
 
         with poll_progress(self.on_progress, progress):
-            cores = parallelism(self.spark)
-            simulate_cells(self.spark, self.directory, self.study.cells, cores=cores)
+            cores = parallelism(spark)
+            simulate_cells(spark, self.directory, self.study.cells, cores=cores)
+        lost = wanted - self.directory.simulated() - self.directory.failed().keys()
+        if lost:
+            raise StorageError(
+                f"{len(lost)} cells were simulated, but their traces are not in"
+                f" {self.directory.events}: the driver and the workers must share it"
+            )
 
     def verify(self) -> None:
         simulated = self.cell_ids & self.directory.simulated()
@@ -127,7 +162,8 @@ class _StudyRun:
             return
         done, job_cells = 0, 0
         event_count = _EventCount(self.directory)
-        running = RunningTasks(self.spark)
+        spark = self.spark
+        running = RunningTasks(spark)
 
         def progress(seconds: float) -> Progress:
             cells = done + int(job_cells * running.share())
@@ -144,12 +180,39 @@ class _StudyRun:
                 cells = missing[start : start + VERDICTS_PER_JOB]
                 job_cells = len(cells)
                 paths = [self.directory.events / cell for cell in cells]
-                self.directory.add_verdicts(verify_runs(self.spark, paths).toArrow())
+                self._add_verdicts(verify_runs(spark, paths).toArrow())
                 job_cells = 0
                 done += len(cells)
 
+    def _add_verdicts(self, table: pa.Table) -> None:
+        """Add the verdicts of a job, and set aside the cells that must not be measured.
+
+        First the traces move, so that an interruption leaves no cell that has a verdict
+        and is measured although it failed.
+        """
+        cells = {cell.id: cell for cell in self.study.cells}
+        ordered = self.ordered
+        for row in table.to_pylist():
+            # The name in a damaged trace may be that of another run.
+            cell = Path(row["path"]).name
+            if row["error"] is None and row["run"] != cell:
+                row["error"] = f"the trace is of the run {row['run']!r}"
+            if row["error"] is not None:
+                self.directory.add_error(cells[cell], f"not verified: {row['error']}")
+                self.directory.set_aside(cell)
+            elif cell in ordered and "violated" in (row[p.column] for p in Property):
+                self.directory.set_aside(cell)
+        failed = self.directory.failed()
+        keep = [Path(path).name not in failed for path in table.column("path").to_pylist()]
+        self.directory.add_verdicts(table.filter(pa.array(keep)))
+
     def measure(self) -> None:
-        running = RunningTasks(self.spark)
+        inputs = self.directory.measure_inputs()
+        written = all(any((self.directory.path / t).glob("*.parquet")) for t in TABLES)
+        if written and self.directory.measured_inputs() == inputs:
+            return
+        spark = self.spark
+        running = RunningTasks(spark)
 
         def progress(seconds: float) -> Progress:
             done, total = running.count()
@@ -162,8 +225,10 @@ class _StudyRun:
                 seconds=seconds,
             )
 
+        self.directory.set_measured(None)
         with poll_progress(self.on_progress, progress):
-            write_measures(self.spark, self.directory.path)
+            write_measures(spark, self.directory.path)
+        self.directory.set_measured(inputs)
 
 
 class _EventCount:

@@ -18,7 +18,8 @@ A TOML file defines it::
     loss = 0.01
 
 Every combination is a *cell*: one run. Its id depends only on its scenario and the name of
-its grid. A combination that a protocol does not support is skipped. A cell that needs more
+its grid; of a program or a replayed trace, the id depends on the content and not on the
+path. A combination that a protocol does not support is skipped. A cell that needs more
 than ``memory_gib`` (default 4) according to
 :func:`antecede.pipeline.study.cost_model.estimate` is in the table of cells, but not run.
 
@@ -66,10 +67,13 @@ from antecede.pipeline.study.study_file import (
 from antecede.sim.overlays import overlay_parameters
 from antecede.sim.runner import check_capabilities
 from antecede.sim.simulate import Scenario
+from antecede.sim.workloads.program import Program
+from antecede.sim.workloads.workload import Workload
 
 __all__ = ["Cell", "Study", "built_in_studies", "load_study", "parse_study"]
 
 ID_BYTES = 6
+CONTENT_BYTES = 16
 MEMORY_GIB = 4.0
 """The default memory limit of a cell: a laptop runs two at once."""
 GIB = 1 << 30
@@ -232,6 +236,7 @@ def _expand(grid: str, keys: Grid, cells: list[Cell], skipped: list[str]) -> Non
         base = replace(base, until_s=read_value(keys, "until_s", float, None))
     workloads = read_variants(keys, "workloads", WORKLOAD_KEYS, base)
     networks = read_variants(keys, "networks", NETWORK_KEYS, base)
+    contents: dict[str, str] = {}
     prefix = f"{grid}: " if grid else ""
     # The budget has no effect on other protocols, so they run once on each network.
     others = {
@@ -246,41 +251,59 @@ def _expand(grid: str, keys: Grid, cells: list[Cell], skipped: list[str]) -> Non
             for size in process_counts:
                 trial = replace(work, protocol=which, processes=size)
                 try:
-                    check_capabilities(protocol(which), trial.make_workload(), None)
+                    made = trial.make_workload()
+                    check_capabilities(protocol(which), made, None)
                 except ConfigError as error:
                     note = f"{prefix}{which} on {workload}, {size} processes: {error}"
                     skipped.append(note)
                     continue
+                if trial.workload not in contents:
+                    contents[trial.workload] = _content(trial.workload, made)
                 for network, changes in own_networks.items():
                     for seed in seed_list:
                         scenario = replace(trial, seed=seed, **_network_values(changes))
                         scenario.make_network()  # Raises if a value is out of range.
                         overlay_parameters(scenario.overlay)
                         scenario.make_probe()
-                        cells.append(_cell(scenario, grid, workload, network, memory))
+                        cell = Cell(
+                            id=_cell_id(scenario, grid, contents[trial.workload]),
+                            workload=workload,
+                            network=network,
+                            scenario=scenario,
+                            grid=grid,
+                            too_large=_too_large(scenario, memory),
+                        )
+                        cells.append(cell)
         if len(cells) == before:
             raise ConfigError(f"protocols: {which} supports none of the workloads")
 
 
-def _cell(
-    scenario: Scenario, grid: str, workload: str, network: str, memory_gib: float
-) -> Cell:
-    fields = {**asdict(scenario), "grid": grid} if grid else asdict(scenario)
+def _content(text: str, workload: Workload) -> str:
+    """Return a workload of the catalogue, with a digest in place of the path of a file."""
+    if not isinstance(workload, Program):
+        return text
+    digest = blake2b(digest_size=CONTENT_BYTES)
+    digest.update(repr((workload.processes, sorted(workload.names.items()))).encode())
+    for sends in workload.sends:
+        digest.update(repr(sends).encode())
+    return f"{text.partition(':')[0]}:{digest.hexdigest()}"
+
+
+def _cell_id(scenario: Scenario, grid: str, content: str) -> str:
+    fields = {**asdict(scenario), "workload": content}
+    if grid:
+        fields["grid"] = grid
     text = json.dumps(fields, sort_keys=True)
     digest = blake2b(text.encode(), digest_size=ID_BYTES).hexdigest()
+    return f"{scenario.protocol}-{scenario.processes}-{digest}"
+
+
+def _too_large(scenario: Scenario, memory_gib: float) -> str:
+    """Return why a run needs too much memory; empty if it does not."""
     needed = estimate(scenario).memory_bytes / GIB
-    return Cell(
-        id=f"{scenario.protocol}-{scenario.processes}-{digest}",
-        workload=workload,
-        network=network,
-        scenario=scenario,
-        grid=grid,
-        too_large=(
-            f"needs about {needed:.0f} GiB, more than {memory_gib:g}"
-            if needed > memory_gib
-            else ""
-        ),
-    )
+    if needed <= memory_gib:
+        return ""
+    return f"needs about {needed:.0f} GiB, more than {memory_gib:g}"
 
 
 def _network_values(scenario: Scenario) -> dict[str, Any]:
