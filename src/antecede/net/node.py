@@ -147,8 +147,8 @@ class Node:
         lease after the peer was last heard. Pass ``stopped=True`` only for a process that
         has stopped for good: then messages also stop waiting for the permits of the peer
         itself (docs/explanation/peer-removal.md describes what breaks if the process still
-        runs). Under ``bounded``, messages may also wait for a process that is no peer; declare
-        it stopped in the same way. Raise LocalError if the node does not know the name.
+        runs). Under ``bounded``, messages may also wait for a process that is not a peer;
+        declare it stopped in the same way. Raise LocalError if the name is unknown.
         """
         runtime = self._runtime
         runtime.opened_socket()
