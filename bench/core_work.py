@@ -37,10 +37,19 @@ def microseconds_per_message(work: Callable[[], object], messages: int) -> float
 def exchange_us(name: str, processes: int, messages: int) -> float:
     """Return the microseconds per message of random unicast, without payload.
 
-    Every process sends, and all frames have the same delay. The time includes the loop that
-    passes frames between processes. To keep the loop fast, it looks up no methods and moves
-    whole lists of frames.
+    In each round every process sends, on average. All frames take one round. The time
+    includes the loop that passes frames between processes. To keep the loop fast, it looks
+    up no methods and moves whole lists of frames.
     """
+    return _exchange_us(name, processes, messages, processes)
+
+
+def light_exchange_us(name: str, processes: int, messages: int) -> float:
+    """Return the same with one message per round."""
+    return _exchange_us(name, processes, messages, 1)
+
+
+def _exchange_us(name: str, processes: int, messages: int, per_round: int) -> float:
     random = Random(1)
     members = [make_process(name, i) for i in range(processes)]
     send = [member.send for member in members]
@@ -48,8 +57,8 @@ def exchange_us(name: str, processes: int, messages: int) -> float:
     frames = [member.frames_to_transmit for member in members]
     deliver = [member.messages_to_deliver for member in members]
     rounds: list[list[tuple[ProcessId, list[ProcessId]]]] = []
-    for _ in range(messages // processes):
-        pairs = [random.sample(range(processes), 2) for _ in range(processes)]
+    for _ in range(messages // per_round):
+        pairs = [random.sample(range(processes), 2) for _ in range(per_round)]
         rounds.append([(ProcessId(a), [ProcessId(b)]) for a, b in pairs])
 
     def work() -> None:
@@ -72,7 +81,7 @@ def exchange_us(name: str, processes: int, messages: int) -> float:
                     deliver[target]()
         assert not wire
 
-    return microseconds_per_message(work, len(rounds) * processes)
+    return microseconds_per_message(work, len(rounds) * per_round)
 
 
 def peers_us(name: str, peers: int, messages: int) -> float:
@@ -174,6 +183,7 @@ def metadata_bytes(name: str, processes: int, messages: int) -> float:
 
 MEASUREMENTS: dict[str, Callable[[str, int, int], float]] = {
     "exchange_us": exchange_us,
+    "light_exchange_us": light_exchange_us,
     "peers_us": peers_us,
     "unacked_us": unacked_us,
     "unacked_bytes": unacked_bytes,
