@@ -6,6 +6,7 @@ with the same ``message`` are one message to several targets. An empty ``receive
 message that was not received; an empty ``sent`` is a message without a recorded send.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from antecede.ingest.formats.records import (
 from antecede.ingest.formats.source import Split
 from antecede.ingest.timestamps import parse_timestamps
 
-__all__ = ["MESSAGE_COLUMNS", "is_parquet", "read_messages"]
+__all__ = ["MESSAGE_COLUMNS", "is_parquet", "message_batch", "read_messages"]
 
 MESSAGE_COLUMNS = {
     "source": ("source", "from", "sender", "src"),
@@ -60,7 +61,7 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
 def _from_csv(split: Split, names: dict[str, str]) -> Records:
     try:
         for lines, columns, bad in csv_columns(split, names):
-            yield _batch(lines, columns)
+            yield message_batch(lines, columns)
             if bad:
                 yield problem_batch(bad, MESSAGE_SCHEMA)
     except UnreadableError as error:
@@ -79,13 +80,19 @@ def _from_parquet(split: Split, options: ReadOptions) -> Records:
         try:
             for batch in parquet.iter_batches(columns=list(names.values())):
                 columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
-                yield _batch(np.arange(row, row + batch.num_rows), columns)
+                yield message_batch(np.arange(row, row + batch.num_rows), columns)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             yield problem_batch([(row, f"damaged: {error}")], MESSAGE_SCHEMA)
 
 
-def _batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+def message_batch(lines: np.ndarray, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return messages as records, each with the problem of its values, if any.
+
+    Args:
+        lines: By message, its line.
+        columns: The columns by our names, texts or timestamps.
+    """
     nothing = pa.nulls(len(lines), pa.string())
     problem = nothing
     times = {name: parse_timestamps(columns[name]) for name in ("sent", "received")}
