@@ -1,4 +1,4 @@
-"""Compare the verification of a DataFrame with Spark alone: ``python -m bench.spark_table``.
+"""Compare the verification of a DataFrame with Spark: ``python -m bench.spark_table``.
 
 The table has many runs of about 20,000 events, by default 4 million events, in Parquet
 files of some runs each. The benchmark measures two ways to use it in one warm session:
@@ -112,7 +112,9 @@ def main() -> int:
         result["worker_peak_mib"] = worker_peak_mib(spark)
     print(json.dumps(result, indent=2))
     ratio = result["verify_per_identity"]
-    print(f"{'time, verify a DataFrame to identity mapInArrow':52}{ratio:>8}   (at most 1.5)")
+    print(
+        f"{'time, verify a DataFrame to identity mapInArrow':52}{ratio:>8}   (at most 1.5)"
+    )
     return 0
 
 

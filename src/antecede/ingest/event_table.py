@@ -114,7 +114,7 @@ def skew_of(table: EventTable) -> Skew | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrangedEvents:
-    """The events of a run in a linear extension of happened-before; from :func:`arrange`."""
+    """Events in a linear extension of happened-before; from :func:`arrange`."""
 
     table: EventTable
     order: Longs

@@ -15,14 +15,28 @@ from antecede.errors import ConfigError as _ConfigError
 if _find_spec("pyspark") is None:
     raise _ConfigError("antecede.spark needs Spark: pip install 'antecede[spark]'")
 
+from antecede.spark.advice import AdviceResult, advise
+from antecede.spark.sources import read_traces, register, register_active
+from antecede.spark.studies import (
+    SimulatedRuns,
+    StudyResult,
+    load_study,
+    measure,
+    report,
+    run_study,
+    simulate,
+)
 from antecede.spark.verification import Verification, verify
 
 __all__ = [
-    "Study",
+    "AdviceResult",
+    "SimulatedRuns",
+    "StudyResult",
     "Verification",
     "advise",
     "load_study",
     "measure",
+    "read_traces",
     "register",
     "report",
     "run_study",
@@ -30,3 +44,4 @@ __all__ = [
     "verify",
 ]
 
+register_active()

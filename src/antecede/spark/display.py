@@ -1,6 +1,7 @@
 """Display results in notebooks: tables as HTML, charts as Vega-Lite."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from typing import Any
 
@@ -33,10 +34,8 @@ class Chart:
         self, include: object = None, exclude: object = None
     ) -> dict[str, Any]:
         bundle: dict[str, Any] = {VEGA_LITE: self.spec, "text/plain": repr(self)}
-        try:
+        with suppress(ImportError):  # A notebook with Vega-Lite draws the chart itself.
             bundle["image/svg+xml"] = self.svg()
-        except ImportError:  # A notebook with Vega-Lite draws the chart itself.
-            pass
         return bundle
 
 
@@ -113,4 +112,6 @@ def table_html(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         return "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells)
 
     body = "".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return f"<table><thead><tr>{line(header, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+    return (
+        f"<table><thead><tr>{line(header, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+    )

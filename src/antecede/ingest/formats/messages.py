@@ -54,7 +54,7 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
     if is_parquet(split.path):
         return _from_parquet(split, options)
     header = read_header(split.path)
-    names = find_columns(split.path, header, MESSAGE_COLUMNS, options.columns, REQUIRED)
+    names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
     return _from_csv(split, names)
 
 
@@ -75,7 +75,7 @@ def _from_parquet(split: Split, options: ReadOptions) -> Records:
         raise TraceError(f"{split.path}: truncated or not a Parquet file") from error
     with parquet:
         header = parquet.schema_arrow.names
-        names = find_columns(split.path, header, MESSAGE_COLUMNS, options.columns, REQUIRED)
+        names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
         row = 1
         try:
             for batch in parquet.iter_batches(columns=list(names.values())):

@@ -52,11 +52,12 @@ def read_span_csv(split: Split, options: ReadOptions) -> Records:
     Raise ConfigError if a required column is not found.
     """
     header = read_header(split.path)
-    names = find_columns(split.path, header, SPAN_COLUMNS, options.columns, REQUIRED)
+    names = find_columns(split.path, header, SPAN_COLUMNS, options, REQUIRED)
     if "end" not in names and "duration" not in names:
         raise ConfigError(
-            f"{split.path}: line 1: no column for the end: give it with --columns end=NAME"
-            f" or duration=NAME; the file has {', '.join(header)}"
+            f"{split.path}: line 1: no column for the end: give it with"
+            f" {options.option('columns', 'end=NAME')} or duration=NAME; the file has"
+            f" {', '.join(header)}"
         )
     return _batches(split, names)
 

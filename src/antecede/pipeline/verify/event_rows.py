@@ -172,8 +172,9 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 
 def _reject_nulls(run: SpooledRun, name: str, count: int) -> None:
     if count:
+        rows = "1 row" if count == 1 else f"{count:,} rows"
         raise TraceError(
-            f"{run.path}: column {name!r} is null in {count:,} row{'s' if count > 1 else ''}:"
+            f"{run.path}: column {name!r} is null in {rows}:"
             f" remove these rows, for example with df.dropna(subset=[{name!r}])"
         )
 

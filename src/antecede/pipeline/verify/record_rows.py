@@ -20,7 +20,17 @@ SORT_KEYS = ("file", "line", *TIMES, "process", "trace", "span", "source", "targ
              "message")  # fmt: skip
 KIND_PREFIX = "^span_kind_"
 """Begins the kinds of spans in OpenTelemetry."""
-TEXTS = ("source", "target", "message", "trace", "span", "parent", "process", "name", "kind")
+TEXTS = (
+    "source",
+    "target",
+    "message",
+    "trace",
+    "span",
+    "parent",
+    "process",
+    "name",
+    "kind",
+)
 
 
 def to_records(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-__all__ = ["ROW_KINDS", "RowKind", "Rows", "select_columns"]
+__all__ = ["NOT_VERIFIED", "ROW_KINDS", "RowKind", "Rows", "select_columns"]
 
 Rows = Literal["events", "messages", "spans", "clocks"]
 
@@ -64,7 +64,7 @@ class RowKind:
 
 
 def _simple(types: Mapping[str, str]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    return {name: (type, (name,)) for name, type in types.items()}
+    return {name: (phrase, (name,)) for name, phrase in types.items()}
 
 
 def _usual(
@@ -73,6 +73,8 @@ def _usual(
     return {name: (types.get(name, "name"), usual) for name, usual in names.items()}
 
 
+NOT_VERIFIED = ("target", "payload_bytes", "metadata_bytes")
+"""Columns of events that the verification does not need."""
 LOCATION = _simple({"file": "text", "line": "integer", "problem": "text"})
 """The columns that our data sources add."""
 ROW_KINDS = (
@@ -89,6 +91,9 @@ ROW_KINDS = (
                 "source": "process",
                 "number": "integer",
                 "targets": "processes",
+                "target": "process",
+                "payload_bytes": "integer",
+                "metadata_bytes": "integer",
             }
         ),
         required=(("process",), ("kind",), ("source",), ("number",), ("seq", "step")),

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.errors import AntecedeError, StorageError
+from antecede.errors import AntecedeError, StorageError, TraceError
 from antecede.ingest.conversion import infer_run, new_log
 from antecede.ingest.diagnostics import Diagnostic, IngestSummary, SourceLocation
 from antecede.ingest.event_table import ArrangedEvents, arrange
@@ -74,8 +74,9 @@ def _verify(run: str | None, packed: PackedRun, options: TableOptions) -> dict[s
 
 
 def _no_run(packed: PackedRun) -> AntecedeError:
-    return AntecedeError(
-        f"column 'run' is null in {packed.rows:,} row{'s' if packed.rows > 1 else ''}:"
+    rows = "1 row" if packed.rows == 1 else f"{packed.rows:,} rows"
+    return TraceError(
+        f"column 'run' is null in {rows}:"
         " remove these rows, for example with df.dropna(subset=['run'])"
     )
 

@@ -12,7 +12,7 @@ from antecede.errors import ConfigError
 from antecede.pipeline.verify.packed_rows import PACKED, pack_rows
 from antecede.pipeline.verify.run_result import RESULT
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
-from antecede.pipeline.verify.table_columns import Rows, select_columns
+from antecede.pipeline.verify.table_columns import NOT_VERIFIED, Rows, select_columns
 from antecede.pipeline.verify.table_run import TableOptions, run_verifier
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def verify_table(
     if tasks is not None and tasks < 1:
         raise ConfigError(f"tasks must be at least 1, got {tasks}")
     kind, selected = select_columns(df, columns, rows)
-    others = [f"`{name}`" for name in selected.columns if name != "run"]
+    unused = ("run", *(NOT_VERIFIED if kind == "events" else ()))
+    others = [f"`{name}`" for name in selected.columns if name not in unused]
     run = "CAST(run AS STRING)" if "run" in selected.columns else f"'{RUN_NAME}'"
     selected = selected.selectExpr(f"{run} AS run", *others)
     packed = selected.mapInArrow(pack_rows, from_arrow_schema(PACKED))

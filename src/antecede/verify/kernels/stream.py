@@ -157,9 +157,7 @@ class HistoryChecker:
         return process, self._lowest[process], self._highest[process]
 
 
-def message_rows(
-    numbered: NumberedBatch, processes: SlotMap, path: Path | str
-) -> Rows:
+def message_rows(numbered: NumberedBatch, processes: SlotMap, path: Path | str) -> Rows:
     """Return the sends and deliveries of a batch, with targets if it has that column.
 
     Raise TraceError if a row has no message, or a process sends a message of another.
