@@ -34,6 +34,7 @@ FIRST_FILES = (
     "tests/mutation/",
     "tests/advise/",
     "tests/report/",
+    "tests/spark/",
 )
 """Files that take minutes run first, so that no core idles at the end."""
 
@@ -52,6 +53,7 @@ HEAVY_FILES = (
     "tests/packaging/",
     "tests/pipeline/",
     "tests/report/",
+    "tests/spark/",
     "tests/test_docs.py",
     "tests/test_examples.py",
     "tests/test_readme.py",

@@ -53,7 +53,7 @@ class ProcessNames:
         """Return the numbers of a column of lists of processes."""
         if pa.types.is_integer(column.type.value_type):
             return column.cast(SPOOL_SCHEMA.field("targets").type)
-        column = pa.concat_arrays([column])  # Its first offset is 0.
+        column = pa.concat_arrays([column.cast(pa.list_(pa.string()))])
         return pa.ListArray.from_arrays(
             column.offsets.cast(pa.int32()),
             self.encode(column.values),
@@ -76,7 +76,7 @@ def load_events(packed: PackedRun, run: SpooledRun) -> ProcessNames:
         table = packed.table()
         for name in ("process", "source"):
             # The numbers of the processes do not depend on the order of the blobs.
-            if pa.types.is_string(table[name].type):
+            if not pa.types.is_integer(table[name].type):
                 names.encode(pc.unique(table[name]).drop_null().sort())
         run.add(loader.convert(_sorted(table, names, run)))
     run.finish()
@@ -172,10 +172,9 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 
 def _reject_nulls(run: SpooledRun, name: str, count: int) -> None:
     if count:
-        rows = "1 row" if count == 1 else f"{count:,} rows"
         raise TraceError(
-            f"{run.path}: column {name!r} is null in {rows}:"
-            f" remove these rows, for example with df.dropna(subset=[{name!r}])"
+            f"{run.path}: column {name!r} is null in some rows: remove them, for example"
+            f" with df.dropna(subset=[{name!r}])"
         )
 
 

@@ -8,14 +8,14 @@ The task may stream the blobs if the steps of the rows in a blob ascend, and no 
 overlap; otherwise it sorts all rows of the run in memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["PACKED", "PackedRun", "pack_rows", "unpack_run"]
+__all__ = ["PACKED", "PackedRun", "large_types", "pack_rows", "row_packer", "unpack_run"]
 
 PACK_ROWS = 1 << 18
 """Rows of one partition that are packed together: about 20 MiB."""
@@ -36,6 +36,36 @@ PACKED: pa.Schema = pa.schema(
     ]
 )
 """One row for each run in about :data:`PACK_ROWS` rows of a partition."""
+
+
+def large_types(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with 64-bit offsets, as Spark's ``useLargeVarTypes`` expects."""
+
+    def enlarge(found: pa.DataType) -> pa.DataType:
+        if pa.types.is_list(found):
+            return pa.list_(enlarge(found.value_type))
+        if pa.types.is_struct(found):
+            return pa.struct([pa.field(each.name, enlarge(each.type)) for each in found])
+        larger = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+        return larger.get(found, found)
+
+    return pa.schema([pa.field(each.name, enlarge(each.type)) for each in schema])
+
+
+def row_packer(
+    *, large: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of a task that packs the rows of its partition.
+
+    Args:
+        large: Yield columns with 64-bit offsets.
+    """
+
+    def pack_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packed in pack_rows(batches):
+            yield packed.cast(large_types(PACKED)) if large else packed
+
+    return pack_partition
 
 
 def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -78,7 +108,7 @@ def _pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
     first, last = _step_range(rows)
     for name in ENCODED:
         index = rows.schema.get_field_index(name)
-        if index >= 0 and pa.types.is_string(rows.schema.field(index).type):
+        if index >= 0 and _is_text(rows.schema.field(index).type):
             rows = rows.set_column(index, name, rows[name].dictionary_encode())
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
@@ -86,6 +116,10 @@ def _pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
         writer.write_table(rows)
     data = sink.getvalue().to_pybytes()
     return {"run": run, "rows": rows.num_rows, "first": first, "last": last, "data": data}
+
+
+def _is_text(found: pa.DataType) -> bool:
+    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
 
 
 def _step_range(rows: pa.Table) -> tuple[int | None, int | None]:

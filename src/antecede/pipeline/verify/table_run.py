@@ -4,7 +4,8 @@ The rows of the run are events, or records from which the events are inferred: m
 spans, or events with vector clocks.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from antecede.ingest.diagnostics import Diagnostic, IngestSummary, SourceLocatio
 from antecede.ingest.event_table import ArrangedEvents, arrange
 from antecede.ingest.formats.records import CLOCK_SCHEMA, MESSAGE_SCHEMA, SPAN_SCHEMA
 from antecede.pipeline.verify.event_rows import load_events
-from antecede.pipeline.verify.packed_rows import PackedRun, unpack_run
+from antecede.pipeline.verify.packed_rows import PackedRun, large_types, unpack_run
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.pipeline.verify.run_result import (
     RESULT,
@@ -34,6 +35,7 @@ __all__ = ["TableOptions", "run_verifier"]
 
 SCHEMAS = {"clocks": CLOCK_SCHEMA, "messages": MESSAGE_SCHEMA, "spans": SPAN_SCHEMA}
 NS_PER_S = 1e9
+PROCESS_NUMBER = re.compile(r"\bprocess (\d+)\b|\b(\d+):\d+\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class TableOptions:
     """The runs continued until nothing was left to do."""
     violations_max: int
     """The most violations to list of each property of a run."""
+    large: bool = False
+    """Return columns with 64-bit offsets."""
 
 
 def run_verifier(
@@ -55,7 +59,8 @@ def run_verifier(
 
     def verify_run(key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         row = _verify(key[0].as_py(), unpack_run(packed), options)
-        return pa.Table.from_pylist([row], schema=RESULT)
+        result = pa.Table.from_pylist([row], schema=RESULT)
+        return result.cast(large_types(RESULT)) if options.large else result
 
     return verify_run
 
@@ -74,10 +79,9 @@ def _verify(run: str | None, packed: PackedRun, options: TableOptions) -> dict[s
 
 
 def _no_run(packed: PackedRun) -> AntecedeError:
-    rows = "1 row" if packed.rows == 1 else f"{packed.rows:,} rows"
     return TraceError(
-        f"column 'run' is null in {rows}:"
-        " remove these rows, for example with df.dropna(subset=['run'])"
+        f"column 'run' is null in some rows ({packed.rows:,}): remove them, for example"
+        " with df.dropna(subset=['run'])"
     )
 
 
@@ -85,8 +89,18 @@ def _verify_events(run: str, packed: PackedRun, options: TableOptions) -> dict[s
     with SpooledRun(RunInfo(run=run, complete=options.complete)) as events:
         names = load_events(packed, events)
         events.info = replace(events.info, names=names.names())
-        verdict = verify_trace(events, violations_max=options.violations_max)
+        try:
+            verdict = verify_trace(events, violations_max=options.violations_max)
+        except TraceError as error:
+            raise TraceError(_with_names(str(error), events.info.names)) from error
         return result_row(run, verdict, events)
+
+
+def _with_names(text: str, names: Mapping[int, str]) -> str:
+    """Add the names of the processes to an error, which has their numbers."""
+    numbers = [int(one or other) for one, other in PROCESS_NUMBER.findall(text)]
+    known = [each for each in dict.fromkeys(numbers) if each in names]
+    return "; ".join([text, *(f"process {each} is {names[each]!r}" for each in known)])
 
 
 def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[str, Any]:

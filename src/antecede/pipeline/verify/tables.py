@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from antecede.errors import ConfigError
-from antecede.pipeline.verify.packed_rows import PACKED, pack_rows
+from antecede.pipeline.verify.packed_rows import PACKED, row_packer
 from antecede.pipeline.verify.run_result import RESULT
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
 from antecede.pipeline.verify.table_columns import NOT_VERIFIED, Rows, select_columns
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RUN_NAME", "verify_table"]
 
+LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 RUN_NAME = "table"
 """The name of the run of a table that has no column for the run."""
 
@@ -47,10 +48,16 @@ def verify_table(
     unused = ("run", *(NOT_VERIFIED if kind == "events" else ()))
     others = [f"`{name}`" for name in selected.columns if name not in unused]
     run = "CAST(run AS STRING)" if "run" in selected.columns else f"'{RUN_NAME}'"
+    if kind != "events":
+        # In the records of a data source, null stands for the only run of a file.
+        run = f"coalesce({run}, '{RUN_NAME}')"
     selected = selected.selectExpr(f"{run} AS run", *others)
-    packed = selected.mapInArrow(pack_rows, from_arrow_schema(PACKED))
+    large = df.sparkSession.conf.get(LARGE_TYPES, "false") == "true"
+    packed = selected.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(df.sparkSession)
-    options = TableOptions(rows=kind, complete=complete, violations_max=violations_max)
+    options = TableOptions(
+        rows=kind, complete=complete, violations_max=violations_max, large=large
+    )
     # Spark keeps a number of partitions that is given, and merges others into few.
     return (
         packed.repartition(count, "run")
