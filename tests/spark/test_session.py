@@ -59,7 +59,7 @@ def test_nothing_runs_at_the_call(spark: SparkSession) -> None:
 
 
 def test_an_error_of_the_workers_is_one_line() -> None:
-    missing = r"have no antecede: install antecede\[trace\]"
+    missing = r"have no antecede, or another version: install this version"
     with pytest.raises(ConfigError, match=missing), explained():
         raise RuntimeError("deep\nModuleNotFoundError: No module named 'antecede'\n")
     with pytest.raises(TraceError, match="mine"), explained():

@@ -15,7 +15,8 @@ __all__ = ["described", "explained"]
 DESCRIPTION = "spark.job.description"
 HINTS = {
     r"No module named '(antecede|pyarrow|numpy|numba)": (
-        "the workers of Spark have no {}: install antecede[trace] there"
+        "the workers of Spark have no {0}, or another version: install this version of"
+        " antecede[trace] there"
     ),
     r"PYTHON_VERSION_MISMATCH": "the workers of Spark need the same Python as this program",
 }
