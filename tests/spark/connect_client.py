@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from antecede.pipeline.spark.java import java_home
 from antecede.trace.table import events_to_table
@@ -35,13 +36,11 @@ def main(file: str) -> None:
             spark.stop()
 
 
-def use(spark: "object", file: str) -> dict[str, object]:
-    from pyspark.sql.connect.session import SparkSession
-
+def use(spark: Any, file: str) -> dict[str, object]:
     from antecede.errors import TraceError
     from antecede.spark import register, simulate, verify
 
-    assert isinstance(spark, SparkSession)
+    assert type(spark).__module__ == "pyspark.sql.connect.session"
     df = spark.createDataFrame(events_to_table(FIGURE, "figure"))
     broken = spark.createDataFrame(events_to_table([send(0, 1, 1)] * 2, "broken"))
     result = verify(df.union(broken), tasks=2)
