@@ -8,11 +8,14 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from antecede.pipeline.spark.java import java_home
 from antecede.trace.table import events_to_table
 from tests.verify.test_verifier import FIGURE, send
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def main(file: str) -> None:
@@ -36,7 +39,7 @@ def main(file: str) -> None:
             spark.stop()
 
 
-def use(spark: Any, file: str) -> dict[str, object]:
+def use(spark: "SparkSession", file: str) -> dict[str, object]:
     from antecede.errors import TraceError
     from antecede.spark import register, simulate, verify
 

@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -235,9 +236,11 @@ def report(
         out: The file of the page.
 
     Raises:
-        ConfigError: A directory has no finished study.
+        ConfigError: A directory has no finished study, or a package is missing.
         StorageError: A file cannot be read or written.
     """
+    if any(find_spec(name) is None for name in ("jinja2", "vl_convert")):
+        raise ConfigError("a report needs more packages: pip install 'antecede[report]'")
     directories = [
         each.directory if isinstance(each, StudyResult) else _local(each)
         for each in studies
