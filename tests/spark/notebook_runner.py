@@ -54,6 +54,11 @@ def main(notebook: Path) -> None:
             "unchanged": settings(names["spark"]) == before,
             "teams": [row.asDict() for row in names["by_team"].collect()],
             "protocols": [row.protocol for row in names["latency"].collect()],
+            "simulated": names["study"].outcome.simulated,
+            "loaded": all(
+                getattr(names["again"], name).count()
+                for name in ("cells", "verdicts", "measures", "summary", "copies", "events")
+            ),
             "advice": names["advice"].protocol,
             "alive": names["spark"].range(3).count(),
         }

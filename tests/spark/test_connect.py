@@ -14,6 +14,7 @@ from tests.ingest.foreign_samples import SHOP_SPANS, span_csv, write_sample
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("grpc") is None, reason="optional: Spark Connect")
 def test_tables_of_a_connect_session_are_verified(tmp_path: Path) -> None:
     file = write_sample(tmp_path / "spans.csv", span_csv(SHOP_SPANS))

@@ -29,6 +29,8 @@ def test_the_notebook_runs_in_a_session_of_its_own() -> None:
     assert sum(row["count"] for row in found["teams"]) > 0
     assert {row["team"] for row in found["teams"]} <= {"payments", "orders", "stock"}
     assert sorted(found["protocols"]) == ["cykas", "hybrid"]
+    assert found["simulated"] == 2
+    assert found["loaded"]
     assert found["advice"] in ("hybrid", "fifo", "unordered")
     charts = [types for types in found["shown"] if "image/svg+xml" in types]
     assert charts == [["application/vnd.vegalite.v6+json", "image/svg+xml", "text/plain"]]
