@@ -98,6 +98,7 @@ bench-budget: $(VENV)/installed  ## the aims of bounded: latency, bytes, frames 
 
 bench-spark: $(VENV)/installed  ## speed of the pipeline, beside plain Spark, SQL and plain Python
 	$(BIN)/python -m bench.spark_verify --events 20000000 --growth
+	$(BIN)/python -m bench.spark_table --events 20000000
 	$(BIN)/python -m bench.spark_others
 
 bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's own reading

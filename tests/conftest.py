@@ -8,7 +8,14 @@ from hypothesis import HealthCheck, Phase, settings
 
 ROOT = Path(__file__).parent.parent
 
-OPTIONAL = ("C compiler", "Chromium", "shared data", "network namespaces", "uvloop")
+OPTIONAL = (
+    "C compiler",
+    "Chromium",
+    "shared data",
+    "network namespaces",
+    "Spark Connect",
+    "uvloop",
+)
 """Optional parts, as the docs list them; a skip names one of them as its reason."""
 
 settings.register_profile(
@@ -34,6 +41,7 @@ FIRST_FILES = (
     "tests/mutation/",
     "tests/advise/",
     "tests/report/",
+    "tests/spark/",
 )
 """Files that take minutes run first, so that no core idles at the end."""
 
@@ -52,6 +60,7 @@ HEAVY_FILES = (
     "tests/packaging/",
     "tests/pipeline/",
     "tests/report/",
+    "tests/spark/",
     "tests/test_docs.py",
     "tests/test_examples.py",
     "tests/test_readme.py",

@@ -45,6 +45,7 @@ ALLOWED = {
     "report": {"pipeline", "diagram"},
     "advise": {"report"},
     "demo": {"net", "verify", "merge"},
+    "spark": {"advise"},
     "cli": {"testing", "advise", "demo", "diagram"},
     "__main__": {"cli"},
     "__init__": {"core", "engine", "net", "sim"},

@@ -27,7 +27,7 @@ from antecede.ingest.inference.record_log import RecordLog
 from antecede.ingest.inference.spans import SPAN_COLUMNS_USED, infer_from_spans
 from antecede.trace.run_info import RunInfo
 
-__all__ = ["IngestedRun", "ingest"]
+__all__ = ["IngestedRun", "Log", "infer_run", "ingest", "new_log"]
 
 Log = ClockLog | RecordLog
 
@@ -84,7 +84,7 @@ def ingest(
                 on_progress(batch.num_rows)
             for run, part in _split_by_run(batch):
                 if run not in logs:
-                    logs[run] = _new_log(chosen)
+                    logs[run] = new_log(chosen.name, chosen.schema)
                 logs[run].add(str(path), part)
     if None in logs and len(logs) > 1 and not logs[None].read:
         _merge_unread(logs)
@@ -100,11 +100,17 @@ def ingest(
     return ingested
 
 
-def _new_log(chosen: Format) -> Log:
-    if chosen.schema is CLOCK_SCHEMA:
-        return ClockLog(chosen.name)
-    kept = SPAN_COLUMNS_USED if chosen.schema is SPAN_SCHEMA else MESSAGE_SCHEMA
-    return RecordLog(chosen.name, kept)
+def new_log(format_name: str, schema: pa.Schema) -> Log:
+    """Return an empty log for the records of one run.
+
+    Args:
+        format_name: The name of the format.
+        schema: The schema of the records, one of :mod:`antecede.ingest.formats.records`.
+    """
+    if schema is CLOCK_SCHEMA:
+        return ClockLog(format_name)
+    kept = SPAN_COLUMNS_USED if schema is SPAN_SCHEMA else MESSAGE_SCHEMA
+    return RecordLog(format_name, kept)
 
 
 def _split_by_run(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.RecordBatch]]:
@@ -117,34 +123,48 @@ def _split_by_run(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.Record
         yield run, batch.filter(chosen.fill_null(False))
 
 
-def _write(log: Log, name: str, directory: Path, chosen: Format) -> IngestedRun:
+def infer_run(
+    log: Log, name: str, schema: pa.Schema
+) -> tuple[EventTable, IngestSummary, RunInfo]:
+    """Infer the events of a run, and describe the information that is missing.
+
+    Args:
+        log: The records of the run, from :func:`new_log`.
+        name: The name of the run.
+        schema: The schema of the records.
+
+    Raises:
+        TraceError: No record can be read.
+    """
     if not log.read:
         first = log.missing.collected()[0]
         raise TraceError(f"{log.files[0]}: no record can be read: {first}")
-    table, summary = _infer(log, chosen)
+    if isinstance(log, ClockLog):
+        table, summary = infer_from_clocks(log)
+    elif schema is SPAN_SCHEMA:
+        table, summary = infer_from_spans(log)
+    else:
+        table, summary = infer_from_pairs(log)
     info = RunInfo(
         run=name,
         processes=summary.processes,
         names=dict(enumerate(table.names)),
         missing=summary.unknown_reasons,
         parameters={
-            "format": chosen.name,
+            "format": log.format_name,
             "files": list(summary.files),
             "records": summary.records,
             "unknown": summary.unknown,
             "time_zero_ns": None if table.time_ns is None else int(table.time_ns.min()),
         },
     )
+    return table, summary, info
+
+
+def _write(log: Log, name: str, directory: Path, chosen: Format) -> IngestedRun:
+    table, summary, info = infer_run(log, name, chosen.schema)
     written = write_event_table(table, directory, info)
     return IngestedRun(run=name, summary=summary, written=written)
-
-
-def _infer(log: Log, chosen: Format) -> tuple[EventTable, IngestSummary]:
-    if isinstance(log, ClockLog):
-        return infer_from_clocks(log)
-    if chosen.schema is SPAN_SCHEMA:
-        return infer_from_spans(log)
-    return infer_from_pairs(log)
 
 
 def _merge_unread(logs: dict[str | None, Log]) -> None:

@@ -34,7 +34,7 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """A kind of problem, how often it occurs, and its first locations."""
+    """A kind of problem, how often it occurs, and its first locations if known."""
 
     description: str
     """A plural noun phrase, which follows the count."""
@@ -51,7 +51,8 @@ class Diagnostic:
                 text = text.replace(location.file, "", 1)
             shown += f", {text}" if shown else text
         more = ", ..." if self.count > len(self.locations) else ""
-        return f"{self.count:,} {self.description}: {shown}{more}"
+        counted = f"{self.count:,} {self.description}"
+        return f"{counted}: {shown}{more}" if shown else counted
 
     def to_json(self) -> dict[str, object]:
         """Return the diagnostic as JSON values."""

@@ -1,9 +1,10 @@
 """The events of an ingested run, before they are written as a trace.
 
-:func:`write_event_table` orders the events by a linear extension of happened-before,
-numbers the messages of each process, and writes the trace.
+:func:`arrange` orders the events by a linear extension of happened-before, and numbers the
+messages of each process; :func:`write_event_table` also writes the trace.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,8 +29,10 @@ __all__ = [
     "LOCAL",
     "NONE",
     "SEND",
+    "ArrangedEvents",
     "EventTable",
     "WrittenTrace",
+    "arrange",
     "skew_of",
     "write_event_table",
 ]
@@ -109,11 +112,31 @@ def skew_of(table: EventTable) -> Skew | None:
     return find_skew(table.process[sent], table.process[got], lead, table.names)
 
 
-def write_event_table(table: EventTable, directory: Path, info: RunInfo) -> WrittenTrace:
-    """Write an event table as a trace, ordered by a linear extension of happened-before.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrangedEvents:
+    """Events in a linear extension of happened-before; from :func:`arrange`."""
+
+    table: EventTable
+    order: Longs
+    """By row of the trace: the row of the table."""
+    number: Longs
+    """By message: its number among the messages of its source; 0 if never sent."""
+    source: Ints
+    """By message: the process that sent it; NONE if never sent."""
+
+    def batches(self, run: str) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the trace, with the schema of a trace."""
+        targets = _targets(self.table)
+        for first in range(0, len(self.order), BATCH_ROWS_MAX):
+            rows = self.order[first : first + BATCH_ROWS_MAX]
+            yield _batch(self, rows, first, targets, run)
+
+
+def arrange(table: EventTable) -> ArrangedEvents:
+    """Order the events by a linear extension, and number the messages of each process.
 
     Raises:
-        TraceError: Happened-before has a cycle, or the directory cannot be written.
+        TraceError: Happened-before has a cycle.
     """
     order = _order(table)
     sends = np.flatnonzero(table.kind == SEND)
@@ -123,14 +146,23 @@ def write_event_table(table: EventTable, directory: Path, info: RunInfo) -> Writ
     source[table.message[sends]] = table.process[sends]
     first = np.searchsorted(table.process[sends], table.process[sends])
     number[table.message[sends]] = np.arange(len(sends)) - first + 1
-    written = WrittenTrace(directory=directory, table=table, number=number, source=source)
-    start, targets = _targets(table)
+    return ArrangedEvents(table=table, order=order, number=number, source=source)
+
+
+def write_event_table(table: EventTable, directory: Path, info: RunInfo) -> WrittenTrace:
+    """Write an event table as a trace, ordered by a linear extension of happened-before.
+
+    Raises:
+        TraceError: Happened-before has a cycle, or the directory cannot be written.
+    """
+    arranged = arrange(table)
     with TraceWriter(directory, info.run) as writer:
-        for begin in range(0, len(order), BATCH_ROWS_MAX):
-            rows = order[begin : begin + BATCH_ROWS_MAX]
-            writer.write_batch(_batch(written, rows, begin, (start, targets), info.run))
+        for batch in arranged.batches(info.run):
+            writer.write_batch(batch)
         writer.close(info)
-    return written
+    return WrittenTrace(
+        directory=directory, table=table, number=arranged.number, source=arranged.source
+    )
 
 
 def _order(table: EventTable) -> Longs:
@@ -172,9 +204,13 @@ def _targets(table: EventTable) -> tuple[Longs, Ints]:
 
 
 def _batch(
-    written: WrittenTrace, rows: Longs, first: int, targets: tuple[Longs, Ints], run: str
+    arranged: ArrangedEvents,
+    rows: Longs,
+    first: int,
+    targets: tuple[Longs, Ints],
+    run: str,
 ) -> pa.RecordBatch:
-    table = written.table
+    table = arranged.table
     message, kind, process = table.message[rows], table.kind[rows], table.process[rows]
     history = np.searchsorted(table.process, process)
     has = message != NONE
@@ -187,8 +223,8 @@ def _batch(
         "step": pa.array(np.arange(first, first + len(rows))),
         "time": pa.array(time / NS),
         "kind": KIND_NAMES.take(pa.array(kind)),
-        "source": pa.array(written.source[message], mask=~has),
-        "number": pa.array(written.number[message], mask=~has),
+        "source": pa.array(arranged.source[message], mask=~has),
+        "number": pa.array(arranged.number[message], mask=~has),
         "target": pa.array(process, mask=kind != DELIVER),
         "targets": _lists(table, message, kind == SEND, *targets),
         "payload_bytes": pa.nulls(len(rows), pa.int32()),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +22,7 @@ from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 from antecede.trace.table import events_from_table
 
-__all__ = ["NumberedBatch", "Trace", "read_trace"]
+__all__ = ["NumberedBatch", "RecordedRun", "Trace", "read_trace"]
 
 BATCH_ROWS_MAX = 1 << 17
 """Rows of a batch: enough to make the overhead negligible, a few MiB of memory."""
@@ -38,6 +38,28 @@ class NumberedBatch(NamedTuple):
     first: int
     """The row number of the first row."""
     batch: pa.RecordBatch
+
+
+class RecordedRun(Protocol):
+    """The rows of one run, on disk (:class:`Trace`) or elsewhere."""
+
+    @property
+    def path(self) -> Path | str:
+        """The directory of the run, or another name of it; error messages begin with it."""
+
+    @property
+    def info(self) -> RunInfo:
+        """Everything about the run that is not an event."""
+
+    def numbered_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        first: int = 0,
+        last: int | None = None,
+        backward: bool = False,
+    ) -> Iterator[NumberedBatch]:
+        """Yield the rows as :meth:`Trace.numbered_batches` does."""
 
 
 class _RowGroup(NamedTuple):

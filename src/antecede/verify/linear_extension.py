@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from antecede.errors import TraceError
-from antecede.trace.reader import BATCH_ROWS_MAX, Trace
+from antecede.trace.reader import BATCH_ROWS_MAX, RecordedRun
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import (
@@ -80,7 +80,7 @@ class OrderedStream:
         )
 
 
-def ordered_stream(trace: Trace) -> OrderedStream:
+def ordered_stream(trace: RecordedRun) -> OrderedStream:
     """Read a whole trace and sort it into a linear extension.
 
     Raise TraceError if there is none: by the histories, a message is delivered before it
@@ -110,7 +110,7 @@ def ordered_stream(trace: Trace) -> OrderedStream:
 
 
 def _load(
-    trace: Trace, processes: SlotMap
+    trace: RecordedRun, processes: SlotMap
 ) -> tuple[tuple[Ints, Longs], Rows, tuple[Longs, NDArray[np.float64]]]:
     """Return process and seq of all rows; the sends and deliveries; their seq and time."""
     parts: list[Rows] = []

@@ -43,6 +43,8 @@ class TraceVerdict:
     """Why properties are unknown, one short sentence each."""
     names: Mapping[int, str] = field(default_factory=dict, compare=False)
     """The names of the processes that have one."""
+    gaps: int = field(default=0, compare=False)
+    """The number of gaps in the histories of the processes."""
     limits_max: int = 0
     """The maximum number of limits that the verifier held at any time
     (:mod:`antecede.verify.kernels.delivery_order`)."""

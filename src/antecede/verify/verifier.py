@@ -18,7 +18,7 @@ from typing import BinaryIO
 import numpy as np
 
 from antecede.errors import ConfigError, StorageError, TraceError
-from antecede.trace.reader import Trace, read_trace
+from antecede.trace.reader import RecordedRun, read_trace
 from antecede.trace.run_info import RunInfo
 from antecede.verify.delivery_errors import (
     DeliveryErrorCollector,
@@ -54,7 +54,9 @@ __all__ = [
 ]
 
 
-def verify_trace(trace: Trace | str | Path, *, violations_max: int = 10) -> TraceVerdict:
+def verify_trace(
+    trace: RecordedRun | str | Path, *, violations_max: int = 10
+) -> TraceVerdict:
     """Verify the trace of a run.
 
     The rows are read in their order on disk if that is a linear extension of
@@ -71,7 +73,7 @@ def verify_trace(trace: Trace | str | Path, *, violations_max: int = 10) -> Trac
     """
     if violations_max < 0:
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
-    trace = trace if isinstance(trace, Trace) else read_trace(trace)
+    trace = read_trace(trace) if isinstance(trace, str | Path) else trace
     try:
         return _verify_stream(RowStream(trace), trace, violations_max)
     except NotLinearExtensionError:
@@ -84,7 +86,7 @@ def verify_trace(trace: Trace | str | Path, *, violations_max: int = 10) -> Trac
         ) from error
 
 
-def _verify_stream(stream: Stream, trace: Trace, violations_max: int) -> TraceVerdict:
+def _verify_stream(stream: Stream, trace: RecordedRun, violations_max: int) -> TraceVerdict:
     delivery_errors = delivery_error_collectors(violations_max)
     early_deliveries = early_delivery_collectors(violations_max)
     with tempfile.TemporaryFile() as file:
@@ -115,6 +117,7 @@ def _verify_stream(stream: Stream, trace: Trace, violations_max: int) -> TraceVe
         violations=tuple(violations),
         reasons=reasons,
         names=trace.info.names,
+        gaps=stream.gaps,
         limits_max=limits_max,
     )
 
@@ -196,7 +199,7 @@ class DeliveryOrderChecker:
         return self._state.limits_max
 
 
-def _check_sent_once(stream: Stream, trace: Trace) -> None:
+def _check_sent_once(stream: Stream, trace: RecordedRun) -> None:
     """Raise TraceError if a message is sent twice, for numbers in any order."""
     sent = SlotMap()
     for rows in stream.forward():

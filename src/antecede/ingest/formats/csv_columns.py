@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from antecede.errors import ConfigError
-from antecede.ingest.formats.records import UnreadableError
+from antecede.ingest.formats.records import ReadOptions, UnreadableError
 from antecede.ingest.formats.source import Split, read_blocks, read_head
 
 __all__ = ["Columns", "csv_columns", "find_columns", "read_header"]
@@ -44,7 +44,7 @@ def find_columns(
     path: str | Path,
     header: Sequence[str],
     known: Mapping[str, Sequence[str]],
-    given: Mapping[str, str],
+    options: ReadOptions,
     required: Sequence[str],
 ) -> dict[str, str]:
     """Return by our name of a column its name in the file.
@@ -53,7 +53,7 @@ def find_columns(
         path: The file, for error messages.
         header: The column names of the file.
         known: By our name, the usual names in lower case.
-        given: By our name, the name that the user gave; it takes precedence.
+        options: Has the names that the user gave; these take precedence.
         required: Our names of the columns that must be found.
 
     Raises:
@@ -61,10 +61,11 @@ def find_columns(
             one of ours.
     """
     found: dict[str, str] = {}
-    for ours, theirs in given.items():
+    for ours, theirs in options.columns.items():
         if ours not in known:
             raise ConfigError(
-                f"invalid --columns {ours}=...: must be one of {', '.join(known)}"
+                f"invalid {options.option('columns', f'{ours}=...')}: must be one of"
+                f" {', '.join(known)}"
             )
         if theirs not in header:
             raise ConfigError(
@@ -79,8 +80,9 @@ def find_columns(
     for ours in required:
         if ours not in found:
             raise ConfigError(
-                f"{path}: line 1: no column for the {ours}: give it with --columns"
-                f" {ours}=NAME; the file has {', '.join(header)}"
+                f"{path}: line 1: no column for the {ours}: give it with"
+                f" {options.option('columns', f'{ours}=NAME')}; the file has"
+                f" {', '.join(header)}"
             )
     return found
 

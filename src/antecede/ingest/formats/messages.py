@@ -6,6 +6,7 @@ with the same ``message`` are one message to several targets. An empty ``receive
 message that was not received; an empty ``sent`` is a message without a recorded send.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from antecede.ingest.formats.records import (
 from antecede.ingest.formats.source import Split
 from antecede.ingest.timestamps import parse_timestamps
 
-__all__ = ["MESSAGE_COLUMNS", "is_parquet", "read_messages"]
+__all__ = ["MESSAGE_COLUMNS", "is_parquet", "message_batch", "read_messages"]
 
 MESSAGE_COLUMNS = {
     "source": ("source", "from", "sender", "src"),
@@ -53,14 +54,14 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
     if is_parquet(split.path):
         return _from_parquet(split, options)
     header = read_header(split.path)
-    names = find_columns(split.path, header, MESSAGE_COLUMNS, options.columns, REQUIRED)
+    names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
     return _from_csv(split, names)
 
 
 def _from_csv(split: Split, names: dict[str, str]) -> Records:
     try:
         for lines, columns, bad in csv_columns(split, names):
-            yield _batch(lines, columns)
+            yield message_batch(lines, columns)
             if bad:
                 yield problem_batch(bad, MESSAGE_SCHEMA)
     except UnreadableError as error:
@@ -74,18 +75,24 @@ def _from_parquet(split: Split, options: ReadOptions) -> Records:
         raise TraceError(f"{split.path}: truncated or not a Parquet file") from error
     with parquet:
         header = parquet.schema_arrow.names
-        names = find_columns(split.path, header, MESSAGE_COLUMNS, options.columns, REQUIRED)
+        names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
         row = 1
         try:
             for batch in parquet.iter_batches(columns=list(names.values())):
                 columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
-                yield _batch(np.arange(row, row + batch.num_rows), columns)
+                yield message_batch(np.arange(row, row + batch.num_rows), columns)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             yield problem_batch([(row, f"damaged: {error}")], MESSAGE_SCHEMA)
 
 
-def _batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+def message_batch(lines: np.ndarray, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return messages as records, each with the problem of its values, if any.
+
+    Args:
+        lines: By message, its line.
+        columns: The columns by our names, texts or timestamps.
+    """
     nothing = pa.nulls(len(lines), pa.string())
     problem = nothing
     times = {name: parse_timestamps(columns[name]) for name in ("sent", "received")}

@@ -110,6 +110,15 @@ class ReadOptions:
     message, and of no others."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """CSV and Parquet: by our name of a column, its name in the file."""
+    on_command_line: bool = True
+    """Whether error messages name flags of the command line, or options of Spark."""
+
+    def option(self, name: str, value: str) -> str:
+        """Return the text of an option with its value, for error messages."""
+        if self.on_command_line:
+            return f"--{name} {value}"
+        quoted = value if value[0] in "'\"" else f'"{value}"'
+        return f'option("{name}", {quoted})'
 
 
 class UnreadableError(Exception):

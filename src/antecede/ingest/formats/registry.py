@@ -108,7 +108,7 @@ def detect_format(path: str | Path, options: ReadOptions) -> Format:
             ):
                 return get_format(name)
         try:
-            find_layout(str(path))
+            find_layout(str(path), options)
         except TraceError:
             names = ", ".join(each.name for each in FORMATS)
             raise TraceError(

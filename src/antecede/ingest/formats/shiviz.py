@@ -38,6 +38,7 @@ LAYOUTS = (
     r"^(?<host>\S+) (?<clock>\{.*\})$",
 )
 """The usual layouts; the text of an event comes before or after its clock."""
+LAYOUT_EXAMPLE = r"'(?<event>.*)\n(?<host>\S*) (?<clock>{.*})'"
 NO_EVENT = "not part of an event"
 OVERLAP_CHARACTERS = 1 << 16
 """A match that ends this close to the end of a piece is repeated with the next piece."""
@@ -49,12 +50,12 @@ def read_shiviz(split: Split, options: ReadOptions) -> Records:
     Raise ConfigError if an expression is invalid, TraceError if no layout matches.
     """
     expressions = _Expressions(
-        event=_compile("regex", options.regex, ("host", "clock"))
+        event=_compile(options, "regex", options.regex, ("host", "clock"))
         if options.regex is not None
-        else find_layout(split.path),
-        delimiter=_compile_if_any("delimiter", options.delimiter),
-        ignore=_compile_if_any("ignore", options.ignore),
-        receives=_compile_if_any("receives", options.receives),
+        else find_layout(split.path, options),
+        delimiter=_compile_if_any(options, "delimiter", options.delimiter),
+        ignore=_compile_if_any(options, "ignore", options.ignore),
+        receives=_compile_if_any(options, "receives", options.receives),
     )
     return to_batches(_events(split, expressions), CLOCK_SCHEMA)
 
@@ -66,26 +67,30 @@ class _Expressions(NamedTuple):
     receives: re.Pattern[str] | None
 
 
-def _compile(name: str, expression: str, groups: tuple[str, ...] = ()) -> re.Pattern[str]:
+def _compile(
+    options: ReadOptions, name: str, expression: str, groups: tuple[str, ...] = ()
+) -> re.Pattern[str]:
     # JavaScript writes a named group as (?<name>...); (?<= and (?<! are lookbehinds.
     python = re.sub(r"\(\?<(?![=!])", "(?P<", expression)
     try:
         pattern = re.compile(python, re.MULTILINE)
     except re.error as error:
-        raise ConfigError(f"invalid --{name} {expression!r}: {error}") from error
+        text = options.option(name, repr(expression))
+        raise ConfigError(f"invalid {text}: {error}") from error
     for group in groups:
         if group not in pattern.groupindex:
-            raise ConfigError(
-                f"invalid --{name} {expression!r}: the group (?<{group}>...) is missing"
-            )
+            text = options.option(name, repr(expression))
+            raise ConfigError(f"invalid {text}: the group (?<{group}>...) is missing")
     return pattern
 
 
-def _compile_if_any(name: str, expression: str | None) -> re.Pattern[str] | None:
-    return None if expression is None else _compile(name, expression)
+def _compile_if_any(
+    options: ReadOptions, name: str, expression: str | None
+) -> re.Pattern[str] | None:
+    return None if expression is None else _compile(options, name, expression)
 
 
-def find_layout(path: str) -> re.Pattern[str]:
+def find_layout(path: str, options: ReadOptions) -> re.Pattern[str]:
     """Return the usual layout that matches the most lines of a file's head.
 
     Raise TraceError if no layout matches at least half of the lines.
@@ -95,9 +100,9 @@ def find_layout(path: str) -> re.Pattern[str]:
     unmatched = total
     best = None
     # A line with a host and a clock is not the text of an event.
-    clock_line = _compile("regex", LAYOUTS[-1])
+    clock_line = _compile(options, "regex", LAYOUTS[-1])
     for layout in LAYOUTS:
-        pattern = _compile("regex", layout)
+        pattern = _compile(options, "regex", layout)
         matched = sum(
             1
             for match in pattern.finditer(text)
@@ -110,7 +115,7 @@ def find_layout(path: str) -> re.Pattern[str]:
     if best is None or unmatched > total / 2:
         raise TraceError(
             f"{path}: line 1: no usual layout of ShiViz logs matches: describe an event"
-            r" with --regex '(?<event>.*)\n(?<host>\S*) (?<clock>{.*})'"
+            f" with {options.option('regex', LAYOUT_EXAMPLE)}"
         )
     return best
 

@@ -6,6 +6,8 @@ by the names that the user gives. A duration is in microseconds. A parent that i
 ``root`` means that the span has no parent.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +24,7 @@ from antecede.ingest.formats.records import (
 from antecede.ingest.formats.source import Split
 from antecede.ingest.timestamps import parse_timestamps
 
-__all__ = ["SPAN_COLUMNS", "read_span_csv"]
+__all__ = ["SPAN_COLUMNS", "read_span_csv", "span_batch"]
 
 SPAN_COLUMNS = {
     "trace": ("traceid", "trace_id", "trace"),
@@ -50,11 +52,12 @@ def read_span_csv(split: Split, options: ReadOptions) -> Records:
     Raise ConfigError if a required column is not found.
     """
     header = read_header(split.path)
-    names = find_columns(split.path, header, SPAN_COLUMNS, options.columns, REQUIRED)
+    names = find_columns(split.path, header, SPAN_COLUMNS, options, REQUIRED)
     if "end" not in names and "duration" not in names:
         raise ConfigError(
-            f"{split.path}: line 1: no column for the end: give it with --columns end=NAME"
-            f" or duration=NAME; the file has {', '.join(header)}"
+            f"{split.path}: line 1: no column for the end: give it with"
+            f" {options.option('columns', 'end=NAME')} or duration=NAME; the file has"
+            f" {', '.join(header)}"
         )
     return _batches(split, names)
 
@@ -62,14 +65,20 @@ def read_span_csv(split: Split, options: ReadOptions) -> Records:
 def _batches(split: Split, names: dict[str, str]) -> Records:
     try:
         for lines, columns, bad in csv_columns(split, names):
-            yield _batch(lines, columns)
+            yield span_batch(lines, columns)
             if bad:
                 yield problem_batch(bad, SPAN_SCHEMA)
     except UnreadableError as error:
         yield problem_batch([(error.line, error.reason)], SPAN_SCHEMA)
 
 
-def _batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+def span_batch(lines: np.ndarray, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return spans as records, each with the problem of its values, if any.
+
+    Args:
+        lines: By span, its line.
+        columns: The columns by our names, texts or timestamps.
+    """
     start = parse_timestamps(columns["start"])
     if "end" in columns:
         end = parse_timestamps(columns["end"])

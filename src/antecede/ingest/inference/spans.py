@@ -47,7 +47,7 @@ ASSUMPTIONS = (
     "a request is sent at the start of its call span, and its reply delivered at that"
     " span's end",
     "spans with the same process name belong to one process; if services have several"
-    " instances, name the instance with --columns process=NAME",
+    " instances, map the column process to the name of the instance",
 )
 NS_PER_MS = 1_000_000
 COARSE_BY_CHANCE_MAX = 0.01

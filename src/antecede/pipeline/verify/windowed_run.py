@@ -287,6 +287,7 @@ class _Attempt:
             violations=tuple(violations),
             reasons=reasons,
             names=info.names,
+            gaps=self._gaps,
             limits_max=max(result.limits_max for result in results),
         )
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from antecede.errors import TraceError
 from antecede.trace.event import Kind
-from antecede.trace.reader import NumberedBatch, Trace
+from antecede.trace.reader import NumberedBatch, RecordedRun
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.oracle import MessageId
@@ -99,7 +99,7 @@ class RowStream:
     gaps: int
     members: int
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: RecordedRun) -> None:
         self._trace = trace
         self.processes = SlotMap()
         self.gaps = 0
@@ -157,7 +157,7 @@ class HistoryChecker:
         return process, self._lowest[process], self._highest[process]
 
 
-def message_rows(numbered: NumberedBatch, processes: SlotMap, path: Path) -> Rows:
+def message_rows(numbered: NumberedBatch, processes: SlotMap, path: Path | str) -> Rows:
     """Return the sends and deliveries of a batch, with targets if it has that column.
 
     Raise TraceError if a row has no message, or a process sends a message of another.
@@ -209,7 +209,7 @@ def writable_copy(column: pa.Array) -> Longs:
 
 
 def _targets(
-    numbered: NumberedBatch, sends: Longs, processes: SlotMap, path: Path
+    numbered: NumberedBatch, sends: Longs, processes: SlotMap, path: Path | str
 ) -> tuple[Longs, Ints, Bools]:
     if "targets" not in numbered.batch.schema.names:
         return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_)

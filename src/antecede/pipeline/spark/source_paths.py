@@ -1,0 +1,68 @@
+"""Find the files that the path of a data source names."""
+
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from antecede.errors import ConfigError, TraceError
+
+__all__ = ["expand_braces", "find_files"]
+
+BRACES = re.compile(r"\{([^{}]*)\}")
+SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+)://")
+
+
+def find_files(paths: Sequence[str]) -> list[str]:
+    """Return the files of all paths, each once.
+
+    A path is a file, a directory of files, or a pattern with ``*``, ``?``, ``[...]`` and
+    ``{a,b}``.
+
+    Raises:
+        ConfigError: A path is a URI of another file system.
+        TraceError: There is no such file.
+    """
+    found: dict[str, None] = {}
+    for path in paths:
+        scheme = SCHEME.match(path)
+        if scheme is not None and scheme[1] != "file":
+            raise ConfigError(
+                f"{path}: the data sources of antecede read local files and file: URIs, not"
+                f" {scheme[1]}:; read the files with Spark, and pass the table to verify"
+            )
+        local = re.sub(r"^file:(//)?(?=/)", "", path)
+        files = [local] if Path(local).is_file() else list(_files(local))
+        if not files:
+            raise TraceError(f"{path}: no such file")
+        found.update(dict.fromkeys(files))
+    return list(found)
+
+
+def _files(pattern: str) -> Iterator[str]:
+    for each in expand_braces(pattern):
+        matches = [each] if Path(each).exists() else sorted(glob.glob(each))
+        for match in map(Path, matches):
+            if match.is_dir():
+                # Names that begin with a dot or an underscore are markers of Spark and
+                # others.
+                yield from sorted(
+                    str(file)
+                    for file in match.iterdir()
+                    if file.name[0] not in "._" and file.is_file()
+                )
+            else:
+                yield str(match)
+
+
+def expand_braces(pattern: str) -> list[str]:
+    """Return the patterns that ``{a,b}`` stands for, also nested."""
+    found = BRACES.search(pattern)
+    if found is None:
+        return [pattern]
+    before, after = pattern[: found.start()], pattern[found.end() :]
+    return [
+        each
+        for choice in found[1].split(",")
+        for each in expand_braces(before + choice + after)
+    ]

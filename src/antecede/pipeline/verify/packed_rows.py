@@ -1,0 +1,179 @@
+"""Collect the rows of each run from all partitions of a DataFrame, packed.
+
+A shuffle of single rows takes several times as long as their verification. So each
+partition packs the rows of a run into few blobs, which are Arrow data; Spark shuffles these
+by run, and one task unpacks all rows of a run.
+
+The task may stream the blobs if the steps of the rows in a blob ascend, and no two blobs
+overlap; otherwise it sorts all rows of the run in memory.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["PACKED", "PackedRun", "large_types", "pack_rows", "row_packer", "unpack_run"]
+
+PACK_ROWS = 1 << 18
+"""Rows of one partition that are packed together: about 20 MiB."""
+ENCODED = ("kind", "process", "source")
+"""Columns of texts with few different values."""
+
+PACKED: pa.Schema = pa.schema(
+    [
+        # The name of the run.
+        pa.field("run", pa.string()),
+        # The number of rows.
+        pa.field("rows", pa.int64()),
+        # The lowest and the highest step; null if the steps are unknown or do not ascend.
+        pa.field("first", pa.int64()),
+        pa.field("last", pa.int64()),
+        # The rows without the column run, as an Arrow stream.
+        pa.field("data", pa.binary()),
+    ]
+)
+"""One row for each run in about :data:`PACK_ROWS` rows of a partition."""
+
+
+def large_types(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with 64-bit offsets, as Spark's ``useLargeVarTypes`` expects."""
+
+    def enlarge(found: pa.DataType) -> pa.DataType:
+        if pa.types.is_list(found):
+            return pa.list_(enlarge(found.value_type))
+        if pa.types.is_struct(found):
+            return pa.struct([pa.field(each.name, enlarge(each.type)) for each in found])
+        larger = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+        return larger.get(found, found)
+
+    return pa.schema([pa.field(each.name, enlarge(each.type)) for each in schema])
+
+
+def row_packer(
+    *, large: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of a task that packs the rows of its partition.
+
+    Args:
+        large: Yield columns with 64-bit offsets.
+    """
+
+    def pack_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for packed in pack_rows(batches):
+            yield packed.cast(large_types(PACKED)) if large else packed
+
+    return pack_partition
+
+
+def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack the rows of a partition; the first column is the run."""
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows:
+            pending.append(batch)
+            rows += batch.num_rows
+        if rows >= PACK_ROWS:
+            yield _pack(pending)
+            pending, rows = [], 0
+    if pending:
+        yield _pack(pending)
+
+
+def _pack(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    runs = table["run"].combine_chunks().cast(pa.string()).dictionary_encode()
+    if isinstance(runs, pa.ChunkedArray):
+        runs = runs.chunk(0)
+    codes = runs.indices.fill_null(len(runs.dictionary)).to_numpy(zero_copy_only=False)
+    names = [*runs.dictionary.to_pylist(), None]
+    table = table.drop_columns(["run"])
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    if len(starts) > len(np.unique(codes)):  # The rows of some run are not together.
+        order = np.argsort(codes, kind="stable")
+        table, codes = table.take(pa.array(order)), codes[order]
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    ends = [*starts[1:].tolist(), table.num_rows]
+    rows = [
+        _pack_run(names[codes[start]], table.slice(start, end - start))
+        for start, end in zip(starts.tolist(), ends, strict=True)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=PACKED)
+
+
+def _pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
+    first, last = _step_range(rows)
+    for name in ENCODED:
+        index = rows.schema.get_field_index(name)
+        if index >= 0 and _is_text(rows.schema.field(index).type):
+            rows = rows.set_column(index, name, rows[name].dictionary_encode())
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    data = sink.getvalue().to_pybytes()
+    return {"run": run, "rows": rows.num_rows, "first": first, "last": last, "data": data}
+
+
+def _is_text(found: pa.DataType) -> bool:
+    return bool(pa.types.is_string(found) or pa.types.is_large_string(found))
+
+
+def _step_range(rows: pa.Table) -> tuple[int | None, int | None]:
+    """Return the first and the last step if the steps ascend, otherwise None twice."""
+    if "step" not in rows.schema.names or rows["step"].null_count:
+        return None, None
+    steps = rows["step"].combine_chunks().cast(pa.int64()).to_numpy()
+    if np.any(steps[1:] <= steps[:-1]):
+        return None, None
+    return int(steps[0]), int(steps[-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedRun:
+    """The packed rows of one run."""
+
+    blobs: tuple[pa.Buffer, ...]
+    """In the order of their first steps, if the rows are in order."""
+    rows: int
+    in_order: bool
+    """The steps ascend within each blob and from blob to blob."""
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the rows of each blob, without the column run."""
+        for blob in self.blobs:
+            yield pa.ipc.open_stream(blob).read_all()
+
+    def table(self) -> pa.Table:
+        """Return all rows."""
+        tables = [_decoded(table) for table in self.tables()]
+        return pa.concat_tables(tables, promote_options="default").combine_chunks()
+
+
+def unpack_run(packed: pa.Table) -> PackedRun:
+    """Return the blobs of one run, from all rows of :data:`PACKED` with its name."""
+    data = [buffer for chunk in packed["data"].chunks for buffer in _buffers(chunk)]
+    rows = int(pc.sum(packed["rows"]).as_py())
+    if packed["first"].null_count:
+        return PackedRun(blobs=tuple(data), rows=rows, in_order=False)
+    first, last = packed["first"].to_numpy(), packed["last"].to_numpy()
+    order = np.argsort(first, kind="stable")
+    in_order = bool(np.all(first[order][1:] > last[order][:-1]))
+    blobs = tuple(data[i] for i in order.tolist())
+    return PackedRun(blobs=blobs, rows=rows, in_order=in_order)
+
+
+def _buffers(chunk: pa.Array) -> list[pa.Buffer]:
+    return [value.as_buffer() for value in chunk]
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """Return a table without dictionaries, which may differ from blob to blob."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            column = table.column(index).cast(field.type.value_type)
+            table = table.set_column(index, field.name, column)
+    return table

@@ -1,0 +1,127 @@
+"""Convert the rows of a run to records: messages, spans, or events with vector clocks.
+
+The rows come from a DataFrame in any order, with columns of any suitable type; the records
+have the schemas of :mod:`antecede.ingest.formats.records`. The line of a record is its
+number among the sorted rows, from 1.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antecede.ingest.formats.messages import message_batch
+from antecede.ingest.formats.records import CLOCK_SCHEMA, SPAN_SCHEMA
+from antecede.ingest.formats.span_csv import span_batch
+
+__all__ = ["to_records"]
+
+TIMES = ("sent", "received", "start", "end")
+SORT_KEYS = ("file", "line", *TIMES, "process", "trace", "span", "source", "target",
+             "message")  # fmt: skip
+KIND_PREFIX = "^span_kind_"
+"""Begins the kinds of spans in OpenTelemetry."""
+TEXTS = (
+    "source",
+    "target",
+    "message",
+    "trace",
+    "span",
+    "parent",
+    "process",
+    "name",
+    "kind",
+)
+
+
+def to_records(
+    table: pa.Table, schema: pa.Schema
+) -> tuple[pa.Table, tuple[pa.Array, pa.Array] | None]:
+    """Return the rows of a run as records, and their files and lines if known.
+
+    Args:
+        table: The rows, under our names of the columns.
+        schema: The schema of the records.
+    """
+    columns = {name: _array(table[name]) for name in table.schema.names}
+    for name in TIMES:
+        if f"{name}_ns" in columns:
+            columns[name] = columns.pop(f"{name}_ns").cast(pa.timestamp("ns"))
+        elif name in columns:
+            columns[name] = _without_zone(columns[name])
+    for name in TEXTS:
+        if name in columns:
+            columns[name] = _text(columns[name])
+    columns = _sorted(columns)
+    lines = np.arange(1, table.num_rows + 1)
+    if schema is CLOCK_SCHEMA:
+        records = _clock_batch(lines, columns)
+    elif schema is SPAN_SCHEMA:
+        if "kind" in columns:
+            lower = pc.utf8_lower(columns["kind"])
+            columns["kind"] = pc.replace_substring_regex(lower, KIND_PREFIX, "")
+        records = _with_shared(span_batch(lines, columns), columns)
+    else:
+        records = message_batch(lines, columns)
+    if "problem" in columns:
+        found = pc.coalesce(columns["problem"], records.column("problem"))
+        index = records.schema.get_field_index("problem")
+        records = records.set_column(index, schema.field("problem"), found)
+    locations = None
+    if "file" in columns and "line" in columns:
+        locations = (columns["file"], columns["line"])
+    return pa.Table.from_batches([records]), locations
+
+
+def _array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _without_zone(column: pa.Array) -> pa.Array:
+    """Return timestamps in UTC; a time zone only says how to display them."""
+    if not pa.types.is_timestamp(column.type):
+        return column
+    whole = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+    return whole.cast(pa.timestamp("us")).cast(pa.timestamp("ns"))
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """Return texts; an empty one becomes null."""
+    texts = column.cast(pa.string())
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _sorted(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """Sort the rows, so that the result does not depend on their order in the table."""
+    keys = {name: columns[name] for name in SORT_KEYS if name in columns}
+    if "clock" in columns:
+        entries = columns["clock"].to_pylist()
+        totals = [sum(count or 0 for _, count in entry or ()) for entry in entries]
+        keys["total"] = pa.array(totals, pa.int64())
+    order = pc.sort_indices(
+        pa.table(keys), sort_keys=[(name, "ascending") for name in keys]
+    )
+    return {name: column.take(order) for name, column in columns.items()}
+
+
+def _with_shared(records: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    if "shared" not in columns:
+        return records
+    index = records.schema.get_field_index("shared")
+    return records.set_column(index, SPAN_SCHEMA.field("shared"), columns["shared"])
+
+
+def _clock_batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    no_process = pc.is_null(columns["process"])
+    missing = {
+        "line": pa.array(lines),
+        "problem": pc.if_else(no_process, "no process", pa.scalar(None, pa.string())),
+    }
+    found = {**columns, **missing}
+    return pa.record_batch(
+        [
+            found.get(field.name, pa.nulls(len(lines), field.type)).cast(field.type)
+            for field in CLOCK_SCHEMA
+        ],
+        schema=CLOCK_SCHEMA,
+    )

@@ -1,0 +1,249 @@
+"""The result of the verification of one run in a table, as one row.
+
+The row has the verdict on each property, and the violations. It is small, so that Spark can
+keep it and make several tables of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isnan
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from antecede.pipeline.verify.spooled_run import SpooledRun
+from antecede.trace.event import Kind
+from antecede.verify.kernels.slot_map import SlotMap
+from antecede.verify.oracle import MessageId, Property, Violation
+from antecede.verify.verdict import Status, TraceVerdict
+
+__all__ = ["CLOCKS", "RESULT", "MessageRecord", "clocks_row", "error_row", "result_row"]
+
+CLOCKS = "clocks"
+"""The property of a table with vector clocks that they are consistent."""
+
+_MESSAGE = [
+    # The process that sent the message, and the message's number among all that it sent.
+    pa.field("source", pa.string()),
+    pa.field("number", pa.int64()),
+    # The name of the message in a table of messages.
+    pa.field("name", pa.string()),
+    # The span that sent it, and the trace of the span, in a table of spans.
+    pa.field("trace", pa.string()),
+    pa.field("span", pa.string()),
+    # Seconds by the clock of the source.
+    pa.field("sent_time", pa.float64()),
+]
+_DELIVERED = pa.struct(
+    [
+        *_MESSAGE,
+        # Seconds by the clock of the process that delivered it.
+        pa.field("delivered_time", pa.float64()),
+    ]
+)
+_VERDICT = pa.struct(
+    [
+        pa.field("property", pa.string()),
+        pa.field("status", pa.string()),
+        pa.field("judged", pa.int64()),
+        pa.field("violated", pa.int64()),
+        pa.field("unknown", pa.int64()),
+        pa.field("listed", pa.int64()),
+    ]
+)
+_VIOLATION = pa.struct(
+    [
+        pa.field("property", pa.string()),
+        pa.field("process", pa.string()),
+        pa.field("message", _DELIVERED),
+        pa.field("earlier", _DELIVERED),
+        pa.field("path", pa.list_(pa.struct(_MESSAGE))),
+        pa.field("text", pa.string()),
+    ]
+)
+RESULT: pa.Schema = pa.schema(
+    [
+        pa.field("run", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("events", pa.int64()),
+        pa.field("messages", pa.int64()),
+        pa.field("deliveries", pa.int64()),
+        pa.field("reasons", pa.list_(pa.string())),
+        pa.field("notes", pa.list_(pa.string())),
+        pa.field("properties", pa.list_(_VERDICT)),
+        pa.field("violations", pa.list_(_VIOLATION)),
+    ]
+)
+"""One row for each run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageRecord:
+    """The record of the caller's table that a message was inferred from."""
+
+    name: str | None = None
+    trace: str | None = None
+    span: str | None = None
+
+
+def _no_record(row: int) -> MessageRecord:
+    return MessageRecord()
+
+
+@dataclass(slots=True)
+class _Found:
+    """The rows of the messages of the violations."""
+
+    sends: dict[MessageId, tuple[int, float]] = field(default_factory=dict)
+    """The row and the time of each send."""
+    deliveries: dict[tuple[int, MessageId], list[float]] = field(default_factory=dict)
+    """By process and message, the times of the deliveries in the order of the rows."""
+
+
+def result_row(
+    run: str | None,
+    verdict: TraceVerdict,
+    events: SpooledRun,
+    *,
+    record_of_send: Callable[[int], MessageRecord] = _no_record,
+    time_zero: float = 0.0,
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return a row of :data:`RESULT`.
+
+    Args:
+        run: The name of the run.
+        verdict: The verdict on its events.
+        events: The events.
+        record_of_send: Returns the record of the send in this row.
+        time_zero: Is added to all times.
+        notes: Further lines about the run.
+    """
+    names = verdict.names
+    found = _find_rows(events, verdict.violations)
+
+    def name(process: int) -> str:
+        return names.get(process, str(process))
+
+    def time(value: float) -> float | None:
+        return None if isnan(value) else value + time_zero
+
+    def message(which: MessageId) -> dict[str, Any]:
+        row: dict[str, Any] = {"source": name(which.source), "number": which.number}
+        if which in found.sends:
+            sent, sent_time = found.sends[which]
+            record = record_of_send(sent)
+            row.update(name=record.name, trace=record.trace, span=record.span)
+            row["sent_time"] = time(sent_time)
+        return row
+
+    def delivered(which: MessageId, violation: Violation) -> dict[str, Any]:
+        times = found.deliveries.get((violation.process, which), [])
+        is_surplus = violation.property is Property.NO_DUPLICATION
+        chosen = times[int(is_surplus) : int(is_surplus) + 1]
+        return {**message(which), "delivered_time": time(chosen[0]) if chosen else None}
+
+    violations = [
+        {
+            "property": each.property.value,
+            "process": name(each.process),
+            "message": delivered(each.message, each),
+            "earlier": delivered(each.chain[0], each) if each.chain else None,
+            "path": [message(which) for which in each.chain],
+            "text": each.format(names),
+        }
+        for each in verdict.violations
+    ]
+    return {
+        "run": run,
+        "events": events.rows,
+        "messages": verdict.messages,
+        "deliveries": verdict.deliveries,
+        "reasons": list(verdict.reasons),
+        "notes": list(notes),
+        "properties": _property_rows(verdict, bool(events.info.missing)),
+        "violations": violations,
+    }
+
+
+def error_row(run: str | None, error: Exception) -> dict[str, Any]:
+    """Return a row of :data:`RESULT` for a run that cannot be verified."""
+    properties = [{"property": which.value} for which in Property]
+    return {"run": run, "error": str(error), "properties": properties, "violations": []}
+
+
+def clocks_row(records: int, errors: int) -> dict[str, Any]:
+    """Return the verdict on the vector clocks of a run."""
+    return {
+        "property": CLOCKS,
+        "status": (Status.VIOLATED if errors else Status.HELD).value,
+        "judged": records,
+        "violated": errors,
+        "unknown": 0,
+        "listed": 0,
+    }
+
+
+def _property_rows(verdict: TraceVerdict, has_missing: bool) -> list[dict[str, Any]]:
+    """Return the verdict on each property, with the number of deliveries.
+
+    Where events are missing, a violation is certain, but every other delivery may be wrong.
+    """
+    is_incomplete = has_missing or verdict.gaps > 0
+    rows = []
+    for which in Property:
+        status, count = verdict.statuses[which], verdict.counts[which]
+        total = verdict.deliveries + (count if which is Property.LIVENESS else 0)
+        violated = count if status is Status.VIOLATED else 0
+        judged = violated if is_incomplete else total
+        if status is Status.UNKNOWN:
+            in_flight_only = which is Property.LIVENESS and not is_incomplete
+            judged = total - count if in_flight_only else 0
+        rows.append(
+            {
+                "property": which.value,
+                "status": status.value,
+                "judged": judged,
+                "violated": violated,
+                "unknown": total - judged,
+                "listed": sum(each.property is which for each in verdict.violations),
+            }
+        )
+    return rows
+
+
+def _find_rows(events: SpooledRun, violations: Sequence[Violation]) -> _Found:
+    """Find the sends and the deliveries of all messages of the violations."""
+    found = _Found()
+    messages = {each.message for each in violations}
+    messages.update(which for each in violations for which in each.chain)
+    if not messages:
+        return found
+    wanted = SlotMap()
+    wanted.add(
+        np.array([each.source for each in messages], np.int64),
+        np.array([each.number for each in messages], np.int64),
+    )
+    columns = ("process", "time", "kind", "source", "number")
+    for first, batch in events.numbered_batches(columns):
+        source = batch.column("source").fill_null(0).to_numpy()
+        number = batch.column("number").fill_null(0).to_numpy()
+        hits = np.flatnonzero(wanted.find(np.array(source), np.array(number)) >= 0)
+        if len(hits):
+            _add_rows(found, first, hits, batch.take(pa.array(hits)).to_pydict())
+    return found
+
+
+def _add_rows(
+    found: _Found, first: int, hits: np.ndarray, rows: Mapping[str, list[Any]]
+) -> None:
+    columns = (rows[name] for name in ("process", "time", "kind", "source", "number"))
+    for hit, process, time, kind, source, number in zip(
+        hits.tolist(), *columns, strict=True
+    ):
+        which = MessageId(source, number)
+        if kind == Kind.SEND.value:
+            found.sends[which] = (first + hit, time)
+        elif kind == Kind.DELIVER.value:
+            found.deliveries.setdefault((process, which), []).append(time)

@@ -1,0 +1,257 @@
+"""Simulate, run and load studies in the caller's session."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from antecede.errors import ConfigError
+from antecede.pipeline.spark.progress import OnProgress
+from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
+from antecede.pipeline.study.measure import (
+    ledger,
+    measures,
+    read_cells,
+    read_events,
+    spark_schema,
+)
+from antecede.pipeline.study.run import StudyOutcome
+from antecede.pipeline.study.run import run_study as run_in_session
+from antecede.pipeline.study.simulate import group_cells
+from antecede.pipeline.study.study import Cell, Study, parse_study
+from antecede.pipeline.study.study import load_study as read_study
+from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
+from antecede.report.write import ReportFiles, write_report
+from antecede.sim.simulate import simulate_to
+from antecede.spark.jobs import described, explained
+from antecede.trace.reader import read_trace
+from antecede.trace.schema import SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "SimulatedRuns",
+    "StudyResult",
+    "load_study",
+    "measure",
+    "report",
+    "run_study",
+    "session_of",
+    "simulate",
+]
+
+Grid = Mapping[str, object]
+TABLES = ("verdicts", "copies", "measures", "summary")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatedRuns:
+    """Simulated runs; from :func:`simulate`."""
+
+    events: "DataFrame"
+    """The events of all runs, with the schema of a trace. Every use simulates again: write
+    the table, or persist it."""
+    cells: "DataFrame"
+    """One row per run, with its parameters; ``cell`` is the name of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyResult:
+    """The tables of a study; from :func:`run_study` or :func:`load_study`."""
+
+    directory: Path
+    events: "DataFrame"
+    """The events of all finished runs, with the schema of a trace."""
+    cells: "DataFrame"
+    """One row per run, with its parameters."""
+    verdicts: "DataFrame"
+    """One row per verified run."""
+    copies: "DataFrame"
+    """One row per copy of a message, with its times."""
+    measures: "DataFrame"
+    """One row per run and measure."""
+    summary: "DataFrame"
+    """One row per group of runs and measure: the mean over the seeds, and its interval."""
+    outcome: StudyOutcome | None = None
+    """The failed and violated runs, if :func:`run_study` returned this result."""
+
+
+def session_of(session: "SparkSession | None") -> "SparkSession":
+    """Return the session, or the active one; raise ConfigError if there is none."""
+    from pyspark.sql import SparkSession
+
+    found = session if session is not None else SparkSession.getActiveSession()
+    if found is None:
+        raise ConfigError("no Spark session is active: pass session=...")
+    return found
+
+
+def simulate(
+    grid: "Grid | Study", *, session: "SparkSession | None" = None
+) -> SimulatedRuns:
+    """Simulate every run of a grid, lazily; the workers need ``antecede[trace]``.
+
+    Args:
+        grid: The keys of a study file, such as ``protocols``, ``processes`` and ``seeds``,
+            or a study.
+        session: The session; None for the active one.
+
+    Raises:
+        ConfigError: A key is invalid, or no session is active.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    spark = session_of(session)
+    study = grid if isinstance(grid, Study) else parse_study({"name": "grid", **grid})
+    groups = group_cells(study.cells, TASKS_PER_CORE * parallelism(spark))
+    indices = spark.range(0, len(groups), 1, max(1, len(groups)))
+    rows = pa.Table.from_pylist([cell_row(cell) for cell in study.cells], CELLS_SCHEMA)
+    return SimulatedRuns(
+        events=indices.mapInArrow(_simulator(groups), from_arrow_schema(SCHEMA)),
+        cells=spark.createDataFrame(rows.to_pylist(), from_arrow_schema(CELLS_SCHEMA)),
+    )
+
+
+def _simulator(
+    groups: list[list[Cell]],
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of a task: it gets indices of groups, and yields events."""
+
+    def simulate_cells(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                for cell in groups[index]:
+                    yield from _simulate(cell)
+
+    return simulate_cells
+
+
+def _simulate(cell: Cell) -> Iterator[pa.RecordBatch]:
+    with tempfile.TemporaryDirectory(prefix="antecede-") as scratch:
+        directory = Path(scratch) / "run"
+        simulate_to(directory, cell.scenario, name=cell.id)
+        for batch in read_trace(directory).batches():
+            columns = [batch.column(field.name).cast(field.type) for field in SCHEMA]
+            yield pa.record_batch(columns, schema=SCHEMA)
+
+
+def run_study(
+    study: "str | PathLike[str] | Grid | Study",
+    out: "str | PathLike[str]",
+    *,
+    profile: str | None = None,
+    session: "SparkSession | None" = None,
+    on_progress: OnProgress | None = None,
+) -> StudyResult:
+    """Run the missing cells of a study now, verify and measure them, and load its tables.
+
+    Args:
+        study: The name of a built-in study, the path of a study file, its keys, or a study.
+        out: The directory for the tables, on storage that all workers reach.
+        profile: The name of a profile of the study.
+        session: The session; None for the active one.
+        on_progress: Is called periodically.
+
+    Raises:
+        ConfigError: The study is invalid, or the directory belongs to another one.
+        StorageError: The directory is not writable.
+    """
+    spark = session_of(session)
+    if isinstance(study, Mapping):
+        study = parse_study(study, profile)
+    elif not isinstance(study, Study):
+        study = read_study(fspath(study), profile)
+    directory = _local(out)
+    with described(spark, f"antecede: run the study {study.name}"), explained():
+        outcome = run_in_session(spark, study, directory, on_progress=on_progress)
+    return _load(spark, directory, outcome)
+
+
+def load_study(
+    path: "str | PathLike[str]", *, session: "SparkSession | None" = None
+) -> StudyResult:
+    """Load the tables of a finished study, lazily.
+
+    Args:
+        path: The directory of the study.
+        session: The session; None for the active one.
+
+    Raises:
+        ConfigError: The directory has no study, or the study is not finished.
+    """
+    return _load(session_of(session), _local(path), None)
+
+
+def _load(
+    spark: "SparkSession", directory: Path, outcome: StudyOutcome | None
+) -> StudyResult:
+    cells = read_cells(spark, directory)
+    missing = [name for name in TABLES if not (directory / name).is_dir()]
+    if missing:
+        raise ConfigError(
+            f"{directory} has no table {missing[0]}: run the study to its end first"
+        )
+    tables = {name: spark.read.parquet(f"file://{directory}/{name}") for name in TABLES}
+    return StudyResult(
+        directory=directory,
+        events=read_events(spark, directory),
+        cells=cells,
+        outcome=outcome,
+        **tables,
+    )
+
+
+def measure(events: "DataFrame", cells: "DataFrame") -> "DataFrame":
+    """Return the measures of simulated runs, lazily: one row per cell and measure.
+
+    Spark SQL computes all measures, without Python workers.
+
+    Args:
+        events: The events of the runs, with the schema of a trace.
+        cells: The runs, from :func:`simulate` or a study.
+    """
+    missing = [name for name in spark_schema().fieldNames() if name not in events.columns]
+    if missing:
+        raise ConfigError(
+            f"the table of events has no column {missing[0]!r}: measures need all columns"
+            f" of a trace: {', '.join(SCHEMA.names)}"
+        )
+    spark = events.sparkSession
+    return measures(spark, ledger(spark, events, cells))
+
+
+def report(
+    *studies: "StudyResult | str | PathLike[str]", out: "str | PathLike[str]"
+) -> ReportFiles:
+    """Write the report of finished studies as an HTML page; needs ``antecede[report]``.
+
+    Args:
+        *studies: Results, or directories of studies.
+        out: The file of the page.
+
+    Raises:
+        ConfigError: A directory has no finished study, or a package is missing.
+        StorageError: A file cannot be read or written.
+    """
+    if any(find_spec(name) is None for name in ("jinja2", "vl_convert")):
+        raise ConfigError("a report needs more packages: pip install 'antecede[report]'")
+    directories = [
+        each.directory if isinstance(each, StudyResult) else _local(each)
+        for each in studies
+    ]
+    return write_report(directories, _local(out))
+
+
+def _local(path: "str | PathLike[str]") -> Path:
+    """Return a local path; raise ConfigError for a URI of another file system."""
+    text = fspath(path)
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme != "file":
+        raise ConfigError(f"{text}: studies are on a shared file system, not {scheme}:")
+    return Path(rest if separator else text.removeprefix("file:")).absolute()

@@ -1,0 +1,44 @@
+"""The notebook of the examples runs, and leaves the session as it was."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NOTEBOOK = ROOT / "examples" / "notebooks" / "verify_a_dataframe.ipynb"
+
+
+def test_the_notebook_runs_in_a_session_of_its_own() -> None:
+    # The workers have other working directories.
+    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.notebook_runner", str(NOTEBOOK)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["unchanged"]
+    assert found["alive"] == 3
+    assert sum(row["count"] for row in found["teams"]) > 0
+    assert {row["team"] for row in found["teams"]} <= {"payments", "orders", "stock"}
+    assert sorted(found["protocols"]) == ["cykas", "hybrid"]
+    assert found["simulated"] == 2
+    assert found["loaded"]
+    assert found["advice"] in ("hybrid", "fifo", "unordered")
+    charts = [types for types in found["shown"] if "image/svg+xml" in types]
+    assert charts == [["application/vnd.vegalite.v6+json", "image/svg+xml", "text/plain"]]
+    assert found["shown"].count(["text/html"]) == 2  # The verdicts and the advice.
+
+
+def test_the_notebook_is_stored_without_outputs() -> None:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) >= 8
+    assert all(cell["outputs"] == [] for cell in code)
