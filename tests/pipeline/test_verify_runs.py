@@ -1,5 +1,6 @@
 """Verification of many runs on Spark: the verdict or the error of each run alone."""
 
+import errno
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -104,6 +105,21 @@ def test_an_unexpected_exception_is_the_error_of_one_run(
     row = verify_run(str(write(tmp_path / "run", FIGURE)), 1)
     assert str(row["error"]).endswith("run: ValueError: first line")
     assert row["run"] == "run"
+
+
+def test_a_transient_error_is_reported_after_the_last_attempt_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark runs the task again if it fails."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    monkeypatch.setattr("antecede.pipeline.verify.runs.verify_trace", fail)
+    path = str(write(tmp_path / "run", FIGURE))
+    with pytest.raises(OSError, match="the disk is gone"):
+        verify_run(path, 1, attempts=2)
+    assert str(verify_run(path, 1)["error"]).endswith("the disk is gone")
 
 
 def test_groups_are_about_equal_and_none_is_empty() -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from antecede.errors import AntecedeError, ConfigError, TraceError
+from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import EVENTS_NAME
 from antecede.verify.oracle import MessageId, Property, Violation
@@ -99,7 +100,8 @@ def verify_runs(
     path_groups = [[names[i] for i in group] for group in groups]
     indices = spark.range(0, len(groups), 1, max(1, len(groups)))
     schema = from_arrow_schema(VERDICTS)
-    return indices.mapInArrow(_task(path_groups, violations_max), schema)
+    work = _task(path_groups, violations_max, attempts_max(spark))
+    return indices.mapInArrow(work, schema)
 
 
 def balanced(sizes: Sequence[int], groups_max: int) -> list[list[int]]:
@@ -127,8 +129,11 @@ def parallelism(spark: "SparkSession") -> int:
         return CORES_ASSUMED
 
 
-def verify_run(path: str, violations_max: int) -> dict[str, object]:
-    """Verify one run; return a row of VERDICTS, with an error if verification fails."""
+def verify_run(path: str, violations_max: int, attempts: int = 1) -> dict[str, object]:
+    """Verify one run; return a row of VERDICTS, with an error if verification fails.
+
+    Raise a transient error unless Spark has run the task ``attempts`` times.
+    """
     start = perf_counter()
     row: dict[str, object] = dict.fromkeys(VERDICTS.names)
     row.update(run=path, path=path)
@@ -136,11 +141,13 @@ def verify_run(path: str, violations_max: int) -> dict[str, object]:
         trace = read_trace(path)
         row.update(run=trace.info.run, events=trace.rows)
         verdict = verify_trace(trace, violations_max=violations_max)
-    except AntecedeError as error:
-        row["error"] = str(error)
     except Exception as error:  # The other runs of the task continue.
+        if is_transient(error) and attempt_number() < attempts:
+            raise
         first = str(error).strip().partition("\n")[0]
         row["error"] = f"{path}: {type(error).__name__}: {first}"
+        if isinstance(error, AntecedeError):
+            row["error"] = str(error)
     else:
         for which in Property:
             row[which.column] = verdict.statuses[which].value
@@ -185,7 +192,7 @@ def _message(text: str) -> MessageId:
 
 
 def _task(
-    groups: list[list[str]], violations_max: int
+    groups: list[list[str]], violations_max: int, attempts: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of a task: it gets indices of groups, and yields verdicts."""
 
@@ -193,7 +200,7 @@ def _task(
         for batch in batches:
             for index in batch.column("id").to_pylist():
                 for path in groups[index]:
-                    row = verify_run(path, violations_max)
+                    row = verify_run(path, violations_max, attempts)
                     yield pa.RecordBatch.from_pylist([row], schema=VERDICTS)
 
     return verify_groups
