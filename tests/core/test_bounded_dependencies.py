@@ -333,7 +333,7 @@ def test_a_peer_that_is_identified_is_asked_for_reporters_that_are_gone() -> Non
     assert timer is not None
     process.handle_timer(timer)
     assert sent(process) == ["1: ack 1", "3: query [21:1>32]"]
-    entries_of(process).identify(TWO, 21, 22)  # Process 3 is still the one to ask.
+    entries_of(process).identify(TWO, 51, 52)  # Process 3 is still the one to ask.
     recovery_of(process).forgo_permits(THREE, 10.0)  # It was only to answer.
     assert process.next_timer() is None
     entries_of(process).identify(FOUR, 41, 32)
