@@ -20,6 +20,7 @@ import numpy as np
 from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.trace.reader import Trace, read_trace
 from antecede.trace.run_info import RunInfo
+from antecede.trace.store import StorePath
 from antecede.verify.delivery_errors import (
     DeliveryErrorCollector,
     EarlyDeliveryCollector,
@@ -54,14 +55,16 @@ __all__ = [
 ]
 
 
-def verify_trace(trace: Trace | str | Path, *, violations_max: int = 10) -> TraceVerdict:
+def verify_trace(
+    trace: Trace | str | Path | StorePath, *, violations_max: int = 10
+) -> TraceVerdict:
     """Verify the trace of a run.
 
     The rows are read in their order on disk if that is a linear extension of
     happened-before; otherwise they are sorted first, in memory.
 
     Args:
-        trace: The trace, or the run's directory.
+        trace: The trace, or the run's directory or URI.
         violations_max: The maximum number of violations to return for each property.
 
     Raises:
@@ -80,7 +83,8 @@ def verify_trace(trace: Trace | str | Path, *, violations_max: int = 10) -> Trac
         return _verify_stream(ordered_stream(trace), trace, violations_max)
     except NotLinearExtensionError as error:
         raise TraceError(
-            f"{trace.path}: no order of its events is a linear extension of happened-before"
+            f"{trace.location}: no order of its events is a linear extension of"
+            " happened-before"
         ) from error
 
 
@@ -209,7 +213,7 @@ def _check_sent_once(stream: Stream, trace: Trace) -> None:
         if not np.all(new):
             i = int(np.flatnonzero(~new)[0])
             message = MessageId(int(stream.processes.first[source[i]]), int(number[i]))
-            raise TraceError(f"{trace.path}: message {message} is sent twice")
+            raise TraceError(f"{trace.location}: message {message} is sent twice")
 
 
 def delivery_error_collectors(violations_max: int) -> list[DeliveryErrorCollector]:
