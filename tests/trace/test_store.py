@@ -125,7 +125,7 @@ def test_a_trace_is_the_same_in_a_store_without_rename(tmp_path: Path) -> None:
     assert trace.info.complete
     assert "move" not in {call for call, _ in handler.calls}
     written = [path for call, path in handler.calls if call == "write"]
-    assert written[0] == "bucket/run/run.json.partial"
+    assert written[0] == "bucket/run/trace.partial"
     assert written[-1] == "bucket/run/run.json"
     assert sorted(p.name for p in (tmp_path / "bucket/run").iterdir()) == [
         "events.parquet",
@@ -147,7 +147,7 @@ def test_no_prefix_of_the_writes_counts_as_a_trace(tmp_path: Path) -> None:
     """Look at the store after each step of a writer, as a killed process leaves it."""
     _, bucket = store_without_rename(tmp_path)
     run = bucket / "run"
-    unfinished = "unfinished run.json.partial"
+    unfinished = "unfinished trace.partial"
     writer = TraceWriter(run, "run")
     with pytest.raises(TraceError, match=unfinished):
         read_trace(run)

@@ -5,10 +5,11 @@ An object store cannot rename, and other file systems rename in several steps. T
 *manifest* commits a trace: ``run.json`` is the last file that is written, and its key
 ``parts`` lists the files of ``events.parquet``. The order of the writes is:
 
-1. ``run.json.partial``, the mark of an unfinished trace
+1. ``trace.partial``, the mark of an unfinished trace
 2. the parts of ``events.parquet``, whose names no other writer uses
 3. ``run.json``
-4. removal of the mark
+4. removal of the mark, except in an object store: a reader of a finished trace ignores it,
+   and removing the last object of a directory makes some stores fail
 
 A reader refuses a directory with the mark and without a valid ``run.json``, and otherwise
 reads only the listed parts. A process that is killed leaves a directory that no reader
@@ -42,6 +43,8 @@ __all__ = [
 
 PARTIAL_SUFFIX = ".partial"
 """The suffix of a file that is not finished."""
+MARK_NAME = f"trace{PARTIAL_SUFFIX}"
+"""The mark of an unfinished trace that a manifest will commit."""
 PARTS_KEY = "parts"
 
 
@@ -138,7 +141,7 @@ class ManifestCommit:
     def __init__(self, directory: StorePath) -> None:
         """Write the mark of an unfinished trace; raise ConfigError if there is a trace."""
         self._directory = directory
-        self._mark = directory / (INFO_NAME + PARTIAL_SUFFIX)
+        self._mark = directory / MARK_NAME
         self._info = directory / INFO_NAME
         self._events = directory / EVENTS_NAME
         self._part = f"part-{secrets.token_hex(8)}.parquet"
@@ -165,14 +168,18 @@ class ManifestCommit:
         manifest = replace(info, more={**info.more, PARTS_KEY: parts})
         self._info.write_bytes(manifest.to_json().encode())
         with contextlib.suppress(StorageError):  # The trace is finished without it.
-            self._mark.delete()
+            self._remove_mark()
 
     def abandon(self) -> None:
         # The cause of the failure is raised, and not that the store fails again.
         with contextlib.suppress(StorageError, TraceError):
             if not self._is_committed():
                 self._events.delete()
-                self._mark.delete()
+                self._remove_mark()
+
+    def _remove_mark(self) -> None:
+        if not self._directory.is_in_object_store:
+            self._mark.delete()
 
     def _is_committed(self) -> bool:
         """Return whether there is a valid ``run.json``; a kill can leave a part of it."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.errors import ConfigError, TraceError
-from antecede.trace.commit import PARTIAL_SUFFIX, Part, manifest_parts
+from antecede.trace.commit import MARK_NAME, PARTIAL_SUFFIX, Part, manifest_parts
 from antecede.trace.event import Event, Kind
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
@@ -234,7 +234,7 @@ def _read_info(directory: StorePath, children: dict[str, StorePath]) -> RunInfo 
     try:
         return RunInfo.from_json(path.read_bytes().decode("utf-8"))
     except (TraceError, UnicodeDecodeError) as error:
-        if INFO_NAME + PARTIAL_SUFFIX in children:
+        if MARK_NAME in children:
             return None
         raise TraceError(f"{path}: {error}") from error
 

@@ -61,6 +61,11 @@ class StorePath:
         """The last part of the path."""
         return self.path.rstrip("/").rpartition("/")[2]
 
+    @property
+    def is_in_object_store(self) -> bool:
+        """Whether the file system has no directories, but objects with common prefixes."""
+        return self.filesystem.type_name in ("s3", "gcs")
+
     def is_file(self) -> bool:
         """Return whether it is a file; raise TraceError if the store does not answer."""
         return bool(self._type() == pafs.FileType.File)
@@ -121,7 +126,7 @@ class StorePath:
 
     def make_dir(self) -> None:
         """Create the directory; object stores have none, and need none."""
-        if self.filesystem.type_name in ("s3", "gcs"):
+        if self.is_in_object_store:
             return
         try:
             self.filesystem.create_dir(self.path, recursive=True)
@@ -145,7 +150,7 @@ class StorePath:
 
     def missing_reason(self) -> str:
         """Return why a path does not exist: its bucket, or the path itself."""
-        if self.filesystem.type_name in ("s3", "gcs"):
+        if self.is_in_object_store:
             bucket = self.path.partition("/")[0]
             if not replace(self, path=bucket).exists():
                 return f"no such bucket: {bucket}"
