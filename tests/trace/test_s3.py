@@ -9,11 +9,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from antecede.cli.main import main
 from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.sim import Scenario, simulate, simulate_to
 from antecede.trace.reader import read_trace
+from antecede.trace.store import open_store
 from antecede.verify.verifier import verify_trace
 from tests.trace.s3_server import KEY, QUOTED_SECRET, SECRET, S3Server, s3_server
 
@@ -37,9 +40,7 @@ def is_redacted(text: str) -> bool:
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a"])
-def test_a_trace_in_a_store_is_the_same_as_in_memory(
-    scheme: str, server: S3Server
-) -> None:
+def test_a_trace_in_a_store_is_the_same_as_in_memory(scheme: str, server: S3Server) -> None:
     uri = server.uri(f"bucket/{scheme}/run", scheme=scheme)
     simulate_to(uri, SCENARIO)
     trace = read_trace(uri)
@@ -163,3 +164,47 @@ def test_an_error_in_a_run_leaves_no_trace(server: S3Server) -> None:
     with pytest.raises(TraceError):
         read_trace(uri)
     assert not list(Path(server.root / "bucket/failed").rglob("*.parquet"))
+
+
+def test_the_commands_take_uris_and_print_no_credentials(
+    server: S3Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    runs = server.uri("bucket/commands")
+    for seed in (1, 2):
+        uri = server.uri(f"bucket/commands/run-{seed}")
+        arguments = ["--processes", "3", "--seed", str(seed), "--out", uri]
+        assert main(["simulate", *arguments]) == 0
+    assert main(["verify", runs]) == 0
+    found = capsys.readouterr()
+    assert "bucket/commands/run-2" in found.out
+    assert "2 runs: 2 held" in found.out
+    assert is_redacted(found.out + found.err)
+    rows = "source,target,sent,received\na,b,1,2\nb,a,3,4\n"
+    folder = open_store(server.uri("bucket/foreign"))
+    (folder / "messages.csv").write_bytes(rows.encode())
+    (folder / "bad.csv").write_bytes(b"source,target,sent\na,b,1\n")
+    assert main(["verify", server.uri("bucket/foreign/messages.csv")]) in (0, 4)
+    assert main(["verify", server.uri("bucket/foreign/bad.csv")]) == 2
+    assert main(["verify", server.uri("bucket/foreign/none.csv")]) == 2
+    assert main(["verify", uri, "--spark", "on"]) == 2
+    found = capsys.readouterr()
+    assert "no column for the received" in found.err
+    assert is_redacted(found.out + found.err)
+
+
+def test_a_delta_table_in_a_store_is_verified(
+    server: S3Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    deltalake = pytest.importorskip("deltalake", reason="make test-stores installs it")
+    simulate_to(tmp_path / "run", SCENARIO)
+    rows = pq.read_table(tmp_path / "run/events.parquet")
+    table = tmp_path / "table"
+    for _ in range(2):
+        deltalake.write_deltalake(table, rows, mode="overwrite")
+    # The server caches directories: it would not see files that others write.
+    target = open_store(server.uri("bucket/table"))
+    for path in filter(Path.is_file, table.rglob("*")):
+        (target / str(path.relative_to(table))).write_bytes(path.read_bytes())
+    assert main(["verify", server.uri("bucket/table")]) in (0, 4)
+    found = capsys.readouterr()
+    assert is_redacted(found.out + found.err)

@@ -79,6 +79,7 @@ def test_a_store_path_shows_no_credentials() -> None:
         ("s3://bucket/a@b", "s3://bucket/a@b"),
         ("https://host/x?token", "https://host/x?***"),
         ("file:/a?b=c", "file:/a?b=***"),
+        ("s3://a:b@c/d?e=f: no", "s3://***@c/d?e=***: no"),
         ("a: b/c @ d", "a: b/c @ d"),
     ],
 )

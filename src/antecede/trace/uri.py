@@ -13,7 +13,9 @@ __all__ = ["is_uri", "local_path", "redact", "redact_uri"]
 
 HIDDEN = "***"
 
-_URI = re.compile(r"(?<![\w+.-])([A-Za-z][A-Za-z0-9+.-]+)(://|:(?=/))([^\s'\"<>]*)")
+_URI = re.compile(
+    r"(?<![\w+.-])([A-Za-z][A-Za-z0-9+.-]+)(://|:(?=/))([^\s'\"<>]*?)(?=[:;,.)]*(?:[\s'\"<>]|$))"
+)
 _WHOLE_URI = re.compile(r"([^:]+)(://)(.*)", re.DOTALL)
 
 
