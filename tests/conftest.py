@@ -8,7 +8,14 @@ from hypothesis import HealthCheck, Phase, settings
 
 ROOT = Path(__file__).parent.parent
 
-OPTIONAL = ("C compiler", "Chromium", "shared data", "network namespaces", "uvloop")
+OPTIONAL = (
+    "C compiler",
+    "Chromium",
+    "network namespaces",
+    "shared data",
+    "stores and tables",
+    "uvloop",
+)
 """Optional parts, as the docs list them; a skip names one of them as its reason."""
 
 settings.register_profile(

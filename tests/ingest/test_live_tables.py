@@ -13,6 +13,7 @@ from antecede.ingest import ingest
 from antecede.ingest.formats import source
 from antecede.ingest.live_tables import find_table_format, open_live_table
 from antecede.sim import Scenario, simulate_to
+from tests.trace.s3_server import OPTIONAL_STORES
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def shuffled(table: pa.Table) -> pa.Table:
 def test_a_delta_table_is_verified_without_deleted_files(
     runs: dict[str, pa.Table], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="make test-stores installs it")
+    deltalake = pytest.importorskip("deltalake", reason=OPTIONAL_STORES)
     table = tmp_path / "table"
     deltalake.write_deltalake(table, runs["unordered"])
     code, out, _ = output(capsys, table)
@@ -58,7 +59,7 @@ def test_a_delta_table_is_verified_without_deleted_files(
 def test_a_partitioned_delta_table_has_many_runs(
     runs: dict[str, pa.Table], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="make test-stores installs it")
+    deltalake = pytest.importorskip("deltalake", reason=OPTIONAL_STORES)
     table = tmp_path / "table"
     both = shuffled(pa.concat_tables(runs.values()))
     deltalake.write_deltalake(table, both, partition_by=["run"])
@@ -71,9 +72,7 @@ def test_a_partitioned_delta_table_has_many_runs(
 def test_an_iceberg_table_is_verified_without_deleted_rows(
     runs: dict[str, pa.Table], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sql = pytest.importorskip(
-        "pyiceberg.catalog.sql", reason="make test-stores installs it"
-    )
+    sql = pytest.importorskip("pyiceberg.catalog.sql", reason=OPTIONAL_STORES)
     uri = f"sqlite:///{tmp_path}/catalog.db"
     catalog = sql.SqlCatalog("test", uri=uri, warehouse=tmp_path.as_uri())
     catalog.create_namespace("antecede")
@@ -165,6 +164,6 @@ def test_a_parquet_file_must_not_expand_without_limit(
     path = tmp_path / "messages.parquet"
     pq.write_table(pa.Table.from_pylist([row] * 1_000_000), path, compression="zstd")
     monkeypatch.setattr(source, "EXPANDED_BYTES_ALLOWED", 1000)
-    with pytest.raises(TraceError, match="messages.parquet: expands to more than"):
+    with pytest.raises(TraceError, match=r"messages.parquet: expands to more than"):
         ingest([path], tmp_path / "out")
     assert not (tmp_path / "out").exists()

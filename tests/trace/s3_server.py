@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 KEY, SECRET = "test-access-key", "test/secret+key"
+OPTIONAL_STORES = "optional: stores and tables; `make test-stores` installs the packages"
 QUOTED_SECRET = "test%2Fsecret%2Bkey"
 
 
@@ -48,7 +49,7 @@ def rclone() -> str:
     beside = Path(sys.executable).with_name("rclone")
     found = str(beside) if beside.exists() else shutil.which("rclone")
     if found is None:
-        pytest.skip("rclone is not installed; `make test-stores` installs it")
+        pytest.skip(OPTIONAL_STORES)
     return found
 
 

@@ -18,7 +18,14 @@ from antecede.sim import Scenario, simulate, simulate_to
 from antecede.trace.reader import read_trace
 from antecede.trace.store import open_store
 from antecede.verify.verifier import verify_trace
-from tests.trace.s3_server import KEY, QUOTED_SECRET, SECRET, S3Server, s3_server
+from tests.trace.s3_server import (
+    KEY,
+    OPTIONAL_STORES,
+    QUOTED_SECRET,
+    SECRET,
+    S3Server,
+    s3_server,
+)
 
 pytestmark = pytest.mark.heavy
 
@@ -195,7 +202,7 @@ def test_the_commands_take_uris_and_print_no_credentials(
 def test_a_delta_table_in_a_store_is_verified(
     server: S3Server, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="make test-stores installs it")
+    deltalake = pytest.importorskip("deltalake", reason=OPTIONAL_STORES)
     simulate_to(tmp_path / "run", SCENARIO)
     rows = pq.read_table(tmp_path / "run/events.parquet")
     table = tmp_path / "table"
