@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from antecede.cli.main import main
 from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.sim import Scenario, simulate, simulate_to
 from antecede.trace.commit import ManifestCommit
@@ -279,3 +280,18 @@ def test_a_killed_process_leaves_nothing_that_counts_as_a_trace(tmp_path: Path) 
     assert list((tmp_path / "root/bucket/run/events.parquet").iterdir())
     with pytest.raises(TraceError, match="unfinished"):
         read_trace(tmp_path / "root/bucket/run")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["merge", "URI", "x"], ["study", "run", "quick", "--out", "URI"]]
+)
+def test_a_command_that_needs_a_local_path_refuses_a_uri(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = "s3://key:secret@bucket/x"
+    with pytest.raises(SystemExit) as caught:
+        main([uri if each == "URI" else each for each in arguments])
+    assert caught.value.code == 2
+    err = capsys.readouterr().err
+    assert "s3://***@bucket/x: a URI is not supported here; give a local path" in err
+    assert "secret" not in err
