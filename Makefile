@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-slow test-cluster test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-budget bench-spark \
+.PHONY: help run test test-fast test-slow test-cluster test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-budget bench-spark \
   bench-ingest \
   campaign campaign-mutants verification fuzz lock clean
 
@@ -54,6 +54,17 @@ test-slow: $(VENV)/installed  ## long searches, Spark clusters, builds of the pa
 
 test-cluster: $(VENV)/installed  ## a Spark cluster on several hosts (network and mount namespaces; needs root)
 	$(BIN)/python -m pytest -m hosts -rs tests/pipeline/test_hosts.py
+
+# The packages of these tests are not locked, so that they get an environment of their own.
+$(VENV)-stores/tools: requirements/dev.txt requirements/stores.in
+	$(PYTHON) -m venv $(VENV)-stores
+	$(VENV)-stores/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --requirement requirements/stores.in
+	@touch $@
+
+test-stores: $(VENV)-stores/tools  ## traces in an S3-compatible store (rclone), Delta and Iceberg tables
+	PYTHONPATH=src $(VENV)-stores/bin/python -m pytest -rs \
+	  tests/trace/test_store.py tests/trace/test_s3.py tests/ingest/test_live_tables.py
 
 test-interpreted: $(VENV)/tools  ## tests of the core on the source tree, with coverage
 	PYTHONPATH=src $(PYTEST) -m 'not long' tests/core tests/testing tests/test_architecture.py \
@@ -123,5 +134,5 @@ lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	  --custom-compile-command 'make lock' requirements/dev.in -o requirements/dev.txt
 
 clean:  ## remove everything that make made
-	rm -rf $(VENV) docs/_build build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
+	rm -rf $(VENV) $(VENV)-stores docs/_build build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache \
 	  .hypothesis .coverage

@@ -11,9 +11,10 @@ ROOT = Path(__file__).parent.parent
 OPTIONAL = (
     "C compiler",
     "Chromium",
-    "shared data",
-    "network namespaces",
     "Spark Connect",
+    "network namespaces",
+    "shared data",
+    "stores and tables",
     "uvloop",
 )
 """Optional parts, as the docs list them; a skip names one of them as its reason."""

@@ -18,6 +18,7 @@ from antecede.testing import Cluster, random_schedule, run_schedule
 from antecede.trace import Event, Kind
 from antecede.trace.reader import NumberedBatch, Trace
 from antecede.trace.run_info import RunInfo
+from antecede.trace.store import open_store
 from antecede.trace.table import events_to_table
 from antecede.verify import MessageId, Property, Violation, verify_events
 from antecede.verify.kernels.compiled import compiled
@@ -40,7 +41,7 @@ class MemoryTrace(Trace):
     """A trace in memory, with batches of any size."""
 
     def __init__(self, table: pa.Table, info: RunInfo, batch_rows: int = 1 << 17) -> None:
-        self.path = Path("memory")
+        self.location = open_store("memory")
         self.info = info
         self.rows = table.num_rows
         self._batch_rows = batch_rows

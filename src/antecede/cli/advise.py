@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+from antecede.cli.inputs import local_argument
 from antecede.cli.options import add_foreign, add_session, check_cores
 from antecede.cli.terminal import ProgressLine
 from antecede.errors import ConfigError
@@ -28,7 +29,7 @@ def add_parser(commands: "Commands") -> None:
     )
     parser.add_argument(
         "trace",
-        type=Path,
+        type=local_argument,
         nargs="+",
         help="a run's directory, or a file of another format; several with --one-run",
     )
@@ -60,7 +61,9 @@ def add_parser(commands: "Commands") -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_foreign(parser)
     parser.add_argument(
-        "--out", type=Path, help="directory to keep the replayed runs and the tables in"
+        "--out",
+        type=local_argument,
+        help="directory to keep the replayed runs and the tables in",
     )
     parser.set_defaults(
         run=run,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+from antecede.cli.inputs import local_argument
 from antecede.cli.options import add_conf
 from antecede.cli.terminal import ProgressLine
 from antecede.core.config import DEFAULT_BUDGET_BYTES
@@ -84,14 +85,20 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
     add_conf(parser)
     parser.add_argument(
         "--checkpoint-dir",
-        type=Path,
+        type=local_argument,
         metavar="DIR",
         help="with --master: directory for finished levels, from which the same command"
         " resumes; all workers must reach it; default: a temporary directory",
     )
-    parser.add_argument("--save", type=Path, help="file to write a counterexample to")
-    parser.add_argument("--svg", type=Path, help="file to draw a counterexample to")
-    parser.add_argument("--replay", type=Path, help="counterexample file to replay")
+    parser.add_argument(
+        "--save", type=local_argument, help="file to write a counterexample to"
+    )
+    parser.add_argument(
+        "--svg", type=local_argument, help="file to draw a counterexample to"
+    )
+    parser.add_argument(
+        "--replay", type=local_argument, help="counterexample file to replay"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

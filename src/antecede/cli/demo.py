@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import exit_code
+from antecede.cli.inputs import local_argument
 
 if TYPE_CHECKING:
     from antecede.demo.demo import NodeStatus
@@ -39,7 +40,9 @@ def add_parser(
     add("--jitter", float, 0.05, "maximum random addition to the delay, in seconds")
     add("--duplicate", float, 0.02, "probability that a datagram arrives twice")
     add("--seed", int, 0, "seed of the faults and of the traffic")
-    parser.add_argument("--out", type=Path, help="directory to keep the traces in")
+    parser.add_argument(
+        "--out", type=local_argument, help="directory to keep the traces in"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=_run)
 

@@ -10,8 +10,12 @@ from types import TracebackType
 from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.ingest.conversion import IngestedRun, ingest
 from antecede.ingest.formats.records import ReadOptions
+from antecede.ingest.live_tables import open_live_table
+from antecede.ingest.table_runs import is_event_table, write_copy, write_table_runs
 from antecede.ingest.verdict import IngestedVerdict
 from antecede.pipeline.verify.traces import find_runs
+from antecede.trace.store import open_store
+from antecede.trace.uri import redact
 from antecede.verify.verdict import TraceVerdict
 
 __all__ = ["ForeignFiles", "one_run", "read_options"]
@@ -57,13 +61,11 @@ class ForeignFiles:
         self._options = read_options(arguments)
         self._out: Path | None = arguments.out
         self._on_progress = on_progress if on_progress is not None else lambda line: None
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._ingested: dict[Path, IngestedRun] = {}
         self._names: dict[Path, str] = {}
 
     def __enter__(self) -> "ForeignFiles":
-        if self._out is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="antecede-")
+        self._scratch = tempfile.TemporaryDirectory(prefix="antecede-")
         return self
 
     def __exit__(
@@ -72,10 +74,9 @@ class ForeignFiles:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        self._scratch.cleanup()
 
-    def ingest(self, groups: Sequence[Sequence[Path]]) -> list[Path]:
+    def ingest(self, groups: Sequence[Sequence[Path | str]]) -> list[Path]:
         """Write the traces of files, and return their directories.
 
         The error of a group of files that cannot be read is added to :attr:`errors`. If
@@ -94,12 +95,43 @@ class ForeignFiles:
                 self.errors.append(str(error))
                 continue
             for each in found:
-                name = ", ".join(str(path) for path in paths)
+                name = ", ".join(redact(str(path)) for path in paths)
                 suffix = f" run {each.run}" if len(found) > 1 else ""
                 self._names[each.directory] = name + suffix
                 self._ingested[each.directory] = each
                 runs.append(each.directory)
         return runs
+
+    def add_tables(self, tables: Sequence[Path | str]) -> list[Path]:
+        """Write the traces of tables, and return their directories.
+
+        The error of a table that cannot be read is added to :attr:`errors`. If there is
+        only one table, the error is raised.
+        """
+        runs: list[Path] = []
+        for where in tables:
+            try:
+                runs += self._add_table(where)
+            except (ConfigError, StorageError, TraceError) as error:
+                if len(tables) == 1:
+                    raise
+                self.errors.append(str(error))
+        return runs
+
+    def _add_table(self, where: Path | str) -> list[Path]:
+        table = open_live_table(where)
+        directory = Path(self._scratch.name) / f"table-{len(self._names)}"
+        if not is_event_table(table.schema):
+            copy = write_copy(table, directory / f"{open_store(where).name}.parquet")
+            runs = self._ingest([copy], directory / "messages")
+            for each in runs:
+                self._names[each.directory] = table.name
+                self._ingested[each.directory] = each
+            return [each.directory for each in runs]
+        found = write_table_runs(table, directory)
+        for run, path in found:
+            self._names[path] = f"{table.name} run {run}" if len(found) > 1 else table.name
+        return [path for _, path in found]
 
     def named_verdict(
         self, path: Path, verdict: TraceVerdict
@@ -107,16 +139,16 @@ class ForeignFiles:
         """Return the name of a run, and its verdict with the names of its file."""
         ingested = self._ingested.get(path)
         if ingested is None:
-            return str(path), verdict
+            return self._names.get(path, str(path)), verdict
         return self._names[path], IngestedVerdict(trace_verdict=verdict, ingested=ingested)
 
-    def _ingest(self, paths: Sequence[Path], directory: Path) -> list[IngestedRun]:
-        read = 0
+    def _ingest(self, paths: Sequence[Path | str], directory: Path) -> list[IngestedRun]:
+        read, name = 0, open_store(paths[0]).name
 
         def count(records: int) -> None:
             nonlocal read
             read += records
-            self._on_progress(f"{paths[0].name}: {read:,} records read")
+            self._on_progress(f"{name}: {read:,} records read")
 
         return ingest(
             paths,
@@ -126,11 +158,14 @@ class ForeignFiles:
             on_progress=count,
         )
 
-    def _directory(self, index: int, paths: Sequence[Path], groups: int) -> Path:
+    def _directory(self, index: int, paths: Sequence[Path | str], groups: int) -> Path:
         if self._out is None:
-            assert self._temporary is not None
-            return Path(self._temporary.name) / str(index)
-        return self._out if groups == 1 else self._out / f"{index:03}-{paths[0].name}"
+            return Path(self._scratch.name) / str(index)
+        return (
+            self._out
+            if groups == 1
+            else self._out / f"{index:03}-{open_store(paths[0]).name}"
+        )
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from antecede.cli import (
 )
 from antecede.cli.exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
 from antecede.errors import AntecedeError, InternalError
+from antecede.trace.uri import redact
 
 __all__ = ["build_parser", "main"]
 
@@ -37,10 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run(options)
     except InternalError as error:
-        print(f"antecede: internal error, please report it: {error}", file=sys.stderr)
+        text = redact(str(error))
+        print(f"antecede: internal error, please report it: {text}", file=sys.stderr)
         return EXIT_INTERNAL
     except AntecedeError as error:
-        print(f"antecede: {error}", file=sys.stderr)
+        print(f"antecede: {redact(str(error))}", file=sys.stderr)
         return EXIT_USAGE
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("numba", "numpy", "pyarrow"):
@@ -53,8 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"antecede: {notice}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except Exception as error:
-        traceback.print_exc()
-        print(f"antecede: internal error, please report it: {error!r}", file=sys.stderr)
+        print(redact(traceback.format_exc()), end="", file=sys.stderr)
+        text = redact(repr(error))
+        print(f"antecede: internal error, please report it: {text}", file=sys.stderr)
         return EXIT_INTERNAL
     return code
 

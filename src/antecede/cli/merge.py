@@ -3,10 +3,10 @@
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD
+from antecede.cli.inputs import local_argument
 
 if TYPE_CHECKING:
     from antecede.cli.options import Commands
@@ -17,10 +17,12 @@ __all__ = ["add_parser"]
 def add_parser(commands: "Commands") -> None:
     """Add the command ``merge``."""
     parser = commands.add_parser("merge", help="merge the traces of several nodes into one")
-    parser.add_argument("out", type=Path, help="new directory for the merged trace")
+    parser.add_argument(
+        "out", type=local_argument, help="new directory for the merged trace"
+    )
     parser.add_argument(
         "trace",
-        type=Path,
+        type=local_argument,
         nargs="+",
         help="directory of a node, or of several nodes",
     )

@@ -3,9 +3,9 @@
 import argparse
 import json
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from antecede.cli.inputs import local_argument
 from antecede.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,13 +22,15 @@ def add_parser(commands: "Commands") -> None:
     parser = commands.add_parser("report", help="write the report of finished studies")
     parser.add_argument(
         "directory",
-        type=Path,
+        type=local_argument,
         nargs="+",
         metavar="DIR",
         help="directory of a study, or of several studies",
     )
     parser.add_argument(
-        "--out", type=Path, help="HTML file to write; default: report.html in the first DIR"
+        "--out",
+        type=local_argument,
+        help="HTML file to write; default: report.html in the first DIR",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

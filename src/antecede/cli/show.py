@@ -2,10 +2,10 @@
 
 import argparse
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD
+from antecede.cli.inputs import local_argument
 from antecede.cli.options import VIOLATIONS_SHOWN, add_foreign
 from antecede.errors import ConfigError, StorageError
 from antecede.verify import MessageId
@@ -21,7 +21,7 @@ def add_parser(commands: "Commands") -> None:
     parser = commands.add_parser("show", help="draw a run as a space-time diagram")
     parser.add_argument(
         "trace",
-        type=Path,
+        type=local_argument,
         nargs="+",
         help="directory of a run, or file of another format; several with --one-run",
     )
@@ -38,7 +38,9 @@ def add_parser(commands: "Commands") -> None:
         help="draw only around the N-th violation",
     )
     parser.add_argument("--control", action="store_true", help="also draw control frames")
-    parser.add_argument("--svg", type=Path, required=True, help="SVG file to write")
+    parser.add_argument(
+        "--svg", type=local_argument, required=True, help="SVG file to write"
+    )
     add_foreign(parser)
     parser.set_defaults(run=_run)
 

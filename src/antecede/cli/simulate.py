@@ -3,10 +3,10 @@
 import argparse
 import json
 from dataclasses import asdict, fields
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD, EXIT_VIOLATED, exit_code
+from antecede.cli.inputs import path_or_uri
 from antecede.cli.options import VIOLATIONS_SHOWN
 from antecede.cli.terminal import ProgressLine
 from antecede.sim import RunSummary, Scenario, simulate, simulate_to
@@ -25,7 +25,9 @@ def add_parser(commands: "Commands") -> None:
         "simulate", help="simulate one run in virtual time and verify it"
     )
     _add_scenario(parser)
-    parser.add_argument("--out", type=Path, help="directory to write the trace to")
+    parser.add_argument(
+        "--out", type=path_or_uri, help="directory or URI to write the trace to"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_run)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
+from antecede.cli.inputs import local_argument
 from antecede.cli.options import add_session, check_cores
 from antecede.cli.terminal import ProgressLine
 
@@ -35,11 +36,13 @@ def add_parser(commands: "Commands") -> None:
     )
     running.add_argument("--profile", help="profile of the study, such as reduced")
     running.add_argument(
-        "--out", type=Path, help="directory of the study; default: the name of the study"
+        "--out",
+        type=local_argument,
+        help="directory of the study; default: the name of the study",
     )
     running.add_argument(
         "--recordings",
-        type=Path,
+        type=local_argument,
         help="directory of the recorded files that the study replays; without it, that"
         " part is skipped",
     )

@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections import Counter
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import (
@@ -14,9 +13,11 @@ from antecede.cli.exit_codes import (
     EXIT_VIOLATED,
     exit_code,
 )
+from antecede.cli.inputs import local_argument, path_or_uri, sort_inputs, verify_stored
 from antecede.cli.options import VIOLATIONS_SHOWN, add_foreign, add_session, check_cores
 from antecede.cli.terminal import ProgressLine
 from antecede.errors import ConfigError
+from antecede.trace.uri import redact
 
 if TYPE_CHECKING:
     from antecede.cli.options import Commands
@@ -31,9 +32,10 @@ def add_parser(commands: "Commands") -> None:
     parser = commands.add_parser("verify", help="verify recorded traces: were they causal?")
     parser.add_argument(
         "trace",
-        type=Path,
+        type=path_or_uri,
         nargs="+",
-        help="directory of a run, directory that contains runs, or file of another format",
+        help="directory of a run, directory that contains runs, Delta or Iceberg table, or"
+        " file of another format; a path or a URI such as s3://BUCKET/RUN",
     )
     parser.add_argument(
         "--max-violations",
@@ -52,7 +54,7 @@ def add_parser(commands: "Commands") -> None:
     add_foreign(parser)
     parser.add_argument(
         "--out",
-        type=Path,
+        type=local_argument,
         help="directory to keep the traces in that files of other formats are converted to",
     )
     parser.set_defaults(run=_run)
@@ -73,16 +75,23 @@ def _run(options: argparse.Namespace) -> int:
     for option, value in (("--master", options.master), ("--conf", conf)):
         if value and options.spark == "off":
             raise ConfigError(f"{option} needs Spark, but --spark is off: remove one")
+    stores = any(isinstance(each, str) for each in options.trace)
+    if stores and (options.spark == "on" or options.master):
+        raise ConfigError("Spark does not verify traces in a store: omit --spark, --master")
     codes: Counter[int] = Counter()
     with ProgressLine() as line, ExitStack() as stack:
-        files = [path for path in options.trace if path.is_file()]
+        inputs = sort_inputs(options.trace)
+        files = inputs.files
         foreign = None
-        runs = find_runs([path for path in options.trace if path not in files])
-        if files:
+        runs = find_runs(inputs.directories)
+        if files or inputs.tables:
             from antecede.cli.foreign import ForeignFiles
 
             foreign = stack.enter_context(ForeignFiles(options, line.write))
-            runs += foreign.ingest([files] if options.one_run else [[f] for f in files])
+            if files:
+                groups = [files] if options.one_run else [[file] for file in files]
+                runs += foreign.ingest(groups)
+            runs += foreign.add_tables(inputs.tables)
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
                 line.say(f"antecede: {error}")
@@ -100,22 +109,35 @@ def _run(options: argparse.Namespace) -> int:
             on_progress=line.write,
         ):
             line.clear()
-            if verified.verdict is None:
-                codes[EXIT_USAGE] += 1
-                print(f"antecede: {verified.error}", file=sys.stderr)
-                continue
             name: str = str(verified.path)
-            verdict: TraceVerdict | IngestedVerdict = verified.verdict
-            if foreign is not None:
+            verdict: TraceVerdict | IngestedVerdict | None = verified.verdict
+            if foreign is not None and verified.verdict is not None:
                 name, verdict = foreign.named_verdict(verified.path, verified.verdict)
-            codes[exit_code(verdict.status)] += 1
-            print(verdict.to_json() if options.json else f"{name}\n{verdict}")
+            codes[_print(name, verdict, verified.error, options.json)] += 1
+        for stored in verify_stored(inputs.stored_runs, options.max_violations, line.say):
+            line.clear()
+            code = _print(stored.name, stored.verdict, stored.error, options.json)
+            codes[code] += 1
     if codes.total() > 1 and not options.json:
         print(_summary(codes))
     if len(runs) > 1 and are_nodes_of_one_run(runs):
         print("these are nodes of one run: use antecede merge OUT DIR...", file=sys.stderr)
     worst = (EXIT_USAGE, EXIT_VIOLATED, EXIT_UNKNOWN, EXIT_HELD)
     return next(code for code in worst if codes[code])
+
+
+def _print(
+    name: str,
+    verdict: "TraceVerdict | IngestedVerdict | None",
+    error: str | None,
+    as_json: bool,
+) -> int:
+    """Print the verdict on a run, or its error; return the exit code."""
+    if verdict is None:
+        print(f"antecede: {redact(str(error))}", file=sys.stderr)
+        return EXIT_USAGE
+    print(verdict.to_json() if as_json else f"{name}\n{verdict}")
+    return exit_code(verdict.status)
 
 
 def _summary(codes: Counter[int]) -> str:

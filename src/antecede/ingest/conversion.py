@@ -5,13 +5,14 @@ missing in the files, so that verifying the trace gives the verdict on the files
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.errors import TraceError
+from antecede.errors import ConfigError, TraceError
 from antecede.ingest.diagnostics import IngestSummary
 from antecede.ingest.event_table import EventTable, WrittenTrace, write_event_table
 from antecede.ingest.formats.records import (
@@ -26,6 +27,8 @@ from antecede.ingest.inference.pairs import infer_from_pairs
 from antecede.ingest.inference.record_log import RecordLog
 from antecede.ingest.inference.spans import SPAN_COLUMNS_USED, infer_from_spans
 from antecede.trace.run_info import RunInfo
+from antecede.trace.store import open_store
+from antecede.trace.uri import redact
 
 __all__ = ["IngestedRun", "Log", "infer_run", "ingest", "new_log"]
 
@@ -60,7 +63,7 @@ def ingest(
     named after them.
 
     Args:
-        paths: The files; together they hold one run, or parts of the same runs.
+        paths: The files or URIs; together they hold one run, or parts of the same runs.
         directory: The directory to write, which must not contain a trace.
         format_name: The name of the format; None to detect it from the first file.
         options: How to read the files.
@@ -71,8 +74,19 @@ def ingest(
             happened-before has a cycle.
     """
     options = options if options is not None else ReadOptions()
+    with _redacted_errors():
+        return _ingest(paths, Path(directory), format_name, options, on_progress)
+
+
+def _ingest(
+    paths: Sequence[str | Path],
+    directory: Path,
+    format_name: str | None,
+    options: ReadOptions,
+    on_progress: Callable[[int], None] | None,
+) -> list[IngestedRun]:
     for path in paths:
-        if not Path(path).is_file():
+        if not open_store(path).is_file():
             raise TraceError(f"{path}: no such file")
     chosen = (
         detect_format(paths[0], options) if format_name is None else get_format(format_name)
@@ -85,19 +99,31 @@ def ingest(
             for run, part in _split_by_run(batch):
                 if run not in logs:
                     logs[run] = new_log(chosen.name, chosen.schema)
-                logs[run].add(str(path), part)
+                logs[run].add(redact(str(path)), part)
     if None in logs and len(logs) > 1 and not logs[None].read:
         _merge_unread(logs)
     if not logs:
         raise TraceError(f"{paths[0]} has no records")
     ingested: list[IngestedRun] = []
     for run, log in logs.items():
-        name = Path(paths[0]).name if run is None else run
-        out = Path(directory)
+        name = open_store(paths[0]).name if run is None else run
+        out = directory
         if len(logs) > 1:
             out /= _directory_name(name, len(ingested))
         ingested.append(_write(log, name, out, chosen))
     return ingested
+
+
+@contextmanager
+def _redacted_errors() -> Iterator[None]:
+    """Remove the credentials of URIs from the errors of the readers."""
+    try:
+        yield
+    except (ConfigError, TraceError) as error:
+        text = redact(str(error))
+        if text == str(error):
+            raise
+        raise type(error)(text) from None
 
 
 def new_log(format_name: str, schema: pa.Schema) -> Log:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
 from antecede.core.process import UNBOUNDED
@@ -26,6 +26,10 @@ from antecede.sim.workloads.workload import Workload
 from antecede.trace.event import Event
 from antecede.trace.recorders import EventCounter, MemoryRecorder
 from antecede.verify.oracle import Verdict, verify_events
+
+if TYPE_CHECKING:
+    from antecede.trace.store import StorePath
+    from antecede.trace.writer import TraceWriter
 
 __all__ = ["Scenario", "SimulationResult", "simulate", "simulate_to"]
 
@@ -212,13 +216,13 @@ def simulate(
 
 
 def simulate_to(
-    directory: Path,
+    directory: "str | Path | StorePath",
     scenario: Scenario,
     on_progress: Callable[[Simulator], None] | None = None,
     *,
     name: str | None = None,
 ) -> RunSummary:
-    """Run a scenario and write its trace to ``directory`` in bounded memory.
+    """Run a scenario and write its trace to a directory or URI in bounded memory.
 
     The name of the run is ``name``, or made from its protocol and seed. The samples of the
     probe are in ``samples.parquet`` beside the events.
@@ -245,7 +249,7 @@ def simulate_to(
             probe=probe,
         )
         if probe is not None:
-            _write_samples(directory, name, probe.samples)
+            _write_samples(writer, name, probe.samples)
         writer.close(
             RunInfo(
                 run=name,
@@ -261,11 +265,10 @@ def simulate_to(
     return summary
 
 
-def _write_samples(directory: Path, run_name: str, samples: Sequence[Sample]) -> None:
+def _write_samples(writer: "TraceWriter", run_name: str, samples: Sequence[Sample]) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from antecede.trace.schema import SAMPLES_NAME, SAMPLES_SCHEMA
 
     rows = [{"run": run_name, **asdict(sample)} for sample in samples]
-    pq.write_table(pa.Table.from_pylist(rows, SAMPLES_SCHEMA), directory / SAMPLES_NAME)
+    writer.write_table(SAMPLES_NAME, pa.Table.from_pylist(rows, SAMPLES_SCHEMA))

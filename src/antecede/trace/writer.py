@@ -1,12 +1,13 @@
 """Write the trace of a run to its directory, a batch at a time.
 
-Until :meth:`TraceWriter.close` the rows are in a file whose name ends in ``.partial``, and
-there is no ``run.json``; so readers never mistake an unfinished trace for a finished one.
+:meth:`TraceWriter.close` commits a trace as :mod:`antecede.trace.commit` describes. Readers
+never mistake an unfinished trace for a finished one.
 
 This module needs the extra ``antecede[trace]``.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -14,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antecede.errors import ConfigError, StorageError
+from antecede.trace.commit import begin_commit
 from antecede.trace.packed_rows import packed_to_batch, view_packed_rows
-from antecede.trace.reader import PARTIAL_SUFFIX
 from antecede.trace.recorders import BufferedRecorder, EventCounter
 from antecede.trace.run_info import RunInfo
-from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
+from antecede.trace.schema import SCHEMA
+from antecede.trace.store import StorePath, open_store
 
 __all__ = ["TraceWriter"]
 
@@ -37,25 +38,21 @@ class TraceWriter:
     rows: int
     """The number of rows written so far."""
 
-    def __init__(self, directory: Path, run: str) -> None:
+    directory: StorePath
+    """The directory of the trace."""
+
+    def __init__(self, directory: str | Path | StorePath, run: str) -> None:
         """Create the directory and an unfinished file for the run's events.
 
         Raises:
-            ConfigError: The directory already holds a trace.
+            ConfigError: The directory already holds a trace, or its URI is invalid.
             StorageError: The directory cannot be written to.
         """
-        self._directory = directory
+        self.directory = open_store(directory)
         self._run = run
-        self._partial = directory / f"{EVENTS_NAME}{PARTIAL_SUFFIX}"
-        if (directory / EVENTS_NAME).exists():
-            raise ConfigError(
-                f"{directory} already holds a trace; choose another directory"
-            )
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self._partial, SCHEMA, compression="zstd")
-        except OSError as error:
-            raise StorageError(f"cannot write to {directory}: {error.strerror}") from error
+        self._commit = begin_commit(self.directory)
+        self._file = self._commit.open_events()
+        self._writer = pq.ParquetWriter(self._file, SCHEMA, compression="zstd")
         self.rows = 0
         self._next_seq = np.zeros(0, np.int64)
         self.recorder = BufferedRecorder(self._write)
@@ -64,14 +61,23 @@ class TraceWriter:
     def close(self, info: RunInfo) -> None:
         """Write the buffered rows and ``run.json``; this finishes the trace."""
         self.recorder.flush()
-        self._writer.close()
-        (self._directory / INFO_NAME).write_text(info.to_json(), encoding="utf-8")
-        self._partial.rename(self._directory / EVENTS_NAME)
+        with self._store_errors():
+            self._writer.close()
+            self._file.close()
+        self._commit.finish(info, self.rows)
 
     def abandon(self) -> None:
-        """Remove the unfinished file."""
-        self._writer.close()
-        self._partial.unlink(missing_ok=True)
+        """Remove the unfinished files."""
+        # A file that cannot be closed was not written, and cannot be removed.
+        with contextlib.suppress(OSError):
+            self._writer.close()
+            self._file.close()
+        self._commit.abandon()
+
+    def write_table(self, name: str, table: pa.Table) -> None:
+        """Write a table beside the events; call it before :meth:`close`."""
+        with self._store_errors(), (self.directory / name).open_output() as file:
+            pq.write_table(table, file)
 
     def __enter__(self) -> "TraceWriter":
         return self
@@ -87,8 +93,19 @@ class TraceWriter:
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write rows that already have the schema."""
-        self._writer.write_batch(batch)
+        with self._store_errors():
+            self._writer.write_batch(batch)
         self.rows += batch.num_rows
+
+    @contextlib.contextmanager
+    def _store_errors(self) -> Iterator[None]:
+        """Raise StorageError for an error of a store; errors of a local disk pass."""
+        try:
+            yield
+        except OSError as error:
+            if self.directory.local is not None:
+                raise
+            raise self.directory.write_error(error) from error
 
     def _write(
         self, buffer: bytearray, count: int, targets: list[Sequence[int] | None]

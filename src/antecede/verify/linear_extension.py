@@ -102,8 +102,8 @@ def ordered_stream(trace: RecordedRun) -> OrderedStream:
         row = by_history[reached[stuck]]
         message = MessageId(int(processes.first[rows.source[row]]), int(rows.number[row]))
         raise TraceError(
-            f"{trace.path}: process {processes.first[stuck]} delivered {message} before it"
-            " can have been sent"
+            f"{trace.location}: process {processes.first[stuck]} delivered {message} before"
+            " it can have been sent"
         )
     gaps, members = _count_gaps(*history)
     return OrderedStream(_reorder(rows, order), processes, gaps=gaps, members=members)
@@ -116,7 +116,7 @@ def _load(
     parts: list[Rows] = []
     histories, seqs, times = [], [], []
     for numbered in trace.numbered_batches((*MATCHING_COLUMNS, "time")):
-        parts.append(message_rows(numbered, processes, trace.path))
+        parts.append(message_rows(numbered, processes, trace.location))
         histories.append(process_indexes(numbered.batch.column("process"), processes))
         seqs.append(numbered.batch.column("seq").to_numpy())
         times.append(

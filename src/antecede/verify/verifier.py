@@ -20,6 +20,7 @@ import numpy as np
 from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.trace.reader import RecordedRun, read_trace
 from antecede.trace.run_info import RunInfo
+from antecede.trace.store import StorePath
 from antecede.verify.delivery_errors import (
     DeliveryErrorCollector,
     EarlyDeliveryCollector,
@@ -55,7 +56,7 @@ __all__ = [
 
 
 def verify_trace(
-    trace: RecordedRun | str | Path, *, violations_max: int = 10
+    trace: RecordedRun | str | Path | StorePath, *, violations_max: int = 10
 ) -> TraceVerdict:
     """Verify the trace of a run.
 
@@ -63,7 +64,7 @@ def verify_trace(
     happened-before; otherwise they are sorted first, in memory.
 
     Args:
-        trace: The trace, or the run's directory.
+        trace: The trace, or the run's directory or URI.
         violations_max: The maximum number of violations to return for each property.
 
     Raises:
@@ -73,7 +74,8 @@ def verify_trace(
     """
     if violations_max < 0:
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
-    trace = read_trace(trace) if isinstance(trace, str | Path) else trace
+    if isinstance(trace, str | Path | StorePath):
+        trace = read_trace(trace)
     try:
         return _verify_stream(RowStream(trace), trace, violations_max)
     except NotLinearExtensionError:
@@ -82,7 +84,8 @@ def verify_trace(
         return _verify_stream(ordered_stream(trace), trace, violations_max)
     except NotLinearExtensionError as error:
         raise TraceError(
-            f"{trace.path}: no order of its events is a linear extension of happened-before"
+            f"{trace.location}: no order of its events is a linear extension of"
+            " happened-before"
         ) from error
 
 
@@ -212,7 +215,7 @@ def _check_sent_once(stream: Stream, trace: RecordedRun) -> None:
         if not np.all(new):
             i = int(np.flatnonzero(~new)[0])
             message = MessageId(int(stream.processes.first[source[i]]), int(number[i]))
-            raise TraceError(f"{trace.path}: message {message} is sent twice")
+            raise TraceError(f"{trace.location}: message {message} is sent twice")
 
 
 def delivery_error_collectors(violations_max: int) -> list[DeliveryErrorCollector]:

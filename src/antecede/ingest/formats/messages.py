@@ -23,7 +23,7 @@ from antecede.ingest.formats.records import (
     UnreadableError,
     problem_batch,
 )
-from antecede.ingest.formats.source import Split
+from antecede.ingest.formats.source import ExpansionLimit, Split, open_bytes
 from antecede.ingest.timestamps import parse_timestamps
 
 __all__ = ["MESSAGE_COLUMNS", "is_parquet", "message_batch", "read_messages"]
@@ -42,7 +42,7 @@ PARQUET_MAGIC = b"PAR1"
 
 def is_parquet(path: str | Path) -> bool:
     """Return whether the first bytes of a file are those of Parquet."""
-    with Path(path).open("rb") as file:
+    with open_bytes(path) as file:
         return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
@@ -69,16 +69,18 @@ def _from_csv(split: Split, names: dict[str, str]) -> Records:
 
 
 def _from_parquet(split: Split, options: ReadOptions) -> Records:
-    try:
-        parquet = pq.ParquetFile(split.path)
-    except (pa.ArrowException, OSError) as error:
-        raise TraceError(f"{split.path}: truncated or not a Parquet file") from error
-    with parquet:
+    with open_bytes(split.path) as file:
+        try:
+            parquet = pq.ParquetFile(file)
+        except (pa.ArrowException, OSError) as error:
+            raise TraceError(f"{split.path}: truncated or not a Parquet file") from error
         header = parquet.schema_arrow.names
         names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
         row = 1
+        limit = ExpansionLimit(split.path)
         try:
             for batch in parquet.iter_batches(columns=list(names.values())):
+                limit.add(batch.nbytes)
                 columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
                 yield message_batch(np.arange(row, row + batch.num_rows), columns)
                 row += batch.num_rows

@@ -2,7 +2,7 @@
 
 A plain file whose records are single lines can be divided into splits, which Spark reads in
 parallel. A split has the number of its first line, so dividing a file reads all of it once.
-A gzipped file is a single split.
+A gzipped file is a single split. Every path may be a URI (:mod:`antecede.trace.store`).
 """
 
 import codecs
@@ -12,16 +12,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from gzip import GzipFile
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from antecede.errors import TraceError
 from antecede.ingest.formats.records import UnreadableError
+from antecede.trace.store import StorePath, open_store
+from antecede.trace.uri import local_path, redact
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = [
     "BYTE_ORDER_MARK",
+    "ExpansionLimit",
     "SPLIT_BYTES",
     "Split",
     "divide_file",
+    "open_bytes",
     "open_file",
     "read_blocks",
     "read_head",
@@ -37,6 +44,82 @@ READ_BYTES = 1 << 20
 HEAD_BYTES = 1 << 16
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+EXPANSION_MAX = 100
+"""The most bytes per byte of a compressed file; logs have 5 to 50."""
+EXPANDED_BYTES_ALLOWED = 256 << 20
+"""A compressed file may expand to this size in any case."""
+
+
+class ExpansionLimit:
+    """Counts the bytes that a compressed file expands to, and raises TraceError."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Start at 0; the limit follows from the size of the file."""
+        self._path = path
+        self._max = max(EXPANDED_BYTES_ALLOWED, EXPANSION_MAX * _size(path))
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """Count further bytes; raise TraceError if they are too many."""
+        self._count += count
+        if self._count > self._max:
+            raise TraceError(
+                f"{redact(str(self._path))}: expands to more than {self._max:,} bytes, the"
+                f" limit for its size; if the file is valid, divide it"
+            )
+
+
+class _LimitedGzip(GzipFile):
+    """A gzipped file that must not expand without limit."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._limit = ExpansionLimit(path)
+        self._compressed = open_bytes(path)
+        super().__init__(fileobj=self._compressed, mode="rb")
+
+    def read1(self, size: int = -1) -> bytes:
+        data = super().read1(size)
+        self._limit.add(len(data))
+        return data
+
+    def close(self) -> None:
+        super().close()
+        self._compressed.close()
+
+
+class _StoreFile(io.RawIOBase):
+    """A file in a store; its errors are TraceError, and not damage of the contents."""
+
+    def __init__(self, path: StorePath) -> None:
+        super().__init__()
+        self._path = path
+        self._file = path.open_input()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: "Buffer") -> int:
+        view = memoryview(buffer)
+        try:
+            data = self._file.read(len(view))
+        except OSError as error:
+            reason = self._path.reason(error)
+            raise TraceError(f"cannot read {self._path}: {reason}") from error
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +142,11 @@ def whole_file(path: str | Path) -> Split:
 
 def divide_file(path: str | Path, size: int = SPLIT_BYTES) -> list[Split]:
     """Divide a file whose records are lines into splits of about this size."""
-    if Path(path).stat().st_size <= size or _is_gzip(path):
+    if _size(path) <= size or _is_gzip(path):
         return [whole_file(path)]
     splits: list[Split] = []
     start, line = 0, 1
-    with Path(path).open("rb") as file:
+    with open_bytes(path) as file:
         while True:
             count = 0
             for wanted in _portions(size):
@@ -84,6 +167,21 @@ def _portions(size: int) -> Iterator[int]:
         size -= READ_BYTES
 
 
+def open_bytes(path: str | Path) -> BinaryIO:
+    """Open a file for reading its bytes as they are."""
+    local = local_path(path)
+    if local is not None:
+        return local.open("rb")
+    return io.BufferedReader(_StoreFile(open_store(path)), READ_BYTES)
+
+
+def _size(path: str | Path) -> int:
+    store = open_store(path)
+    if store.local is not None:
+        return store.local.stat().st_size
+    return int(store.filesystem.get_file_info(store.path).size or 0)
+
+
 def open_file(path: str | Path) -> BinaryIO:
     """Open a file for reading bytes; a gzipped file is decompressed.
 
@@ -91,14 +189,14 @@ def open_file(path: str | Path) -> BinaryIO:
     """
     try:
         if _is_gzip(path):
-            return cast("BinaryIO", GzipFile(path, "rb"))
-        return Path(path).open("rb")
+            return cast("BinaryIO", _LimitedGzip(path))
+        return open_bytes(path)
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _is_gzip(path: str | Path) -> bool:
-    with Path(path).open("rb") as file:
+    with open_bytes(path) as file:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
@@ -160,13 +258,16 @@ def read_blocks(split: Split, size: int = READ_BYTES) -> Iterator[tuple[int, byt
         UnreadableError: A gzip file is damaged or truncated.
     """
     line, rest = split.line, b""
+    unended: list[bytes] = []  # A long line is joined once, and not with every read.
     with open_file(split.path) as file:
         if split.start:
             file.seek(split.start)
         left = None if split.stop is None else split.stop - split.start
         while True:
             data, damage = read_up_to(file, size if left is None else min(size, left))
-            if split.start == 0 and line == 1 and not rest:
+            if unended and (damage is not None or not data):
+                rest, unended = b"".join([rest, *unended]), []
+            if split.start == 0 and line == 1 and not (rest or unended):
                 data = data.removeprefix(BYTE_ORDER_MARK)
             if damage is not None:
                 # The line that contains the damage is incomplete.
@@ -182,9 +283,10 @@ def read_blocks(split: Split, size: int = READ_BYTES) -> Iterator[tuple[int, byt
                 left -= len(data)
             end = data.rfind(b"\n") + 1
             if not end:
-                rest += data
+                unended.append(data)
                 continue
-            block = rest + data[:end]
+            block = b"".join([rest, *unended, data[:end]])
+            unended = []
             rest = data[end:]
             yield line, block
             line += block.count(b"\n")

@@ -104,7 +104,7 @@ def _sorted(table: pa.Table, names: ProcessNames, run: SpooledRun) -> pa.Table:
     if not has_seq and np.any(np.diff(keys[-1][order]) == 0):
         twice = keys[-1][order][np.flatnonzero(np.diff(keys[-1][order]) == 0)[0]]
         raise TraceError(
-            f"{run.path}: two rows have step {twice}: remove the duplicates, for example"
+            f"{run.location}: two rows have step {twice}: remove the duplicates, for example"
             " with df.dropDuplicates(['run', 'step'])"
         )
     return table.take(pa.array(order)).combine_chunks()
@@ -161,7 +161,7 @@ class _Loader:
         wrong = texts.filter(kinds.is_null())[0].as_py()
         known = ", ".join(kind.value for kind in Kind)
         raise TraceError(
-            f"{self._run.path}: unknown kind of event: {wrong!r}; kinds are {known}"
+            f"{self._run.location}: unknown kind of event: {wrong!r}; kinds are {known}"
         )
 
 
@@ -173,7 +173,7 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 def _reject_nulls(run: SpooledRun, name: str, count: int) -> None:
     if count:
         raise TraceError(
-            f"{run.path}: column {name!r} is null in some rows: remove them, for example"
+            f"{run.location}: column {name!r} is null in some rows: remove them, for example"
             f" with df.dropna(subset=[{name!r}])"
         )
 
@@ -214,7 +214,7 @@ def _check_unique(run: SpooledRun, names: ProcessNames) -> None:
         return
     name = names.names().get(pair[0], str(pair[0]))
     raise TraceError(
-        f"{run.path}: two rows have process {name} and seq {pair[1]}: remove the"
+        f"{run.location}: two rows have process {name} and seq {pair[1]}: remove the"
         " duplicates, for example with df.dropDuplicates(['run', 'process', 'seq'])"
     )
 

@@ -52,7 +52,7 @@ class SpooledRun:
     Use it in a ``with`` statement, which removes the temporary file.
     """
 
-    path: str
+    location: str
     """The text that error messages begin with."""
     info: RunInfo
     rows: int
@@ -60,7 +60,7 @@ class SpooledRun:
 
     def __init__(self, info: RunInfo, *, memory_batches: int = MEMORY_BATCHES) -> None:
         """Create an empty run."""
-        self.path = f"run {info.run!r}"
+        self.location = f"run {info.run!r}"
         self.info = info
         self.rows = 0
         self._memory_batches = memory_batches
@@ -134,7 +134,7 @@ class SpooledRun:
                 self._writer = pa.ipc.new_file(name, SPOOL_SCHEMA)
             self._writer.write_batch(batch)
         except OSError as error:
-            raise StorageError(f"{self.path}: cannot write rows to disk: {error}") from None
+            raise StorageError(f"{self.location}: cannot write rows to disk: {error}") from None
 
     def numbered_batches(
         self,

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from antecede.errors import TraceError
 from antecede.trace.event import Kind
 from antecede.trace.reader import NumberedBatch, RecordedRun
+from antecede.trace.store import StorePath
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.oracle import MessageId
@@ -110,14 +111,14 @@ class RowStream:
         for numbered in self._trace.numbered_batches(
             MESSAGE_COLUMNS, first=first, last=last
         ):
-            yield message_rows(numbered, self.processes, self._trace.path)
+            yield message_rows(numbered, self.processes, self._trace.location)
 
     def backward(self) -> Iterator[Rows]:
         """Yield batches from the end, with targets, and check every history."""
         histories = HistoryChecker(self.processes)
         for numbered in self._trace.numbered_batches(MATCHING_COLUMNS, backward=True):
             histories.check(numbered.batch)
-            yield message_rows(numbered, self.processes, self._trace.path)
+            yield message_rows(numbered, self.processes, self._trace.location)
         process, first, _ = histories.seq_ranges()
         self.gaps = histories.gaps + int(np.count_nonzero(first > 0))
         self.members = len(process)
@@ -157,7 +158,9 @@ class HistoryChecker:
         return process, self._lowest[process], self._highest[process]
 
 
-def message_rows(numbered: NumberedBatch, processes: SlotMap, path: Path | str) -> Rows:
+def message_rows(
+    numbered: NumberedBatch, processes: SlotMap, path: Path | StorePath | str
+) -> Rows:
     """Return the sends and deliveries of a batch, with targets if it has that column.
 
     Raise TraceError if a row has no message, or a process sends a message of another.
@@ -209,7 +212,10 @@ def writable_copy(column: pa.Array) -> Longs:
 
 
 def _targets(
-    numbered: NumberedBatch, sends: Longs, processes: SlotMap, path: Path | str
+    numbered: NumberedBatch,
+    sends: Longs,
+    processes: SlotMap,
+    path: Path | StorePath | str,
 ) -> tuple[Longs, Ints, Bools]:
     if "targets" not in numbered.batch.schema.names:
         return np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_)

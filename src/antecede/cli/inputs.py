@@ -1,0 +1,154 @@
+"""Sort the traces, files and tables that a command line names, as paths or URIs."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from antecede.errors import ConfigError, StorageError, TraceError
+from antecede.trace.uri import local_path, redact_uri
+
+if TYPE_CHECKING:
+    from antecede.trace.store import StorePath
+    from antecede.verify.verdict import TraceVerdict
+
+__all__ = [
+    "Inputs",
+    "StoredVerdict",
+    "local_argument",
+    "path_or_uri",
+    "sort_inputs",
+    "verify_stored",
+]
+
+
+def path_or_uri(text: str) -> Path | str:
+    """Parse an argument: return a path on this machine, or the URI of a store."""
+    try:
+        path = local_path(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return text if path is None else path
+
+
+def local_argument(text: str) -> Path:
+    """Parse an argument that must be a path on this machine."""
+    found = path_or_uri(text)
+    if isinstance(found, str):
+        raise argparse.ArgumentTypeError(
+            f"{redact_uri(text)}: a URI is not supported here; give a local path"
+        )
+    return found
+
+
+@dataclass(slots=True)
+class Inputs:
+    """The arguments of a command by kind."""
+
+    directories: list[Path] = field(default_factory=list)
+    """Local directories of runs."""
+    files: list[Path | str] = field(default_factory=list)
+    """Files of other formats."""
+    tables: list[Path | str] = field(default_factory=list)
+    """Delta and Iceberg tables, and Parquet files or folders of events."""
+    stored_runs: "list[StorePath]" = field(default_factory=list)
+    """Directories of runs in a store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredVerdict:
+    """The verdict on a run in a store, or the reason why there is none."""
+
+    name: str
+    verdict: "TraceVerdict | None" = None
+    error: str | None = None
+
+
+def sort_inputs(arguments: Sequence[Path | str]) -> Inputs:
+    """Look at each argument, and sort it by kind.
+
+    Raise TraceError if a URI cannot be read.
+    """
+    from antecede.ingest.live_tables import find_table_format
+
+    inputs = Inputs()
+    for where in arguments:
+        if find_table_format(where) is not None:
+            inputs.tables.append(where)
+        elif isinstance(where, Path) and where.is_file():
+            (inputs.tables if _has_events(where) else inputs.files).append(where)
+        elif isinstance(where, Path):
+            inputs.directories.append(where)
+        else:
+            _sort_uri(where, inputs)
+    return inputs
+
+
+def _sort_uri(uri: str, inputs: Inputs) -> None:
+    from antecede.trace.reader import read_trace
+    from antecede.trace.store import open_store
+
+    path = open_store(uri)
+    if path.is_file():
+        (inputs.tables if _has_events(uri) else inputs.files).append(uri)
+        return
+    if _is_run(path):
+        inputs.stored_runs.append(path)
+        return
+    found = [child for child in path.children() if _is_run(child)]
+    found += [child for child in (path / "events").children() if _is_run(child)]
+    if found:
+        inputs.stored_runs += found
+    elif any(child.name.endswith(".parquet") for child in path.children()):
+        inputs.tables.append(uri)
+    else:
+        read_trace(path)  # Not a run: read_trace raises the specific error.
+
+
+def _is_run(path: "StorePath") -> bool:
+    from antecede.trace.schema import EVENTS_NAME
+
+    return path.name[:1] != "." and (path / EVENTS_NAME).exists()
+
+
+def _has_events(where: Path | str) -> bool:
+    """Return whether a file is a Parquet file of events, outside the directory of a run."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from antecede.ingest.formats.messages import is_parquet
+    from antecede.ingest.formats.source import open_bytes
+    from antecede.ingest.table_runs import is_event_table
+    from antecede.trace.schema import EVENTS_NAME
+    from antecede.trace.store import open_store
+
+    if open_store(where).name == EVENTS_NAME:
+        return False
+    try:
+        if not is_parquet(where):
+            return False
+        with open_bytes(where) as file:
+            return is_event_table(pq.read_schema(file))
+    except (OSError, pa.ArrowException):
+        return False  # The reader of the format raises the specific error.
+
+
+def verify_stored(
+    runs: "Sequence[StorePath]", violations_max: int, on_notice: Callable[[str], None]
+) -> Iterator[StoredVerdict]:
+    """Verify runs in a store in this process, one after the other."""
+    from antecede.trace.reader import read_trace
+    from antecede.verify.verifier import verify_trace
+
+    for run in runs:
+        try:
+            trace = read_trace(run)
+            if not trace.rows:
+                raise TraceError(f"{run} contains no events: nothing to verify")
+            on_notice(f"verified in one process, without Spark: {trace.rows:,} events")
+            verdict = verify_trace(trace, violations_max=violations_max)
+        except (StorageError, TraceError) as error:
+            yield StoredVerdict(name=str(run), error=str(error))
+        else:
+            yield StoredVerdict(name=str(run), verdict=verdict)
