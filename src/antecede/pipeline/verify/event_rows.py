@@ -104,8 +104,8 @@ def _sorted(table: pa.Table, names: ProcessNames, run: SpooledRun) -> pa.Table:
     if not has_seq and np.any(np.diff(keys[-1][order]) == 0):
         twice = keys[-1][order][np.flatnonzero(np.diff(keys[-1][order]) == 0)[0]]
         raise TraceError(
-            f"{run.location}: two rows have step {twice}: remove the duplicates, for example"
-            " with df.dropDuplicates(['run', 'step'])"
+            f"{run.location}: two rows have step {twice}: remove the duplicates, for"
+            " example with df.dropDuplicates(['run', 'step'])"
         )
     return table.take(pa.array(order)).combine_chunks()
 
@@ -173,8 +173,8 @@ def _array(table: pa.Table, name: str) -> pa.Array:
 def _reject_nulls(run: SpooledRun, name: str, count: int) -> None:
     if count:
         raise TraceError(
-            f"{run.location}: column {name!r} is null in some rows: remove them, for example"
-            f" with df.dropna(subset=[{name!r}])"
+            f"{run.location}: column {name!r} is null in some rows: remove them, for"
+            f" example with df.dropna(subset=[{name!r}])"
         )
 
 

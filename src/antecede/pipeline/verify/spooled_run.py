@@ -134,7 +134,9 @@ class SpooledRun:
                 self._writer = pa.ipc.new_file(name, SPOOL_SCHEMA)
             self._writer.write_batch(batch)
         except OSError as error:
-            raise StorageError(f"{self.location}: cannot write rows to disk: {error}") from None
+            raise StorageError(
+                f"{self.location}: cannot write rows to disk: {error}"
+            ) from None
 
     def numbered_batches(
         self,
