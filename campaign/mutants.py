@@ -326,12 +326,6 @@ MUTANTS = (
         "if is_later(session.history, history) or (",
         "if (",
     ),
-    Mutant(
-        "a later history of the own node is not noticed",
-        "engine/histories",
-        "            return is_later(known, own)\n",
-        "            return False\n",
-    ),
     # bounded.
     Mutant(
         "entries are not recorded in the journal (bounded)",
