@@ -209,3 +209,31 @@ def test_a_silent_peer_does_not_use_up_the_limit_of_all_sends() -> None:
         group.run(1)
         assert len(group.received["bob"]) == 1000
         assert group.nodes["ann"].engine.process.retained() < 300
+
+
+def test_a_message_that_was_delivered_because_of_another_one_is_in_the_journal() -> None:
+    """Bob's message is held at dan for that of ann; then dan restarts, and bob retransmits."""
+    with Group() as group:
+        group.open_all("ann", "bob", **BOUNDED)
+        group.open("dan", "ann", "bob", journal=True, **BOUNDED)
+        for name in ("ann", "bob"):
+            group.add_peer(name, "dan")
+        group.run(1)
+        group.simulation.block("ann", "dan")
+        group.send("ann", "dan", b"1")
+        group.send("ann", "bob", b"2")
+        group.run(0.1)
+        group.send("bob", "dan", b"3")
+        group.run(0.1)
+        group.simulation.heal()
+        group.simulation.block("bob", "dan")
+        while group.received["dan"] != [b"1", b"3"]:
+            group.run(0.01)
+        history = group.nodes["dan"].engine.history
+        group.kill("dan")
+        group.open("dan", "ann", "bob", journal=True, **BOUNDED)
+        group.simulation.heal()
+        group.run(20)
+        assert group.received["dan"] == [b"1", b"3"]
+        assert group.nodes["dan"].engine.history == history
+        assert group.held()
