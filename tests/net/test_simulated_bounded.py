@@ -212,7 +212,7 @@ def test_a_silent_peer_does_not_use_up_the_limit_of_all_sends() -> None:
 
 
 def test_a_message_that_was_delivered_because_of_another_one_is_in_the_journal() -> None:
-    """Bob's message is held at dan for that of ann; then dan restarts, and bob retransmits."""
+    """Bob's message is held at dan for that of ann. Then dan restarts."""
     with Group() as group:
         group.open_all("ann", "bob", **BOUNDED)
         group.open("dan", "ann", "bob", journal=True, **BOUNDED)
