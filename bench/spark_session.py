@@ -1,5 +1,6 @@
 """The Spark session that the benchmarks of Spark share."""
 
+import argparse
 import os
 import sys
 import tempfile
@@ -11,7 +12,30 @@ from pyspark.sql import SparkSession
 
 from antecede.pipeline.spark.java import java_home
 
-__all__ = ["plain_session"]
+__all__ = ["make_parser", "plain_session"]
+
+
+def make_parser(
+    description: str | None, *, events: int, rounds: int
+) -> argparse.ArgumentParser:
+    """Return a parser of the options that the benchmarks of Spark share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument(
+        "--events", type=int, default=events, help=f"number of events; default: {events}"
+    )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=rounds,
+        help=f"number of rounds that count; default: {rounds}",
+    )
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "antecede-bench",
+        help="directory for the traces; default: %(default)s",
+    )
+    return parser
 
 
 @contextmanager

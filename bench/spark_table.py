@@ -10,10 +10,8 @@ files of some runs each. The benchmark measures two ways to use it in one warm s
 measurements alternate, and the fastest round of each counts.
 """
 
-import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,7 +24,7 @@ from pyspark.sql import functions as F
 from antecede.spark import verify
 from antecede.trace.schema import EVENTS_NAME
 from bench.measure import fastest
-from bench.spark_session import plain_session
+from bench.spark_session import make_parser, plain_session
 from bench.spark_verify import EVENTS, EVENTS_PER_RUN, simulated_runs, worker_peak_mib
 
 RUNS_PER_FILE = 50
@@ -73,22 +71,7 @@ def verify_all(table: DataFrame, runs: int) -> None:
 
 def main() -> int:
     """Print the measurements as JSON, and then the ratio with its bound."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--events", type=int, default=EVENTS, help=f"number of events; default: {EVENTS}"
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=ROUNDS,
-        help=f"number of rounds that count; default: {ROUNDS}",
-    )
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "antecede-bench",
-        help="directory for the tables; default: %(default)s",
-    )
+    parser = make_parser(__doc__, events=EVENTS, rounds=ROUNDS)
     options = parser.parse_args()
     path = table_of_runs(options.directory, options.events)
     runs = options.events // EVENTS_PER_RUN

@@ -11,12 +11,10 @@ benchmarks use them again. The measurements alternate in one warm session, and t
 round of each counts, because noise can only add time.
 """
 
-import argparse
 import json
 import resource
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,7 +32,7 @@ from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 from antecede.verify.kernels.stream import MATCHING_COLUMNS
 from bench.measure import fastest
-from bench.spark_session import plain_session
+from bench.spark_session import make_parser, plain_session
 
 EVENTS = 4_000_000
 EVENTS_PER_RUN = 20_000
@@ -145,26 +143,11 @@ def count_rows(paths: list[Path]) -> int:
 
 def main() -> int:
     """Print the measurements as JSON, and then the ratios with their bounds."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--events", type=int, default=EVENTS, help=f"number of events; default: {EVENTS}"
-    )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=ROUNDS,
-        help=f"number of rounds that count; default: {ROUNDS}",
-    )
+    parser = make_parser(__doc__, events=EVENTS, rounds=ROUNDS)
     parser.add_argument(
         "--growth",
         action="store_true",
         help="also verify runs of a quarter and of 5 times the events",
-    )
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(tempfile.gettempdir()) / "antecede-bench",
-        help="directory for the traces; default: %(default)s",
     )
     options = parser.parse_args()
     runs = many_runs(options.directory, options.events)

@@ -1,36 +1,19 @@
 """The same API in a Connect session."""
 
-import json
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.ingest.foreign_samples import SHOP_SPANS, span_csv, write_sample
-
-ROOT = Path(__file__).parents[2]
+from tests.spark.child_process import run_module
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("grpc") is None, reason="optional: Spark Connect")
 def test_tables_of_a_connect_session_are_verified(tmp_path: Path) -> None:
     file = write_sample(tmp_path / "spans.csv", span_csv(SHOP_SPANS))
-    # The workers have other working directories.
-    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.connect_client", str(file)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths))},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_module("tests.spark.connect_client", file)
     assert found["texts"] == [
         "causal: process 3 delivered 2:1 before 0:1, which happened before it:"
         " 0:1 -> 0:2 -> 1:1 -> 2:1"

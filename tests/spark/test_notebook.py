@@ -1,29 +1,14 @@
 """The notebook of the examples runs, and leaves the session as it was."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.spark.child_process import ROOT, run_module
+
 NOTEBOOK = ROOT / "examples" / "notebooks" / "verify_a_dataframe.ipynb"
 
 
 def test_the_notebook_runs_in_a_session_of_its_own() -> None:
-    # The workers have other working directories.
-    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.notebook_runner", str(NOTEBOOK)],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths))},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_module("tests.spark.notebook_runner", NOTEBOOK)
     assert found["unchanged"]
     assert found["alive"] == 3
     assert sum(row["count"] for row in found["teams"]) > 0
