@@ -198,7 +198,7 @@ class BoundedRule(PermitRule):
     def _draw_wildcards(self, copy: DependentCopy, now: float) -> bool:
         """Replace old entries by wildcards, and return whether the copy may leave."""
         ledger = self._ledger
-        timeout_s = ledger.state.ack_rtt.first_s
+        timeout_s = ledger.state.ack_rtt.policy.initial_s
         age_s = WILDCARD_AGE * max(ledger.notes.round_trip_s, timeout_s)
         oldest = next(iter(ledger.open)).unsettled[0].since if ledger.open else now
         if self._room <= 1:
@@ -231,23 +231,21 @@ class BoundedRule(PermitRule):
         most = 1
         counts.pop(self._ledger.channels.target_of(copy.peer.id), None)
         for target, count in counts.items():
-            if count > most and self._is_old(target, age_s, now):
+            if count > most and self._is_silent(target, age_s, now):
                 best = target
                 most = count
         return best
 
-    def _is_old(self, target: int, age_s: float, now: float) -> bool:
-        """Return whether an entry for a target has at least a given age.
+    def _is_silent(self, target: int, age_s: float, now: float) -> bool:
+        """Return whether the entries for a target made no progress for a time.
 
         The sum is the one that is compared with the time when the timer expires: with
         another rounding, the timer could expire at the same time again and again.
         """
-        for pair in self._ledger.table.targets[target].values():
-            if pair.unsettled:
-                at = pair.unsettled[0].since + age_s
-                if at <= now:
-                    return True
-                self._ledger.retry_at = min(self._ledger.retry_at, at)
+        at = self._ledger.table.progress_at(target) + age_s
+        if at <= now:
+            return True
+        self._ledger.retry_at = min(self._ledger.retry_at, at)
         return False
 
 

@@ -325,6 +325,7 @@ class Ledger:
         unsettled = pair.unsettled
         if unsettled and unsettled[0].entry.number <= number:
             self.is_recheck_due = True
+            self.table.settled_at[pair.target] = now
             while unsettled and unsettled[0].entry.number <= number:
                 self._close(unsettled.pop(0), now)
             if not unsettled:

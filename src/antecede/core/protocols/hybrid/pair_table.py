@@ -13,7 +13,7 @@ who reports it.
 
 from typing import Final
 
-from antecede.core.process import UNBOUNDED
+from antecede.core.process import NEVER, UNBOUNDED
 from antecede.core.protocols.hybrid.entry import Entry
 
 __all__ = ["PAIR_BITS", "Pair", "PairTable", "Unsettled"]
@@ -122,14 +122,17 @@ class Pair:
 class PairTable:
     """The pairs with unsettled entries or reported numbers, by source and by target."""
 
-    __slots__ = ("_settled", "sources", "targets")
+    __slots__ = ("_settled", "settled_at", "sources", "targets")
 
     sources: dict[int, dict[int, Pair]]
     targets: dict[int, dict[int, Pair]]
+    settled_at: dict[int, float]
+    """When an entry for a target in ``targets`` was settled last."""
 
     def __init__(self) -> None:
         self.sources = {}
         self.targets = {}
+        self.settled_at = {}
         self._settled: dict[int, int] = {}  # What is settled of other pairs, by key.
 
     def find(self, source: int, target: int) -> Pair | None:
@@ -168,6 +171,7 @@ class PairTable:
         del sources[pair.source]
         if not sources:
             del self.targets[pair.target]
+            self.settled_at.pop(pair.target, None)
 
     def first_position(self, target: int) -> int:
         """Return the lowest position of the entries for a target, or UNBOUNDED."""
@@ -178,6 +182,19 @@ class PairTable:
                 if pair.unsettled and pair.unsettled[0].position < first:
                     first = pair.unsettled[0].position
         return first
+
+    def progress_at(self, target: int) -> float:
+        """Return when entries for a target made progress last, or infinity without any.
+
+        They make progress when one of them is settled, and when the oldest one is added.
+        """
+        first = NEVER
+        sources = self.targets.get(target)
+        if sources is not None:
+            for pair in sources.values():
+                if pair.unsettled and pair.unsettled[0].since < first:
+                    first = pair.unsettled[0].since
+        return max(first, self.settled_at.get(target, first))
 
     def is_reported(self, target: int, peer: int) -> bool:
         """Return whether an unsettled entry for a target was reported to a peer."""
