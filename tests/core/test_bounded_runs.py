@@ -61,7 +61,7 @@ def test_random_runs_are_causal_and_live_and_nothing_is_left_over(
 @pytest.mark.long
 @pytest.mark.parametrize("budget", [16, 32, UNBOUNDED])
 def test_notes_of_wide_multicasts_ride_on_acks(budget: int) -> None:
-    """A process that has more notes than credit keeps them for a round trip."""
+    """A note waits for others, and leaves with an ack to the same peer meanwhile."""
     acks = 0
     for seed in range(RUNS // 4):
         random = Random(seed)

@@ -24,7 +24,7 @@ Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
    queued while a permit for an opaque message of another process than r is missing, or a
    wildcard for r is in its past. Inherited entries whose reporter is gone do not count.
 3. *Wildcards.* If a copy does not fit, a wildcard may replace two or more entries for one
-   target other than r, if one of them is older than some timeouts.
+   target other than r, if no entry for this target was settled for some timeouts.
 4. *Delivery.* A message to r is delivered after its predecessor, and after r has delivered
    the entries for r on it.
 5. *Settling.* A process learns that entries are settled from acks of its own copies, from
@@ -71,8 +71,8 @@ __all__ = ["BoundedRule", "make_bounded"]
 COUNTS_SIZE: Final = 2
 """The fewest bytes of the two counts of entries on a message."""
 WILDCARD_AGE: Final = 4.0
-"""How many timeouts, and how many round trips, old the entries must be that a new wildcard
-stands for. A lost copy is settled after a timeout, which is longer than a round trip."""
+"""For how many initial timeouts, and how many round trips, no entry for a target may have
+been settled before a wildcard stands for them. A lost copy is settled after a timeout."""
 
 
 class BoundedRule(PermitRule):

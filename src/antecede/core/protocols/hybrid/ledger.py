@@ -133,7 +133,6 @@ class Ledger:
         position = self.position
         copy = DependentCopy(peer, number, peer.sent, permits_before, payload, position)
         self.add_copy(copy)
-        self.notes.add_credit()
         return copy
 
     def add_copy(self, copy: DependentCopy) -> None:

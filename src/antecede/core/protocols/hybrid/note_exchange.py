@@ -67,7 +67,7 @@ class NoteExchange:
             algorithm.release(now)
 
     def send(self, now: float) -> None:
-        """Transmit the notes that are due, or have credit, in frames of their own."""
+        """Transmit the notes that are due in frames of their own."""
         algorithm = self._algorithm
         queue = self._ledger.notes
         part = queue.next_peer(now) if queue.due < NEVER else None

@@ -1,9 +1,9 @@
 """The notes that a process of ``bounded`` has for its peers, and when they leave.
 
 A note says that entries or wildcards on earlier messages to a peer are settled. Notes ride
-on acks, and a message without an entry stands for the note. Otherwise they leave in frames
-of their own: at once while the process has credit, which it gets with each copy that it
-sends, and else after a round trip. So they do not multiply the frames under a high load.
+on acks, and a message without an entry stands for the note. Otherwise the notes to a peer
+leave together, in a frame of their own, a part of a round trip after the first of them.
+Under a high load, a longer delay means fewer frames, and a longer wait of queued copies.
 """
 
 from typing import Final
@@ -18,10 +18,8 @@ __all__ = ["NoteQueue"]
 
 NOTES_MAX: Final = 32
 """How many entries one frame of notes has at most."""
-CREDIT_PER_COPY: Final = 1.5
-"""How many frames of notes may leave at once for each copy that was sent."""
-CREDIT_MAX: Final = 8.0
-"""How much unused credit is kept."""
+DELAY_ROUND_TRIPS: Final = 0.8
+"""How many round trips a note waits for further notes to the same peer."""
 GAIN: Final = 0.125
 """The weight of a sample in the smoothed round trip."""
 
@@ -29,17 +27,16 @@ GAIN: Final = 0.125
 class NoteQueue:
     """The notes of one process that have not left."""
 
-    __slots__ = ("_credit", "_id", "_peers", "due", "round_trip_s")
+    __slots__ = ("_id", "_peers", "due", "round_trip_s")
 
     due: float
-    """When all notes must leave; infinite without notes."""
+    """When the next notes leave, or earlier; infinite without notes."""
     round_trip_s: float
     """The smoothed round trip to all peers; 0 before the first sample."""
 
     def __init__(self, id: ProcessId) -> None:
         self._id = id
-        self._credit = 0.0
-        self._peers: dict[int, PeerLedger] = {}
+        self._peers: dict[int, PeerLedger] = {}  # In the order of their times.
         self.due = NEVER
         self.round_trip_s = 0.0
 
@@ -49,10 +46,6 @@ class NoteQueue:
             self.round_trip_s = round_trip_s
         else:
             self.round_trip_s += GAIN * (round_trip_s - self.round_trip_s)
-
-    def add_credit(self) -> None:
-        """Get the credit for a copy that was sent."""
-        self._credit = min(self._credit + CREDIT_PER_COPY, CREDIT_MAX)
 
     def add_pair(self, peer: PeerLedger, pair: Pair, number: int, now: float) -> None:
         """Add a note that a reported number of a pair is settled."""
@@ -65,20 +58,23 @@ class NoteQueue:
         self._schedule(peer, now)
 
     def _schedule(self, peer: PeerLedger, now: float) -> None:
-        self._peers[peer.id] = peer
-        if self.due == NEVER:
-            self.due = now + self.round_trip_s
+        if peer.id not in self._peers:
+            self._peers[peer.id] = peer
+            peer.noted_at = now
+            if self.due == NEVER:
+                self.due = now + DELAY_ROUND_TRIPS * self.round_trip_s
 
     def has_notes(self, peer: ProcessId) -> bool:
         """Return whether there are notes for a peer."""
         return peer in self._peers
 
     def next_peer(self, now: float) -> PeerLedger | None:
-        """Return a peer to which a frame of notes must or may leave, or None."""
-        if not self._peers or (self._credit < 1 and now < self.due):
+        """Return a peer to which a frame of notes must leave, or None."""
+        if now < self.due or not self._peers:
             return None
-        self._credit = max(self._credit - 1, 0.0)
-        return next(iter(self._peers.values()))
+        peer = next(iter(self._peers.values()))
+        self.due = peer.noted_at + DELAY_ROUND_TRIPS * self.round_trip_s
+        return peer if self.due <= now else None
 
     def drop_implied(self, peer: PeerLedger, copy: DependentCopy) -> None:
         """Drop the notes that a message stands for, because it lacks the entries."""

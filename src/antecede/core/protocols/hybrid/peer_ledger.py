@@ -47,6 +47,7 @@ class PeerLedger:
         "cleared",
         "heard_at",
         "id",
+        "noted_at",
         "pending_clears",
         "pending_pairs",
         "query_timer",
@@ -69,6 +70,8 @@ class PeerLedger:
     """The pairs to which a note to the peer refers, with the number reported."""
     pending_clears: dict[int, int]
     """The cleared wildcards in a note to the peer: by target, the last message."""
+    noted_at: float
+    """When the first of these notes was added."""
 
     unsettled: dict[Unsettled, Pair]
     """The unsettled entries that a message of the peer brought first."""
@@ -88,6 +91,7 @@ class PeerLedger:
         self.queue = SlidingArray()
         self.pending_pairs = {}
         self.pending_clears = {}
+        self.noted_at = 0.0
         self.unsettled = {}
         self.received = {}
         self.cleared = {}

@@ -18,6 +18,9 @@ __all__ = ["add_entries", "check_entries", "next_message", "woken"]
 UNSETTLED_MAX: Final = 8192
 """How many unsettled entries and wildcards one peer may report. Further messages of the
 peer are refused until some are settled."""
+FIRST_ASK_TIMEOUTS: Final = 2
+"""How many timeouts pass before the first question. Notes that wait for others to the same
+peer take longer than the timeout under a high load, and a question costs two frames."""
 
 
 def check_entries(ledger: Ledger, source: ProcessId, message: DependentMessage) -> None:
@@ -168,7 +171,7 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
             ledger.detach(last)
     else:
         ledger.open[pair] = None
-    next_ask = now + part.query_timer.timeout_s
+    next_ask = now + FIRST_ASK_TIMEOUTS * part.query_timer.timeout_s
     unsettled = Unsettled(entry, ledger.position, part.id, now, next_ask)
     pair.unsettled.append(unsettled)
     part.unsettled[unsettled] = pair
@@ -190,7 +193,7 @@ def _add_wildcard(
 ) -> None:
     if target == ledger.id or number <= part.cleared.get(target, 0):
         return
-    next_ask = now + part.query_timer.timeout_s
+    next_ask = now + FIRST_ASK_TIMEOUTS * part.query_timer.timeout_s
     wildcard = Wildcard(target, part.id, number, ledger.position, next_ask)
     ledger.wildcards.add(wildcard)
     part.received[wildcard] = None
