@@ -48,6 +48,7 @@ COMPILED = (
     "core.protocols.hybrid.basic",
     "core.protocols.hybrid.bounded",
     "core.protocols.hybrid.channels",
+    "core.protocols.hybrid.copy_queue",
     "core.protocols.hybrid.dependencies",
     "core.protocols.hybrid.dependency_frames",
     "core.protocols.hybrid.entry",

@@ -62,7 +62,7 @@ def left_over(process: Process) -> list[str]:
     state = hybrid_process(process)._algorithm.state
     parts: dict[str, object] = {
         "open": ledger.open,
-        "queued": ledger.queued,
+        "queued": ledger.copies.queued,
         "unacked": ledger.unacked,
         "pairs by source": ledger.table.sources,
         "pairs by target": ledger.table.targets,

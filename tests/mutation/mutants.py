@@ -115,14 +115,14 @@ HYBRID_MUTANTS = (
         "            if self.ledger is not None:\n"
         "                peer.held[predecessor] = message\n"
         "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
-        "                if self.ledger.is_recheck_due:\n"
+        "                if self.ledger.copies.is_check_due:\n"
         "                    self.release(now)\n"
         "            elif predecessor == peer.delivered:\n",
         "        if True:\n"
         "            if self.ledger is not None:\n"
         "                peer.held[predecessor] = message\n"
         "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
-        "                if self.ledger.is_recheck_due:\n"
+        "                if self.ledger.copies.is_check_due:\n"
         "                    self.release(now)\n"
         "            elif predecessor <= peer.delivered:\n",
     ),

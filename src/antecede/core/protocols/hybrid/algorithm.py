@@ -25,7 +25,7 @@ same number. docs/explanation/errata.md lists where this module departs from the
 listings, and why.
 """
 
-from antecede.core.process import Delivery, ProcessId, Transmit
+from antecede.core.process import NEVER, Delivery, ProcessId, Transmit
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.protocols.hybrid.gone_peers import is_held_in_vain
@@ -300,10 +300,7 @@ class HybridAlgorithm:
             self.receive_permit(peer, number, now)
         if number > peer.delivered:
             if self.ledger is not None:
-                peer.held[predecessor] = message
-                self.deliver_ready(self.ledger, [peer], peer, now)
-                if self.ledger.is_recheck_due:
-                    self.release(now)
+                self._receive_dependent(self.ledger, peer, message, now)
             elif predecessor == peer.delivered:
                 self._deliver(peer, message, now)
                 while peer.held and peer.delivered in peer.held:
@@ -312,11 +309,32 @@ class HybridAlgorithm:
                 peer.held[predecessor] = message
         self._ack(peer, number)
 
+    def _receive_dependent(
+        self, ledger: Ledger, peer: PeerState, message: MessageFrame, now: float
+    ) -> None:
+        """Deliver or hold a message of ``bounded``, and release what may leave then."""
+        if (
+            message.predecessor == peer.delivered
+            and not isinstance(message, DependentMessage)
+            and not peer.held
+            and not ledger.waiting
+        ):
+            self._deliver(peer, message, now)  # The usual case.
+        else:
+            peer.held[message.predecessor] = message
+            self.deliver_ready(ledger, [peer], peer, now)
+        if ledger.copies.is_check_due:
+            self.release(now)
+
     def _ack(self, peer: PeerState, arrived: int) -> None:
         """Ack the arrival of a message, with the notes for the peer."""
         ack = Ack(peer.delivered, arrived)
         ledger = self.ledger
-        if ledger is not None and ledger.notes.has_notes(peer.id):
+        if (
+            ledger is not None
+            and ledger.notes.due < NEVER
+            and ledger.notes.has_notes(peer.id)
+        ):
             notes = ledger.take_notes(peer, self.rule.frontier(self.state, peer))
             if notes is not None:
                 ack = SettledAck(peer.delivered, arrived, notes)
@@ -331,7 +349,9 @@ class HybridAlgorithm:
             message = next_message(ledger, peer, now)
             while message is not None:
                 self._deliver(peer, message, now)
-                ready += woken(ledger, ledger.channels.source_of(peer.id), peer.delivered)
+                if ledger.waiting:
+                    source = ledger.channels.source_of(peer.id)
+                    ready += woken(ledger, source, peer.delivered)
                 message = next_message(ledger, peer, now)
             if peer is not arrived and peer.delivered > before:
                 self._ack(peer, peer.delivered)
@@ -373,10 +393,10 @@ class HybridAlgorithm:
         peer.permitted = number
         missing = peer.missing
         ledger = self.ledger
-        if ledger is not None:
+        if ledger is not None and ledger.table.sources:
             ledger.mark_source_settled(ledger.channels.source_of(peer.id), number, now)
         if len(missing) == 0 or missing.peek().number > number:
-            if ledger is not None and ledger.is_recheck_due:
+            if ledger is not None and ledger.copies.is_check_due:
                 self.release(now)
             return
         state = self.state
@@ -390,7 +410,7 @@ class HybridAlgorithm:
         else:
             peer.request_timer.stop()
         if ledger is not None:
-            ledger.is_recheck_due = True
+            ledger.copies.check_all()
         self.release(now)
 
     def request_permit(self, peer: PeerState) -> None:

@@ -100,63 +100,74 @@ class BoundedRule(PermitRule):
 
     def next_in_order(self, state: HybridState, now: float) -> Copy | None:
         ledger = self._ledger
-        if ledger.is_recheck_due:
-            ledger.is_recheck_due = False
-            ledger.candidates = list(ledger.queued.values())
-        candidates = ledger.candidates
-        while candidates:
-            part = candidates[0]
+        copies = ledger.copies
+        part = copies.next_candidate()
+        while part is not None:
             queue = part.queue
             while len(queue) > 0 and queue.peek().released:
-                ledger.dequeue(part)  # It was abandoned.
+                copies.remove(part)  # It was abandoned.
+            excess = 0
             if len(queue) > 0:
                 copy = queue.peek()
-                if self._may_release(state, copy, now):
-                    ledger.dequeue(part)
-                    ledger.report(copy)
+                excess = self._excess(state, copy, now)
+                if excess == 0:
+                    copies.remove(part)
+                    ledger.report(part, copy)
                     return copy
-            candidates.pop(0)
+            copies.drop_candidate(excess)
+            part = copies.next_candidate()
         return None
 
-    def _may_release(self, state: HybridState, copy: DependentCopy, now: float) -> bool:
-        """Choose the entries of a copy, and return whether it may leave with them."""
+    def _excess(self, state: HybridState, copy: DependentCopy, now: float) -> int:
+        """Choose the entries of a copy; return 0 if it may leave with them.
+
+        Otherwise return by how many bytes the list must become shorter, at least;
+        UNBOUNDED if its size does not matter.
+        """
         ledger = self._ledger
         peer = copy.peer
         if copy.permits_before > self._sps.first_missing(state, peer):
-            return False
+            return UNBOUNDED
         copy.wildcards = []
         left = self._room
         if ledger.wildcards.received:
             if ledger.wildcards.is_before(
                 ledger.channels.target_of(peer.id), copy.position, peer.id
             ):
-                return False
+                return UNBOUNDED
             copy.wildcards = ledger.wildcards.before(copy.position, peer.id)
             for target in copy.wildcards:
                 left -= self._wildcard_size(copy, target)
-        inherited_size = self._choose_inherited(copy, left)
-        left -= inherited_size
-        if left >= 0:
-            left -= self._choose_own(copy, left, copy.number == state.clock)
-        if left >= 0 or (inherited_size == 0 and not copy.wildcards):
-            copy.needs_permit = left < 0
-            if left < 0:
-                copy.own = []
-            return True
-        return self._draw_wildcards(copy, now)
+        inherited_size = self._choose_inherited(copy, 2 * self._room)
+        size = inherited_size
+        if size <= left:
+            size += self._choose_own(copy, left - size, copy.number == state.clock)
+        if size <= left:
+            copy.needs_permit = False
+            return 0
+        if inherited_size == 0 and not copy.wildcards:
+            copy.needs_permit = True
+            copy.own = []
+            return 0
+        if self._draw_wildcards(copy, now):
+            return 0
+        return min(size - left, max(inherited_size, 1))
 
     def _wildcard_size(self, copy: DependentCopy, target: int) -> int:
         return varint_width(target) + varint_width(copy.number)
 
-    def _choose_inherited(self, copy: DependentCopy, left: int) -> int:
+    def _choose_inherited(self, copy: DependentCopy, limit: int) -> int:
         """Set the inherited entries of a copy, and return their size.
 
-        Stop as soon as the size exceeds ``left``.
+        Stop as soon as the size exceeds ``limit``.
         """
-        target = copy.peer.id
-        source = self._ledger.channels.source_of(target)
         size = 0
         inherited: list[Entry] = []
+        copy.inherited = inherited
+        if not self._ledger.open:
+            return size
+        target = copy.peer.id
+        source = self._ledger.channels.source_of(target)
         for pair in self._ledger.open:
             if pair.source == source or pair.target in copy.wildcards:
                 continue
@@ -165,9 +176,8 @@ class BoundedRule(PermitRule):
                 inherited.append(found.entry)
                 if not found.is_reporter_gone:
                     size += found.entry.size
-                    if size > left:
+                    if size > limit:
                         break
-        copy.inherited = inherited
         return size
 
     def _choose_own(self, copy: DependentCopy, left: int, is_newest: bool) -> int:
@@ -181,8 +191,9 @@ class BoundedRule(PermitRule):
         size = 0
         unacked = ledger.unacked
         if len(unacked) > 1:  # The copy itself is unacked.
-            if is_newest and 2 * (len(unacked) - 1 - len(copy.wildcards)) > left:
-                return left + 1
+            least = 2 * (len(unacked) - 1 - len(copy.wildcards))
+            if is_newest and least > left:
+                return least
             for target, peer in unacked.items():
                 if peer is copy.peer or target in copy.wildcards:
                     continue
@@ -204,7 +215,7 @@ class BoundedRule(PermitRule):
         if self._room <= 1:
             return False
         if oldest + age_s > now:
-            ledger.retry_at = min(ledger.retry_at, oldest + age_s)
+            ledger.copies.retry_at = min(ledger.copies.retry_at, oldest + age_s)
             return False
         while self._size(copy) > self._room:
             target = self._most_entries(copy, age_s, now)
@@ -245,7 +256,8 @@ class BoundedRule(PermitRule):
         at = self._ledger.table.progress_at(target) + age_s
         if at <= now:
             return True
-        self._ledger.retry_at = min(self._ledger.retry_at, at)
+        copies = self._ledger.copies
+        copies.retry_at = min(copies.retry_at, at)
         return False
 
 

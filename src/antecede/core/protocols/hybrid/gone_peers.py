@@ -47,7 +47,7 @@ def mark_all_settled(ledger: Ledger, source: int, now: float) -> None:
 
 def replace_reporter(ledger: Ledger, reporter: ProcessId) -> None:
     """Ask others about the entries that a peer reported, because it is gone."""
-    ledger.is_recheck_due = True  # Also because its permits are no longer missing.
+    ledger.copies.check_all()  # Also because its permits are no longer missing.
     part = ledger.peers.get(reporter)
     if part is not None:
         _replace_answerer(ledger, part, NO_PROCESS)

@@ -3,9 +3,11 @@
 :mod:`antecede.core.protocols.hybrid.bounded` has the rules.
 """
 
+from antecede.core.codec import varint_width
 from antecede.core.dependencies import EntryChange
 from antecede.core.process import NEVER, NO_PROCESS, UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.channels import Channels
+from antecede.core.protocols.hybrid.copy_queue import CopyQueue
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, Notes
 from antecede.core.protocols.hybrid.entry import Entry
 from antecede.core.protocols.hybrid.frames import MessageFrame
@@ -24,23 +26,19 @@ class Ledger:
     """The unsettled entries of one process, and the peers to which it has reported them."""
 
     __slots__ = (
-        "_last_queued_position",
-        "candidates",
         "changes",
         "channels",
+        "copies",
         "floors",
         "has_budget",
         "hold_s",
         "id",
-        "is_recheck_due",
         "notes",
         "open",
         "peers",
         "position",
-        "queued",
         "restored_number",
         "restored_position",
-        "retry_at",
         "state",
         "table",
         "unacked",
@@ -57,14 +55,8 @@ class Ledger:
     peers: dict[int, PeerLedger]
     position: int
     """The number of deliveries with entries."""
-    queued: dict[int, PeerLedger]
-    """The peers with queued copies."""
-    candidates: list[PeerLedger]
-    """The peers whose first queued copy is to be checked."""
-    is_recheck_due: bool
-    """Every first queued copy must be checked: an entry or a permit is settled."""
-    retry_at: float
-    """When a queued copy may fit by another wildcard."""
+    copies: CopyQueue
+    """The queued copies."""
     unacked: dict[int, PeerState]
     """The peers with unacked copies, by target."""
     unacked_copies: int
@@ -85,7 +77,6 @@ class Ledger:
     def __init__(self, id: ProcessId, state: HybridState, has_budget: bool) -> None:
         self.id = id
         self.state = state
-        self._last_queued_position = -1  # Of the copy queued last, if any is queued.
         self.waiting: dict[int, dict[int, int]] = {}  # By source: peer, number.
         self.floors: dict[int, int] = {}  # Delivered or given up, before a reset.
         self.table = PairTable()
@@ -95,15 +86,12 @@ class Ledger:
         self.peers = {}
         self.channels = Channels(self.peers, state)
         self.position = 0
-        self.queued = {}
-        self.candidates = []
+        self.copies = CopyQueue()
         self.has_budget = has_budget
         self.hold_s = NEVER
         self.changes = None
         self.restored_position = 0
         self.restored_number = 0
-        self.is_recheck_due = False
-        self.retry_at = NEVER
         self.unacked = {}
         self.unacked_copies = 0
 
@@ -139,21 +127,9 @@ class Ledger:
         """Append a copy to the queue of its target."""
         peer = copy.peer
         part = self.peer(peer.id)
-        part.queue.add(copy)
-        if len(part.queue) == 1:
-            self.queued[peer.id] = part
-            self.candidates.append(part)
-        self._last_queued_position = copy.position
+        self.copies.add(part, copy)
         self.unacked[part.target] = peer
         self.unacked_copies += 1
-
-    def dequeue(self, part: PeerLedger) -> None:
-        """Remove the first copy from the queue of a peer."""
-        part.queue.remove()
-        if len(part.queue) == 0:
-            del self.queued[part.id]
-            if not self.queued:
-                self._last_queued_position = -1
 
     def last_unacked(self, peer: PeerState, number: int) -> int:
         """Return the last unacked copy to ``peer`` numbered up to ``number``, or 0."""
@@ -177,11 +153,11 @@ class Ledger:
         peer = self.state.peers.get(id)
         return peer.sent if peer is not None else 0
 
-    def report(self, copy: DependentCopy) -> None:
+    def report(self, part: PeerLedger, copy: DependentCopy) -> None:
         """Record the entries of a released copy as reported to its target."""
-        target = copy.peer.id
-        part = self.peers[target]
-        self.notes.drop_implied(part, copy)
+        if part.pending_pairs:
+            self.notes.drop_implied(part, copy)
+        target = part.id
         for entry in copy.own:
             self.table.pair(self.id, entry.target).report(target, entry.number)
         for entry in copy.inherited:
@@ -196,19 +172,21 @@ class Ledger:
 
     def frame(self, copy: DependentCopy, permitted: bool) -> MessageFrame:
         """Return the frame of a copy, with its entries that are still unsettled."""
+        predecessor = copy.predecessor
+        number = copy.number
         own = copy.own
+        inherited = copy.inherited
+        wildcards = copy.wildcards
+        if not own and not inherited and not wildcards:
+            return MessageFrame(number, predecessor, permitted, copy.payload)
         if own:
             own = [] if permitted else [e for e in own if self.is_unacked(e)]
-        inherited = copy.inherited
         if inherited:
             inherited = [e for e in inherited if not self.is_settled(e)]
-        number = copy.number
-        wildcards = copy.wildcards
         if wildcards:
             target = copy.peer.id
             table = self.wildcards
             wildcards = [w for w in wildcards if table.first_sent(w, target) <= number]
-        predecessor = copy.predecessor
         if not own and not inherited and not wildcards:
             return MessageFrame(number, predecessor, permitted, copy.payload)
         is_opaque = not permitted and copy.needs_permit
@@ -248,7 +226,7 @@ class Ledger:
 
     def barrier(self, target: int) -> int:
         """Return the last position of a queued copy or of a wildcard sent for a target."""
-        return max(self._last_queued_position, self.wildcards.last_sent_position(target))
+        return max(self.copies.last_position(), self.wildcards.last_sent_position(target))
 
     def is_silent(self, id: ProcessId, now: float) -> bool:
         """Return whether a peer was silent for so long that its messages may be void."""
@@ -283,11 +261,12 @@ class Ledger:
     def copy_acked(self, copy: DependentCopy, now: float) -> None:
         """Use the ack of a copy: its target has delivered the entries for itself."""
         self.unacked_copies -= 1
-        target = self.peers[copy.peer.id].target
-        for entry in copy.inherited:
-            if entry.target == target:
-                self.mark_settled(entry.source, target, entry.number, now)
-        copy.inherited = []
+        if copy.inherited:
+            target = self.peers[copy.peer.id].target
+            for entry in copy.inherited:
+                if entry.target == target:
+                    self.mark_settled(entry.source, target, entry.number, now)
+            copy.inherited = []
         copy.own = []
 
     def mark_own_settled(self, peer: PeerState, now: float) -> None:
@@ -295,11 +274,13 @@ class Ledger:
         target = self.channels.target_of(peer.id)
         if peer.backlog == 0 and self.unacked.get(target) is peer:
             del self.unacked[target]
-        if self.queued:
-            self.is_recheck_due = True  # Own entries take less room now.
+        if self.copies.queued:  # Own entries take less room now.
+            self.copies.free(varint_width(target) + varint_width(self.state.clock))
         self.state.compact(self.unacked_copies)
-        self.mark_settled(self.id, target, peer.acked, now)
-        self._clear_sent(target, now)
+        if self.id in self.table.sources:
+            self.mark_settled(self.id, target, peer.acked, now)
+        if self.wildcards.sent:
+            self._clear_sent(target, now)
 
     def mark_settled(self, source: int, target: int, number: int, now: float) -> None:
         """Use the fact that the copies of a pair up to ``number`` are settled."""
@@ -323,10 +304,12 @@ class Ledger:
         pair.settled = number
         unsettled = pair.unsettled
         if unsettled and unsettled[0].entry.number <= number:
-            self.is_recheck_due = True
             self.table.settled_at[pair.target] = now
+            size = 0
             while unsettled and unsettled[0].entry.number <= number:
+                size = max(size, unsettled[0].entry.size)
                 self._close(unsettled.pop(0), now)
+            self.copies.free(size)
             if not unsettled:
                 del self.open[pair]
             self._clear_sent(pair.target, now)
@@ -375,7 +358,7 @@ class Ledger:
 
     def remove_wildcard(self, part: PeerLedger, wildcard: Wildcard, now: float) -> None:
         """Remove a wildcard that is settled."""
-        self.is_recheck_due = True
+        self.copies.check_all()
         entry = Entry(NO_PROCESS, wildcard.target, wildcard.number)
         self.record_change(False, entry, wildcard.reporter)
         self.wildcards.remove(wildcard)

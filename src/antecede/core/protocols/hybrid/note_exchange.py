@@ -63,7 +63,7 @@ class NoteExchange:
             ledger.mark_settled(entry.source, entry.target, entry.number, now)
         for entry in notes.wildcards:
             ledger.clear(ledger.peer(source), entry.target, entry.number, now)
-        if ledger.is_recheck_due:
+        if ledger.copies.is_check_due:
             algorithm.release(now)
 
     def send(self, now: float) -> None:
@@ -93,11 +93,12 @@ class NoteExchange:
     def retry(self, now: float) -> None:
         """Examine the queued copies again if more wildcards may be drawn by now."""
         ledger = self._ledger
-        if ledger.retry_at <= now:
-            ledger.retry_at = NEVER
-            ledger.is_recheck_due = True
+        copies = ledger.copies
+        if copies.retry_at <= now:
+            copies.retry_at = NEVER
+            copies.check_all()
             self._algorithm.release(now)
 
     def next_timer(self) -> float:
         """Return when notes are due or a retry is."""
-        return min(self._ledger.notes.due, self._ledger.retry_at)
+        return min(self._ledger.notes.due, self._ledger.copies.retry_at)

@@ -45,6 +45,7 @@ class PeerLedger:
 
     __slots__ = (
         "cleared",
+        "excess",
         "heard_at",
         "id",
         "noted_at",
@@ -65,6 +66,8 @@ class PeerLedger:
     """The id of the peer as the target of entries and wildcards."""
     queue: SlidingArray[DependentCopy]
     """The copies to the peer that are not released, in order."""
+    excess: int
+    """By how many bytes the list of the first of them must become shorter, at least."""
 
     pending_pairs: dict[Pair, int]
     """The pairs to which a note to the peer refers, with the number reported."""
@@ -89,6 +92,7 @@ class PeerLedger:
         self.source = id
         self.target = id
         self.queue = SlidingArray()
+        self.excess = 0
         self.pending_pairs = {}
         self.pending_clears = {}
         self.noted_at = 0.0

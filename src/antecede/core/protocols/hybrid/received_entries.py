@@ -94,7 +94,7 @@ def add_entries(ledger: Ledger, peer: PeerState, message: MessageFrame, now: flo
         for target in message.wildcards:
             _add_wildcard(ledger, part, target, message.number, now)
         ledger.position += 1
-    elif part is not None:
+    elif part is not None and (part.unsettled or part.received):
         _mark_absent_settled(ledger, part, [], [], message.permitted, now)
     if part is not None and part.cleared:
         part.cleared = {t: n for t, n in part.cleared.items() if n > message.number}
@@ -184,8 +184,7 @@ def _add_reporter(ledger: Ledger, part: PeerLedger, pair: Pair, number: int) -> 
     for unsettled in pair.unsettled:
         if unsettled.entry.number == number and not unsettled.is_reported_by(part.id):
             unsettled.others.append(part.id)
-            if len(part.queue) > 0:
-                ledger.is_recheck_due = True  # The first copy may fit now.
+            ledger.copies.free_for(part, unsettled.entry.size)
 
 
 def _add_wildcard(
