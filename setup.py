@@ -67,6 +67,7 @@ COMPILED = (
     "core.protocols.hybrid.queries",
     "core.protocols.hybrid.received_entries",
     "core.protocols.hybrid.recovery",
+    "core.protocols.hybrid.repairs",
     "core.protocols.hybrid.rule",
     "core.protocols.hybrid.state",
     "core.protocols.hybrid.wildcards",

@@ -67,6 +67,7 @@ def left_over(process: Process) -> list[str]:
         "pairs by source": ledger.table.sources,
         "pairs by target": ledger.table.targets,
         "waiting": ledger.waiting,
+        "repairs": ledger.repairs.missing,
         "received wildcards": ledger.wildcards.received,
         "sent wildcards": ledger.wildcards.sent,
         "notes": any(ledger.notes.has_notes(peer) for peer in state.peers),

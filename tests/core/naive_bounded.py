@@ -50,6 +50,20 @@ class NaiveBounded(NaiveRules):
             if message.number > self.delivered.get(source, 0)
         ]
 
+    def awaited(self, source: int) -> set[int]:
+        """Return the copies of a process that held messages wait for."""
+        delivered = self.delivered.get(source, 0)
+        numbers = {
+            message.predecessor for sender, message in self.held() if sender == source
+        }
+        numbers |= {
+            entry.number
+            for _, message in self.held()
+            for entry in message.listing.inherited
+            if entry.source == source and entry.target == self.id
+        }
+        return {number for number in numbers if number > delivered}
+
     def may_deliver(self, source: int, message: Content) -> bool:
         return message.predecessor == self.delivered.get(source, 0) and all(
             self.is_settled(entry)

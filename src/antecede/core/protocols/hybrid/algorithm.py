@@ -168,6 +168,26 @@ class HybridAlgorithm:
                 copy.retransmitted = True
                 self._transmit(copy, now)
 
+    def repair(self, source: ProcessId, number: int, now: float) -> None:
+        """Retransmit the copies up to ``number`` that a peer misses.
+
+        Copies that were transmitted less than a round trip ago may still arrive.
+        """
+        if number > self.state.clock:
+            raise PeerError(f"invalid query of {source}: message {number} was not sent")
+        peer = self.state.peers.get(source)
+        if peer is None or peer.sent == 0 or self.ledger is None:
+            return
+        round_trip_s = self.ledger.notes.round_trip_s
+        in_flight = peer.in_flight
+        for index in range(in_flight.first, in_flight.first + peer.transmitted):
+            copy = in_flight[index]
+            if copy.number > number:
+                break
+            if not copy.arrived and copy.transmitted_at + round_trip_s <= now:
+                copy.retransmitted = True
+                self._transmit(copy, now)
+
     def _transmit(self, copy: Copy, now: float) -> None:
         """Transmit a copy; its flag says whether it needs a permit at this time."""
         peer = copy.peer
@@ -323,6 +343,8 @@ class HybridAlgorithm:
         else:
             peer.held[message.predecessor] = message
             self.deliver_ready(ledger, [peer], peer, now)
+            if peer.delivered < message.predecessor:
+                ledger.expect(peer.id, message.predecessor, now)
         if ledger.copies.is_check_due:
             self.release(now)
 
@@ -379,6 +401,7 @@ class HybridAlgorithm:
         needs_permit = number > peer.permitted
         ledger = self.ledger
         if ledger is not None:
+            ledger.repairs.arrived(peer.id, number)
             add_entries(ledger, peer, message, now)
             if isinstance(message, DependentMessage) and not message.is_opaque:
                 needs_permit = False

@@ -70,6 +70,15 @@ class Channels:
         id = ProcessId(process)  # noqa: A001 (the word for it)
         return id if id in self._state.peers else nobody
 
+    def sender(self, source: int) -> ProcessId:
+        """Return the process to ask for the copies of a source, or NO_PROCESS.
+
+        The copies may be the first ones that the process sends to this one.
+        """
+        if self._by_id is not None:
+            return self.find(source)
+        return ProcessId(source)  # Entries use the ids that the driver uses.
+
     def source_of(self, id: ProcessId) -> int:
         """Return the id of a peer as the source of entries."""
         part = self._parts.get(id)

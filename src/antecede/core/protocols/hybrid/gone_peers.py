@@ -28,6 +28,7 @@ def reset_channel(ledger: Ledger, peer: PeerState) -> None:
 
 def drop_waiting(ledger: Ledger, peer: ProcessId) -> None:
     """Forget that the next message of a peer waits: it is no longer held."""
+    ledger.repairs.forget(peer)
     for source, waiting in list(ledger.waiting.items()):
         if waiting.pop(peer, None) is not None and not waiting:
             del ledger.waiting[source]

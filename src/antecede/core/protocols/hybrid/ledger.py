@@ -15,6 +15,7 @@ from antecede.core.protocols.hybrid.note_queue import NoteQueue
 from antecede.core.protocols.hybrid.pair_table import Pair, PairTable, Unsettled
 from antecede.core.protocols.hybrid.peer import Copy, PeerState
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy, PeerLedger
+from antecede.core.protocols.hybrid.repairs import RepairQueue
 from antecede.core.protocols.hybrid.state import HybridState
 from antecede.core.protocols.hybrid.wildcards import SentWildcard, Wildcard, WildcardTable
 from antecede.core.support.retransmission import RetransmissionTimer
@@ -37,6 +38,7 @@ class Ledger:
         "open",
         "peers",
         "position",
+        "repairs",
         "restored_number",
         "restored_position",
         "state",
@@ -55,6 +57,8 @@ class Ledger:
     peers: dict[int, PeerLedger]
     position: int
     """The number of deliveries with entries."""
+    repairs: RepairQueue
+    """The copies that held messages wait for."""
     copies: CopyQueue
     """The queued copies."""
     unacked: dict[int, PeerState]
@@ -86,6 +90,7 @@ class Ledger:
         self.peers = {}
         self.channels = Channels(self.peers, state)
         self.position = 0
+        self.repairs = RepairQueue()
         self.copies = CopyQueue()
         self.has_budget = has_budget
         self.hold_s = NEVER
@@ -223,6 +228,16 @@ class Ledger:
         """Return whether copies to a target are in flight, perhaps with entries for it."""
         peer = self.unacked.get(target)
         return peer is not None and len(peer.in_flight) > 0
+
+    def expect(self, sender: ProcessId, number: int, now: float) -> None:
+        """Ask a process for its copies up to ``number`` if they do not arrive soon."""
+        if self.has_budget:
+            self.repairs.expect(sender, number, now + self.patience_s())
+
+    def patience_s(self) -> float:
+        """Return how long a copy may take: the smoothed round trip, if it is known."""
+        round_trip_s = self.notes.round_trip_s
+        return round_trip_s if round_trip_s > 0 else self.state.ack_rtt.first_s
 
     def barrier(self, target: int) -> int:
         """Return the last position of a queued copy or of a wildcard sent for a target."""

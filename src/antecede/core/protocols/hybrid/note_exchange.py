@@ -41,6 +41,8 @@ class NoteExchange:
         if isinstance(frame, Settled):
             self.receive_notes(source, frame.notes, now)
         elif isinstance(frame, Query):
+            if frame.notes.number > 0:
+                self._algorithm.repair(source, frame.notes.number, now)
             found = answer(self._ledger, source, frame.notes)
             if found is not None:
                 self._algorithm.transmits.append(Transmit(source, Settled(found), True))
@@ -99,6 +101,15 @@ class NoteExchange:
             copies.check_all()
             self._algorithm.release(now)
 
+    def request_missing(self, now: float) -> None:
+        """Ask for the copies that held messages wait for, if they should have arrived."""
+        ledger = self._ledger
+        if ledger.repairs.due <= now:
+            for sender, number in ledger.repairs.take_due(now, ledger.patience_s()):
+                question = Query(Notes(number, [], [], []))
+                self._algorithm.transmits.append(Transmit(sender, question))
+
     def next_timer(self) -> float:
-        """Return when notes are due or a retry is."""
-        return min(self._ledger.notes.due, self._ledger.copies.retry_at)
+        """Return when notes, a retry or a request for a copy are due."""
+        ledger = self._ledger
+        return min(ledger.notes.due, ledger.copies.retry_at, ledger.repairs.due)

@@ -109,6 +109,7 @@ class HybridProcess(ProcessBase):
             timer = state.timers.due(now)
         if exchange is not None:
             exchange.retry(now)
+            exchange.request_missing(now)
             exchange.send(now)
 
     def next_timer(self) -> float | None:

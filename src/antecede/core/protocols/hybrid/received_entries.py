@@ -55,6 +55,9 @@ def next_message(ledger: Ledger, peer: PeerState, now: float) -> MessageFrame | 
             if entry.target == ledger.id and entry.number > ledger.delivered(entry.source):
                 waiting = ledger.waiting.setdefault(entry.source, {})
                 waiting[peer.id] = entry.number
+                sender = ledger.channels.sender(entry.source)
+                if sender != NO_PROCESS:
+                    ledger.expect(sender, entry.number, now)
                 return None
     del peer.held[peer.delivered]
     return message
