@@ -38,6 +38,7 @@ class Outputs:
         self.released = naive.released
         self.permits = Counter(naive.permits_due)
         self.acks = dict(naive.acks)
+        self.acked: dict[int, Ack] = {}
         self.asked = naive.asked
         naive.released = {}
         naive.permits_due = []
@@ -112,10 +113,11 @@ class Outputs:
         return found
 
     def check_ack(self, peer: ProcessId, ack: Ack) -> None:
-        expected = self.acks.get(peer)
+        expected = self.acks.get(peer) or self.acked.get(peer)
         assert expected is not None, f"{ack} to {peer} acks nothing"
         if (ack.delivered, ack.arrived) == (expected.delivered, expected.arrived):
-            del self.acks[peer]
+            self.acked[peer] = expected
+            self.acks.pop(peer, None)
         else:  # A message that was delivered in this step, before another one.
             assert ack.arrived == ack.delivered <= self.naive.delivered[peer]
         if isinstance(ack, SettledAck):

@@ -118,11 +118,13 @@ class NaiveRules:
         for peer, entry in list(self.reported):
             if self.is_settled(entry):
                 self.reported.remove((peer, entry))
-                self.owed[peer, entry] = now
+                if peer not in self.gone:
+                    self.owed[peer, entry] = now
         for sent in list(self.sent_wildcards):
             if self.is_cleared(sent):
                 self.sent_wildcards.remove(sent)
-                self.owed_clears[sent] = now
+                if sent.peer not in self.gone:
+                    self.owed_clears[sent] = now
 
     def has_reported(self, peer: int, target: int, source: int | None = None) -> bool:
         """Return whether an unsettled entry was reported to a peer."""

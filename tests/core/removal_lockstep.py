@@ -193,7 +193,6 @@ class RemovalRules(Rules):
                 changes = ["abandon", "assume" if is_leaving else "forgo"]
                 random.shuffle(changes)
                 self.untold[other, id] = changes
-            self.give_up(id, other)
             self.give_up(other, id)
         self.untold = {pair: each for pair, each in self.untold.items() if pair[0] != id}
         self.done["leave" if is_leaving else "stop"] += 1
@@ -203,6 +202,8 @@ class RemovalRules(Rules):
         if gone not in self.left:
             alive = [each for each in self.ids if each not in self.gone]
             self.end_lease(self.gone[gone], gone, *alive)
+            for other in alive:
+                self.give_up(gone, other)
         change = self.untold[id, gone].pop()
         if not self.untold[id, gone]:
             del self.untold[id, gone]
@@ -257,14 +258,15 @@ class RemovalRules(Rules):
         return due is not None
 
     def check_idle(self) -> None:
-        assert set(self.undelivered.values()) <= {0}, "lost, or delivered twice"
+        left = {copy: n for copy, n in self.undelivered.items() if n}
+        assert not left, f"lost, or delivered twice: {left}"
         for each in self.ids:
             if each in self.gone:
                 continue
             naive = self.naive[each]
             # A clear may be for a message that was abandoned, and never arrives.
             left = [n for n in left_over(self.indexed[each]) if "cleared of" not in n]
-            assert left == [], each
+            assert left == [], (each, left)
             assert not any((naive.entries, naive.wildcards, naive.missing, naive.held()))
             assert not any((naive.reported, naive.sent_wildcards, naive.owed_clears))
             assert all(copy.is_acked for copy in naive.copies)

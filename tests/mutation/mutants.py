@@ -113,14 +113,14 @@ HYBRID_MUTANTS = (
         "protocols/hybrid/algorithm",
         "        if number > peer.delivered:\n"
         "            if self.ledger is not None:\n"
-        "                peer.held[predecessor] = message\n"
+        "                hold(self.ledger, peer, message)\n"
         "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
         "                if self.ledger.is_recheck_due:\n"
         "                    self.release(now)\n"
         "            elif predecessor == peer.delivered:\n",
         "        if True:\n"
         "            if self.ledger is not None:\n"
-        "                peer.held[predecessor] = message\n"
+        "                hold(self.ledger, peer, message)\n"
         "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
         "                if self.ledger.is_recheck_due:\n"
         "                    self.release(now)\n"

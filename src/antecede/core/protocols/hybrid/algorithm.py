@@ -28,7 +28,7 @@ listings, and why.
 from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
-from antecede.core.protocols.hybrid.gone_peers import is_held_in_vain
+from antecede.core.protocols.hybrid.gone_peers import hold, is_held_in_vain
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.peer import NOT_RELEASED, Copy, PeerState
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
@@ -300,7 +300,7 @@ class HybridAlgorithm:
             self.receive_permit(peer, number, now)
         if number > peer.delivered:
             if self.ledger is not None:
-                peer.held[predecessor] = message
+                hold(self.ledger, peer, message)
                 self.deliver_ready(self.ledger, [peer], peer, now)
                 if self.ledger.is_recheck_due:
                     self.release(now)

@@ -1,6 +1,7 @@
 """What a process of ``bounded`` does when a peer leaves, stops or is removed."""
 
 from antecede.core.process import NO_PROCESS, ProcessId
+from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import Copy, PeerState
@@ -12,6 +13,7 @@ __all__ = [
     "drop_waiting",
     "forget_peer",
     "give_up",
+    "hold",
     "is_held_in_vain",
     "mark_all_settled",
     "replace_reporter",
@@ -31,6 +33,17 @@ def drop_waiting(ledger: Ledger, peer: ProcessId) -> None:
     for source, waiting in list(ledger.waiting.items()):
         if waiting.pop(peer, None) is not None and not waiting:
             del ledger.waiting[source]
+
+
+def hold(ledger: Ledger, peer: PeerState, message: MessageFrame) -> None:
+    """Hold a message of a peer, until it need not wait.
+
+    If it was held before, it may list fewer entries now, because their copies were
+    abandoned; then it no longer waits for these.
+    """
+    if ledger.waiting and message.predecessor in peer.held:
+        drop_waiting(ledger, peer.id)
+    peer.held[message.predecessor] = message
 
 
 def mark_all_settled(ledger: Ledger, source: int, now: float) -> None:
