@@ -56,6 +56,8 @@ class RemovalRules(Rules):
 
     Args:
         hold_s: The lease for held copies; infinite if the driver drops them.
+        is_named: The driver sets the ids that entries use. If a process stops or leaves,
+            it must: only then its id is never used again, and others may remember the end.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class RemovalRules(Rules):
         first_id: int = 0,
         slow: int = -1,
         hold_s: float = inf,
+        is_named: bool = True,
     ) -> None:
         super().__init__(processes, budget, naive, first_id, slow)
         self.hold_s = hold_s
@@ -83,7 +86,7 @@ class RemovalRules(Rules):
             dependencies = self.indexed[each].dependencies
             assert dependencies is not None
             for peer in self.ids:
-                if peer != each:
+                if peer != each and is_named:
                     dependencies.identify(peer, peer, peer)
             if not isinf(hold_s):
                 dependencies.enable(hold_s)

@@ -11,7 +11,9 @@ from random import Random
 
 import pytest
 
+from antecede.core.process import ProcessId
 from tests.core.lockstep_runs import Shape, Step
+from tests.core.naive_bounded_records import Entry, Listing
 from tests.core.naive_bounded_removal import NaiveRemoval
 from tests.core.removal_lockstep import REMOVAL_ACTIONS, RemovalRules
 from tests.core.test_bounded_naive import BUDGETS, FIRST_IDS
@@ -49,8 +51,13 @@ def run(
     first_id = FIRST_IDS[seed % 2]
     slow = first_id if seed % 3 == 0 else -1
     hold_s = HOLD_S[seed // 2 % 2]
-    rules = RemovalRules(shape.processes, budget, naive, first_id, slow, hold_s)
     schedule = draw(shape, seed)
+    has_ends = any(step.action in ("stop", "leave") for step in schedule)
+    rules = RemovalRules(
+        *(shape.processes, budget, naive, first_id, slow),
+        hold_s=hold_s,
+        is_named=has_ends or seed % 5 < 2,
+    )
     index = 0
     try:
         for index, step in enumerate(schedule):  # noqa: B007 (named in the failure)
@@ -69,3 +76,99 @@ def run(
 def test_every_step_of_a_removal_follows_the_naive_rules(budget: int, shape: Shape) -> None:
     for seed in range(SCHEDULES):
         run(budget, shape, seed)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_every_step_of_many_removals_follows_the_naive_rules(
+    budget: int, shape: Shape
+) -> None:
+    for seed in range(SCHEDULES, SCHEDULES + SCHEDULES_SLOW):
+        run(budget, shape, seed)
+
+
+def test_the_schedules_have_every_step_of_a_removal() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(2 * SCHEDULES):
+        counts += run(8, MULTICAST_FAULTS, seed)
+    for action in REMOVAL_ACTIONS:
+        assert counts[action] > 0, action
+    for kind in ("own", "inherited", "wildcard", "opaque", "Settled", "Query"):
+        assert counts[kind] > SCHEDULES, kind
+
+
+# Broken rules.
+
+
+class ForgetsWhatWasDeliveredBeforeAReset(NaiveRemoval):
+    def reset_channel(self, peer: ProcessId, now: float) -> None:
+        super().reset_channel(peer, now)
+        self.floors.clear()
+
+
+class KeepsWhatIsHeldAtAReset(NaiveRemoval):
+    def reset_channel(self, peer: ProcessId, now: float) -> None:
+        held = self.arrived.get(peer, {})
+        last = self.delivered.get(peer, 0)
+        super().reset_channel(peer, now)
+        self.arrived[peer] = {number: m for number, m in held.items() if number > last}
+
+
+class DeliversHeldCopiesOfSilentSenders(NaiveRemoval):
+    def is_silent(self, source: int) -> bool:
+        return False
+
+
+class CountsWhatProcessesToldThatAreGone(NaiveRemoval):
+    def counted(self, listing: Listing) -> Listing:
+        return listing
+
+
+class SettlesWhatProcessesToldThatAreGone(NaiveRemoval):
+    def end(self, peer: ProcessId, now: float) -> None:
+        for kept in self.entries:
+            if kept.reporters[0] == peer:
+                self.learn(kept.entry)
+        super().end(peer, now)
+
+
+class SettlesNoCopiesOfProcessesThatAreGone(NaiveRemoval):
+    def is_settled(self, entry: Entry) -> bool:
+        gone, self.gone = self.gone, set()
+        found = super().is_settled(entry)
+        self.gone = gone
+        return found
+
+
+class KeepsThePredecessorOfAnAbandonedChannel(NaiveRemoval):
+    def abandon(self, peer: ProcessId, now: float) -> None:
+        super().abandon(peer, now)
+        for copy in self.copies:
+            copy.is_in_channel = True
+
+
+BROKEN = [
+    ForgetsWhatWasDeliveredBeforeAReset,
+    KeepsWhatIsHeldAtAReset,
+    DeliversHeldCopiesOfSilentSenders,
+    CountsWhatProcessesToldThatAreGone,
+    SettlesWhatProcessesToldThatAreGone,
+    SettlesNoCopiesOfProcessesThatAreGone,
+    KeepsThePredecessorOfAnAbandonedChannel,
+]
+
+
+def differs(seed: int, broken: type[NaiveRemoval]) -> bool:
+    """Return whether a broken rule differs from ``bounded`` on a schedule."""
+    try:
+        run(8, MULTICAST_FAULTS, seed, broken)
+    except AssertionError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+def test_lockstep_detects_a_broken_rule(broken: type[NaiveRemoval]) -> None:
+    assert any(differs(seed, broken) for seed in range(20 * SCHEDULES))
