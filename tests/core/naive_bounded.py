@@ -139,8 +139,7 @@ class NaiveBounded(NaiveRules):
         return not (
             any((e.source, e.target) == (source, target) for _, e in self.reported)
             or any(
-                copy.is_queued and copy.sent_at >= last.delivered_at
-                for copy in self.copies
+                copy.is_queued and copy.sent_at >= last.delivered_at for copy in self.copies
             )
             or any(
                 sent.target == target and sent.sent_at >= last.delivered_at
@@ -155,9 +154,7 @@ class NaiveBounded(NaiveRules):
         for target in dict.fromkeys(targets):
             if target != self.id:
                 earlier = [
-                    c.number
-                    for c in self.copies
-                    if c.target == target and c.is_in_channel
+                    c.number for c in self.copies if c.target == target and c.is_in_channel
                 ]
                 self.copies.append(
                     Copy(

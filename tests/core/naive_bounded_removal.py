@@ -2,7 +2,7 @@
 
 They are those of "Removal of a peer" in docs/explanation/bounded.md. A process that has
 stopped or left is *gone*: all entries with it as the source are settled, now and later, and
-the entries that it has told do not count against the budget.
+the entries that it has reported do not count against the budget.
 """
 
 from math import inf

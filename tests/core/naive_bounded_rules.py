@@ -179,17 +179,15 @@ class NaiveRules:
             any(m in self.missing and m[0] != copy.target for m in copy.permits)
             or copy.target in self.wildcards_before(copy)
             or any(
-                each.target == copy.target
-                and each.number < copy.number
-                and each.is_queued
+                each.target == copy.target and each.number < copy.number and each.is_queued
                 for each in self.copies
             )
         )
 
     def counted(self, listing: Listing) -> Listing:
-        """Return what counts against the budget: not what processes have told that are gone.
+        """Return what counts against the budget: no entries of reporters that are gone.
 
-        Another process may have told the same later.
+        Another process may have reported the same entry later.
         """
         of_gone = {k.entry for k in self.entries if k.reporters[0] in self.gone}
         return listing._replace(inherited=listing.inherited - of_gone)

@@ -1,9 +1,9 @@
 """Lockstep runs of ``bounded`` and its naive rules in which processes remove each other.
 
 A removal of X by A has three steps, with others between them. *Cut*: the packets in flight
-from A to X are dropped, and so are those that A transmits to X from now on. *Abandon*, after
-the lease: A abandons X, and sends nothing to it. *Reset*: X resets the channel, and packets
-arrive again.
+from A to X are dropped, and so are those that A transmits to X from now on. *Abandon*: the
+lease has ended, and A abandons X, and sends nothing to it. *Reset*: X resets the channel,
+and packets arrive again.
 
 A process that *stops*, or that *leaves* when its copies are acked, takes no step any more.
 After the lease, each other process abandons it, and forgoes or assumes its permits.
@@ -107,7 +107,9 @@ class RemovalRules(Rules):
         elif step.action == "reset" and self.abandoned:
             self.reset(*random.choice(sorted(self.abandoned)))
         elif step.action in ("stop", "leave") and len(alive) > 3:
-            self.stop(random.choice(alive), is_leaving=step.action == "leave", random=random)
+            self.stop(
+                random.choice(alive), is_leaving=step.action == "leave", random=random
+            )
         elif step.action == "tell" and self.untold:
             self.tell(*random.choice(sorted(self.untold)))
 
@@ -261,8 +263,8 @@ class RemovalRules(Rules):
         return due is not None
 
     def check_idle(self) -> None:
-        left = {copy: n for copy, n in self.undelivered.items() if n}
-        assert not left, f"lost, or delivered twice: {left}"
+        wrong = {copy: count for copy, count in self.undelivered.items() if count}
+        assert not wrong, f"lost, or delivered twice: {wrong}"
         for each in self.ids:
             if each in self.gone:
                 continue

@@ -18,7 +18,7 @@ from tests.core.naive_bounded_removal import NaiveRemoval
 from tests.core.removal_lockstep import REMOVAL_ACTIONS, RemovalRules
 from tests.core.test_bounded_naive import BUDGETS, FIRST_IDS
 
-SCHEDULES = 15
+SCHEDULES = 10
 SCHEDULES_SLOW = SCHEDULES if "ANTECEDE_MUTANT" in os.environ else 200
 """For each shape and budget."""
 SHAPES = [
@@ -38,7 +38,9 @@ def draw(shape: Shape, seed: int) -> list[Step]:
     """Draw a schedule, and insert steps of removals."""
     schedule = shape.draw(seed)
     random = Random(f"removal {seed}")
-    for action in random.choices(REMOVAL_ACTIONS, WEIGHTS, k=random.randint(3, REMOVALS_MAX)):
+    for action in random.choices(
+        REMOVAL_ACTIONS, WEIGHTS, k=random.randint(3, REMOVALS_MAX)
+    ):
         index = random.randrange(len(schedule) // 4, len(schedule) + 1)
         schedule.insert(index, Step(action, random.randrange(1000)))
     return schedule
@@ -91,7 +93,7 @@ def test_every_step_of_many_removals_follows_the_naive_rules(
 
 def test_the_schedules_have_every_step_of_a_removal() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(2 * SCHEDULES):
+    for seed in range(3 * SCHEDULES):
         counts += run(8, MULTICAST_FAULTS, seed)
     for action in REMOVAL_ACTIONS:
         assert counts[action] > 0, action
@@ -108,25 +110,17 @@ class ForgetsWhatWasDeliveredBeforeAReset(NaiveRemoval):
         self.floors.clear()
 
 
-class KeepsWhatIsHeldAtAReset(NaiveRemoval):
-    def reset_channel(self, peer: ProcessId, now: float) -> None:
-        held = self.arrived.get(peer, {})
-        last = self.delivered.get(peer, 0)
-        super().reset_channel(peer, now)
-        self.arrived[peer] = {number: m for number, m in held.items() if number > last}
-
-
 class DeliversHeldCopiesOfSilentSenders(NaiveRemoval):
     def is_silent(self, source: int) -> bool:
         return False
 
 
-class CountsWhatProcessesToldThatAreGone(NaiveRemoval):
+class CountsEntriesOfReportersThatAreGone(NaiveRemoval):
     def counted(self, listing: Listing) -> Listing:
         return listing
 
 
-class SettlesWhatProcessesToldThatAreGone(NaiveRemoval):
+class SettlesEntriesOfReportersThatAreGone(NaiveRemoval):
     def end(self, peer: ProcessId, now: float) -> None:
         for kept in self.entries:
             if kept.reporters[0] == peer:
@@ -151,10 +145,9 @@ class KeepsThePredecessorOfAnAbandonedChannel(NaiveRemoval):
 
 BROKEN = [
     ForgetsWhatWasDeliveredBeforeAReset,
-    KeepsWhatIsHeldAtAReset,
     DeliversHeldCopiesOfSilentSenders,
-    CountsWhatProcessesToldThatAreGone,
-    SettlesWhatProcessesToldThatAreGone,
+    CountsEntriesOfReportersThatAreGone,
+    SettlesEntriesOfReportersThatAreGone,
     SettlesNoCopiesOfProcessesThatAreGone,
     KeepsThePredecessorOfAnAbandonedChannel,
 ]
@@ -171,4 +164,4 @@ def differs(seed: int, broken: type[NaiveRemoval]) -> bool:
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
 def test_lockstep_detects_a_broken_rule(broken: type[NaiveRemoval]) -> None:
-    assert any(differs(seed, broken) for seed in range(20 * SCHEDULES))
+    assert any(differs(seed, broken) for seed in range(30 * SCHEDULES))

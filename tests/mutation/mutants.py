@@ -1,23 +1,9 @@
 """The mutants: name, module and source change of each."""
 
-from dataclasses import dataclass
+from tests.mutation.mutant import Mutant
+from tests.mutation.removal_mutants import REMOVAL_MUTANTS
 
-__all__ = ["BOUNDED_MUTANTS", "MUTANTS", "Mutant"]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One deliberate fault in the core."""
-
-    name: str
-    """The fault, as a claim."""
-    module: str
-    """The module of the core to change."""
-    old: str
-    """The source text to replace, which must occur exactly once."""
-    new: str
-    """The replacement."""
-
+__all__ = ["BOUNDED_MUTANTS", "MUTANTS", "REMOVAL_MUTANTS", "Mutant"]
 
 HYBRID_MUTANTS = (
     # Safety: SPS.
@@ -397,4 +383,4 @@ BOUNDED_MUTANTS = (
     ),
 )
 
-MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS
+MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS

@@ -6,8 +6,8 @@ The proof that these rules keep causal order is in docs/explanation/peer-removal
 lease, the peer accepts none of the packets that are in flight to it from the process, so
 they are dropped in the same step. So are the messages that the peer holds until it has
 delivered a message of a third process (``bounded``). From then on the pair is *off*: the
-process sends and transmits nothing to the peer. The peer's packets still arrive; schedules in which they are
-ignored are included, because a packet may stay in flight for ever.
+process sends and transmits nothing to the peer. The peer's packets still arrive; schedules
+in which they are ignored are included, because a packet may stay in flight for ever.
 
 *Reset.* At any later moment the pair is on again, with a higher epoch. The peer learns of
 the reset from the first frame that arrives. No frame arrives before it, so the peer may as
