@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from antecede.check.actions import ARRIVE, DROP
+from antecede.check.removal import RemovalLimits
 from antecede.check.search import SearchResult, search
 from antecede.check.state_space import StateSpace
 from antecede.check.transitions import TransitionTable
@@ -23,10 +24,11 @@ def program_space(
     losses: int = 0,
     duplicates: int = 0,
     silences: int = 0,
+    removal: RemovalLimits | None = None,
 ) -> tuple[TransitionTable, StateSpace]:
     """Return the state space of a program, without symmetry."""
     timers = losses > 0 or duplicates > 0 or silences > 0
-    table = TransitionTable(make, len(program), timers=timers)
+    table = TransitionTable(make, len(program), timers=timers, ordered=removal is None)
     target_sets = [
         [[sum(1 << t for t in targets)] if targets else [] for targets in own]
         for own in program
@@ -38,6 +40,7 @@ def program_space(
         losses=losses,
         duplicates=duplicates,
         symmetry=None,
+        removal=removal,
         silences=silences,
     )
     return table, space
@@ -51,11 +54,18 @@ def search_program(
     losses: int = 0,
     duplicates: int = 0,
     silences: int = 0,
+    removal: RemovalLimits | None = None,
     states_max: int = 200_000,
 ) -> SearchResult:
     """Search every schedule of a program, without symmetry."""
     _, space = program_space(
-        make, program, fifo=fifo, losses=losses, duplicates=duplicates, silences=silences
+        make,
+        program,
+        fifo=fifo,
+        losses=losses,
+        duplicates=duplicates,
+        silences=silences,
+        removal=removal,
     )
     result = SearchResult()
     search(space, result, lambda found: found.states <= states_max)

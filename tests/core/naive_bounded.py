@@ -73,10 +73,12 @@ class NaiveBounded(NaiveRules):
 
     def deliver(self, now: float) -> None:
         """Deliver all messages that need not wait, in the order that was chosen."""
-        for source, number in self.choice.deliveries:
+        while self.choice.deliveries:
+            source, number = self.choice.deliveries[0]
             message = self.arrived.get(source, {}).get(number)
-            assert message is not None, f"{source}:{number} has not arrived"
-            assert self.may_deliver(source, message), f"{source}:{number} must wait"
+            if message is None or not self.may_deliver(source, message):
+                break  # Perhaps later in this step, else it must wait.
+            del self.choice.deliveries[0]
             self.deliver_message(source, message, now)
         for source, message in self.held():
             assert not self.may_deliver(source, message), f"{source}:{message} may not wait"
@@ -151,8 +153,7 @@ class NaiveBounded(NaiveRules):
         return not (
             any((e.source, e.target) == (source, target) for _, e in self.reported)
             or any(
-                copy.listing is None and copy.sent_at >= last.delivered_at
-                for copy in self.copies
+                copy.is_queued and copy.sent_at >= last.delivered_at for copy in self.copies
             )
             or any(
                 sent.target == target and sent.sent_at >= last.delivered_at
@@ -166,7 +167,9 @@ class NaiveBounded(NaiveRules):
         self.last_number += 1
         for target in dict.fromkeys(targets):
             if target != self.id:
-                earlier = [c.number for c in self.copies if c.target == target]
+                earlier = [
+                    c.number for c in self.copies if c.target == target and c.is_in_channel
+                ]
                 self.copies.append(
                     Copy(
                         target,

@@ -91,6 +91,15 @@ class Copy:
     is_retransmitted: bool = False
     has_arrived: bool = False
     is_acked: bool = False
+    """The target has acked it, or it was abandoned."""
+    is_abandoned: bool = False
+    is_in_channel: bool = True
+    """The channel was not given up since; else it is no predecessor."""
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether it waits at its sender."""
+        return self.listing is None and not self.is_abandoned
 
 
 @dataclass

@@ -9,7 +9,6 @@ from antecede.core.process import ProcessId
 from antecede.core.protocols.hybrid.dependency_frames import Notes
 from antecede.core.protocols.hybrid.frames import Ack
 from tests.core.naive_bounded_records import (
-    EMPTY,
     Content,
     Copy,
     Entry,
@@ -61,6 +60,9 @@ class NaiveRules:
         self.settled: dict[tuple[int, int], int] = {}  # By source and target.
         self.permits: dict[int, int] = {}  # The highest permit from each source.
         self.cleared: dict[tuple[int, int], int] = {}  # By reporter and target.
+        # Removal of a peer.
+        self.floors: dict[int, int] = {}  # What was delivered before a reset.
+        self.gone: set[int] = set()  # Processes that have stopped or left.
         # Notes that are due, with the time of the fact.
         self.owed: dict[tuple[int, Entry], float] = {}
         self.owed_clears: dict[SentWildcard, float] = {}
@@ -83,8 +85,11 @@ class NaiveRules:
     def is_settled(self, entry: Entry) -> bool:
         if entry.source == self.id:
             return not self.unacked(entry.target, entry.number)
+        if entry.source in self.gone:
+            return True
         if entry.target == self.id:
-            return entry.number <= self.delivered.get(entry.source, 0)
+            delivered = self.delivered.get(entry.source, 0)
+            return entry.number <= max(delivered, self.floors.get(entry.source, 0))
         pair = entry.source, entry.target
         known = max(self.settled.get(pair, 0), self.permits.get(entry.source, 0))
         return entry.number <= known
@@ -113,11 +118,13 @@ class NaiveRules:
         for peer, entry in list(self.reported):
             if self.is_settled(entry):
                 self.reported.remove((peer, entry))
-                self.owed[peer, entry] = now
+                if peer not in self.gone:
+                    self.owed[peer, entry] = now
         for sent in list(self.sent_wildcards):
             if self.is_cleared(sent):
                 self.sent_wildcards.remove(sent)
-                self.owed_clears[sent] = now
+                if sent.peer not in self.gone:
+                    self.owed_clears[sent] = now
 
     def has_reported(self, peer: int, target: int, source: int | None = None) -> bool:
         """Return whether an unsettled entry was reported to a peer."""
@@ -172,15 +179,21 @@ class NaiveRules:
             any(m in self.missing and m[0] != copy.target for m in copy.permits)
             or copy.target in self.wildcards_before(copy)
             or any(
-                each.target == copy.target
-                and each.number < copy.number
-                and each.listing is None
+                each.target == copy.target and each.number < copy.number and each.is_queued
                 for each in self.copies
             )
         )
 
+    def counted(self, listing: Listing) -> Listing:
+        """Return what counts against the budget: no entries of reporters that are gone.
+
+        Another process may have reported the same entry later.
+        """
+        of_gone = {k.entry for k in self.entries if k.reporters[0] in self.gone}
+        return listing._replace(inherited=listing.inherited - of_gone)
+
     def fits(self, listing: Listing, copy: Copy) -> bool:
-        return size_of(listing, copy.number) <= self.budget_bytes
+        return size_of(self.counted(listing), copy.number) <= self.budget_bytes
 
     def may_draw(self, copy: Copy, wildcards: frozenset[int], now: float) -> bool:
         """Return whether new wildcards are allowed on a copy (rule 3)."""
@@ -199,14 +212,15 @@ class NaiveRules:
     def release(self, now: float) -> None:
         """Release all copies that need not wait."""
         for copy in self.copies:
-            if copy.listing is not None or self.must_wait(copy):
+            if not copy.is_queued or self.must_wait(copy):
                 continue
             listing = self.listing(copy)
+            counted = self.counted(listing)
             if self.fits(listing, copy):
                 self.release_copy(copy, listing, now)
-            elif not listing.inherited and not listing.wildcards:
+            elif not counted.inherited and not counted.wildcards:
                 copy.is_opaque = True
-                self.release_copy(copy, EMPTY, now)
+                self.release_copy(copy, listing._replace(own=frozenset()), now)
             else:
                 told = self.choice.listings.get((copy.target, copy.number))
                 if (

@@ -110,12 +110,12 @@ class Rules(Lockstep):
         Outputs(naive, self.now).check(self.transmits)
         pending = self.indexed[id].pending
         assert sorted((n, t) for n, t, _ in pending.queued_copies(UNBOUNDED)) == sorted(
-            (copy.number, copy.target) for copy in naive.copies if copy.listing is None
+            (copy.number, copy.target) for copy in naive.copies if copy.is_queued
         )
         assert sorted(pending.in_flight_copies(UNBOUNDED)) == sorted(
             (copy.number, copy.target)
             for copy in naive.copies
-            if copy.listing is not None and not copy.is_acked
+            if not copy.is_queued and not copy.is_acked
         )
         assert sorted((s, n) for s, n, _ in pending.held_messages(UNBOUNDED)) == sorted(
             (source, message.number) for source, message in naive.held()

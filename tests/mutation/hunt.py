@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutation.mutants import BOUNDED_MUTANTS, Mutant
+from tests.mutation.mutants import BOUNDED_MUTANTS, REMOVAL_MUTANTS, Mutant
 
 __all__ = ["hunt", "hunt_all"]
 
@@ -26,12 +26,20 @@ HUNTERS = (
 BOUNDED_HUNTERS = (
     "tests/core/test_bounded_rules.py",
     "tests/core/test_bounded_schedules.py",
+    "tests/core/test_bounded_repairs.py",
     "tests/core/test_bounded_naive.py",
     "tests/core/test_bounded_runs.py",
     "tests/check/test_silence.py::test_a_lost_copy_is_retransmitted_beside_a_silent_target",
     "tests/check/test_silence.py::test_entries_that_a_silent_process_reported_are_settled",
 )
 """The tests to run for the mutants of ``bounded``."""
+REMOVAL_HUNTERS = (
+    "tests/core/test_bounded_held.py",
+    "tests/core/test_bounded_naive_removal.py",
+    "tests/core/test_bounded_removal.py",
+    "tests/core/test_bounded_dependencies.py",
+)
+"""The tests to run for the mutants of the removal of a peer under ``bounded``."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
 
@@ -61,8 +69,7 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
                 "-q",
                 "-p",
                 "no:cacheprovider",
-                *(BOUNDED_HUNTERS if mutant is None or mutant in BOUNDED_MUTANTS else ()),
-                *(HUNTERS if mutant is None or mutant not in BOUNDED_MUTANTS else ()),
+                *_hunters_of(mutant),
             ],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(directory), "ANTECEDE_MUTANT": "1"},
@@ -79,6 +86,15 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     if done.returncode != 1 or failed is None:
         raise RuntimeError(f"pytest failed:\n{done.stdout}{done.stderr}")
     return failed[1].removeprefix("tests/")
+
+
+def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
+    """Return the tests to run for a mutant, or all of them for the unchanged core."""
+    if mutant is None:
+        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + HUNTERS
+    if mutant in REMOVAL_MUTANTS:
+        return REMOVAL_HUNTERS
+    return BOUNDED_HUNTERS if mutant in BOUNDED_MUTANTS else HUNTERS
 
 
 def hunt_all(

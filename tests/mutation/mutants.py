@@ -1,23 +1,9 @@
 """The mutants: name, module and source change of each."""
 
-from dataclasses import dataclass
+from tests.mutation.mutant import Mutant
+from tests.mutation.removal_mutants import REMOVAL_MUTANTS
 
-__all__ = ["BOUNDED_MUTANTS", "MUTANTS", "Mutant"]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One deliberate fault in the core."""
-
-    name: str
-    """The fault, as a claim."""
-    module: str
-    """The module of the core to change."""
-    old: str
-    """The source text to replace, which must occur exactly once."""
-    new: str
-    """The replacement."""
-
+__all__ = ["BOUNDED_MUTANTS", "MUTANTS", "REMOVAL_MUTANTS", "Mutant"]
 
 HYBRID_MUTANTS = (
     # Safety: SPS.
@@ -113,17 +99,11 @@ HYBRID_MUTANTS = (
         "protocols/hybrid/algorithm",
         "        if number > peer.delivered:\n"
         "            if self.ledger is not None:\n"
-        "                peer.held[predecessor] = message\n"
-        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
-        "                if self.ledger.copies.is_check_due:\n"
-        "                    self.release(now)\n"
+        "                self._receive_dependent(self.ledger, peer, message, now)\n"
         "            elif predecessor == peer.delivered:\n",
         "        if True:\n"
         "            if self.ledger is not None:\n"
-        "                peer.held[predecessor] = message\n"
-        "                self.deliver_ready(self.ledger, [peer], peer, now)\n"
-        "                if self.ledger.copies.is_check_due:\n"
-        "                    self.release(now)\n"
+        "                self._receive_dependent(self.ledger, peer, message, now)\n"
         "            elif predecessor <= peer.delivered:\n",
     ),
     Mutant(
@@ -332,6 +312,36 @@ BOUNDED_MUTANTS = (
         "if True:",
     ),
     Mutant(
+        "a copy that fits is not checked again when entries are settled",
+        "protocols/hybrid/copy_queue",
+        "            part.excess -= size\n",
+        "",
+    ),
+    Mutant(
+        "a copy is checked again later than it fits",
+        "protocols/hybrid/bounded",
+        "return min(size - left, max(inherited_size, 1))",
+        "return size",
+    ),
+    Mutant(
+        "nobody is asked for a copy that a held message waits for",
+        "protocols/hybrid/received_entries",
+        "                if sender != NO_PROCESS:\n",
+        "                if False:\n",
+    ),
+    Mutant(
+        "requests for a missing copy do not end",
+        "protocols/hybrid/repairs",
+        "if missing.asked == ASKED_MAX:",
+        "if False:",
+    ),
+    Mutant(
+        "a requested copy is retransmitted though it may still arrive",
+        "protocols/hybrid/algorithm",
+        "if not copy.arrived and copy.transmitted_at + round_trip_s <= now:",
+        "if not copy.arrived:",
+    ),
+    Mutant(
         "the budget is ignored",
         "protocols/hybrid/bounded",
         "self._room = budget_bytes - counts_size",
@@ -397,4 +407,4 @@ BOUNDED_MUTANTS = (
     ),
 )
 
-MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS
+MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS

@@ -11,12 +11,14 @@ from antecede.core.process import Process, ProcessBase, ProcessId
 
 __all__ = [
     "ABANDON_PEER",
+    "DROP_HELD",
     "FORGO_PERMITS",
     "REMOVALS",
     "REMOVAL_KINDS",
     "RESET_CHANNEL",
     "TIMER",
     "apply_removal",
+    "drop_held",
     "processes_in",
     "removal_input",
     "send_input",
@@ -29,7 +31,8 @@ REMOVALS: Final = -64
 ABANDON_PEER: Final = 0
 RESET_CHANNEL: Final = 1
 FORGO_PERMITS: Final = 2
-REMOVAL_KINDS: Final = 3
+DROP_HELD: Final = 3
+REMOVAL_KINDS: Final = 4
 
 
 def processes_in(bits: int) -> list[int]:
@@ -43,7 +46,7 @@ def send_input(targets: int) -> int:
 
 
 def removal_input(kind: int, peer: int) -> int:
-    """Return the input of a removal: ABANDON_PEER, RESET_CHANNEL or FORGO_PERMITS."""
+    """Return an input of a removal, such as ABANDON_PEER, that concerns a peer."""
     return REMOVALS - peer * REMOVAL_KINDS - kind
 
 
@@ -58,5 +61,18 @@ def apply_removal(process: Process, input: int, now: float) -> None:
         recovery.abandon(peer, now)
     elif kind == RESET_CHANNEL:
         recovery.reset_channel(peer, now)
-    else:
+    elif kind == FORGO_PERMITS:
         recovery.forgo_permits(peer, now)
+    else:
+        drop_held(process, peer)
+
+
+def drop_held(process: Process, peer: ProcessId) -> None:
+    """Drop the messages that a process holds from a peer, if their lease must end.
+
+    A message that is held for its predecessor only is never delivered if the peer abandons
+    it, because the predecessor is abandoned, too.
+    """
+    if isinstance(process, ProcessBase) and process.dependencies is not None:
+        assert process.recovery is not None
+        process.recovery.drop_held(peer)

@@ -4,17 +4,19 @@ The proof that these rules keep causal order is in docs/explanation/peer-removal
 
 *Abandon.* At any moment, up to a budget, a process gives up its copies for a peer. By the
 lease, the peer accepts none of the packets that are in flight to it from the process, so
-they are dropped in the same step. From then on the pair is *off*: the process sends and
-transmits nothing to the peer. The peer's packets still arrive; schedules in which they are
-ignored are included, because a packet may stay in flight for ever.
+they are dropped in the same step. So are the messages that the peer holds until it has
+delivered a message of a third process (``bounded``). From then on the pair is *off*: the
+process sends and transmits nothing to the peer. The peer's packets still arrive; schedules
+in which they are ignored are included, because a packet may stay in flight for ever.
 
 *Reset.* At any later moment the pair is on again, with a higher epoch. The peer learns of
 the reset from the first frame that arrives. No frame arrives before it, so the peer may as
 well learn of it at once.
 
 *Stop.* At any moment, up to a budget, a process stops for good. It is declared stopped only
-after its leases have ended, so its packets in flight are dropped. Then every other process
-*forgoes* its permits and abandons the copies for it, in any order and at any moment.
+after its leases have ended, so its packets in flight are dropped, and what others hold from
+it. Then every other process *forgoes* its permits and abandons the copies for it, in any
+order and at any moment.
 
 A copy that is dropped, queued at the sender or held at the target is given up and
 forgotten; its delivery would be a violation. Frames are lost in this way, so without timers
@@ -29,7 +31,13 @@ Two options show why the rules are needed. Without the *lease*, packets stay in 
 from typing import Final
 
 from antecede.check.actions import ABANDON, FORGO, RESET, STOP, Action
-from antecede.check.inputs import ABANDON_PEER, FORGO_PERMITS, RESET_CHANNEL, removal_input
+from antecede.check.inputs import (
+    ABANDON_PEER,
+    DROP_HELD,
+    FORGO_PERMITS,
+    RESET_CHANNEL,
+    removal_input,
+)
 from antecede.check.row_layout import RowLayout
 from antecede.check.symmetry import Symmetry
 from antecede.check.transitions import TransitionTable
@@ -196,6 +204,7 @@ class Removal:
         self._give_up(new, layout.copies_from[process] & layout.copies_to[peer])
         if self._lease:
             self._drop(new, 1 << self._pair(process, peer))
+            self._drop_held(new, process, peer)
         action = Action(ABANDON, process, peer)
         return Move(new, action, removal_input(ABANDON_PEER, peer))
 
@@ -208,8 +217,9 @@ class Removal:
             pairs = 0
             for peer in range(self._processes):
                 pairs |= 1 << self._pair(peer, process)
-                if self._lease:
+                if self._lease and peer != process:
                     pairs |= 1 << self._pair(process, peer)
+                    self._drop_held(new, process, peer)
             self._drop(new, pairs)
         return Move(new, Action(STOP, process, 0), 0)
 
@@ -228,6 +238,14 @@ class Removal:
             packet = self._table.packets[packet_id]
             if not pairs >> self._pair(packet.source, packet.target) & 1:
                 row.append(packet_id)
+
+    def _drop_held(self, row: list[int], source: int, target: int) -> None:
+        """Let a target drop the messages that it holds from a source."""
+        if self._has_stopped(row, target):
+            return
+        local = self._table.locals[row[target]]
+        step = self._table.step(local, removal_input(DROP_HELD, source))
+        row[target] = step.local.id
 
     def _is_settled(self, row: list[int]) -> bool:
         """Return whether all pairs are on, and all have removed those that stopped."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from antecede.check.counterexample import REMOVAL_STEPS, SILENCE_STEPS, Counterexample
+from antecede.check.inputs import drop_held
 from antecede.core.codec import encode
 from antecede.core.config import ProcessConfig
 from antecede.core.process import Process, ProcessId
@@ -118,6 +119,9 @@ class _Removal:
                         or (self._lease and packet.source == process)
                     )
                 )
+                for other in range(len(self._cluster.processes)):
+                    if self._lease and other != process:
+                        drop_held(self._cluster.processes[other], ProcessId(process))
             return
         peer = step["peer"]
         if not isinstance(peer, int):
@@ -126,6 +130,7 @@ class _Removal:
             self._off.add((process, peer))
             if self._lease:
                 self._drop(lambda packet: (packet.source, packet.target) == (process, peer))
+                drop_held(self._cluster.processes[peer], ProcessId(process))
             self._cluster.abandon(process, peer)
         elif step["do"] == "reset":
             self._off.discard((peer, process))

@@ -28,7 +28,7 @@ listings, and why.
 from antecede.core.process import NEVER, Delivery, ProcessId, Transmit
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
-from antecede.core.protocols.hybrid.gone_peers import is_held_in_vain
+from antecede.core.protocols.hybrid.gone_peers import hold, is_held_in_vain
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.peer import NOT_RELEASED, Copy, PeerState
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
@@ -341,7 +341,7 @@ class HybridAlgorithm:
         ):
             self._deliver(peer, message, now)  # The usual case.
         else:
-            peer.held[message.predecessor] = message
+            hold(ledger, peer, message)
             self.deliver_ready(ledger, [peer], peer, now)
             if peer.delivered < message.predecessor:
                 ledger.expect(peer.id, message.predecessor, now)

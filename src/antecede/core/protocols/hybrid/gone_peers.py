@@ -1,6 +1,7 @@
 """What a process of ``bounded`` does when a peer leaves, stops or is removed."""
 
 from antecede.core.process import NO_PROCESS, ProcessId
+from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import Copy, PeerState
@@ -9,9 +10,10 @@ from antecede.core.protocols.hybrid.received_entries import woken
 
 __all__ = [
     "choose_answerer",
-    "drop_waiting",
+    "forget_held",
     "forget_peer",
     "give_up",
+    "hold",
     "is_held_in_vain",
     "mark_all_settled",
     "replace_reporter",
@@ -23,15 +25,31 @@ def reset_channel(ledger: Ledger, peer: PeerState) -> None:
     """Remember what was delivered from a peer, whose numbers start anew."""
     source = ledger.channels.source_of(peer.id)
     ledger.floors[source] = ledger.delivered(source)
-    drop_waiting(ledger, peer.id)
+    forget_held(ledger, peer.id)
 
 
 def drop_waiting(ledger: Ledger, peer: ProcessId) -> None:
-    """Forget that the next message of a peer waits: it is no longer held."""
-    ledger.repairs.forget(peer)
+    """Forget that the next message of a peer waits."""
     for source, waiting in list(ledger.waiting.items()):
         if waiting.pop(peer, None) is not None and not waiting:
             del ledger.waiting[source]
+
+
+def forget_held(ledger: Ledger, peer: ProcessId) -> None:
+    """Forget what the messages of a peer wait for: they are no longer held."""
+    ledger.repairs.forget(peer)
+    drop_waiting(ledger, peer)
+
+
+def hold(ledger: Ledger, peer: PeerState, message: MessageFrame) -> None:
+    """Hold a message of a peer, until it need not wait.
+
+    If it was held before, it may list fewer entries now, because their copies were
+    abandoned; then it no longer waits for these.
+    """
+    if ledger.waiting and message.predecessor in peer.held:
+        drop_waiting(ledger, peer.id)
+    peer.held[message.predecessor] = message
 
 
 def mark_all_settled(ledger: Ledger, source: int, now: float) -> None:
@@ -105,7 +123,7 @@ def give_up(ledger: Ledger, source: int) -> list[PeerState]:
 
 def forget_peer(ledger: Ledger, peer: ProcessId) -> bool:
     """Delete the part of a peer, and return True; return False if it is needed."""
-    drop_waiting(ledger, peer)
+    forget_held(ledger, peer)
     part = ledger.peers.get(peer)
     if part is None:
         return True

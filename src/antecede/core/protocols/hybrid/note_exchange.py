@@ -35,6 +35,8 @@ class NoteExchange:
         peer = self._algorithm.state.peers.get(source)
         if was_silent and peer is not None and peer.is_receiving and peer.held:
             self._algorithm.deliver_ready(ledger, [peer], None, now)
+            if ledger.copies.is_check_due:
+                self._algorithm.release(now)
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> bool:
         """Process a frame of notes or a query; return False for any other frame."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from antecede.core.process import PeerRecovery, ProcessId, check_now
 from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
 from antecede.core.protocols.hybrid.gone_peers import (
-    drop_waiting,
+    forget_held,
     forget_peer,
     give_up,
     mark_all_settled,
@@ -85,7 +85,7 @@ class HybridRecovery(PeerRecovery):
         if known is not None and known.sent == 0:
             del state.peers[peer]
         if ledger is not None:  # Others may have reported entries of an unknown peer.
-            drop_waiting(ledger, peer)
+            forget_held(ledger, peer)
             source = ledger.channels.source_of(peer)
             mark_all_settled(ledger, source, now)
             replace_reporter(ledger, peer)
@@ -125,7 +125,7 @@ class HybridRecovery(PeerRecovery):
         if known is not None and known.is_receiving:
             known.held.clear()
             if self._algorithm.ledger is not None:
-                drop_waiting(self._algorithm.ledger, peer)
+                forget_held(self._algorithm.ledger, peer)
 
     def peer_restored(self, peer: ProcessId) -> None:
         known = self._algorithm.state.peers.get(peer)
