@@ -56,6 +56,7 @@ COMPILED = (
     "core.protocols.hybrid.gone_peers",
     "core.protocols.hybrid.hybrid",
     "core.protocols.hybrid.ledger",
+    "core.protocols.hybrid.message_checks",
     "core.protocols.hybrid.named_frames",
     "core.protocols.hybrid.note_exchange",
     "core.protocols.hybrid.note_queue",

@@ -198,10 +198,9 @@ HYBRID_MUTANTS = (
     ),
     Mutant(
         "an invalid message creates a peer",
-        "protocols/hybrid/algorithm",
-        "        if number < 1 or not 0 <= predecessor < number:\n",
-        "        self.state.peer(source)\n"
-        "        if number < 1 or not 0 <= predecessor < number:\n",
+        "protocols/hybrid/message_checks",
+        "    if message.number < 1 or",
+        "    state.peer(source)\n    if message.number < 1 or",
     ),
 )
 
@@ -337,7 +336,7 @@ BOUNDED_MUTANTS = (
     ),
     Mutant(
         "a requested copy is retransmitted though it may still arrive",
-        "protocols/hybrid/algorithm",
+        "protocols/hybrid/note_exchange",
         "if not copy.arrived and copy.transmitted_at + round_trip_s <= now:",
         "if not copy.arrived:",
     ),
@@ -386,8 +385,8 @@ BOUNDED_MUTANTS = (
     Mutant(
         "the ack of a copy does not settle its entries for the target",
         "protocols/hybrid/ledger",
-        "            if entry.target == target:\n                self.mark_settled",
-        "            if False:\n                self.mark_settled",
+        "                if entry.target == target:\n                    self.mark_settled",
+        "                if False:\n                    self.mark_settled",
     ),
     Mutant(
         "only the process that reported an entry is asked",
@@ -398,12 +397,14 @@ BOUNDED_MUTANTS = (
     Mutant(
         "a copy is not retransmitted before the earlier copies that it lists are acked",
         "protocols/hybrid/algorithm",
-        "                copy.retransmitted = True\n",
+        "            if is_due or index == in_flight.first"
+        " or is_held_in_vain(self.ledger, copy):\n",
+        "            if is_due or index == in_flight.first"
+        " or is_held_in_vain(self.ledger, copy):\n"
         "                if isinstance(copy, DependentCopy) and self.ledger is not None:\n"
         "                    earlier = [e for e in copy.own if e.number < copy.number]\n"
         "                    if any(self.ledger.is_unacked(e) for e in earlier):\n"
-        "                        continue\n"
-        "                copy.retransmitted = True\n",
+        "                        continue\n",
     ),
 )
 

@@ -25,17 +25,18 @@ same number. docs/explanation/errata.md lists where this module departs from the
 listings, and why.
 """
 
-from antecede.core.process import NEVER, Delivery, ProcessId, Transmit
+from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.protocols.hybrid.gone_peers import hold, is_held_in_vain
 from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.message_checks import checked_sender
 from antecede.core.protocols.hybrid.peer import NOT_RELEASED, Copy, PeerState
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy
 from antecede.core.protocols.hybrid.received_entries import (
     add_entries,
-    check_entries,
     next_message,
+    waits_for_nothing,
     woken,
 )
 from antecede.core.protocols.hybrid.rule import PermitRule
@@ -132,7 +133,7 @@ class HybridAlgorithm:
             peer.waiting += 1
             self.transmit_waiting(peer, now)
             return
-        self._transmit(copy, now)
+        self.transmit(copy, now)
         if in_flight == 1:
             self.state.restart(peer.transmit_timer, now)
 
@@ -145,7 +146,7 @@ class HybridAlgorithm:
         while peer.waiting > 0 and peer.transmitted < peer.window:
             copy = in_flight[in_flight.next - peer.waiting]
             peer.waiting -= 1
-            self._transmit(copy, now)
+            self.transmit(copy, now)
             if peer.transmitted == 1:
                 self.state.restart(peer.transmit_timer, now)
         if peer.waiting > 0 and peer.transmitted == 0:
@@ -166,29 +167,9 @@ class HybridAlgorithm:
             is_due = not copy.arrived and copy.transmitted_at + timeout_s <= now
             if is_due or index == in_flight.first or is_held_in_vain(self.ledger, copy):
                 copy.retransmitted = True
-                self._transmit(copy, now)
+                self.transmit(copy, now)
 
-    def repair(self, source: ProcessId, number: int, now: float) -> None:
-        """Retransmit the copies up to ``number`` that a peer misses.
-
-        Copies that were transmitted less than a round trip ago may still arrive.
-        """
-        if number > self.state.clock:
-            raise PeerError(f"invalid query of {source}: message {number} was not sent")
-        peer = self.state.peers.get(source)
-        if peer is None or peer.sent == 0 or self.ledger is None:
-            return
-        round_trip_s = self.ledger.notes.round_trip_s
-        in_flight = peer.in_flight
-        for index in range(in_flight.first, in_flight.first + peer.transmitted):
-            copy = in_flight[index]
-            if copy.number > number:
-                break
-            if not copy.arrived and copy.transmitted_at + round_trip_s <= now:
-                copy.retransmitted = True
-                self._transmit(copy, now)
-
-    def _transmit(self, copy: Copy, now: float) -> None:
+    def transmit(self, copy: Copy, now: float) -> None:
         """Transmit a copy; its flag says whether it needs a permit at this time."""
         peer = copy.peer
         number = copy.number
@@ -313,9 +294,9 @@ class HybridAlgorithm:
         """Deliver or hold a message, and ack it."""
         number = message.number
         predecessor = message.predecessor
-        if number < 1 or not 0 <= predecessor < number:
-            raise PeerError(f"invalid {message}: needs 0 <= predecessor < number")
-        peer = self._check_message(source, message)
+        peer = checked_sender(
+            self.state, self.ledger, source, message, self._reorder_buffer_max
+        )
         if message.permitted:
             self.receive_permit(peer, number, now)
         if number > peer.delivered:
@@ -333,13 +314,8 @@ class HybridAlgorithm:
         self, ledger: Ledger, peer: PeerState, message: MessageFrame, now: float
     ) -> None:
         """Deliver or hold a message of ``bounded``, and release what may leave then."""
-        if (
-            message.predecessor == peer.delivered
-            and not isinstance(message, DependentMessage)
-            and not peer.held
-            and not ledger.waiting
-        ):
-            self._deliver(peer, message, now)  # The usual case.
+        if waits_for_nothing(ledger, peer, message):
+            self._deliver(peer, message, now)
         else:
             hold(ledger, peer, message)
             self.deliver_ready(ledger, [peer], peer, now)
@@ -352,11 +328,7 @@ class HybridAlgorithm:
         """Ack the arrival of a message, with the notes for the peer."""
         ack = Ack(peer.delivered, arrived)
         ledger = self.ledger
-        if (
-            ledger is not None
-            and ledger.notes.due < NEVER
-            and ledger.notes.has_notes(peer.id)
-        ):
+        if ledger is not None and ledger.notes.has_notes(peer.id):
             notes = ledger.take_notes(peer, self.rule.frontier(self.state, peer))
             if notes is not None:
                 ack = SettledAck(peer.delivered, arrived, notes)
@@ -377,23 +349,6 @@ class HybridAlgorithm:
                 message = next_message(ledger, peer, now)
             if peer is not arrived and peer.delivered > before:
                 self._ack(peer, peer.delivered)
-
-    def _check_message(self, source: ProcessId, message: MessageFrame) -> PeerState:
-        """Return the state of the source; raise PeerError if the message is invalid."""
-        if isinstance(message, DependentMessage):
-            if self.ledger is None:
-                raise PeerError(f"invalid {message}: this protocol has no entries")
-            check_entries(self.ledger, source, message)
-        peer = self.state.peers.get(source)
-        if peer is not None and peer.is_receiving:
-            peer.check_message(message, self._reorder_buffer_max)
-            return peer
-        if message.predecessor > 0 and self._reorder_buffer_max < 1:
-            raise PeerError(
-                f"out-of-order {message}, and the reorder buffer is disabled"
-                " (reorder_buffer_max=0)"
-            )
-        return self.state.receiving_peer(source)
 
     def _deliver(self, peer: PeerState, message: MessageFrame, now: float) -> None:
         number = message.number

@@ -40,6 +40,8 @@ Rules, beside rules 1 and 2 of :mod:`antecede.core.protocols.hybrid.algorithm`:
 8. *Loss.* A process asks, with increasing intervals, whether entries and wildcards are
    settled. It asks the process that reported them. That process had them, so what it no
    longer has is settled. A copy is retransmitted with its entries that are unsettled now.
+9. *Repair.* A process that holds a message for a copy that does not arrive within a round
+   trip asks the sender of that copy to transmit it again.
 
 With a budget of 0, no entry fits: this is ``hybrid``. With an unlimited budget, no copy
 waits at its sender, and messages are delivered as early as causal order allows.

@@ -134,7 +134,7 @@ class Notes:
     __slots__ = ("entries", "number", "targets", "wildcards")
 
     number: int
-    """A permit, or in a query the number of a message that needs one; 0 for none."""
+    """A permit, or in a query the last copy to retransmit; 0 for none."""
     targets: list[Entry]
     """Copies of the process that is not the target of the query, without their source."""
     entries: list[Entry]
@@ -199,7 +199,7 @@ class Settled(NotesFrame):
 
 @mypyc_attr(acyclic=True)
 class Query(NotesFrame):
-    """Asks for a permit, and which entries and wildcards are settled."""
+    """Asks which entries and wildcards are settled, and for copies up to a number again."""
 
     __slots__ = ()
 

@@ -6,10 +6,11 @@ from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.pair_table import Pair, Unsettled
 from antecede.core.protocols.hybrid.peer import Copy, PeerState
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy, PeerLedger
-from antecede.core.protocols.hybrid.received_entries import woken
+from antecede.core.protocols.hybrid.received_entries import stop_waiting, woken
 
 __all__ = [
     "choose_answerer",
+    "drop_waiting",
     "forget_held",
     "forget_peer",
     "give_up",
@@ -32,7 +33,7 @@ def drop_waiting(ledger: Ledger, peer: ProcessId) -> None:
     """Forget that the next message of a peer waits."""
     for source, waiting in list(ledger.waiting.items()):
         if waiting.pop(peer, None) is not None and not waiting:
-            del ledger.waiting[source]
+            stop_waiting(ledger, source)
 
 
 def forget_held(ledger: Ledger, peer: ProcessId) -> None:

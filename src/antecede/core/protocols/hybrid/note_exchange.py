@@ -11,7 +11,9 @@ from antecede.core.protocols.hybrid.dependency_frames import (
 from antecede.core.protocols.hybrid.frames import Permit
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.queries import answer, due_queries
+from antecede.core.protocols.hybrid.received_entries import awaited
 from antecede.core.support.retransmission import RetransmissionTimer
+from antecede.errors import PeerError
 
 __all__ = ["NoteExchange"]
 
@@ -44,13 +46,34 @@ class NoteExchange:
             self.receive_notes(source, frame.notes, now)
         elif isinstance(frame, Query):
             if frame.notes.number > 0:
-                self._algorithm.repair(source, frame.notes.number, now)
+                self._retransmit(source, frame.notes.number, now)
             found = answer(self._ledger, source, frame.notes)
             if found is not None:
                 self._algorithm.transmits.append(Transmit(source, Settled(found), True))
         else:
             return False
         return True
+
+    def _retransmit(self, source: ProcessId, number: int, now: float) -> None:
+        """Retransmit the copies up to ``number`` that a peer misses.
+
+        Copies that were transmitted less than a round trip ago may still arrive.
+        """
+        state = self._algorithm.state
+        if number > state.clock:
+            raise PeerError(f"invalid query of {source}: message {number} was not sent")
+        peer = state.peers.get(source)
+        if peer is None or peer.sent == 0:
+            return
+        round_trip_s = self._ledger.notes.round_trip_s
+        in_flight = peer.in_flight
+        for index in range(in_flight.first, in_flight.first + peer.transmitted):
+            copy = in_flight[index]
+            if copy.number > number:
+                break
+            if not copy.arrived and copy.transmitted_at + round_trip_s <= now:
+                copy.retransmitted = True
+                self._algorithm.transmit(copy, now)
 
     def receive_notes(self, source: ProcessId, notes: Notes, now: float) -> None:
         """Use a permit and the settled entries that a peer reports."""
@@ -107,9 +130,13 @@ class NoteExchange:
         """Ask for the copies that held messages wait for, if they should have arrived."""
         ledger = self._ledger
         if ledger.repairs.due <= now:
-            for sender, number in ledger.repairs.take_due(now, ledger.patience_s()):
-                question = Query(Notes(number, [], [], []))
-                self._algorithm.transmits.append(Transmit(sender, question))
+            for sender in ledger.repairs.take_due(now, ledger.patience_s()):
+                number = awaited(ledger, sender)
+                if number > 0:
+                    question = Query(Notes(number, [], [], []))
+                    self._algorithm.transmits.append(Transmit(sender, question))
+                else:
+                    ledger.repairs.forget(sender)
 
     def next_timer(self) -> float:
         """Return when notes, a retry or a request for a copy are due."""

@@ -66,7 +66,7 @@ class NoteQueue:
 
     def has_notes(self, peer: ProcessId) -> bool:
         """Return whether there are notes for a peer."""
-        return peer in self._peers
+        return self.due < NEVER and peer in self._peers
 
     def next_peer(self, now: float) -> PeerLedger | None:
         """Return a peer to which a frame of notes must leave, or None."""

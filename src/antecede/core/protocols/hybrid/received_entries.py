@@ -13,7 +13,15 @@ from antecede.core.protocols.hybrid.peer_ledger import PeerLedger
 from antecede.core.protocols.hybrid.wildcards import Wildcard
 from antecede.errors import PeerError
 
-__all__ = ["add_entries", "check_entries", "next_message", "woken"]
+__all__ = [
+    "add_entries",
+    "awaited",
+    "check_entries",
+    "next_message",
+    "stop_waiting",
+    "waits_for_nothing",
+    "woken",
+]
 
 UNSETTLED_MAX: Final = 8192
 """How many unsettled entries and wildcards one peer may report. Further messages of the
@@ -40,6 +48,19 @@ def check_entries(ledger: Ledger, source: ProcessId, message: DependentMessage) 
             raise PeerError(f"invalid {message}: {entry} was not sent")
     if ledger.id in message.wildcards:
         raise PeerError(f"invalid {message}: wildcard for its own target")
+
+
+def waits_for_nothing(ledger: Ledger, peer: PeerState, message: MessageFrame) -> bool:
+    """Return whether a message is delivered at once, and no other message after it.
+
+    This is the usual case. Return False if it takes longer to find out.
+    """
+    return (
+        message.predecessor == peer.delivered
+        and not isinstance(message, DependentMessage)
+        and not peer.held
+        and not ledger.waiting
+    )
 
 
 def next_message(ledger: Ledger, peer: PeerState, now: float) -> MessageFrame | None:
@@ -73,8 +94,28 @@ def woken(ledger: Ledger, source: int, number: int) -> list[PeerState]:
                 del waiting[id]
                 peers.append(ledger.state.peers[ProcessId(id)])
         if not waiting:
-            del ledger.waiting[source]
+            stop_waiting(ledger, source)
     return peers
+
+
+def stop_waiting(ledger: Ledger, source: int) -> None:
+    """Forget a source for which no message waits any more."""
+    del ledger.waiting[source]
+    ledger.repairs.forget(ledger.channels.sender(source))
+
+
+def awaited(ledger: Ledger, sender: ProcessId) -> int:
+    """Return the last copy of a process that held messages wait for, or 0."""
+    number = 0
+    waiting = ledger.waiting.get(ledger.channels.source_of(sender))
+    if waiting is not None:
+        number = max(waiting.values())
+    peer = ledger.state.peers.get(sender)
+    if peer is not None and peer.is_receiving and peer.held:
+        first = min(peer.held)
+        if first > peer.delivered:  # Its predecessor is missing.
+            number = max(number, first)
+    return number
 
 
 def add_entries(ledger: Ledger, peer: PeerState, message: MessageFrame, now: float) -> None:

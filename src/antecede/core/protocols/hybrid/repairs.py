@@ -9,7 +9,7 @@ from typing import Final
 
 from antecede.core.process import NEVER, ProcessId
 
-__all__ = ["RepairQueue"]
+__all__ = ["Missing", "RepairQueue"]
 
 ASKED_MAX: Final = 4
 """How often a process asks for a copy, at doubling intervals. After that, it relies on the
@@ -66,13 +66,13 @@ class RepairQueue:
         if self.missing.pop(sender, None) is not None and not self.missing:
             self.due = NEVER
 
-    def take_due(self, now: float, interval_s: float) -> list[tuple[ProcessId, int]]:
-        """Return the senders to ask now, each with the last number that is missing."""
-        asked: list[tuple[ProcessId, int]] = []
+    def take_due(self, now: float, interval_s: float) -> list[ProcessId]:
+        """Return the senders to ask now."""
+        asked: list[ProcessId] = []
         due = NEVER
         for sender, missing in list(self.missing.items()):
             if missing.ask_at <= now:
-                asked.append((ProcessId(sender), missing.number))
+                asked.append(ProcessId(sender))
                 missing.asked += 1
                 missing.ask_at = now + interval_s * (1 << missing.asked)
                 if missing.asked == ASKED_MAX:
