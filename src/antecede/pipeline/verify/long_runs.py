@@ -42,7 +42,6 @@ from antecede.trace.event import Kind
 from antecede.trace.run_info import RunInfo
 from antecede.verify.kernels.stream import NotLinearExtensionError
 from antecede.verify.oracle import MessageId
-from antecede.verify.verdict import TraceVerdict
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["verify_long_runs"]
 
 LOG = logging.getLogger("antecede")
+SORTED_ROWS = 1 << 20
+"""Rows that one task sorts, if the rows are not in order."""
 
 
 def verify_long_runs(
@@ -128,7 +129,11 @@ class _LongTableRun:
                 listed.sort(key=lambda row: int(row["first"]))
                 return self._verify_blobs(blobs, listed, window_rows)
             keys, is_known = self._sort_keys()
-            ordered = self._rows.orderBy(*keys)
+            rows = sum(int(row["rows"]) for row in listed)
+            parts = max(parallelism(blobs.sparkSession), -(-rows // SORTED_ROWS))
+            # Spark's own number of partitions is too high for tasks of Python.
+            ordered = self._rows.repartitionByRange(parts, *keys)
+            ordered = ordered.sortWithinPartitions(*keys)
             with _packed(ordered, self._blob_rows, self._options) as blobs:
                 listed = blobs.select("id", "rows", "first", "last").collect()
                 listed.sort(key=lambda row: int(row["id"]))
@@ -139,6 +144,7 @@ class _LongTableRun:
             name = self._names.get(error.process, str(error.process))
             raise repeated_event(self._location, name, error.seq) from None
         except TraceError as error:
+            self._reject_repeated()
             raise with_names(error, self._names) from error
 
     def _sort_keys(self) -> "tuple[list[Column], bool]":
@@ -181,13 +187,15 @@ class _LongTableRun:
         )
         if window_rows == -1:
             self._notice("there is neither step nor time: one task verifies the whole run")
-            verdict = self._verify_in_one_task(verification, trace)
+            self._reject_repeated()
+            verdict = verification.verify_in_one_task(trace)
         else:
             try:
                 verdict = verification.verify(trace)
             except NotLinearExtensionError:
                 self._notice("the order is not a linear extension: one task verifies it")
-                verdict = self._verify_in_one_task(verification, trace)
+                self._reject_repeated()
+                verdict = verification.verify_in_one_task(trace)
         windows = split_into_windows(trace.rows, config.window_rows, config.margin_rows)
         messages = tuple(sorted(messages_of(verdict.violations)))
         tasks = [FindTask(trace=trace, window=w, messages=messages) for w in windows]
@@ -196,17 +204,15 @@ class _LongTableRun:
             found = merge_rows(verification.stage(find_window_rows, tasks))
         return result_row(self._run, verdict, events=trace.rows, found=found)
 
-    def _verify_in_one_task(
-        self, verification: WindowedVerification, trace: LongRun
-    ) -> TraceVerdict:
-        """Verify the whole run in one task, after a search for repeated events."""
-        if self._has_seq:
-            pairs = self._rows.groupBy("process", "seq").count().where("count > 1")
-            found = pairs.orderBy("process", "seq").limit(1).collect()
-            if found:
-                name, seq = str(found[0]["process"]), int(found[0]["seq"])
-                raise repeated_event(self._location, name, seq)
-        return verification.verify_in_one_task(trace)
+    def _reject_repeated(self) -> None:
+        """Raise TraceError if two rows have the same process and seq; one job."""
+        if not self._has_seq:
+            return
+        pairs = self._rows.groupBy("process", "seq").count().where("count > 1")
+        found = pairs.orderBy("process", "seq").limit(1).collect()
+        if found and found[0]["process"] is not None and found[0]["seq"] is not None:
+            name, seq = str(found[0]["process"]), int(found[0]["seq"])
+            raise repeated_event(self._location, name, seq)
 
     def _repeated_step(self) -> TraceError:
         steps = self._rows.groupBy("step").count().where("count > 1")

@@ -70,8 +70,7 @@ def blob_packer(
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        assert context is not None
-        blob = context.partitionId() << PARTITION_BITS
+        blob = 0 if context is None else context.partitionId() << PARTITION_BITS
         for runs in split_runs(_slices(batches, rows_max), rows_max):
             for run, rows in runs:
                 row = {**pack_run(run, rows), "id": blob, "names": _names(rows)}

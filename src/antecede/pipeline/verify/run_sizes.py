@@ -34,17 +34,15 @@ def may_be_long(table: "DataFrame") -> bool:
 def _estimated_bytes(table: "DataFrame") -> float:
     try:
         if hasattr(table, "_jdf"):
-            plan = table._jdf.queryExecution().optimizedPlan()  # type: ignore[operator]
+            plan = table._jdf.queryExecution().optimizedPlan()
             return float(str(plan.stats().sizeInBytes()))
-        found = STATISTICS.search(table._explain_string(mode="cost"))
+        text = table._explain_string(mode="cost")  # type: ignore[operator]
+        found = STATISTICS.search(text)
     except Exception:  # No public function returns it; the exception type varies.
         return math.inf
-    return math.inf if found is None else parse_bytes(found[1], found[2])
-
-
-def parse_bytes(number: str, unit: str) -> float:
-    """Return the bytes of a size such as 1.5 M, with the first letter of its unit."""
-    return float(number) * 1024.0 ** "BKMGTPE".index(unit)
+    if found is None:
+        return math.inf
+    return float(found[1]) * 1024.0 ** "BKMGTPE".index(found[2])
 
 
 def find_long_runs(selected: "DataFrame", tasks: int) -> tuple[list[str], bool]:
