@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["verify_long_runs"]
 
 LOG = logging.getLogger("antecede")
+INTEGERS = {"tinyint", "smallint", "int", "bigint"}
 SORTED_ROWS = 1 << 20
 """Rows that one task sorts, if the rows are not in order."""
 
@@ -123,7 +124,9 @@ class _LongTableRun:
     def verify(self, blobs: "DataFrame", window_rows: int | None) -> dict[str, Any]:
         """Return the row of the run, from its blobs in the order of the table."""
         listed = blobs.select("id", "rows", "first", "last").collect()
-        self._names = _process_names(blobs)
+        types = dict(self._rows.dtypes)
+        if not {types["process"], types["source"]} <= INTEGERS:
+            self._names = _process_names(blobs)
         try:
             if _is_in_order(listed):
                 listed.sort(key=lambda row: int(row["first"]))
@@ -245,6 +248,6 @@ def _is_in_order(blobs: "Sequence[Row]") -> bool:
 
 
 def _process_names(blobs: "DataFrame") -> dict[int, str]:
-    """Return the names of the processes by number; none if they are integers."""
+    """Return the names of the processes by number, in the order of the names."""
     rows = blobs.selectExpr("explode(names) AS name").distinct().collect()
     return dict(enumerate(sorted((row["name"] for row in rows), key=str.encode)))
