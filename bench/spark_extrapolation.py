@@ -56,6 +56,8 @@ def measure(
         events.append(count_rows([path]))
         seconds.append(fastest({"run": partial(work, spark, path)}, rounds)["run"])
         peaks.append(worker_peak_mib(spark))
+        line = f"{events[-1]:,} events: {seconds[-1]:.1f} s, {peaks[-1]} MiB"
+        print(line, file=sys.stderr, flush=True)
     return {
         "events": events,
         "seconds": [round(each, 1) for each in seconds],
