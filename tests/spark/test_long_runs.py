@@ -143,7 +143,7 @@ def first_disagreement(count: int) -> tuple[int | None, Counter[str]]:
         config = WindowConfig(window_rows=window_rows, margin_rows=margin_rows)
         notices: list[str] = []
         try:
-            verdict, blobs = verify_locally(table, config, random.randint(1, 12), notices)
+            verdict, _ = verify_locally(table, config, random.randint(1, 12), notices)
         except NotLinearExtensionError:
             seen["out of order"] += 1
             continue
@@ -164,7 +164,6 @@ def first_disagreement(count: int) -> tuple[int | None, Counter[str]]:
             return seed, seen
         seen["windows"] += not notices
         seen.update(name for name, count in counts.items() if count)
-        assert notices or blobs.held_max <= len(blobs.data)
     return None, seen
 
 
@@ -206,10 +205,7 @@ MUTANTS: dict[str, tuple[str, object]] = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutation_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*MUTANTS[name])
-    try:
-        seed, _ = first_disagreement(120)
-    except (AssertionError, KeyError, IndexError, ValueError):
-        return  # A task misses rows that it needs.
+    seed, _ = first_disagreement(120)
     assert seed is not None
 
 
