@@ -53,6 +53,7 @@ HEAVY_FILES = (
     "tests/cli/test_verify.py",
     "tests/demo/",
     "tests/ingest/test_data_sources.py",
+    "tests/ingest/test_streams.py",
     "tests/mutation/",
     "tests/net/test_faults.py",
     "tests/net/test_namespaces.py",

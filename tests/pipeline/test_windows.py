@@ -17,7 +17,11 @@ from pyspark.sql import SparkSession
 
 from antecede.errors import ConfigError, TraceError
 from antecede.pipeline.spark.stage import run_locally
-from antecede.pipeline.verify.window_task import no_deliveries, split_into_windows
+from antecede.pipeline.verify.window_task import (
+    LongRun,
+    no_deliveries,
+    split_into_windows,
+)
 from antecede.pipeline.verify.windowed_run import WindowConfig, WindowedVerification
 from antecede.pipeline.verify.windows import verify_windows
 from antecede.trace import Event
@@ -55,7 +59,8 @@ def pickling(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[
     return [pickle.loads(result) for result in reversed(results)]
 
 
-def find_duplicate_send(trace: Trace) -> MessageId | None:
+def find_duplicate_send(trace: LongRun) -> MessageId | None:
+    assert isinstance(trace, Trace)
     sends = Counter(
         (event.source, event.number)
         for event in trace.events()

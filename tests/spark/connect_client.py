@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 from antecede.pipeline.spark.java import java_home
 from antecede.trace.table import events_to_table
@@ -41,6 +42,7 @@ def main(file: str) -> None:
 
 def use(spark: "SparkSession", file: str) -> dict[str, object]:
     from antecede.errors import TraceError
+    from antecede.pipeline.verify.run_sizes import may_be_long
     from antecede.spark import register, simulate, verify
 
     assert type(spark).__module__ == "pyspark.sql.connect.session"
@@ -55,7 +57,12 @@ def use(spark: "SparkSession", file: str) -> dict[str, object]:
     register(spark)
     spans = verify(spark.read.format("antecede.spancsv").load(file), tasks=2)
     runs = simulate({"protocols": ["fifo"], "processes": [3], "seeds": 1}, session=spark)
+    is_small = not may_be_long(df)
+    with patch("antecede.pipeline.verify.run_sizes.LONG_ROWS", len(FIGURE) - 1):
+        windows = verify(df, tasks=2, windows=True)
     return {
+        "small": is_small,
+        "windows": [row.text for row in windows.violations.collect()],
         "texts": [row.text for row in result.violations.collect()],
         "error": error,
         "page": result._repr_html_(),

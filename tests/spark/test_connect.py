@@ -18,6 +18,8 @@ def test_tables_of_a_connect_session_are_verified(tmp_path: Path) -> None:
         "causal: process 3 delivered 2:1 before 0:1, which happened before it:"
         " 0:1 -> 0:2 -> 1:1 -> 2:1"
     ]
+    assert found["windows"] == found["texts"]
+    assert found["small"]
     assert found["error"] == "run 'broken': message 0:1 is sent twice"
     assert "<td>figure</td><td>violated (1)</td>" in found["page"]
     assert found["deliveries"] == 5 * 3

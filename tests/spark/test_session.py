@@ -7,8 +7,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antecede.errors import ConfigError, TraceError
+from antecede.pipeline.spark.jobs import described, explained
 from antecede.spark import simulate, verify
-from antecede.spark.jobs import described, explained
 from antecede.trace.table import events_to_table
 from tests.verify.test_verifier import FIGURE, deliver, send
 

@@ -20,12 +20,12 @@ from antecede.advise.traffic import extract_traffic
 from antecede.errors import ConfigError
 from antecede.ingest.conversion import infer_run, new_log
 from antecede.ingest.event_table import write_event_table
+from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.spark.progress import OnProgress
 from antecede.pipeline.verify.event_rows import ProcessNames
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.pipeline.verify.table_columns import Rows, select_columns
 from antecede.pipeline.verify.table_run import SCHEMAS
-from antecede.spark.jobs import described, explained
 from antecede.trace.reader import read_trace
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA

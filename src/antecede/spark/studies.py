@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from antecede.errors import ConfigError
+from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.spark.progress import OnProgress
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
 from antecede.pipeline.study.measure import (
@@ -28,7 +29,6 @@ from antecede.pipeline.study.study import load_study as read_study
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
 from antecede.report.write import ReportFiles, write_report
 from antecede.sim.simulate import simulate_to
-from antecede.spark.jobs import described, explained
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import SCHEMA
 

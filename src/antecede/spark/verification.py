@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from antecede.errors import TraceError
+from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.verify.table_columns import Rows
 from antecede.pipeline.verify.tables import verify_table
 from antecede.spark.display import Chart, verdict_chart, verdicts_html
-from antecede.spark.jobs import described, explained
 from antecede.verify.verdict import Status
 
 if TYPE_CHECKING:
@@ -31,18 +31,23 @@ def verify(
     complete: bool = False,
     violations_max: int = VIOLATIONS_MAX,
     tasks: int | None = None,
+    windows: bool | None = None,
 ) -> "Verification":
     """Verify every run of a table: was delivery causal, and each message delivered once?
 
     The rows are events with the schema of a trace, messages, spans, or the records of one
-    of our data sources. Nothing is computed at the call. The result is computed when a
-    table of it is used for the first time, and Spark keeps it until
-    :meth:`Verification.unpersist`.
+    of our data sources. Unless a run of events is long, nothing is computed at the call.
+    The result is computed when a table of it is used for the first time, and Spark keeps it
+    until :meth:`Verification.unpersist`.
 
     One task verifies one run, and holds its rows in compressed form, about 20 bytes per
     event. It streams these if they have steps and no two partitions of the table overlap in
     their steps. Otherwise it sorts the rows of the run in memory, which takes about 250
     bytes per event.
+
+    A run of more than two million events is verified at the call, in windows that many
+    tasks verify, so that no task holds the run. For this, a job at the call counts the rows
+    of every run, if Spark estimates the table at 8 MiB or more.
 
     Args:
         df: The table, of a classic or a Connect session.
@@ -57,6 +62,9 @@ def verify(
         violations_max: The most violations to list of each property of a run. The numbers
             of violations in the verdicts are exact in any case.
         tasks: The number of tasks that verify runs; None for a few per core.
+        windows: Count the rows of every run of events at the call, and verify the long runs
+            there, in windows. False verifies every run in one task, and starts no job. None
+            decides by Spark's estimate of the size of the table.
 
     Raises:
         ConfigError: A column is missing, unknown, ambiguous, or has a wrong type.
@@ -71,6 +79,7 @@ def verify(
         complete=complete,
         violations_max=violations_max,
         tasks=tasks,
+        windows=windows,
     )
     return Verification(table.persist())
 

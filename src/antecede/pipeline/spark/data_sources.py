@@ -12,6 +12,9 @@ A path is a file, a directory of files, or a pattern with ``*``, ``?``, ``[...]`
 of the result; ``.schema(...)`` selects columns, too. Spark does not tell a source of this
 kind which columns a query uses, so a selection saves the transfer of the others.
 
+``spark.readStream`` takes the same formats, paths and options: a new file becomes new rows
+(:mod:`antecede.pipeline.spark.file_stream`).
+
 The workers read the files; they need ``antecede[trace]`` and access to the path. An
 uncompressed file of lines is split by size; any other file is one task, which streams it.
 
@@ -34,6 +37,7 @@ from antecede.errors import ConfigError
 from antecede.ingest.formats.records import ReadOptions
 from antecede.ingest.formats.registry import FORMATS, get_format
 from antecede.ingest.formats.source import SPLIT_BYTES, Split
+from antecede.pipeline.spark.file_stream import FileStreamReader
 from antecede.pipeline.spark.filters import RowFilters
 from antecede.pipeline.spark.source_paths import find_files
 
@@ -65,6 +69,15 @@ class _ForeignSource(DataSource):
         return from_arrow_schema(_select(self.format_name, _columns(self.options)[1]))
 
     def reader(self, schema: StructType) -> "_Reader":
+        return self._reader(schema, find_files(_paths(self.options)))
+
+    def streamReader(self, schema: StructType) -> FileStreamReader:
+        """Return a reader of new files; a batch does not need it."""
+        paths = _paths(self.options)
+        find_files(paths, allow_empty=True)  # Rejects a wrong path at the start.
+        return FileStreamReader(self._reader(schema, []), paths)
+
+    def _reader(self, schema: StructType, files: list[str]) -> "_Reader":
         columns, _ = _columns(self.options)
         options = ReadOptions(
             regex=self.options.get("regex"),
@@ -77,7 +90,7 @@ class _ForeignSource(DataSource):
         selected = _select(self.format_name, schema.fieldNames())
         return self.reader_class(
             format_name=self.format_name,
-            files=find_files(_paths(self.options)),
+            files=files,
             options=options,
             schema=selected,
             split_bytes=_split_bytes(self.options),
@@ -105,10 +118,14 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Split the files; runs once, in the driver."""
+        return self.file_partitions(self._files)
+
+    def file_partitions(self, files: Sequence[str]) -> list[InputPartition]:
+        """Split these files."""
         chosen = get_format(self._format_name)
         return [
             _SplitPartition(split)
-            for file in self._files
+            for file in files
             if self._filters.allow_file(file)
             for split in chosen.splits(file, self._split_bytes)
         ]

@@ -10,14 +10,17 @@ from antecede.errors import ConfigError, TraceError
 __all__ = ["expand_braces", "find_files"]
 
 BRACES = re.compile(r"\{([^{}]*)\}")
+WILDCARD = re.compile(r"[*?\[{]")
 SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]+)://")
 
 
-def find_files(paths: Sequence[str]) -> list[str]:
+def find_files(paths: Sequence[str], *, allow_empty: bool = False) -> list[str]:
     """Return the files of all paths, each once.
 
-    A path is a file, a directory of files, or a pattern with ``*``, ``?``, ``[...]`` and
-    ``{a,b}``.
+    Args:
+        paths: Each is a file, a directory of files, or a pattern with ``*``, ``?``,
+            ``[...]`` and ``{a,b}``.
+        allow_empty: A directory may be empty, and a pattern may match nothing.
 
     Raises:
         ConfigError: A path is a URI of another file system.
@@ -33,7 +36,10 @@ def find_files(paths: Sequence[str]) -> list[str]:
             )
         local = re.sub(r"^file:(//)?(?=/)", "", path)
         files = [local] if Path(local).is_file() else list(_files(local))
-        if not files:
+        may_be_empty = allow_empty and (
+            Path(local).is_dir() or bool(WILDCARD.search(local))
+        )
+        if not files and not may_be_empty:
             raise TraceError(f"{path}: no such file")
         found.update(dict.fromkeys(files))
     return list(found)

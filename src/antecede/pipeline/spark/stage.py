@@ -7,7 +7,7 @@ Spark's stack trace. If the error is transient, Spark first runs the task again.
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -15,14 +15,15 @@ from antecede.errors import AntecedeError
 from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Stage", "run_locally", "spark_stage"]
+__all__ = ["RESULTS", "Stage", "collect_results", "run_locally", "run_task", "spark_stage"]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 RESULTS = pa.schema([("task", pa.int64()), ("result", pa.binary()), ("error", pa.binary())])
+"""One row for each task; the result and the error are pickled."""
 
 
 class Stage(Protocol):
@@ -48,14 +49,21 @@ def spark_stage(spark: "SparkSession") -> Stage:
         indices = spark.range(0, len(tasks), 1, len(tasks))
         schema = "task long, result binary, error binary"
         work = _apply(function, list(tasks), attempts_max(spark))
-        table = indices.mapInArrow(work, schema)
-        rows = sorted(table.collect(), key=lambda row: int(row.task))
-        for row in rows:
-            if row.error is not None:
-                raise pickle.loads(row.error)
-        return [pickle.loads(row.result) for row in rows]
+        return collect_results(indices.mapInArrow(work, schema))
 
     return stage
+
+
+def collect_results(table: "DataFrame") -> list[Any]:
+    """Return the results of a table of :data:`RESULTS`, in the order of the tasks.
+
+    Raise the first error of a task.
+    """
+    rows = sorted(table.collect(), key=lambda row: int(row.task))
+    for row in rows:
+        if row.error is not None:
+            raise pickle.loads(row.error)
+    return [pickle.loads(row.result) for row in rows]
 
 
 def _apply(
@@ -64,13 +72,23 @@ def _apply(
     def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for i in batch.column("id").to_pylist():
-                row: dict[str, object] = {"task": i, "result": None, "error": None}
-                try:
-                    row["result"] = pickle.dumps(function(tasks[i]))
-                except AntecedeError as error:
-                    if is_transient(error) and attempt_number() < attempts:
-                        raise
-                    row["error"] = pickle.dumps(error)
-                yield pa.RecordBatch.from_pylist([row], schema=RESULTS)
+                yield run_task(i, function, tasks[i], attempts)
 
     return apply
+
+
+def run_task(
+    index: int, function: Callable[[Task], Result], task: Task, attempts: int
+) -> pa.RecordBatch:
+    """Run a task in a worker; return a row of :data:`RESULTS`.
+
+    Raise a transient error unless Spark has run the task ``attempts`` times.
+    """
+    row: dict[str, object] = {"task": index, "result": None, "error": None}
+    try:
+        row["result"] = pickle.dumps(function(task))
+    except AntecedeError as error:
+        if is_transient(error) and attempt_number() < attempts:
+            raise
+        row["error"] = pickle.dumps(error)
+    return pa.RecordBatch.from_pylist([row], schema=RESULTS)

@@ -5,12 +5,12 @@ window's pass knew of was sent at ``ChainTask.first`` or later, so earlier rows 
 read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from antecede.trace.reader import Trace
+from antecede.pipeline.verify.window_task import LongRun, RowRange
 from antecede.verify.kernels.stream import Rows, RowStream
 from antecede.verify.oracle import MessageId
 from antecede.verify.witnesses import EarlyDelivery, find_chains
@@ -22,16 +22,22 @@ __all__ = ["ChainTask", "find_window_chains"]
 class ChainTask:
     """The early deliveries that a window found, with the ids of processes."""
 
-    trace: Trace
+    trace: LongRun
     first: int
     """No chain begins before this row."""
     early_deliveries: tuple[EarlyDelivery, ...]
+
+    def row_ranges(self) -> Sequence[RowRange]:
+        """Return the rows of the chains, and of the messages at their starts."""
+        last = max(early.send for early in self.early_deliveries)
+        limits = {early.limit for early in self.early_deliveries}
+        return [(self.first, last + 1), *((limit, limit + 1) for limit in sorted(limits))]
 
 
 class _RowsFrom(RowStream):
     """The rows of a trace from one row on."""
 
-    def __init__(self, trace: Trace, first: int) -> None:
+    def __init__(self, trace: LongRun, first: int) -> None:
         super().__init__(trace)
         self._first = first
 

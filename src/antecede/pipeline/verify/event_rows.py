@@ -4,6 +4,7 @@ The rows must have a process, a kind and a position in the history of the proces
 A table without ``seq`` must have ``step``, which orders the events of a process, too.
 """
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -22,7 +23,7 @@ from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import grow, process_indexes
 
-__all__ = ["ProcessNames", "load_events"]
+__all__ = ["EventLoader", "ProcessNames", "load_events", "repeated_event", "repeated_step"]
 
 OUT_OF_ORDER = -2
 NONE = -1
@@ -32,8 +33,9 @@ SEQ_MIN = np.iinfo(np.int64).min
 class ProcessNames:
     """Numbers the processes of a run by their names; integers stay as they are."""
 
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        """Number these names first, in their order."""
+        self.numbers = {name: number for number, name in enumerate(names)}
 
     def names(self) -> dict[int, str]:
         """Return by number the name of each process that has one."""
@@ -68,7 +70,7 @@ def load_events(packed: PackedRun, run: SpooledRun) -> ProcessNames:
         TraceError: A needed value is null, a kind is unknown, or an event is there twice.
     """
     names = ProcessNames()
-    loader = _Loader(names, run)
+    loader = EventLoader(names, run.location)
     if packed.in_order:
         for table in packed.tables():
             run.add(loader.convert(table.combine_chunks()))
@@ -89,9 +91,9 @@ def _sorted(table: pa.Table, names: ProcessNames, run: SpooledRun) -> pa.Table:
     has_steps = "step" in table.schema.names and not table["step"].null_count
     has_seq = "seq" in table.schema.names
     if not has_steps and not has_seq:
-        _reject_nulls(run, "step", table["step"].null_count)
+        _reject_nulls(run.location, "step", table["step"].null_count)
     for name in ("process", *(("seq",) if has_seq else ())):
-        _reject_nulls(run, name, table[name].null_count)
+        _reject_nulls(run.location, name, table[name].null_count)
     process = names.encode(table["process"].combine_chunks()).to_numpy()
     keys = [process]
     if has_seq:
@@ -103,21 +105,20 @@ def _sorted(table: pa.Table, names: ProcessNames, run: SpooledRun) -> pa.Table:
     order = np.lexsort(keys)
     if not has_seq and np.any(np.diff(keys[-1][order]) == 0):
         twice = keys[-1][order][np.flatnonzero(np.diff(keys[-1][order]) == 0)[0]]
-        raise TraceError(
-            f"{run.location}: two rows have step {twice}: remove the duplicates, for"
-            " example with df.dropDuplicates(['run', 'step'])"
-        )
+        raise repeated_step(run.location, twice)
     return table.take(pa.array(order)).combine_chunks()
 
 
-class _Loader:
+class EventLoader:
     """Converts tables of events to :data:`SPOOL_SCHEMA`."""
 
     has_seq: bool
+    """Whether the rows have a seq; otherwise it is counted from 0."""
 
-    def __init__(self, names: ProcessNames, run: SpooledRun) -> None:
+    def __init__(self, names: ProcessNames, location: str) -> None:
+        """Number the processes by ``names``; errors begin with ``location``."""
         self._names = names
-        self._run = run
+        self._location = location
         self._next_seq: Longs = np.zeros(0, np.int64)
         self._processes = SlotMap()
         self.has_seq = True
@@ -127,7 +128,7 @@ class _Loader:
         columns = {name: _array(table, name) for name in table.schema.names}
         for name in ("process", "kind", "seq"):
             if name in columns:
-                _reject_nulls(self._run, name, columns[name].null_count)
+                _reject_nulls(self._location, name, columns[name].null_count)
         kind = columns["kind"]
         if pa.types.is_dictionary(kind.type):
             kind = encode_kinds(kind.dictionary).take(kind.indices)
@@ -161,7 +162,7 @@ class _Loader:
         wrong = texts.filter(kinds.is_null())[0].as_py()
         known = ", ".join(kind.value for kind in Kind)
         raise TraceError(
-            f"{self._run.location}: unknown kind of event: {wrong!r}; kinds are {known}"
+            f"{self._location}: unknown kind of event: {wrong!r}; kinds are {known}"
         )
 
 
@@ -170,10 +171,10 @@ def _array(table: pa.Table, name: str) -> pa.Array:
     return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
 
 
-def _reject_nulls(run: SpooledRun, name: str, count: int) -> None:
+def _reject_nulls(location: str, name: str, count: int) -> None:
     if count:
         raise TraceError(
-            f"{run.location}: column {name!r} is null in some rows: remove them, for"
+            f"{location}: column {name!r} is null in some rows: remove them, for"
             f" example with df.dropna(subset=[{name!r}])"
         )
 
@@ -212,10 +213,22 @@ def _check_unique(run: SpooledRun, names: ProcessNames) -> None:
         pair = (int(process[row]), int(seq[row]))
     elif found == NONE:
         return
-    name = names.names().get(pair[0], str(pair[0]))
-    raise TraceError(
-        f"{run.location}: two rows have process {name} and seq {pair[1]}: remove the"
+    raise repeated_event(run.location, names.names().get(pair[0], str(pair[0])), pair[1])
+
+
+def repeated_event(location: str, process: str, seq: int) -> TraceError:
+    """Return the error of a run in which two rows are the same event of a process."""
+    return TraceError(
+        f"{location}: two rows have process {process} and seq {seq}: remove the"
         " duplicates, for example with df.dropDuplicates(['run', 'process', 'seq'])"
+    )
+
+
+def repeated_step(location: str, step: int) -> TraceError:
+    """Return the error of a run in which two rows have the same step."""
+    return TraceError(
+        f"{location}: two rows have step {step}: remove the duplicates, for"
+        " example with df.dropDuplicates(['run', 'step'])"
     )
 
 

@@ -15,7 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["PACKED", "PackedRun", "large_types", "pack_rows", "row_packer", "unpack_run"]
+__all__ = [
+    "PACKED",
+    "PackedRun",
+    "large_types",
+    "pack_rows",
+    "pack_run",
+    "split_runs",
+    "row_packer",
+    "unpack_run",
+]
 
 PACK_ROWS = 1 << 18
 """Rows of one partition that are packed together: about 20 MiB."""
@@ -70,20 +79,29 @@ def row_packer(
 
 def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the rows of a partition; the first column is the run."""
+    for runs in split_runs(batches, PACK_ROWS):
+        rows = [pack_run(run, table) for run, table in runs]
+        yield pa.RecordBatch.from_pylist(rows, schema=PACKED)
+
+
+def split_runs(
+    batches: Iterator[pa.RecordBatch], rows_max: int
+) -> Iterator[list[tuple[str | None, pa.Table]]]:
+    """Collect about ``rows_max`` rows at a time; yield those of each run, with its name."""
     pending: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         if batch.num_rows:
             pending.append(batch)
             rows += batch.num_rows
-        if rows >= PACK_ROWS:
-            yield _pack(pending)
+        if rows >= rows_max:
+            yield _split(pending)
             pending, rows = [], 0
     if pending:
-        yield _pack(pending)
+        yield _split(pending)
 
 
-def _pack(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+def _split(batches: Sequence[pa.RecordBatch]) -> list[tuple[str | None, pa.Table]]:
     table = pa.Table.from_batches(batches).combine_chunks()
     runs = table["run"].combine_chunks().cast(pa.string()).dictionary_encode()
     if isinstance(runs, pa.ChunkedArray):
@@ -97,14 +115,14 @@ def _pack(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         table, codes = table.take(pa.array(order)), codes[order]
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
     ends = [*starts[1:].tolist(), table.num_rows]
-    rows = [
-        _pack_run(names[codes[start]], table.slice(start, end - start))
+    return [
+        (names[codes[start]], table.slice(start, end - start))
         for start, end in zip(starts.tolist(), ends, strict=True)
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=PACKED)
 
 
-def _pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
+def pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
+    """Return a row of :data:`PACKED`."""
     first, last = _step_range(rows)
     for name in ENCODED:
         index = rows.schema.get_field_index(name)

@@ -4,17 +4,14 @@ The row has the verdict on each property, and the violations. It is small, so th
 keep it and make several tables of it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline.verify.spooled_run import SpooledRun
-from antecede.trace.event import Kind
-from antecede.verify.kernels.slot_map import SlotMap
+from antecede.pipeline.verify.violation_rows import ViolationRows
 from antecede.verify.oracle import MessageId, Property, Violation
 from antecede.verify.verdict import Status, TraceVerdict
 
@@ -91,21 +88,13 @@ def _no_record(row: int) -> MessageRecord:
     return MessageRecord()
 
 
-@dataclass(slots=True)
-class _Found:
-    """The rows of the messages of the violations."""
-
-    sends: dict[MessageId, tuple[int, float]] = field(default_factory=dict)
-    """The row and the time of each send."""
-    deliveries: dict[tuple[int, MessageId], list[float]] = field(default_factory=dict)
-    """By process and message, the times of the deliveries in the order of the rows."""
-
-
 def result_row(
     run: str | None,
     verdict: TraceVerdict,
-    events: SpooledRun,
     *,
+    events: int,
+    found: ViolationRows,
+    has_missing: bool = False,
     record_of_send: Callable[[int], MessageRecord] = _no_record,
     time_zero: float = 0.0,
     notes: Sequence[str] = (),
@@ -115,13 +104,14 @@ def result_row(
     Args:
         run: The name of the run.
         verdict: The verdict on its events.
-        events: The events.
+        events: The number of its events.
+        found: The rows of the messages of the violations.
+        has_missing: Events are known to be missing.
         record_of_send: Returns the record of the send in this row.
         time_zero: Is added to all times.
         notes: Further lines about the run.
     """
     names = verdict.names
-    found = _find_rows(events, verdict.violations)
 
     def name(process: int) -> str:
         return names.get(process, str(process))
@@ -157,12 +147,12 @@ def result_row(
     ]
     return {
         "run": run,
-        "events": events.rows,
+        "events": events,
         "messages": verdict.messages,
         "deliveries": verdict.deliveries,
         "reasons": list(verdict.reasons),
         "notes": list(notes),
-        "properties": _property_rows(verdict, bool(events.info.missing)),
+        "properties": _property_rows(verdict, has_missing),
         "violations": violations,
     }
 
@@ -211,39 +201,3 @@ def _property_rows(verdict: TraceVerdict, has_missing: bool) -> list[dict[str, A
             }
         )
     return rows
-
-
-def _find_rows(events: SpooledRun, violations: Sequence[Violation]) -> _Found:
-    """Find the sends and the deliveries of all messages of the violations."""
-    found = _Found()
-    messages = {each.message for each in violations}
-    messages.update(which for each in violations for which in each.chain)
-    if not messages:
-        return found
-    wanted = SlotMap()
-    wanted.add(
-        np.array([each.source for each in messages], np.int64),
-        np.array([each.number for each in messages], np.int64),
-    )
-    columns = ("process", "time", "kind", "source", "number")
-    for first, batch in events.numbered_batches(columns):
-        source = batch.column("source").fill_null(0).to_numpy()
-        number = batch.column("number").fill_null(0).to_numpy()
-        hits = np.flatnonzero(wanted.find(np.array(source), np.array(number)) >= 0)
-        if len(hits):
-            _add_rows(found, first, hits, batch.take(pa.array(hits)).to_pydict())
-    return found
-
-
-def _add_rows(
-    found: _Found, first: int, hits: np.ndarray, rows: Mapping[str, list[Any]]
-) -> None:
-    columns = (rows[name] for name in ("process", "time", "kind", "source", "number"))
-    for hit, process, time, kind, source, number in zip(
-        hits.tolist(), *columns, strict=True
-    ):
-        which = MessageId(source, number)
-        if kind == Kind.SEND.value:
-            found.sends[which] = (first + hit, time)
-        elif kind == Kind.DELIVER.value:
-            found.deliveries.setdefault((process, which), []).append(time)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from antecede.pipeline.verify.window_task import Propagation, Window
-from antecede.trace.reader import Trace
+from antecede.pipeline.verify.window_task import LongRun, Propagation, RowRange, Window
 from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Longs, SlotMap
@@ -67,10 +66,14 @@ class StragglerRows:
 class CollectTask:
     """Collect the rows of some messages from a window."""
 
-    trace: Trace
+    trace: LongRun
     window: Window
     source: Longs
     number: Longs
+
+    def row_ranges(self) -> Sequence[RowRange]:
+        """Return the window."""
+        return [(self.window.first, self.window.end)]
 
 
 def collect_stragglers(task: CollectTask) -> dict[MessageId, StragglerRows]:
@@ -82,7 +85,7 @@ def collect_stragglers(task: CollectTask) -> dict[MessageId, StragglerRows]:
     for numbered in task.trace.numbered_batches(
         (*MESSAGE_COLUMNS, "targets"), first=window.first, last=window.end - 1
     ):
-        rows = message_rows(numbered, processes, task.trace.path)
+        rows = message_rows(numbered, processes, task.trace.location)
         ids = processes.first
         ordinal = np.cumsum(rows.is_send) - 1
         is_wanted = wanted.find(ids[rows.source], rows.number) >= 0
@@ -193,12 +196,20 @@ def _spans(window: Window, sends: Longs, limits: Longs) -> Bools:
 class PropagationTask:
     """Find the propagations of some messages; numbers must increase."""
 
-    trace: Trace
+    trace: LongRun
     stragglers: tuple[tuple[MessageId, StragglerRows], ...]
     processes: int
     """The number of processes of the run."""
     never_sent: tuple[MessageId, ...]
     """Messages that are delivered but never sent: they have no causal past."""
+
+    def row_ranges(self) -> Sequence[RowRange]:
+        """Return the rows from the first send to the last delivery."""
+        first = min(rows.sent or 0 for _, rows in self.stragglers)
+        last = max(
+            max(rows.first_deliveries().values(), default=0) for _, rows in self.stragglers
+        )
+        return [(first, last + 1)]
 
 
 def find_propagations(task: PropagationTask) -> list[Propagation]:
@@ -212,7 +223,7 @@ def find_propagations(task: PropagationTask) -> list[Propagation]:
     first = min(search.sent for search in searches)
     last = max(int(search.limit.max()) for search in searches)
     for numbered in task.trace.numbered_batches(MESSAGE_COLUMNS, first=first, last=last):
-        rows = message_rows(numbered, processes, task.trace.path)
+        rows = message_rows(numbered, processes, task.trace.location)
         source = processes.first[rows.source]
         was_sent = rows.is_send | (never_sent.find(source, rows.number) < 0)
         for search in searches:

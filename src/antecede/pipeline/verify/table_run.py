@@ -28,10 +28,11 @@ from antecede.pipeline.verify.run_result import (
     result_row,
 )
 from antecede.pipeline.verify.spooled_run import SPOOL_SCHEMA, SpooledRun, encode_kinds
+from antecede.pipeline.verify.violation_rows import find_rows, messages_of
 from antecede.trace.run_info import RunInfo
 from antecede.verify.verifier import verify_trace
 
-__all__ = ["TableOptions", "run_verifier"]
+__all__ = ["TableOptions", "run_verifier", "with_names"]
 
 SCHEMAS = {"clocks": CLOCK_SCHEMA, "messages": MESSAGE_SCHEMA, "spans": SPAN_SCHEMA}
 NS_PER_S = 1e9
@@ -92,15 +93,19 @@ def _verify_events(run: str, packed: PackedRun, options: TableOptions) -> dict[s
         try:
             verdict = verify_trace(events, violations_max=options.violations_max)
         except TraceError as error:
-            raise TraceError(_with_names(str(error), events.info.names)) from error
-        return result_row(run, verdict, events)
+            raise with_names(error, events.info.names) from error
+        found = find_rows(events, messages_of(verdict.violations))
+        return result_row(run, verdict, events=events.rows, found=found)
 
 
-def _with_names(text: str, names: Mapping[int, str]) -> str:
-    """Add the names of the processes to an error, which has their numbers."""
+def with_names(error: TraceError, names: Mapping[int, str]) -> TraceError:
+    """Return an error with the names of the processes whose numbers it has."""
+    text = str(error)
     numbers = [int(one or other) for one, other in PROCESS_NUMBER.findall(text)]
     known = [each for each in dict.fromkeys(numbers) if each in names]
-    return "; ".join([text, *(f"process {each} is {names[each]!r}" for each in known)])
+    return TraceError(
+        "; ".join([text, *(f"process {each} is {names[each]!r}" for each in known)])
+    )
 
 
 def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[str, Any]:
@@ -121,7 +126,9 @@ def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[
         row = result_row(
             run,
             verdict,
-            events,
+            events=events.rows,
+            found=find_rows(events, messages_of(verdict.violations)),
+            has_missing=bool(info.missing),
             record_of_send=_record_finder(arranged, records),
             time_zero=0.0 if table.time_ns is None else int(table.time_ns.min()) / NS_PER_S,
             notes=summary.lines(),

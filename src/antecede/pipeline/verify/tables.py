@@ -1,16 +1,26 @@
-"""Verify the runs of a DataFrame: one row of :data:`RESULT` for each run, lazily.
+"""Verify the runs of a DataFrame: one row of :data:`RESULT` for each run.
 
 Every partition packs the rows of each run (:mod:`antecede.pipeline.verify.packed_rows`),
 Spark shuffles the packed rows by run, and one task verifies a run
-(:mod:`antecede.pipeline.verify.table_run`). No job starts before the result is used.
+(:mod:`antecede.pipeline.verify.table_run`), when the result is used.
+
+A task would have to hold a long run. So if the table may have one, jobs at the call count
+the rows of every run, and verify the long runs in windows
+(:mod:`antecede.pipeline.verify.long_runs`). Spark's estimate of the size of the table
+decides, which needs no job.
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from antecede.errors import ConfigError
+from antecede.pipeline.spark.jobs import described, explained
+from antecede.pipeline.verify.long_runs import verify_long_runs
 from antecede.pipeline.verify.packed_rows import PACKED, row_packer
 from antecede.pipeline.verify.run_result import RESULT
+from antecede.pipeline.verify.run_sizes import find_long_runs, may_be_long
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
 from antecede.pipeline.verify.table_columns import NOT_VERIFIED, Rows, select_columns
 from antecede.pipeline.verify.table_run import TableOptions, run_verifier
@@ -33,13 +43,14 @@ def verify_table(
     complete: bool,
     violations_max: int,
     tasks: int | None,
+    windows: bool | None = None,
+    window_rows: int | None = None,
 ) -> "DataFrame":
     """Return a row of :data:`RESULT` for each run of a table.
 
-    The arguments are those of :func:`antecede.spark.verify`.
+    The arguments are those of :func:`antecede.spark.verify`; ``window_rows`` is the length
+    of windows, None to choose it.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if violations_max < 0:
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
     if tasks is not None and tasks < 1:
@@ -53,11 +64,43 @@ def verify_table(
         run = f"coalesce({run}, '{RUN_NAME}')"
     selected = selected.selectExpr(f"{run} AS run", *others)
     large = df.sparkSession.conf.get(LARGE_TYPES, "false") == "true"
-    packed = selected.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(df.sparkSession)
     options = TableOptions(
         rows=kind, complete=complete, violations_max=violations_max, large=large
     )
+    if kind != "events" or df.isStreaming:
+        windows = False
+    if windows or (windows is None and may_be_long(selected)):
+        return _verify_by_size(selected, options, count, window_rows)
+    return _verify_short(selected, options, count)
+
+
+def _verify_by_size(
+    selected: "DataFrame", options: TableOptions, count: int, window_rows: int | None
+) -> "DataFrame":
+    """Verify the long runs now, in windows, and the others lazily."""
+    from pyspark.sql import functions as F
+
+    with described(selected, "antecede: count the rows of each run"), explained():
+        long, has_others = find_long_runs(selected, count)
+    if not long:
+        return _verify_short(selected, options, count)
+    with described(selected, "antecede: verify long runs in windows"), explained():
+        found = verify_long_runs(selected, long, options, window_rows=window_rows)
+    rows = pa.Table.from_pylist(found, schema=RESULT)
+    verified = selected.sparkSession.createDataFrame(rows)
+    if not has_others:
+        return verified
+    is_short = F.col("run").isNull() | ~F.col("run").isin(long)
+    return _verify_short(selected.where(is_short), options, count).unionAll(verified)
+
+
+def _verify_short(selected: "DataFrame", options: TableOptions, count: int) -> "DataFrame":
+    """Verify each run in one task, lazily."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    large = options.large
+    packed = selected.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
     # Spark keeps a number of partitions that is given, and merges others into few.
     return (
         packed.repartition(count, "run")

@@ -103,15 +103,16 @@ class _WindowVerifier:
                 if start < stop:
                     batch = numbered.batch.slice(start, stop - start)
                     part = NumberedBatch(numbered.first + start, batch)
-                    rows = message_rows(part, self._processes, trace.path)
+                    rows = message_rows(part, self._processes, trace.location)
                     yield _Part(side, rows, self._history(side, batch))
 
     def _history(self, side: _Side, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return process and seq of own rows, and record the runs that they name."""
         if side is not _Side.OWN:
             return None
-        runs = pc.unique(batch.column("run")).to_pylist()
-        self._result.runs = tuple(sorted({*self._result.runs, *runs}))
+        if "run" in batch.schema.names:
+            runs = pc.unique(batch.column("run")).to_pylist()
+            self._result.runs = tuple(sorted({*self._result.runs, *runs}))
         return batch.select(["process", "seq"])
 
     def _match(self, parts: list[_Part]) -> None:
@@ -148,6 +149,9 @@ class _WindowVerifier:
         process, first, last = histories.seq_ranges()
         result.gaps = histories.gaps
         result.seq_ranges = np.stack([self._processes.first[process], first, last])
+        if histories.repeated is not None:
+            index, seq = histories.repeated
+            result.repeated = (int(self._processes.first[index]), seq)
 
     def _store_matches(self, matcher: DeliveryMatcher) -> None:
         self._result.numbers_increase = matcher.numbers_increase

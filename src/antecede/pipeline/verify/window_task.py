@@ -1,10 +1,12 @@
 """Windows of a run, and the input and the result of the task that verifies one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from antecede.trace.reader import Trace
+from antecede.trace.reader import RecordedRun
 from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.oracle import Property
@@ -12,7 +14,10 @@ from antecede.verify.witnesses import EarlyDelivery
 
 __all__ = [
     "NUMBER_NONE",
+    "LongRun",
     "Propagation",
+    "RowRange",
+    "RunTask",
     "Window",
     "WindowResult",
     "WindowTask",
@@ -21,6 +26,28 @@ __all__ = [
 ]
 
 NUMBER_NONE = np.iinfo(np.int64).max
+
+RowRange = tuple[int, int]
+"""The first row of a range, and the row after its last."""
+
+
+class LongRun(RecordedRun, Protocol):
+    """A run that can be divided into windows."""
+
+    @property
+    def rows(self) -> int:
+        """The number of events of all kinds."""
+
+
+class RunTask(Protocol):
+    """The input of a task that reads some rows of a run."""
+
+    @property
+    def trace(self) -> LongRun:
+        """The run."""
+
+    def row_ranges(self) -> Sequence[RowRange]:
+        """Return the rows that the task reads; it ignores all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +110,7 @@ def _no_ranges() -> Longs:
 class WindowTask:
     """The input of a task; arrays contain the ids of processes."""
 
-    trace: Trace
+    trace: LongRun
     window: Window
     violations_max: int
     straggler_deliveries_max: int
@@ -93,6 +120,10 @@ class WindowTask:
     sends."""
     propagations: tuple[Propagation, ...] = ()
     """Messages that were sent before the left margin, and are in flight at ``first``."""
+
+    def row_ranges(self) -> Sequence[RowRange]:
+        """Return the window with its margins."""
+        return [(self.window.read_first, self.window.read_end)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,6 +146,8 @@ class WindowResult:
     gaps: int = 0
     seq_ranges: Longs = field(default_factory=_no_ranges)
     """For each process with events: its id, its first and its last seq."""
+    repeated: tuple[int, int] | None = None
+    """The id of a process and the seq of an event that is there twice, if any."""
     numbers_increase: bool = True
     number_ranges: Longs = field(default_factory=_no_ranges)
     """For each source: its id, the lowest and the highest number that it sent."""

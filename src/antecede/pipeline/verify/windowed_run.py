@@ -23,15 +23,17 @@ from antecede.pipeline.verify.stragglers import (
 )
 from antecede.pipeline.verify.window import verify_window
 from antecede.pipeline.verify.window_task import (
+    LongRun,
     Propagation,
+    RowRange,
     Window,
     WindowResult,
     WindowTask,
     split_into_windows,
 )
-from antecede.trace.reader import Trace
 from antecede.verify.delivery_errors import DeliveryError
-from antecede.verify.kernels.stream import NotLinearExtensionError
+from antecede.verify.kernels.slot_map import Longs
+from antecede.verify.kernels.stream import Bools, NotLinearExtensionError
 from antecede.verify.oracle import MessageId, Property, Violation
 from antecede.verify.verdict import Status, TraceVerdict
 from antecede.verify.verifier import (
@@ -40,7 +42,14 @@ from antecede.verify.verifier import (
     verify_trace,
 )
 
-__all__ = ["OnNotice", "WindowConfig", "WindowedVerification"]
+__all__ = [
+    "OnNotice",
+    "RepeatedEventError",
+    "WholeTask",
+    "WindowConfig",
+    "WindowedVerification",
+    "verify_whole",
+]
 
 WINDOW_ROWS_LIMIT = 1 << 23
 """The longest window that is tried if there are many stragglers."""
@@ -73,26 +82,64 @@ class WindowConfig:
         )
 
 
+class RepeatedEventError(Exception):
+    """Two rows have the same process and the same seq."""
+
+    process: int
+    """The id of the process."""
+    seq: int
+
+    def __init__(self, process: int, seq: int) -> None:
+        """Name the event."""
+        super().__init__(process, seq)
+        self.process = process
+        self.seq = seq
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeTask:
+    """Verify a whole run."""
+
+    trace: LongRun
+    violations_max: int
+
+    def row_ranges(self) -> Sequence[RowRange]:
+        """Return all rows."""
+        return [(0, self.trace.rows)]
+
+
+def verify_whole(task: WholeTask) -> TraceVerdict:
+    """Return the verdict on a run; its memory is bounded by the messages in flight."""
+    return verify_trace(task.trace, violations_max=task.violations_max)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowedVerification:
     """Verifies runs in windows."""
 
     stage: Stage
     """Runs the tasks."""
-    find_duplicate_send: Callable[[Trace], MessageId | None]
+    find_duplicate_send: Callable[[LongRun], MessageId | None]
     """Returns a message that is sent twice, if any; called if numbers do not increase."""
     config: WindowConfig
     violations_max: int
     """The most violations of each property to name."""
     on_notice: OnNotice
     """Is called with a line if windows become longer, or one task verifies the run."""
+    verify_whole: "Callable[[WholeTask], TraceVerdict]" = verify_whole
+    """The function of a task that verifies a whole run."""
+    has_seq: bool = True
+    """The runs have ``seq``; otherwise tasks count the rows that they read, in order."""
+    is_unique: bool = False
+    """Reject an event that is there twice; otherwise it counts as one event."""
 
-    def verify(self, trace: Trace) -> TraceVerdict:
+    def verify(self, trace: LongRun) -> TraceVerdict:
         """Return the verdict on a run.
 
         Raises:
             NotLinearExtensionError: The rows are not a linear extension of
                 happened-before.
+            RepeatedEventError: An event is there twice, which ``is_unique`` excludes.
             TraceError: The rows are not those of a run.
         """
         config = self.config
@@ -105,16 +152,12 @@ class WindowedVerification:
                 self.on_notice("too many stragglers: one task verifies the whole run")
                 break
             self.on_notice(f"many stragglers: windows of {config.window_rows} rows")
-        return self.verify_whole(trace)
+        return self.verify_in_one_task(trace)
 
-    def verify_whole(self, trace: Trace) -> TraceVerdict:
+    def verify_in_one_task(self, trace: LongRun) -> TraceVerdict:
         """Return the verdict on a run, by a single task."""
-        return self.stage(_verify_whole, [(trace, self.violations_max)])[0]
-
-
-def _verify_whole(task: tuple[Trace, int]) -> TraceVerdict:
-    trace, violations_max = task
-    return verify_trace(trace, violations_max=violations_max)
+        task = WholeTask(trace=trace, violations_max=self.violations_max)
+        return self.stage(self.verify_whole, [task])[0]
 
 
 class _Attempt:
@@ -123,7 +166,7 @@ class _Attempt:
     numbers_increase: bool
 
     def __init__(
-        self, verification: WindowedVerification, trace: Trace, config: WindowConfig
+        self, verification: WindowedVerification, trace: LongRun, config: WindowConfig
     ) -> None:
         self._verification = verification
         self._stage = verification.stage
@@ -149,7 +192,7 @@ class _Attempt:
         runs = sorted({run for result in self._results for run in result.runs})
         if len(runs) > 1:
             raise TraceError(
-                f"{self._trace.path}: rows of several runs, such as {runs[0]!r} and"
+                f"{self._trace.location}: rows of several runs, such as {runs[0]!r} and"
                 f" {runs[1]!r}; give each run a directory of its own"
             )
         self._check_histories()
@@ -157,7 +200,7 @@ class _Attempt:
         if not self.numbers_increase:
             message = self._verification.find_duplicate_send(self._trace)
             if message is not None:
-                raise TraceError(f"{self._trace.path}: message {message} is sent twice")
+                raise TraceError(f"{self._trace.location}: message {message} is sent twice")
         return any(result.straggler_delivery_count for result in self._results)
 
     def verify_stragglers(self) -> bool:
@@ -232,13 +275,28 @@ class _Attempt:
         process, first, last = _by_process([result.seq_ranges for result in self._results])
         is_next = process[1:] == process[:-1]
         steps = first[1:] - last[:-1]
-        if np.any(steps[is_next] < 0):
+        if self._verification.has_seq and np.any(steps[is_next] < 0):
             raise NotLinearExtensionError
         starts = first[np.concatenate([[True], ~is_next])[: len(first)]]
         self._processes = len(starts)
+        if not self._verification.has_seq:
+            return
+        if self._verification.is_unique:
+            self._reject_repeated(process, first, is_next, steps)
         self._gaps = sum(result.gaps for result in self._results)
         self._gaps += int(np.count_nonzero(steps[is_next] > 1))
         self._gaps += int(np.count_nonzero(starts > 0))
+
+    def _reject_repeated(
+        self, process: Longs, first: Longs, is_next: Bools, steps: Longs
+    ) -> None:
+        """Raise RepeatedEventError if a window, or two of them, have an event twice."""
+        for result in self._results:
+            if result.repeated is not None:
+                raise RepeatedEventError(*result.repeated)
+        between = np.flatnonzero(is_next & (steps == 0)) + 1
+        if len(between):
+            raise RepeatedEventError(int(process[between[0]]), int(first[between[0]]))
 
     def _check_numbers(self) -> None:
         """Check that the numbers of each source increase, also between windows."""

@@ -67,7 +67,7 @@ from antecede.verify.verdict import TraceVerdict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["verify_windows"]
+__all__ = ["choose_config", "verify_windows"]
 
 WINDOWS_PER_CORE = 4
 WINDOW_ROWS_MIN = 1 << 19
@@ -113,8 +113,10 @@ def verify_windows(
     trace = read_trace(Path(path).absolute())
     verification = WindowedVerification(
         stage=spark_stage(spark),
-        find_duplicate_send=lambda trace: _find_duplicate_send(spark, trace),
-        config=_choose_config(trace, parallelism(spark), rows_per_window),
+        find_duplicate_send=lambda _: _find_duplicate_send(spark, trace),
+        config=choose_config(
+            trace.rows, _row_group_rows(trace), parallelism(spark), rows_per_window
+        ),
         violations_max=violations_max,
         on_notice=on_notice,
     )
@@ -127,14 +129,22 @@ def verify_windows(
             return verification.verify(_sorted_copy(spark, trace, Path(scratch)))
         except NotLinearExtensionError:
             on_notice("no sort puts the rows in order: one task verifies the whole run")
-    return verification.verify_whole(trace)
+    return verification.verify_in_one_task(trace)
 
 
-def _choose_config(trace: Trace, cores: int, window_rows: int | None) -> WindowConfig:
-    """Choose windows for a number of cores, aligned to row groups if possible."""
-    group = _row_group_rows(trace)
+def choose_config(
+    rows: int, group: int, cores: int, window_rows: int | None
+) -> WindowConfig:
+    """Choose windows for a number of cores, aligned to groups of rows if possible.
+
+    Args:
+        rows: The rows of the run.
+        group: The number of rows that are stored together.
+        cores: The number of tasks that run at once.
+        window_rows: The length of windows; None to choose it.
+    """
     if window_rows is None:
-        even = -(-trace.rows // (WINDOWS_PER_CORE * cores))
+        even = -(-rows // (WINDOWS_PER_CORE * cores))
         window_rows = min(max(even, WINDOW_ROWS_MIN), WINDOW_ROWS_MAX)
         window_rows = -(-window_rows // group) * group
     margin_rows = max(1, window_rows // MARGINS_PER_WINDOW)

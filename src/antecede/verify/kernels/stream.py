@@ -129,10 +129,13 @@ class HistoryChecker:
 
     gaps: int
     """The number of gaps between the events so far."""
+    repeated: tuple[int, int] | None
+    """The index of a process and the seq of an event that is there twice, if any."""
 
     def __init__(self, processes: SlotMap) -> None:
         """Start at the end of a run; new processes are added to ``processes``."""
         self.gaps = 0
+        self.repeated = None
         self._processes = processes
         self._lowest: Longs = np.empty(0, np.int64)
         self._highest: Longs = np.empty(0, np.int64)
@@ -147,10 +150,12 @@ class HistoryChecker:
         self._lowest = grow(self._lowest, len(self._processes), SEQ_NONE)
         self._highest = grow(self._highest, len(self._processes), SEQ_NONE)
         seq = writable_copy(batch.column("seq"))
-        gaps = _check_histories(process, seq, self._lowest, self._highest)
+        gaps, repeated = _check_histories(process, seq, self._lowest, self._highest)
         if gaps < 0:
             raise NotLinearExtensionError
         self.gaps += gaps
+        if repeated >= 0:
+            self.repeated = (int(process[repeated]), int(seq[repeated]))
 
     def seq_ranges(self) -> tuple[Longs, Longs, Longs]:
         """Return the processes that have events, and the first and last seq of each."""
@@ -237,17 +242,25 @@ def grow(array: Longs, size: int, value: int) -> Longs:
 
 
 @compiled
-def _check_histories(process: Ints, seq: Longs, lowest: Longs, highest: Longs) -> int:
-    """Check rows from the last to the first; return the number of gaps, or -1."""
-    gaps = 0
+def _check_histories(
+    process: Ints, seq: Longs, lowest: Longs, highest: Longs
+) -> tuple[int, int]:
+    """Check rows from the last to the first.
+
+    Return the number of gaps, or -1 if the rows are not in order; and the first row that is
+    there twice, or -1.
+    """
+    gaps, repeated = 0, -1
     for i in range(process.size - 1, -1, -1):
         after = lowest[process[i]]
         if seq[i] > after:
-            return -1
+            return -1, repeated
         # Rows with the same seq are the same event, recorded twice.
+        if seq[i] == after:
+            repeated = i
         if after != SEQ_NONE and seq[i] < after - 1:
             gaps += 1
         if after == SEQ_NONE:
             highest[process[i]] = seq[i]
         lowest[process[i]] = seq[i]
-    return gaps
+    return gaps, repeated

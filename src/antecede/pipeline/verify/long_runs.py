@@ -1,0 +1,253 @@
+"""Verify the long runs of a DataFrame of events in windows.
+
+The windows are those of :mod:`antecede.pipeline.verify.windows`. The rows of the run are
+packed into blobs, which Spark keeps on the disks of the executors
+(:mod:`antecede.pipeline.verify.packed_trace`), and every task gets the blobs of its window.
+The driver gets one row for each blob, without its data, and the results of the windows.
+
+If the steps of the rows ascend within the partitions of the table, and no two partitions
+overlap, the rows need not be sorted. Otherwise Spark sorts them by ``step``, or by ``time``
+where steps are unknown. One task verifies the whole run, from its disk, if there is neither
+step nor time, or if no sort puts the rows into a linear extension of happened-before.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from antecede.errors import AntecedeError, StorageError, TraceError
+from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
+from antecede.pipeline.verify.packed_stage import packed_stage
+from antecede.pipeline.verify.packed_trace import (
+    BLOB_ROWS,
+    PackedTrace,
+    blob_packer,
+    verify_spooled,
+)
+from antecede.pipeline.verify.run_result import error_row, result_row
+from antecede.pipeline.verify.runs import parallelism
+from antecede.pipeline.verify.table_run import TableOptions, with_names
+from antecede.pipeline.verify.violation_rows import (
+    FindTask,
+    ViolationRows,
+    find_window_rows,
+    merge_rows,
+    messages_of,
+)
+from antecede.pipeline.verify.window_task import LongRun, split_into_windows
+from antecede.pipeline.verify.windowed_run import RepeatedEventError, WindowedVerification
+from antecede.pipeline.verify.windows import choose_config
+from antecede.trace.event import Kind
+from antecede.trace.run_info import RunInfo
+from antecede.verify.kernels.stream import NotLinearExtensionError
+from antecede.verify.oracle import MessageId
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Row
+
+__all__ = ["verify_long_runs"]
+
+LOG = logging.getLogger("antecede")
+INTEGERS = {"tinyint", "smallint", "int", "bigint"}
+SORTED_ROWS = 1 << 20
+"""Rows that one task sorts, if the rows are not in order."""
+
+
+def verify_long_runs(
+    selected: "DataFrame",
+    runs: Sequence[str],
+    options: TableOptions,
+    *,
+    window_rows: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return a row of :data:`RESULT` for each of these runs; starts several jobs.
+
+    Args:
+        selected: The table of events, with our names of columns; ``run`` is the first.
+        runs: The names of the runs.
+        options: How to verify them.
+        window_rows: The length of windows; None to choose it by run and cluster.
+    """
+    from pyspark.sql import functions as F
+
+    blob_rows = BLOB_ROWS if window_rows is None else max(1, window_rows // 4)
+    chosen = selected.where(F.col("run").isin(list(runs)))
+    found = []
+    with _packed(chosen, blob_rows, options) as blobs:
+        for run in runs:
+            is_run = F.col("run") == run
+            long_run = _LongTableRun(run, chosen.where(is_run), options, blob_rows)
+            try:
+                found.append(long_run.verify(blobs.where(is_run), window_rows))
+            except StorageError:
+                raise
+            except AntecedeError as error:
+                found.append(error_row(run, error))
+    return found
+
+
+@contextmanager
+def _packed(
+    table: "DataFrame", blob_rows: int, options: TableOptions
+) -> "Iterator[DataFrame]":
+    """Pack the rows of a table into blobs, which Spark keeps in the block."""
+    from pyspark import StorageLevel
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from antecede.pipeline.verify.packed_trace import BLOBS
+
+    pack = blob_packer(rows_max=blob_rows, large=options.large)
+    blobs = table.mapInArrow(pack, from_arrow_schema(BLOBS))
+    # The memory of the executors is left to the tables that the caller keeps there.
+    blobs = blobs.persist(StorageLevel.DISK_ONLY)
+    try:
+        yield blobs
+    finally:
+        blobs.unpersist()
+
+
+class _LongTableRun:
+    """One long run of a table."""
+
+    def __init__(
+        self, run: str, rows: "DataFrame", options: TableOptions, blob_rows: int
+    ) -> None:
+        self._run = run
+        self._rows = rows
+        self._options = options
+        self._blob_rows = blob_rows
+        self._location = f"run {run!r}"
+        self._has_seq = "seq" in rows.columns
+        self._names: dict[int, str] = {}
+
+    def verify(self, blobs: "DataFrame", window_rows: int | None) -> dict[str, Any]:
+        """Return the row of the run, from its blobs in the order of the table."""
+        listed = blobs.select("id", "rows", "first", "last").collect()
+        types = dict(self._rows.dtypes)
+        if not {types["process"], types["source"]} <= INTEGERS:
+            self._names = _process_names(blobs)
+        try:
+            if _is_in_order(listed):
+                listed.sort(key=lambda row: int(row["first"]))
+                return self._verify_blobs(blobs, listed, window_rows)
+            keys, is_known = self._sort_keys()
+            rows = sum(int(row["rows"]) for row in listed)
+            parts = max(parallelism(blobs.sparkSession), -(-rows // SORTED_ROWS))
+            # Spark's own number of partitions is too high for tasks of Python.
+            ordered = self._rows.repartitionByRange(parts, *keys)
+            ordered = ordered.sortWithinPartitions(*keys)
+            with _packed(ordered, self._blob_rows, self._options) as blobs:
+                listed = blobs.select("id", "rows", "first", "last").collect()
+                listed.sort(key=lambda row: int(row["id"]))
+                if not self._has_seq and not _is_in_order(listed):
+                    raise self._repeated_step()
+                return self._verify_blobs(blobs, listed, window_rows if is_known else -1)
+        except RepeatedEventError as error:
+            name = self._names.get(error.process, str(error.process))
+            raise repeated_event(self._location, name, error.seq) from None
+        except TraceError as error:
+            self._reject_repeated()
+            raise with_names(error, self._names) from error
+
+    def _sort_keys(self) -> "tuple[list[Column], bool]":
+        """Return the columns to sort by, and whether the order may be happened-before."""
+        from pyspark.sql import functions as F
+
+        has_steps = "step" in self._rows.columns
+        if has_steps and self._rows.where("step IS NULL").limit(1).collect():
+            has_steps = False
+            if not self._has_seq:
+                raise TraceError(
+                    f"{self._location}: column 'step' is null in some rows: remove them,"
+                    " for example with df.dropna(subset=['step'])"
+                )
+        has_times = not has_steps and "time" in self._rows.columns
+        names = [*(["step"] if has_steps else []), *(["time"] if has_times else [])]
+        names += ["process", *(["seq"] if self._has_seq else [])]
+        return [F.col(name).asc_nulls_last() for name in names], has_steps or has_times
+
+    def _verify_blobs(
+        self, blobs: "DataFrame", listed: "Sequence[Row]", window_rows: int | None
+    ) -> dict[str, Any]:
+        """Return the row of the run; -1 for ``window_rows`` to verify it in one task."""
+        info = RunInfo(run=self._run, complete=self._options.complete, names=self._names)
+        trace = PackedTrace(
+            info, [row["id"] for row in listed], [r["rows"] for r in listed]
+        )
+        cores = parallelism(blobs.sparkSession)
+        wanted = None if window_rows == -1 else window_rows
+        config = choose_config(trace.rows, self._blob_rows, cores, wanted)
+        verification = WindowedVerification(
+            stage=packed_stage(blobs, large=self._options.large),
+            find_duplicate_send=self._find_duplicate_send,
+            config=config,
+            violations_max=self._options.violations_max,
+            on_notice=self._notice,
+            verify_whole=verify_spooled,
+            has_seq=self._has_seq,
+            is_unique=True,
+        )
+        if window_rows == -1:
+            self._notice("there is neither step nor time: one task verifies the whole run")
+            self._reject_repeated()
+            verdict = verification.verify_in_one_task(trace)
+        else:
+            try:
+                verdict = verification.verify(trace)
+            except NotLinearExtensionError:
+                self._notice("the order is not a linear extension: one task verifies it")
+                self._reject_repeated()
+                verdict = verification.verify_in_one_task(trace)
+        windows = split_into_windows(trace.rows, config.window_rows, config.margin_rows)
+        messages = tuple(sorted(messages_of(verdict.violations)))
+        tasks = [FindTask(trace=trace, window=w, messages=messages) for w in windows]
+        found = ViolationRows()
+        if messages:
+            found = merge_rows(verification.stage(find_window_rows, tasks))
+        return result_row(self._run, verdict, events=trace.rows, found=found)
+
+    def _reject_repeated(self) -> None:
+        """Raise TraceError if two rows have the same process and seq; one job."""
+        if not self._has_seq:
+            return
+        pairs = self._rows.groupBy("process", "seq").count().where("count > 1")
+        found = pairs.orderBy("process", "seq").limit(1).collect()
+        if found and found[0]["process"] is not None and found[0]["seq"] is not None:
+            name, seq = str(found[0]["process"]), int(found[0]["seq"])
+            raise repeated_event(self._location, name, seq)
+
+    def _repeated_step(self) -> TraceError:
+        steps = self._rows.groupBy("step").count().where("count > 1")
+        (found,) = steps.orderBy("step").limit(1).collect()
+        return repeated_step(self._location, int(found["step"]))
+
+    def _find_duplicate_send(self, _: LongRun) -> MessageId | None:
+        """Return a message that is sent twice, if there is one."""
+        sends = self._rows.where(self._rows["kind"] == Kind.SEND.value)
+        twice = sends.groupBy("source", "number").count().where("count > 1")
+        found = twice.orderBy("source", "number").limit(1).collect()
+        if not found:
+            return None
+        numbers = {name: number for number, name in self._names.items()}
+        source = found[0]["source"]
+        return MessageId(int(numbers.get(source, source)), int(found[0]["number"]))
+
+    def _notice(self, line: str) -> None:
+        LOG.info("%s: %s", self._location, line)
+
+
+def _is_in_order(blobs: "Sequence[Row]") -> bool:
+    """Return whether the steps ascend within all blobs, and no two blobs overlap."""
+    if any(row["first"] is None for row in blobs):
+        return False
+    ranges = sorted((int(row["first"]), int(row["last"])) for row in blobs)
+    return all(
+        first > last for (first, _), (_, last) in zip(ranges[1:], ranges, strict=False)
+    )
+
+
+def _process_names(blobs: "DataFrame") -> dict[int, str]:
+    """Return the names of the processes by number, in the order of the names."""
+    rows = blobs.selectExpr("explode(names) AS name").distinct().collect()
+    return dict(enumerate(sorted((row["name"] for row in rows), key=str.encode)))
