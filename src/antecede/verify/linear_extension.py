@@ -18,7 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from antecede.errors import TraceError
-from antecede.trace.reader import BATCH_ROWS_MAX, RecordedRun
+from antecede.trace.reader import RecordedRun
+from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import (

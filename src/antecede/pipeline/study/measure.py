@@ -24,7 +24,9 @@ from antecede.pipeline.study.measure_schema import (
     MEASURES_SCHEMA,
     SUMMARY_SCHEMA,
 )
-from antecede.trace.schema import EVENTS_NAME, SAMPLES_NAME, SAMPLES_SCHEMA, SCHEMA
+from antecede.trace.run_table import list_runs
+from antecede.trace.schema import SAMPLES_SCHEMA, SCHEMA
+from antecede.trace.store import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,23 +59,34 @@ def spark_schema(schema: pa.Schema = SCHEMA) -> "StructType":
 
 def read_events(spark: "SparkSession", directory: Path) -> "DataFrame":
     """Read the events of all finished cells of a study."""
-    return _read_traces(spark, directory, EVENTS_NAME, SCHEMA)
+    return _read_parts(spark, directory, "events", SCHEMA)
 
 
 def read_samples(spark: "SparkSession", directory: Path) -> "DataFrame":
     """Read the probe samples of all finished cells of a study."""
-    return _read_traces(spark, directory, SAMPLES_NAME, SAMPLES_SCHEMA)
+    return _read_parts(spark, directory, "samples", SAMPLES_SCHEMA)
 
 
-def _read_traces(
-    spark: "SparkSession", directory: Path, name: str, schema: pa.Schema
+def _read_parts(
+    spark: "SparkSession", directory: Path, folder: str, schema: pa.Schema
 ) -> "DataFrame":
-    """Read the files of this name from the directories of all finished cells."""
-    # The names of traces that are still being written begin with a dot.
-    if not any(directory.glob(f"events/[!.]*/{name}")):
-        return spark.createDataFrame([], spark_schema(schema))
-    pattern = f"{_address(directory)}/events/[^.]*/{name}"
-    return spark.read.schema(spark_schema(schema)).parquet(pattern)
+    """Read the rows of all runs of a study's table of runs, of each run once."""
+    runs: dict[str, list[str]] = {}
+    parts = {}
+    for run, part in list_runs(open_store(directory / "events")).items():
+        runs.setdefault(part.path.name, []).append(run)
+        parts[part.path.name] = part
+    reader = spark.read.schema(spark_schema(schema))
+    names = [name for name in runs if (directory / folder / name).exists()]
+    whole = [name for name in names if len(runs[name]) == len(parts[name].runs)]
+    if whole:
+        found = reader.parquet(*(_address(directory / folder / name) for name in whole))
+    else:
+        found = spark.createDataFrame([], spark_schema(schema))
+    for name in set(names) - set(whole):  # Other parts have some of its runs, too.
+        rows = reader.parquet(_address(directory / folder / name))
+        found = found.union(rows.where(rows["run"].isin(runs[name])))
+    return found
 
 
 def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
