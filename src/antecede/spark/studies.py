@@ -13,6 +13,7 @@ import pyarrow as pa
 from antecede.errors import ConfigError
 from antecede.pipeline.spark.progress import OnProgress
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
+from antecede.pipeline.study.directory import check_format
 from antecede.pipeline.study.measure import (
     ledger,
     measures,
@@ -192,6 +193,7 @@ def _load(
     spark: "SparkSession", directory: Path, outcome: StudyOutcome | None
 ) -> StudyResult:
     cells = read_cells(spark, directory)
+    check_format(directory)
     missing = [name for name in TABLES if not (directory / name).is_dir()]
     if missing:
         raise ConfigError(

@@ -109,7 +109,7 @@ class StudyDirectory:
                 f"{self.path} has results of antecede {found.get('version', 'unknown')},"
                 f" and this is {antecede.__version__}: choose another directory"
             )
-        check_format(self.path, found)
+        check_format(self.path)
 
     def simulated(self) -> set[str]:
         """Return the cells whose trace is complete."""
@@ -278,9 +278,10 @@ def _header(study: Study) -> dict[str, object]:
     }
 
 
-def check_format(path: Path, header: dict[str, object]) -> None:
-    """Raise ConfigError if the header of a study is of another format."""
-    if header.get("format") != FORMAT:
+def check_format(path: Path) -> None:
+    """Raise ConfigError if a directory has a study in another format."""
+    header = path / "study.json"
+    if header.exists() and json.loads(header.read_text("utf-8")).get("format") != FORMAT:
         raise ConfigError(
             f"{path} is a study in another format: run the study again in another directory"
         )

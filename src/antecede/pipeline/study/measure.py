@@ -8,6 +8,7 @@ This module needs the extra ``antecede[spark]``.
 
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.core.registry import protocols
-from antecede.errors import ConfigError, InternalError, StorageError
+from antecede.errors import ConfigError, InternalError, StorageError, TraceError
 from antecede.pipeline.study import copies_sql, measure_sql
 from antecede.pipeline.study.intervals import student_t
 from antecede.pipeline.study.measure_schema import (
@@ -24,9 +25,9 @@ from antecede.pipeline.study.measure_schema import (
     MEASURES_SCHEMA,
     SUMMARY_SCHEMA,
 )
-from antecede.trace.run_table import list_runs
+from antecede.trace.run_table import RunRows, list_parts, read_part
 from antecede.trace.schema import SAMPLES_SCHEMA, SCHEMA
-from antecede.trace.store import open_store
+from antecede.trace.store import StorePath, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,22 +72,37 @@ def _read_parts(
     spark: "SparkSession", directory: Path, folder: str, schema: pa.Schema
 ) -> "DataFrame":
     """Read the rows of all runs of a study's table of runs, of each run once."""
-    runs: dict[str, list[str]] = {}
-    parts = {}
-    for run, part in list_runs(open_store(directory / "events")).items():
-        runs.setdefault(part.path.name, []).append(run)
-        parts[part.path.name] = part
     reader = spark.read.schema(spark_schema(schema))
-    names = [name for name in runs if (directory / folder / name).exists()]
-    whole = [name for name in names if len(runs[name]) == len(parts[name].runs)]
+    whole: list[str] = []
+    tables: list[DataFrame] = []
+    known: set[str] = set()
+    for path in list_parts(open_store(directory / "events")):
+        runs = set(_read_runs(path))
+        file = directory / folder / path.name
+        if not file.exists():  # Its runs have no samples.
+            continue
+        if known.isdisjoint(runs):
+            whole.append(_address(file))
+        elif runs - known:
+            rows = reader.parquet(_address(file))
+            tables.append(rows.where(rows["run"].isin(runs - known)))
+        known |= runs
     if whole:
-        found = reader.parquet(*(_address(directory / folder / name) for name in whole))
-    else:
-        found = spark.createDataFrame([], spark_schema(schema))
-    for name in set(names) - set(whole):  # Other parts have some of its runs, too.
-        rows = reader.parquet(_address(directory / folder / name))
-        found = found.union(rows.where(rows["run"].isin(runs[name])))
+        tables.append(reader.parquet(*whole))
+    if not tables:
+        return spark.createDataFrame([], spark_schema(schema))
+    found = tables[0]
+    for table in tables[1:]:
+        found = found.union(table)
     return found
+
+
+def _read_runs(path: StorePath) -> Mapping[str, RunRows]:
+    """Return the runs of a part; raise StorageError if it is damaged."""
+    try:
+        return read_part(path).runs
+    except TraceError as error:
+        raise StorageError(f"cannot measure {path}: {error}") from error
 
 
 def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
