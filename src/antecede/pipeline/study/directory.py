@@ -43,7 +43,7 @@ from antecede.trace.store import open_store
 from antecede.trace.writer import TraceWriter
 from antecede.verify.oracle import Property
 
-__all__ = ["StudyDirectory", "check_format", "write_atomically"]
+__all__ = ["FORMAT", "StudyDirectory", "check_format", "write_atomically"]
 
 FORMAT = 2
 """The format of the directory. Format 1, without a number, had a directory per trace."""
