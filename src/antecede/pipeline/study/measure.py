@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 __all__ = [
+    "address",
     "copies",
     "ledger",
     "measures",
@@ -82,9 +83,9 @@ def _read_parts(
         if not file.exists():  # Its runs have no samples.
             continue
         if known.isdisjoint(runs):
-            whole.append(_address(file))
+            whole.append(address(file))
         elif runs - known:
-            rows = reader.parquet(_address(file))
+            rows = reader.parquet(address(file))
             tables.append(rows.where(rows["run"].isin(runs - known)))
         known |= runs
     if whole:
@@ -110,7 +111,7 @@ def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
     path = directory / "cells.parquet"
     if not path.exists():
         raise ConfigError(f"no cells.parquet in {directory}: not a study directory")
-    return spark.read.parquet(_address(path))
+    return spark.read.parquet(address(path))
 
 
 def ledger(spark: "SparkSession", events: "DataFrame", cells: "DataFrame") -> "DataFrame":
@@ -211,7 +212,7 @@ def write_measures(spark: "SparkSession", directory: Path) -> None:
             _write(all_measures.repartition(1), directory / "measures", MEASURES_SCHEMA)
         finally:
             rows.unpersist()
-        written = spark.read.parquet(_address(_partial(directory / "measures")))
+        written = spark.read.parquet(address(_partial(directory / "measures")))
         _write(
             summary(spark, written, cells).repartition(1),
             directory / "summary",
@@ -245,7 +246,7 @@ def _spark_type(arrow: pa.DataType) -> "DataType":
     }[arrow]
 
 
-def _address(path: Path) -> str:
+def address(path: Path) -> str:
     """Return a URL for Spark to read, with the characters of patterns escaped."""
     return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path.resolve()))
 

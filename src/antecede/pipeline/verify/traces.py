@@ -137,10 +137,11 @@ def verify_traces(
             )
     verified: Iterator[VerifiedRun] = iter(())
     if traces and wants_spark:
+        from antecede.pipeline.spark.master import master_name
         from antecede.pipeline.spark.session import open_session
 
         with open_session(master, cores=cores) as spark:
-            name = master if isinstance(master, str) else "local"
+            name = master_name(master if isinstance(master, str) else spark)
             on_notice(f"verified on Spark, {name}: {events:,} events")
             on_spark = _SparkVerifier(spark, traces, violations_max, on_notice)
             verified = iter(on_spark.verify(on_progress, local_events_max))
