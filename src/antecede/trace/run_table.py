@@ -175,6 +175,8 @@ def find_run(path: StorePath) -> TablePart | None:
         TraceError: The path names a run that its table or its part does not contain.
     """
     parent = path.parent
+    if not parent.path:  # The path is a bucket.
+        return None
     if is_part(parent.name):
         part = read_part(parent)
         if path.name not in part.runs:

@@ -169,22 +169,26 @@ class StudyDirectory:
         for part in self._readable_parts():
             surplus = {cell for cell in part.runs if parts[cell].path != part.path}
             if surplus:
-                remove_runs(part, surplus)
+                self._remove_from(part, surplus)
         self._remove_samples()
 
     def _remove_runs(self, unwanted: set[str]) -> None:
         """Remove cells from all files."""
         for part in self._readable_parts():
             if not unwanted.isdisjoint(part.runs):
-                remove_runs(part, unwanted)
+                self._remove_from(part, unwanted)
         self._remove_samples()
 
+    def _remove_from(self, part: TablePart, unwanted: set[str]) -> None:
+        """Remove cells from a file, and the samples with the last of its cells."""
+        if remove_runs(part, unwanted) == part.runs.keys():
+            (self.samples / part.path.name).unlink(missing_ok=True)
+
     def _remove_samples(self) -> None:
-        """Remove the samples of cells whose events are not in the file of the same name."""
+        """Remove the samples of cells that were removed from the file of their events."""
         runs = {part.path.name: part.runs for part in self._readable_parts()}
         for path in self.samples.iterdir() if self.samples.exists() else ():
             if path.name not in runs:
-                path.unlink()
                 continue
             table = pq.read_table(path)
             keep = [cell in runs[path.name] for cell in table.column("run").to_pylist()]
@@ -245,6 +249,9 @@ class StudyDirectory:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             elif path.name not in complete:
+                path.unlink()
+        for path in self.samples.iterdir():
+            if path.name not in complete:
                 path.unlink()
         stale = self.simulated() - wanted
         self._remove_runs(stale)
