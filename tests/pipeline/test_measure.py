@@ -32,11 +32,13 @@ from antecede.pipeline.study.measure_schema import (
     SUMMARY_SCHEMA,
 )
 from antecede.sim.runner import RunSummary
-from antecede.sim.simulate import Scenario, simulate_to
+from antecede.sim.simulate import Scenario
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import read_trace
 from antecede.trace.run_info import RunInfo
-from antecede.trace.writer import TraceWriter
+from antecede.trace.run_table_writer import RunTableWriter
+from antecede.trace.writer import RunWriter
+from tests.trace.tables import add_run, part_of, write_runs
 
 LOSSY = Scenario(
     processes=5, messages=12, payload_bytes="uniform:0,90", loss=0.15, duplicate=0.1
@@ -127,9 +129,8 @@ def add_cell(study: Tables, name: str, scenario: Scenario) -> None:
         "group": f"{name} {scenario.protocol}",
         "comparable": f"{name} {scenario.seed}",
     }
-    directory = study.directory / "events" / cell
-    study.outcomes[cell] = simulate_to(directory, scenario, name=cell)
-    study.events[cell] = list(read_trace(directory).events())
+    study.outcomes[cell] = add_run(study.directory, scenario, cell)
+    study.events[cell] = list(read_trace(study.directory / "events" / cell).events())
     relays = protocol(scenario.protocol).capabilities.relays
     study.copies[cell] = copies_of(study.events[cell], scenario.processes, relays)
 
@@ -159,8 +160,16 @@ def study(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Tabl
                 add_cell(made, name, replace(scenario, protocol=which, seed=seed))
     made.cells["failed"] = {**made.cells["lossy-hybrid-1"], "cell": "failed", "seed": 4}
     write_cells(made)
-    shutil.copytree(directory / "events/lossy-hybrid-1", directory / "events/.half")
-    simulate_to(directory / "events/stale", LOSSY, name="stale")
+    part = part_of(directory, "lossy-hybrid-1")
+    shutil.copy(part, part.with_name(f".{part.name}.partial"))
+    add_run(directory, LOSSY, "stale")
+    # An attempt on a lost worker has written a run once more, together with another.
+    copied = {"lossy-hybrid-1": LOSSY, "quiet-unordered-8": QUIET}
+    write_runs(
+        directory,
+        {cell: replace(scenario, protocol=cell.split("-")[1], seed=int(cell.split("-")[2]))
+         for cell, scenario in copied.items()},
+    )  # fmt: skip
     write_measures(spark, directory)
     made.measures = read_measures(directory)
     return made
@@ -439,16 +448,18 @@ def test_speedups_are_relative_to_buffer_on_the_same_workload(study: Tables) -> 
 def test_samples_are_averaged_over_time(study: Tables) -> None:
     names = measure_sql.SAMPLED
     for cell, found in study.measures.items():
-        file = study.directory / "events" / cell / "samples.parquet"
-        assert file.exists() == cell.startswith("quiet")
+        file = study.directory / "samples" / part_of(study.directory, cell).name
+        table = pq.read_table(file).to_pylist() if file.exists() else []
         samples: dict[str, list[float]] = defaultdict(list)
-        for row in pq.read_table(file).to_pylist() if file.exists() else ():
-            samples[row["measure"]].append(row["value"])
+        for row in table:
+            if row["run"] == cell:
+                samples[row["measure"]].append(row["value"])
+        assert bool(samples) == cell.startswith("quiet")
         for name in names:
             over = max if name.endswith("_max") else mean
             wanted = pytest.approx(over(samples[name])) if samples[name] else None
             assert found[name] == wanted
-        if file.exists():
+        if cell.startswith("quiet"):
             assert [len(samples[name]) for name in names[-4:]] == [3, 3, 1, 1]
 
 
@@ -528,14 +539,12 @@ def test_summary(study: Tables) -> None:
 
 def test_spark_reads_the_schema_of_a_trace(study: Tables, spark: SparkSession) -> None:
     plain = spark.createDataFrame(
-        pq.read_table(
-            study.directory / "events" / "many-hybrid-5" / "events.parquet"
-        ).to_pandas(),
+        pq.read_table(part_of(study.directory, "many-hybrid-5")).to_pandas(),
         spark_schema(),
     )
     assert plain.count() == len(study.events["many-hybrid-5"])
     copy = study.directory.parent / "copy.parquet"
-    shutil.copy(study.directory / "events/many-hybrid-5/events.parquet", copy)
+    shutil.copy(part_of(study.directory, "many-hybrid-5"), copy)
     own = spark.read.parquet(str(copy)).schema
     assert own.names == spark_schema().names
     assert relaxed(own) == relaxed(spark_schema())
@@ -584,7 +593,7 @@ def test_pandas_and_duckdb_read_the_same_rows(study: Tables, name: str) -> None:
             assert any(not isnan(value) for value in frame[column])
 
 
-def send(writer: TraceWriter, number: int, targets: list[int]) -> None:
+def send(writer: RunWriter, number: int, targets: list[int]) -> None:
     """Record a message of process 0 that takes a second."""
     writer.observer.sent(0, number, targets, 0.0)
     for target in targets:
@@ -608,10 +617,12 @@ def write_by_hand(directory: Path) -> None:
             "messages": 3,
             "seed": 0,
         }
-        with TraceWriter(directory / "events" / which, which) as writer:
-            for number, named in enumerate(messages, 1):
-                send(writer, number, named)
-            writer.close(RunInfo(run=which))
+        with RunTableWriter(directory) as table:
+            with table.open_run(which) as writer:
+                for number, named in enumerate(messages, 1):
+                    send(writer, number, named)
+                writer.close(RunInfo(run=which))
+            table.commit()
     write_cells(made)
 
 
@@ -645,8 +656,8 @@ def test_invalid_input_is_reported_in_one_line_and_changes_nothing(
     made = Tables(tmp_path)
     add_cell(made, "one", replace(QUIET, protocol="unordered", seed=1))
     write_cells(made)
-    (tmp_path / "events" / "two").mkdir()
-    (tmp_path / "events" / "two" / "events.parquet").write_bytes(b"no Parquet" * 10)
+    damaged = tmp_path / "events" / f"runs-{'0' * 32}.parquet"
+    damaged.write_bytes(b"no Parquet" * 10)
     (tmp_path / "measures").mkdir()
     (tmp_path / "measures" / "mark").touch()
     with pytest.raises(StorageError, match="cannot measure") as raised:
@@ -664,7 +675,7 @@ def test_events_are_read_once_for_all_tables(study: Tables, spark: SparkSession)
             assert "InMemoryTableScan" in plan
             # Files are read only below the persisted ledger.
             outside = plan.partition("InMemoryRelation")[0]
-            assert "events.parquet" not in outside
+            assert "runs-" not in outside
     finally:
         ledger.unpersist()
 

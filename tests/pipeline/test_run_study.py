@@ -116,14 +116,15 @@ def test_a_partial_cell_is_run_again(
     directory = tmp_path / "half"
     study = parse_study(TABLE)
     StudyDirectory(directory).open(study)
-    one, other = study.cells[0].id, study.cells[1].id
-    (directory / "events" / f".{one}.0123").mkdir()
-    (directory / "events" / f".{one}.0123" / "events.parquet.partial").write_bytes(b"PAR1")
-    (directory / "events" / other).mkdir()
+    part = f"runs-{'0' * 32}.parquet"
+    (directory / "events" / f".{part}.partial").write_bytes(b"PAR1")
+    (directory / "events" / part).write_bytes(b"PAR1")
+    (directory / "samples" / part).write_bytes(b"PAR1")
     (directory / "verdicts" / "part-9.partial").write_bytes(b"PAR1")
     run_study(spark, study, directory)
     assert tables(directory) == tables(whole)
     assert not list((directory / "events").glob(".*"))
+    assert not (directory / "samples" / part).exists()
 
 
 @pytest.mark.slow

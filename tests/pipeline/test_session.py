@@ -8,7 +8,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 from antecede.cli import main as cli
 from antecede.errors import ConfigError
 from antecede.pipeline.spark.executors import wait_for_executors
-from antecede.pipeline.spark.master import check_master
+from antecede.pipeline.spark.master import check_master, master_name
 from antecede.pipeline.spark.session import explain_errors, open_session
 from antecede.pipeline.spark.settings import (
     default_settings,
@@ -289,3 +290,22 @@ def test_java_that_does_not_start_is_reported_last(tmp_path: Path) -> None:
     assert "Too small" in done.stdout  # The message of Java itself.
     (line,) = done.stderr.splitlines()
     assert line.startswith("antecede: no Spark session at local[1]: Java did not start;")
+
+
+@pytest.mark.parametrize(
+    ("master", "name"),
+    [
+        ("spark://host:7077", "spark://host:7077"),
+        ("sc://host:15002/;token=secret", "sc://host:15002/"),
+        ("local[2]", "local[2]"),
+    ],
+)
+def test_the_name_of_a_master_has_no_token(master: str, name: str) -> None:
+    assert master_name(master) == name
+
+
+def test_the_name_of_the_master_is_that_of_the_session() -> None:
+    for master, name in (("local[2,3]", "local"), ("spark://host:1", "spark://host:1")):
+        session = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
+        assert master_name(cast("SparkSession", session)) == name
+    assert master_name(cast("SparkSession", SimpleNamespace())) == "Connect"

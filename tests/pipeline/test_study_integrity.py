@@ -7,11 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -24,10 +24,16 @@ from antecede.pipeline.spark.transient import attempts_max, is_transient
 from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.lock import LOCK_NAME, lock_directory
 from antecede.pipeline.study.run import StudyOutcome, run_study
-from antecede.pipeline.study.simulate import simulate_cells
+from antecede.pipeline.study.simulate import _run_group, simulate_cells
 from antecede.pipeline.study.study import Study, load_study, parse_study
 from antecede.sim import Scenario, simulate_to
+from antecede.spark import load_study as load_tables
+from antecede.trace.reader import read_trace
+from antecede.trace.run_info import RunInfo
+from antecede.trace.run_table_writer import RunTableWriter
+from antecede.trace.writer import RunWriter
 from tests.pipeline.test_run_study import TABLE, rows, tables
+from tests.trace.tables import damage, part_of, write_runs
 
 FEW: dict[str, Any] = {**TABLE, "protocols": ["hybrid", "unordered"], "seeds": [1]}
 
@@ -63,13 +69,10 @@ def repaired(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> R
     assert sound.startswith("unordered")
     directory = StudyDirectory(path)
     directory.open(study)
-    simulate_cells(spark, directory, study.cells, cores=2)
-    # The trace of a causal protocol becomes one without causal order.
-    table = pq.read_table(directory.events / sound / "events.parquet")
-    names = pa.array([violated] * table.num_rows, table.schema.field("run").type)
-    table = table.set_column(table.schema.get_field_index("run"), "run", names)
-    pq.write_table(table, directory.events / violated / "events.parquet")
-    (directory.events / damaged / "events.parquet").write_bytes(b"no Parquet")
+    # The trace of a causal protocol is one without causal order.
+    scenarios = {cell.id: cell.scenario for cell in study.cells}
+    write_runs(path, {**scenarios, violated: scenarios[sound]})
+    damage(path, damaged)
     first = run_study(spark, study, path)
     return Repaired(
         directory=directory,
@@ -108,7 +111,7 @@ def test_the_command_exits_with_4_and_names_the_cell(
     directory = StudyDirectory(tmp_path / "out")
     directory.open(study)
     simulate_cells(spark, directory, study.cells, cores=1)
-    (directory.events / cell.id / "events.parquet").write_bytes(b"no Parquet")
+    damage(directory.path, cell.id)
     arguments = ["study", "run", str(file), "--out", str(directory.path), "--no-report"]
     assert cli.main(arguments) == 4
     assert f"{cell.id} failed: not verified: " in capsys.readouterr().out
@@ -119,7 +122,7 @@ def test_a_violation_of_a_guarantee_is_not_measured(repaired: Repaired) -> None:
     assert repaired.first.violated == (repaired.violated,)
     assert repaired.verdicts[repaired.violated] == "violated"
     assert repaired.measured == {repaired.sound}
-    assert repaired.kept == {repaired.violated, repaired.damaged}
+    assert repaired.kept == {repaired.violated}
 
 
 def test_cells_without_a_valid_verdict_run_again(repaired: Repaired) -> None:
@@ -278,18 +281,58 @@ def test_spark_does_not_repeat_a_task_with_a_permanent_error(
 
 
 def test_a_cell_fails_after_the_last_attempt_and_the_others_continue(
-    spark: SparkSession, tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = parse_study(FEW)
-    blocked, other = (cell.id for cell in study.cells)
+    failing, other = (cell.id for cell in study.cells)
     directory = StudyDirectory(tmp_path)
     directory.open(study)
-    # The trace cannot be renamed to a directory that is not empty.
-    (directory.events / blocked / "file").mkdir(parents=True)
-    assert simulate_cells(spark, directory, study.cells, cores=1) == 1
+
+    def record(open_writer: Callable[[], RunWriter], scenario: Scenario, name: str) -> None:
+        with open_writer() as writer:
+            if name == failing:
+                send_one(writer)
+                writer.recorder.flush()
+                raise StorageError("no space") from OSError(28, "No space left on device")
+            send_one(writer)
+            writer.close(RunInfo(run=name))
+
+    monkeypatch.setattr("antecede.pipeline.study.simulate.record_scenario", record)
+    with pytest.raises(StorageError, match="no space"):
+        _run_group(list(study.cells), directory, attempts=2)
     assert directory.simulated() == {other}
-    (details,) = directory.failed().values()
-    assert details["attempts"] == str(attempts_max(spark))
+    assert directory.failed() == {}
+    written = part_of(tmp_path, other)
+    assert pq.read_table(written).column("run").to_pylist() == [other]
+    monkeypatch.setattr("antecede.pipeline.study.simulate.attempt_number", lambda: 2)
+    batch = _run_group(list(study.cells), directory, attempts=2)
+    assert {row["cell"]: row["ok"] for row in batch.to_pylist()} == {
+        failing: False, other: True,
+    }  # fmt: skip
+    assert part_of(tmp_path, other) == written
+    assert directory.failed()[failing]["attempts"] == "2"
+
+
+def send_one(writer: RunWriter) -> None:
+    writer.recorder.record(0, 0.0, 0, 0, 1, -1, -1, -1, (1,))
+
+
+def test_cells_of_a_file_that_cannot_be_finished_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = parse_study(FEW)
+    directory = StudyDirectory(tmp_path)
+    directory.open(study)
+
+    def commit(table: RunTableWriter) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunTableWriter, "commit", commit)
+    with pytest.raises(OSError, match="No space left"):
+        _run_group(list(study.cells), directory, attempts=2)
+    _run_group(list(study.cells), directory, attempts=1)
+    assert directory.failed().keys() == {cell.id for cell in study.cells}
+    assert list(directory.events.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -305,3 +348,52 @@ def test_a_cell_fails_after_the_last_attempt_and_the_others_continue(
 )
 def test_which_errors_are_transient(error: Exception, transient: bool) -> None:
     assert is_transient(error) is transient
+
+
+def test_a_cell_that_two_attempts_wrote_is_kept_once(tmp_path: Path) -> None:
+    study = parse_study({**TABLE, "workloads": {"w": {"probe": "state:0,0.1,3"}}})
+    directory = StudyDirectory(tmp_path)
+    directory.open(study)
+    scenarios = {cell.id: cell.scenario for cell in study.cells}
+    one, other, *_ = scenarios
+    write_runs(tmp_path, scenarios)
+    write_runs(tmp_path, {one: scenarios[one]})
+    write_runs(tmp_path, {other: scenarios[other]})
+    samples = sorted(pq.read_table(directory.samples).column("run").to_pylist())
+    directory.remove_duplicates()
+    assert directory.simulated() == scenarios.keys()
+    once = sum(part.runs[cell].rows for cell, part in directory.parts().items())
+    assert pq.read_table(directory.events).num_rows == once
+    left = sorted(pq.read_table(directory.samples).column("run").to_pylist())
+    assert set(left) == scenarios.keys()
+    assert sorted([*left, *(run for run in left if run in (one, other))]) == samples
+
+
+def test_removing_cells_keeps_the_others(tmp_path: Path) -> None:
+    study = parse_study(TABLE)
+    directory = StudyDirectory(tmp_path)
+    assert directory.open(study) == 0
+    write_runs(tmp_path, {cell.id: cell.scenario for cell in study.cells})
+    before = {cell.id: read_trace(tmp_path / "events" / cell.id) for cell in study.cells}
+    events = {cell: list(trace.events()) for cell, trace in before.items()}
+    fewer = parse_study({**TABLE, "protocols": ["optimal"]})
+    assert directory.open(fewer) == len(study.cells) - len(fewer.cells)
+    assert directory.simulated() == {cell.id for cell in fewer.cells}
+    for cell in fewer.cells:
+        found = read_trace(tmp_path / "events" / cell.id)
+        assert list(found.events()) == events[cell.id]
+        assert found.info == before[cell.id].info
+
+
+def test_a_study_of_the_former_format_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    study = parse_study(FEW)
+    StudyDirectory(tmp_path).open(study)
+    header = json.loads((tmp_path / "study.json").read_text())
+    del header["format"]
+    (tmp_path / "study.json").write_text(json.dumps(header))
+    with pytest.raises(ConfigError, match="run the study again in another directory"):
+        StudyDirectory(tmp_path).open(study)
+    with pytest.raises(ConfigError, match="run the study again in another directory"):
+        load_tables(tmp_path, session=spark)

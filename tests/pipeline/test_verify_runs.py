@@ -2,6 +2,7 @@
 
 import errno
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -13,11 +14,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from antecede.errors import ConfigError, TraceError
 from antecede.pipeline.verify.runs import VERDICTS, balanced, verify_run, verify_runs
+from antecede.pipeline.verify.traces import find_runs, verify_traces
+from antecede.sim import Scenario
 from antecede.trace import Event
 from antecede.trace.run_info import RunInfo
 from antecede.trace.table import events_to_table
 from antecede.verify import Property
 from antecede.verify.verifier import verify_trace
+from tests.trace.tables import write_runs
 from tests.verify.test_verifier import FIGURE, arbitrary_run, corrupt, send
 
 
@@ -137,3 +141,18 @@ def test_groups_are_about_equal_and_none_is_empty() -> None:
             # The last item joined the group with the smallest sum.
             assert sums[0] - max(1, sizes[groups[0][-1]]) <= sums[-1]
         assert all(sizes[a] >= sizes[b] for group in groups for a, b in pairwise(group))
+
+
+def test_runs_of_a_table_are_verified_whole_and_in_windows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    scenario = Scenario(processes=4, messages=20, protocol="fifo")
+    write_runs(tmp_path, {f"run-{n}": replace(scenario, seed=n) for n in (1, 2, 3)})
+    runs = find_runs([tmp_path])
+    assert runs == [tmp_path / "events" / f"run-{n}" for n in (1, 2, 3)]
+    for paths, events_max in ((runs, 10**6), (runs, 100), (runs[1:2], 100)):
+        found = list(verify_traces(paths, master=spark, local_events_max=events_max))
+        assert [each.path for each in found] == paths
+        for each in found:
+            assert each.verdict is not None
+            assert str(each.verdict) == str(verify_trace(each.path))

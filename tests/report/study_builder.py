@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
+from antecede.pipeline.study.directory import FORMAT
 from antecede.pipeline.study.measure_schema import MEASURES, MEASURES_SCHEMA, SUMMARY_SCHEMA
 from antecede.pipeline.study.study import parse_study
 from antecede.pipeline.verify.runs import VERDICTS
@@ -89,6 +90,7 @@ def write_tables(
     """Write the tables of a study in the layout of the pipeline."""
     directory.mkdir(parents=True, exist_ok=True)
     note = {"name": study["name"], "title": study.get("title", ""), "cells": len(cells)}
+    note["format"] = FORMAT
     (directory / "study.json").write_text(json.dumps(note), encoding="utf-8")
     tidy = [
         {"cell": cell, "measure": key, "value": value}

@@ -1,11 +1,13 @@
 """Simulations, studies and advice through the public API."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from antecede.errors import ConfigError
+from antecede.pipeline.verify.traces import find_runs
 from antecede.sim.simulate import Scenario, simulate_to
 from antecede.spark import (
     advise,
@@ -13,10 +15,14 @@ from antecede.spark import (
     measure,
     read_traces,
     report,
+    run_study,
     simulate,
     verify,
 )
+from antecede.spark.simulation import _read
 from antecede.trace.schema import SCHEMA
+from antecede.trace.store import open_store
+from tests.trace.tables import write_runs
 
 GRID = {"protocols": ["hybrid", "fifo"], "processes": [3], "seeds": 1, "messages": 10}
 
@@ -66,8 +72,81 @@ def test_an_unfinished_study_is_not_loaded_but_reported(
 def test_a_directory_without_a_study_is_named(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not a study directory"):
         load_study(tmp_path)
-    with pytest.raises(ConfigError, match="on a shared file system, not s3a:"):
-        load_study("s3a://bucket/study")
+
+
+def test_a_study_in_a_store_is_refused_in_one_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    uri = "s3a://key:secret@bucket/study"
+    expected = (
+        r"^s3a://\*\*\*@bucket/study: a study must be on a file system that all workers"
+    )
+    for call in (
+        lambda: load_study(uri),
+        lambda: run_study({"name": "a", **GRID}, uri),
+        lambda: report(uri, out=tmp_path / "page.html"),
+    ):
+        with pytest.raises(ConfigError, match=expected) as caught:
+            call()
+        assert "give a path, and copy the directory to the store" in str(caught.value)
+    with pytest.raises(ConfigError, match="a file: URI must not name a host"):
+        load_study("file://host/study")
+
+
+@pytest.mark.slow
+def test_a_study_and_its_tables_have_file_uris(spark: SparkSession, tmp_path: Path) -> None:
+    directory = tmp_path / "a b"
+    uri = directory.as_uri()
+    assert "%20" in uri
+    result = run_study({"name": "uri", **GRID, "seeds": [1]}, uri)
+    assert result.directory == directory
+    runs = {row.cell for row in result.cells.collect()}
+    assert len(list((directory / "events").iterdir())) == len(runs) == 2
+    for events in (result.events, load_study(uri).events, read_traces(spark, uri)):
+        assert {row.run for row in events.select("run").distinct().collect()} == runs
+    page = tmp_path / "page.html"
+    assert report(uri, out=page.as_uri()).page == page
+
+
+def test_runs_are_simulated_to_a_directory_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lazy = simulate(GRID).events
+    for out in ("a", Path("b"), (tmp_path / "c").as_uri()):
+        runs = simulate(GRID, out=out)
+        name = str(out)[-1]
+        assert len(list((tmp_path / name / "events").iterdir())) == 2
+        if name == "c":
+            assert_frames_equal(runs.events, lazy)
+    names = sorted(row.cell for row in runs.cells.collect())
+    assert find_runs([Path("a")]) == [Path("a/events") / name for name in names]
+    with pytest.raises(ConfigError, match="a already has runs: choose another directory"):
+        simulate(GRID, out="a")
+    failing = {"w": {"workload": "uniform", "payload_bytes": 3e9}}
+    with pytest.raises(ConfigError, match="2 of 2 runs failed; ") as caught:
+        simulate({**GRID, "workloads": failing}, out="d")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "d" / "events").exists()
+
+
+def assert_frames_equal(one: DataFrame, other: DataFrame) -> None:
+    keys = ["run", "step"]
+    assert one.orderBy(keys).collect() == other.orderBy(keys).collect()
+
+
+def test_runs_in_a_store_are_read_by_the_workers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A store on this machine that pyarrow reads, and Spark does not."""
+    scenarios = {
+        f"run-{seed}": Scenario(processes=3, messages=5, seed=seed) for seed in (1, 2)
+    }
+    write_runs(tmp_path, scenarios)
+    store = replace(open_store(tmp_path), local=None, shown="test://store")
+    events = _read(spark, store)
+    assert_frames_equal(events, read_traces(spark, tmp_path))
+    assert events.columns == SCHEMA.names
 
 
 @pytest.mark.slow  # The notebook asks for advice, too.

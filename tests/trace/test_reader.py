@@ -74,7 +74,7 @@ def test_parts_follow_each_other_by_name(tmp_path: Path) -> None:
 def test_batches_are_bounded_and_the_same_in_both_directions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antecede.trace.reader.BATCH_ROWS_MAX", 5)
+    monkeypatch.setattr("antecede.trace.row_groups.BATCH_ROWS_MAX", 5)
     trace = read_trace(write(tmp_path))
     forward = list(trace.numbered_batches())
     assert max(batch.num_rows for _, batch in forward) == 5

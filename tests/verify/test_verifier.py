@@ -10,6 +10,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -584,6 +585,13 @@ def test_a_gap_in_a_history_makes_unviolated_properties_unknown() -> None:
             verdict = verify_trace(MemoryTrace(rows, info))
             assert verdict.statuses[NO_DUPLICATION] is Status.UNKNOWN
             assert verdict.reasons == ("the histories of the processes have 1 gap",)
+    from_one = pc.add(table.column("seq"), 1)
+    shifted = table.set_column(table.schema.get_field_index("seq"), "seq", from_one)
+    for rows in (shifted, shifted.take(list(range(len(FIGURE)))[::-1])):
+        verdict = verify_trace(MemoryTrace(rows, info))
+        assert verdict.statuses[NO_DUPLICATION] is Status.UNKNOWN
+        (reason,) = verdict.reasons
+        assert "if the events are numbered from 1, subtract 1 from seq" in reason
     within = [send(0, 1, 1), send(0, 2, 1), send(0, 3, 1), deliver(1, 0, 1)]
     verdict = verify_trace(MemoryTrace(events_to_table(within, "r").take([0, 2, 3]), info))
     assert verdict.statuses[CAUSAL] is Status.UNKNOWN

@@ -87,6 +87,7 @@ def sort_inputs(arguments: Sequence[Path | str]) -> Inputs:
 
 def _sort_uri(uri: str, inputs: Inputs) -> None:
     from antecede.trace.reader import read_trace
+    from antecede.trace.run_table import table_run_names
     from antecede.trace.store import open_store
 
     path = open_store(uri)
@@ -98,12 +99,15 @@ def _sort_uri(uri: str, inputs: Inputs) -> None:
         return
     found = [child for child in path.children() if _is_run(child)]
     found += [child for child in (path / "events").children() if _is_run(child)]
+    for events in (path, path / "events"):
+        found += [events / name for name in table_run_names(events)]
     if found:
         inputs.stored_runs += found
     elif any(child.name.endswith(".parquet") for child in path.children()):
         inputs.tables.append(uri)
     else:
-        read_trace(path)  # Not a run: read_trace raises the specific error.
+        # Not the directory of a run: a run in a table, or read_trace raises the error.
+        inputs.stored_runs.append(read_trace(path).location)
 
 
 def _is_run(path: "StorePath") -> bool:

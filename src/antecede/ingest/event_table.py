@@ -15,8 +15,8 @@ from antecede.errors import TraceError
 from antecede.ingest.diagnostics import SourceLocation
 from antecede.ingest.skew import Skew, find_skew
 from antecede.trace.event import Kind
-from antecede.trace.reader import BATCH_ROWS_MAX
 from antecede.trace.recorders import KINDS
+from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
 from antecede.trace.writer import TraceWriter

@@ -40,7 +40,7 @@ from antecede.merge.histories import (
 )
 from antecede.trace.live.names import display_names
 from antecede.trace.live.reader import NodeTrace, read_node_trace
-from antecede.trace.reader import BATCH_ROWS_MAX
+from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
 from antecede.trace.writer import TraceWriter

@@ -29,9 +29,9 @@ from antecede.verify.oracle import Verdict, verify_events
 
 if TYPE_CHECKING:
     from antecede.trace.store import StorePath
-    from antecede.trace.writer import TraceWriter
+    from antecede.trace.writer import RunWriter
 
-__all__ = ["Scenario", "SimulationResult", "simulate", "simulate_to"]
+__all__ = ["Scenario", "SimulationResult", "record_scenario", "simulate", "simulate_to"]
 
 DEFAULT_POLICY: Final = RetransmissionPolicy()
 
@@ -229,14 +229,35 @@ def simulate_to(
     Verify it afterwards with :func:`antecede.verify.verifier.verify_trace`. Needs the extra
     ``antecede[trace]``.
     """
-    from antecede.trace.run_info import RunInfo
     from antecede.trace.writer import TraceWriter
+
+    name = name if name is not None else f"{scenario.protocol}-{scenario.seed}"
+    return record_scenario(
+        lambda: TraceWriter(directory, name), scenario, on_progress, name=name
+    )
+
+
+def record_scenario(
+    open_writer: "Callable[[], RunWriter]",
+    scenario: Scenario,
+    on_progress: Callable[[Simulator], None] | None = None,
+    *,
+    name: str,
+) -> RunSummary:
+    """Run a scenario, and write its events and samples.
+
+    Args:
+        open_writer: Returns the writer; it is called if the scenario is valid.
+        scenario: The scenario.
+        on_progress: Called every now and then, for a display of progress.
+        name: The name of the run.
+    """
+    from antecede.trace.run_info import RunInfo
 
     workload = scenario.make_workload()
     network = scenario.make_network()
     probe = scenario.make_probe()
-    name = name if name is not None else f"{scenario.protocol}-{scenario.seed}"
-    with TraceWriter(directory, name) as writer:
+    with open_writer() as writer:
         summary = run(
             scenario.protocol,
             workload,
@@ -265,10 +286,10 @@ def simulate_to(
     return summary
 
 
-def _write_samples(writer: "TraceWriter", run_name: str, samples: Sequence[Sample]) -> None:
+def _write_samples(writer: "RunWriter", run_name: str, samples: Sequence[Sample]) -> None:
     import pyarrow as pa
 
-    from antecede.trace.schema import SAMPLES_NAME, SAMPLES_SCHEMA
+    from antecede.trace.schema import SAMPLES_SCHEMA
 
     rows = [{"run": run_name, **asdict(sample)} for sample in samples]
-    writer.write_table(SAMPLES_NAME, pa.Table.from_pylist(rows, SAMPLES_SCHEMA))
+    writer.write_samples(pa.Table.from_pylist(rows, SAMPLES_SCHEMA))

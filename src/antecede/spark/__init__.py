@@ -16,15 +16,14 @@ if _find_spec("pyspark") is None:
     raise _ConfigError("antecede.spark needs Spark: pip install 'antecede[spark]'")
 
 from antecede.spark.advice import AdviceResult, advise
+from antecede.spark.simulation import SimulatedRuns, simulate
 from antecede.spark.sources import read_traces, register, register_active
 from antecede.spark.studies import (
-    SimulatedRuns,
     StudyResult,
     load_study,
     measure,
     report,
     run_study,
-    simulate,
 )
 from antecede.spark.verification import Verification, verify
 

@@ -1,11 +1,15 @@
 """Register the data sources, and read our own traces."""
 
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from antecede.pipeline.spark.data_sources import register as register_sources
-from antecede.pipeline.study.measure import spark_schema
+from antecede.pipeline.study.measure import address, spark_schema
+from antecede.trace.run_table import list_parts
 from antecede.trace.schema import EVENTS_NAME, SCHEMA
+from antecede.trace.store import open_store
+from antecede.trace.uri import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +47,18 @@ def read_traces(session: "SparkSession", *paths: "str | PathLike[str]") -> "Data
 
     Args:
         session: The session.
-        *paths: Directories of runs, as paths or URIs. Patterns are those of Spark: all runs
-            of a study are ``STUDY/events/*``.
+        *paths: Directories of runs, as paths or URIs, with the patterns of Spark; or tables
+            of runs on this machine, such as the directory of a study or its ``events``.
     """
-    files = [f"{fspath(path).rstrip('/')}/{EVENTS_NAME}" for path in paths]
+    files = [file for path in paths for file in _event_files(path)]
     return session.read.schema(spark_schema(SCHEMA)).parquet(*files)
+
+
+def _event_files(path: "str | PathLike[str]") -> list[str]:
+    """Return the Parquet files of a path, as addresses or patterns for Spark."""
+    local = local_path(path if isinstance(path, Path) else fspath(path))
+    for events in () if local is None else (local, local / "events"):
+        parts = list_parts(open_store(events)) if events.is_dir() else ()
+        if parts:
+            return [address(events / part.name) for part in parts]
+    return [f"{fspath(path).rstrip('/')}/{EVENTS_NAME}"]

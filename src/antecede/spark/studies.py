@@ -1,20 +1,18 @@
-"""Simulate, run and load studies in the caller's session."""
+"""Run and load studies in the caller's session."""
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from antecede.errors import ConfigError
-from antecede.pipeline.spark.jobs import described, explained
+from antecede.pipeline.spark.jobs import described, explained, session_of
 from antecede.pipeline.spark.progress import OnProgress
-from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
+from antecede.pipeline.study.directory import check_format
 from antecede.pipeline.study.measure import (
+    address,
     ledger,
     measures,
     read_cells,
@@ -23,42 +21,25 @@ from antecede.pipeline.study.measure import (
 )
 from antecede.pipeline.study.run import StudyOutcome
 from antecede.pipeline.study.run import run_study as run_in_session
-from antecede.pipeline.study.simulate import group_cells
-from antecede.pipeline.study.study import Cell, Study, parse_study
+from antecede.pipeline.study.study import Study, parse_study
 from antecede.pipeline.study.study import load_study as read_study
-from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
 from antecede.report.write import ReportFiles, write_report
-from antecede.sim.simulate import simulate_to
-from antecede.trace.reader import read_trace
+from antecede.spark.simulation import Grid
 from antecede.trace.schema import SCHEMA
+from antecede.trace.uri import local_path, redact_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
-    "SimulatedRuns",
     "StudyResult",
     "load_study",
     "measure",
     "report",
     "run_study",
-    "session_of",
-    "simulate",
 ]
 
-Grid = Mapping[str, object]
 TABLES = ("verdicts", "copies", "measures", "summary")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulatedRuns:
-    """Simulated runs; from :func:`simulate`."""
-
-    events: "DataFrame"
-    """The events of all runs, with the schema of a trace. Every use simulates again: write
-    the table, or persist it."""
-    cells: "DataFrame"
-    """One row per run, with its parameters; ``cell`` is the name of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,65 +63,6 @@ class StudyResult:
     """The failed and violated runs, if :func:`run_study` returned this result."""
 
 
-def session_of(session: "SparkSession | None") -> "SparkSession":
-    """Return the session, or the active one; raise ConfigError if there is none."""
-    from pyspark.sql import SparkSession
-
-    found = session if session is not None else SparkSession.getActiveSession()
-    if found is None:
-        raise ConfigError("no Spark session is active: pass session=...")
-    return found
-
-
-def simulate(
-    grid: "Grid | Study", *, session: "SparkSession | None" = None
-) -> SimulatedRuns:
-    """Simulate every run of a grid, lazily; the workers need ``antecede[trace]``.
-
-    Args:
-        grid: The keys of a study file, such as ``protocols``, ``processes`` and ``seeds``,
-            or a study.
-        session: The session; None for the active one.
-
-    Raises:
-        ConfigError: A key is invalid, or no session is active.
-    """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    spark = session_of(session)
-    study = grid if isinstance(grid, Study) else parse_study({"name": "grid", **grid})
-    groups = group_cells(study.cells, TASKS_PER_CORE * parallelism(spark))
-    indices = spark.range(0, len(groups), 1, max(1, len(groups)))
-    rows = pa.Table.from_pylist([cell_row(cell) for cell in study.cells], CELLS_SCHEMA)
-    return SimulatedRuns(
-        events=indices.mapInArrow(_simulator(groups), from_arrow_schema(SCHEMA)),
-        cells=spark.createDataFrame(rows.to_pylist(), from_arrow_schema(CELLS_SCHEMA)),
-    )
-
-
-def _simulator(
-    groups: list[list[Cell]],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function of a task: it gets indices of groups, and yields events."""
-
-    def simulate_cells(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                for cell in groups[index]:
-                    yield from _simulate(cell)
-
-    return simulate_cells
-
-
-def _simulate(cell: Cell) -> Iterator[pa.RecordBatch]:
-    with tempfile.TemporaryDirectory(prefix="antecede-") as scratch:
-        directory = Path(scratch) / "run"
-        simulate_to(directory, cell.scenario, name=cell.id)
-        for batch in read_trace(directory).batches():
-            columns = [batch.column(field.name).cast(field.type) for field in SCHEMA]
-            yield pa.record_batch(columns, schema=SCHEMA)
-
-
 def run_study(
     study: "str | PathLike[str] | Grid | Study",
     out: "str | PathLike[str]",
@@ -153,7 +75,8 @@ def run_study(
 
     Args:
         study: The name of a built-in study, the path of a study file, its keys, or a study.
-        out: The directory for the tables, on storage that all workers reach.
+        out: The directory for the tables, on storage that all workers reach: a path or a
+            ``file:`` URI.
         profile: The name of a profile of the study.
         session: The session; None for the active one.
         on_progress: Is called periodically.
@@ -179,7 +102,7 @@ def load_study(
     """Load the tables of a finished study, lazily.
 
     Args:
-        path: The directory of the study.
+        path: The directory of the study, a path or a ``file:`` URI.
         session: The session; None for the active one.
 
     Raises:
@@ -192,12 +115,13 @@ def _load(
     spark: "SparkSession", directory: Path, outcome: StudyOutcome | None
 ) -> StudyResult:
     cells = read_cells(spark, directory)
+    check_format(directory)
     missing = [name for name in TABLES if not (directory / name).is_dir()]
     if missing:
         raise ConfigError(
             f"{directory} has no table {missing[0]}: run the study to its end first"
         )
-    tables = {name: spark.read.parquet(f"file://{directory}/{name}") for name in TABLES}
+    tables = {name: spark.read.parquet(address(directory / name)) for name in TABLES}
     return StudyResult(
         directory=directory,
         events=read_events(spark, directory),
@@ -250,8 +174,10 @@ def report(
 
 def _local(path: "str | PathLike[str]") -> Path:
     """Return a local path; raise ConfigError for a URI of another file system."""
-    text = fspath(path)
-    scheme, separator, rest = text.partition("://")
-    if separator and scheme != "file":
-        raise ConfigError(f"{text}: studies are on a shared file system, not {scheme}:")
-    return Path(rest if separator else text.removeprefix("file:")).absolute()
+    found = local_path(path if isinstance(path, Path) else fspath(path))
+    if found is None:
+        raise ConfigError(
+            f"{redact_uri(fspath(path))}: a study must be on a file system that all workers"
+            " share: give a path, and copy the directory to the store afterwards"
+        )
+    return found.absolute()

@@ -1,7 +1,8 @@
 """Read the trace of a run from its directory, a batch at a time.
 
 The layout is that of :mod:`antecede.trace.schema`. The directory is a path or a URI
-(:mod:`antecede.trace.store`). The reader checks the directory and its files, and raises
+(:mod:`antecede.trace.store`), or the path of a run in a table of runs
+(:mod:`antecede.trace.run_table`). The reader checks the directory and its files, and raises
 TraceError with one line on the first problem: a missing or unfinished file, or a column
 that does not have the type of the schema.
 
@@ -11,24 +12,28 @@ This module needs the extra ``antecede[trace]``.
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from antecede.errors import ConfigError, TraceError
 from antecede.trace.commit import MARK_NAME, PARTIAL_SUFFIX, Part, manifest_parts
 from antecede.trace.event import Event, Kind
+from antecede.trace.row_groups import (
+    RowGroup,
+    RowGroupReader,
+    check_schema,
+    is_part,
+    open_parquet,
+)
 from antecede.trace.run_info import RunInfo
+from antecede.trace.run_table import find_run, read_part, run_info, run_row_groups
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 from antecede.trace.store import StorePath, open_store
 from antecede.trace.table import events_from_table
 
 __all__ = ["PARTIAL_SUFFIX", "NumberedBatch", "RecordedRun", "Trace", "read_trace"]
 
-BATCH_ROWS_MAX = 1 << 17
-"""Rows of a batch: enough to make the overhead negligible, a few MiB of memory."""
 DELTA_LOG = "_delta_log"
 """The folder that makes a directory a Delta table."""
 
@@ -65,17 +70,6 @@ class RecordedRun(Protocol):
         """Yield the rows as :meth:`Trace.numbered_batches` does."""
 
 
-class _RowGroup(NamedTuple):
-    """A row group of a file."""
-
-    path: StorePath
-    number: int
-    """The number of the row group in the file, from 0."""
-    first: int
-    """The row number in the trace of the first row."""
-    rows: int
-
-
 class Trace:
     """The trace of one run on disk; :func:`read_trace` returns one.
 
@@ -89,6 +83,8 @@ class Trace:
     """The contents of ``run.json``; without that file, only the name of the directory."""
     rows: int
     """The number of events of all kinds."""
+    part: StorePath | None
+    """The file of a table of runs that contains the run; None if it has a directory."""
 
     def __init__(
         self,
@@ -100,15 +96,30 @@ class Trace:
         self.location = open_store(path)
         self.info = info
         self.rows = 0
+        self.part: StorePath | None = None
         self._on_read: Callable[[int], None] | None = None
-        self._groups: list[_RowGroup] = []
+        self._groups: list[RowGroup] = []
         for file in map(open_store, files):
-            with _open(file) as parquet:
-                _check_schema(file, parquet.schema_arrow)
+            with open_parquet(file) as parquet:
+                check_schema(file, parquet.schema_arrow)
                 for index in range(parquet.metadata.num_row_groups):
                     rows = parquet.metadata.row_group(index).num_rows
-                    self._groups.append(_RowGroup(file, index, self.rows, rows))
+                    self._groups.append(RowGroup(file, index, self.rows, rows))
                     self.rows += rows
+
+    @classmethod
+    def in_part(cls, part: StorePath, info: RunInfo, groups: list[RowGroup]) -> "Trace":
+        """Return the trace in these row groups of a part of a table of runs."""
+        trace = cls(part / info.run, info, [])
+        trace.part = part
+        trace.rows = sum(group.rows for group in groups)
+        trace._groups = groups
+        return trace
+
+    @property
+    def first_group_rows(self) -> int:
+        """The number of rows of the first row group; 0 if there is none."""
+        return self._groups[0].rows if self._groups else 0
 
     @property
     def path(self) -> Path:
@@ -160,7 +171,7 @@ class Trace:
         wanted = set(SCHEMA.names if columns is None else columns)
         names = [name for name in SCHEMA.names if name in wanted]
         runs: set[str] = set()
-        with _RowGroupReader() as reader:
+        with RowGroupReader() as reader:
             for group in reversed(self._groups) if backward else self._groups:
                 if group.first + group.rows <= first or (
                     last is not None and group.first > last
@@ -220,7 +231,8 @@ def read_trace(path: str | Path | StorePath) -> Trace:
     """Open the trace in a run's directory.
 
     Args:
-        path: The directory, or its URI, such as ``s3://bucket/run``.
+        path: The directory, or its URI, such as ``s3://bucket/run``; or ``DIR/RUN`` for a
+            run of the table of runs in ``DIR``.
 
     Raises:
         ConfigError: The URI is invalid.
@@ -231,7 +243,14 @@ def read_trace(path: str | Path | StorePath) -> Trace:
     directory = open_store(path)
     if not directory.is_dir():
         if directory.exists():
+            if is_part(directory.name):
+                count = len(read_part(directory).runs)
+                raise TraceError(f"{directory} has {count} runs: append /RUN to the path")
             raise TraceError(f"{directory} is a file; pass the directory of the run")
+        part = find_run(directory)
+        if part is not None:
+            groups = run_row_groups(part, directory.name)
+            return Trace.in_part(part.path, run_info(part, directory.name), groups)
         if directory.local is None:
             raise TraceError(f"cannot read {directory}: {directory.missing_reason()}")
         raise TraceError(f"no such directory: {directory}")
@@ -298,92 +317,3 @@ def _find_parts(directory: StorePath, children: dict[str, StorePath]) -> list[St
 
 def _directory_name(directory: StorePath) -> str:
     return directory.name if directory.local is None else directory.local.resolve().name
-
-
-def _open(path: StorePath) -> pq.ParquetFile:
-    dictionaries = ["run", "kind"]
-    if path.local is None:
-        source = path.open_input()
-        try:
-            # One request for neighboring columns, instead of one for each.
-            return pq.ParquetFile(source, read_dictionary=dictionaries, pre_buffer=True)
-        except (pa.ArrowException, OSError) as error:
-            source.close()
-            raise _damage(path, error) from error
-    try:
-        return pq.ParquetFile(path.local, read_dictionary=dictionaries)
-    except (PermissionError, FileNotFoundError) as error:
-        raise TraceError(f"cannot read {path}: {error.strerror}") from error
-    except (pa.ArrowException, OSError) as error:
-        raise _damage(path, error) from error
-
-
-def _damage(path: StorePath, error: Exception) -> TraceError:
-    if path.local is None and isinstance(error, OSError):
-        return TraceError(f"cannot read {path}: {path.reason(error)}")
-    return TraceError(f"{path} is truncated, or is not a Parquet file")
-
-
-class _RowGroupReader:
-    """Reads row groups, and keeps the last file open.
-
-    Opening a file reads its footer, which grows with the number of row groups: opening the
-    file for each row group would take quadratic time.
-    """
-
-    def __init__(self) -> None:
-        self._path: StorePath | None = None
-        self._parquet: pq.ParquetFile | None = None
-
-    def __enter__(self) -> "_RowGroupReader":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._parquet is not None:
-            self._parquet.close()
-
-    def read(self, group: _RowGroup, names: list[str]) -> list[pa.RecordBatch]:
-        """Return the columns of a row group, in batches."""
-        if self._parquet is None or self._path != group.path:
-            if self._parquet is not None:
-                self._parquet.close()
-            self._parquet = None
-            self._path, self._parquet = group.path, _open(group.path)
-        try:
-            table = self._parquet.read_row_group(group.number, columns=names)
-        except (pa.ArrowException, OSError) as error:
-            raise TraceError(f"{group.path} is damaged: cannot read its rows") from error
-        batches: list[pa.RecordBatch] = (
-            table.select(names).combine_chunks().to_batches(max_chunksize=BATCH_ROWS_MAX)
-        )
-        return batches
-
-
-def _check_schema(path: StorePath, found: pa.Schema) -> None:
-    for wanted in SCHEMA:
-        index = found.get_field_index(wanted.name)
-        if index < 0:
-            raise TraceError(f"{path} must have one column {wanted.name!r}")
-        if not _fits(found.field(index).type, wanted.type):
-            raise TraceError(
-                f"{path}: column {wanted.name!r} has type {found.field(index).type},"
-                f" expected {wanted.type}"
-            )
-
-
-def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether a column has the wanted type, in any encoding."""
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    if pa.types.is_large_string(found):
-        found = pa.string()
-    if pa.types.is_list(wanted) and (
-        pa.types.is_list(found) or pa.types.is_large_list(found)
-    ):
-        return bool(found.value_type == wanted.value_type)
-    return bool(found == wanted)

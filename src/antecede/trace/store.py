@@ -62,6 +62,16 @@ class StorePath:
         return self.path.rstrip("/").rpartition("/")[2]
 
     @property
+    def parent(self) -> "StorePath":
+        """The directory that contains the path."""
+        if self.local is not None:
+            return _local_store(self.local.parent)
+        shown, mark, query = self.shown.partition("?")
+        shown = f"{shown.rstrip('/').rpartition('/')[0]}{mark}{query}"
+        path = self.path.rstrip("/").rpartition("/")[0]
+        return replace(self, path=path, shown=shown)
+
+    @property
     def is_in_object_store(self) -> bool:
         """Whether the file system has no directories, but objects with common prefixes."""
         return self.filesystem.type_name in ("s3", "gcs")

@@ -18,7 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from antecede.errors import TraceError
-from antecede.trace.reader import BATCH_ROWS_MAX, RecordedRun
+from antecede.trace.reader import RecordedRun
+from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import (
@@ -41,14 +42,24 @@ class OrderedStream:
 
     processes: SlotMap
     gaps: int
+    late_starts: int
     members: int
 
-    def __init__(self, rows: Rows, processes: SlotMap, *, gaps: int, members: int) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        processes: SlotMap,
+        *,
+        gaps: int,
+        late_starts: int,
+        members: int,
+    ) -> None:
         """Take the rows of a run, which must be in a linear extension."""
         self._rows = rows
         self._send_count = np.concatenate([[0], np.cumsum(rows.is_send)])
         self.processes = processes
         self.gaps = gaps
+        self.late_starts = late_starts
         self.members = members
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
@@ -105,8 +116,14 @@ def ordered_stream(trace: RecordedRun) -> OrderedStream:
             f"{trace.location}: process {processes.first[stuck]} delivered {message} before"
             " it can have been sent"
         )
-    gaps, members = _count_gaps(*history)
-    return OrderedStream(_reorder(rows, order), processes, gaps=gaps, members=members)
+    gaps, late_starts, members = _count_gaps(*history)
+    return OrderedStream(
+        _reorder(rows, order),
+        processes,
+        gaps=gaps,
+        late_starts=late_starts,
+        members=members,
+    )
 
 
 def _load(
@@ -137,14 +154,18 @@ def _load(
     return (np.concatenate(histories), seq), rows, (seq[rows.row], np.concatenate(times))
 
 
-def _count_gaps(process: Ints, seq: Longs) -> tuple[int, int]:
-    """Return the number of gaps in all histories, and the number of histories."""
+def _count_gaps(process: Ints, seq: Longs) -> tuple[int, int, int]:
+    """Return the numbers of gaps in all histories, of late starts, and of histories."""
     order = np.lexsort((seq, process))
     process, seq = process[order], seq[order]
     is_first = np.ones(len(seq), np.bool_)
     is_first[1:] = process[1:] != process[:-1]
     before = np.where(is_first, -1, np.concatenate([[-1], seq[:-1]]))
-    return int(np.count_nonzero(seq > before + 1)), int(np.count_nonzero(is_first))
+    return (
+        int(np.count_nonzero(seq > before + 1)),
+        int(np.count_nonzero(seq[is_first] > 0)),
+        int(np.count_nonzero(is_first)),
+    )
 
 
 def _reorder(rows: Rows, order: Longs) -> Rows:

@@ -104,6 +104,7 @@ def _verify_stream(stream: Stream, trace: RecordedRun, violations_max: int) -> T
         counts,
         trace.info,
         gaps=stream.gaps,
+        late_starts=stream.late_starts,
         members=stream.members,
         broadcast_reach_min=matcher.broadcast_reach_min,
     )
@@ -241,6 +242,7 @@ def determine_statuses(
     info: RunInfo,
     *,
     gaps: int,
+    late_starts: int,
     members: int,
     broadcast_reach_min: int | None,
 ) -> tuple[dict[Property, Status], tuple[str, ...]]:
@@ -250,6 +252,7 @@ def determine_statuses(
         counts: The number of violations of each property.
         info: The contents of ``run.json``.
         gaps: The number of gaps in the histories.
+        late_starts: The number of histories that begin after seq 0.
         members: The number of processes that have events.
         broadcast_reach_min: The smallest number of other processes that delivered a
             broadcast, None without broadcasts.
@@ -259,9 +262,13 @@ def determine_statuses(
         which: Status.VIOLATED if count else Status.HELD for which, count in counts.items()
     }
     if gaps:
-        reasons.append(
-            f"the histories of the processes have {gaps} gap{'s' if gaps > 1 else ''}"
-        )
+        reason = f"the histories of the processes have {gaps} gap{'s' if gaps > 1 else ''}"
+        if late_starts == members:
+            reason += (
+                ": no process has an event with seq 0; if the events are numbered from 1,"
+                " subtract 1 from seq"
+            )
+        reasons.append(reason)
         for which, status in statuses.items():
             if status is Status.HELD:
                 statuses[which] = Status.UNKNOWN

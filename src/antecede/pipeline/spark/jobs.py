@@ -10,7 +10,7 @@ from antecede.errors import AntecedeError, ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["described", "explained"]
+__all__ = ["described", "explained", "session_of"]
 
 DESCRIPTION = "spark.job.description"
 HINTS = {
@@ -62,3 +62,13 @@ def explained() -> Iterator[None]:
             if found is not None:
                 raise ConfigError(hint.format(*found.groups())) from error
         raise
+
+
+def session_of(session: "SparkSession | None") -> "SparkSession":
+    """Return the session, or the active one; raise ConfigError if there is none."""
+    from pyspark.sql import SparkSession
+
+    found = session if session is not None else SparkSession.getActiveSession()
+    if found is None:
+        raise ConfigError("no Spark session is active: pass session=...")
+    return found

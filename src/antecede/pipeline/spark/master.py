@@ -7,11 +7,16 @@ incomplete URL in many lines.
 import os
 import re
 import socket
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from antecede.errors import ConfigError
+from antecede.trace.uri import redact
 
-__all__ = ["CONNECT", "check_master", "is_local"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["CONNECT", "check_master", "is_local", "master_name"]
 
 CONNECT = "sc://"
 STANDALONE = "spark://"
@@ -30,6 +35,17 @@ YARN_VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 def is_local(master: str) -> bool:
     """Return whether Spark runs on this machine only."""
     return master.startswith("local")
+
+
+def master_name(master: "SparkSession | str") -> str:
+    """Return the master for messages: without credentials, and ``local`` without cores."""
+    if isinstance(master, str):
+        return redact(master.partition(";")[0])  # The parameters of Connect have a token.
+    try:
+        found = master.sparkContext.master or ""
+    except Exception:  # Connect sessions have no context; the exception type varies.
+        return "Connect"
+    return "local" if is_local(found) else redact(found)
 
 
 def check_master(master: str) -> None:

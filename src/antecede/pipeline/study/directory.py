@@ -5,7 +5,8 @@
     DIR/study.json               which study this is, and the version of antecede
     DIR/study.lock               the process that is running the study
     DIR/cells.parquet            one row per cell
-    DIR/events/<cell>/           the trace of a finished cell: events.parquet, run.json
+    DIR/events/runs-*.parquet    the events of finished cells, many in a file
+    DIR/samples/runs-*.parquet   the samples of the same cells
     DIR/errors/<cell>.json       why a cell failed, and the command that replays it
     DIR/verdicts/part-*.parquet  one row per verified cell
     DIR/failed/<cell>/           the trace of a cell without a valid verdict
@@ -13,7 +14,8 @@
     DIR/recordings/<name>/       a recording, as a trace that cells replay
     DIR/copies/, measures/, summary/   written by :mod:`antecede.pipeline.study.measure`
 
-Every file and directory is renamed into place when it is complete.
+``events`` and ``samples`` are a table of runs (:mod:`antecede.trace.run_table`). Every file
+and directory is renamed into place when it is complete.
 """
 
 import json
@@ -21,6 +23,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -28,15 +31,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import antecede
-from antecede.errors import ConfigError, StorageError
+from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
 from antecede.pipeline.study.lock import LOCK_NAME
 from antecede.pipeline.study.study import Cell, Study
-from antecede.trace.schema import EVENTS_NAME
+from antecede.trace.reader import read_trace
+from antecede.trace.run_table import TablePart, list_parts, list_runs, read_part
+from antecede.trace.run_table_writer import remove_runs
+from antecede.trace.schema import SCHEMA
+from antecede.trace.store import open_store
+from antecede.trace.writer import TraceWriter
 from antecede.verify.oracle import Property
 
-__all__ = ["StudyDirectory", "write_atomically"]
+__all__ = ["FORMAT", "StudyDirectory", "check_format", "write_atomically"]
 
+FORMAT = 2
+"""The format of the directory. Format 1, without a number, had a directory per trace."""
 BEFORE_STUDY = {"recordings", LOCK_NAME}
 """The names that a directory may contain before it holds a study."""
 
@@ -47,6 +57,7 @@ class StudyDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.events = path / "events"
+        self.samples = path / "samples"
         self.errors = path / "errors"
         self.verdicts = path / "verdicts"
         self.recordings = path / "recordings"
@@ -74,6 +85,7 @@ class StudyDirectory:
                     f"{self.path} is not empty and holds no study; choose another directory"
                 )
             self.events.mkdir(exist_ok=True)
+            self.samples.mkdir(exist_ok=True)
             self.errors.mkdir(exist_ok=True)
             self.verdicts.mkdir(exist_ok=True)
             write_atomically(header, json.dumps(_header(study)))
@@ -97,11 +109,15 @@ class StudyDirectory:
                 f"{self.path} has results of antecede {found.get('version', 'unknown')},"
                 f" and this is {antecede.__version__}: choose another directory"
             )
+        check_format(self.path)
 
     def simulated(self) -> set[str]:
         """Return the cells whose trace is complete."""
-        found = self.events.iterdir() if self.events.exists() else ()
-        return {path.name for path in found if (path / EVENTS_NAME).exists()}
+        return set(self.parts())
+
+    def parts(self) -> dict[str, TablePart]:
+        """Return the file of the events of each simulated cell."""
+        return list_runs(open_store(self.events))
 
     def failed(self) -> dict[str, dict[str, str]]:
         """Return the cells that failed, each with the content of its error file."""
@@ -131,17 +147,67 @@ class StudyDirectory:
         }
         write_atomically(self.errors / f"{cell.id}.json", json.dumps(details))
 
-    def set_aside(self, cell: str) -> None:
-        """Move the trace of a cell to the failed ones, so that it is not measured."""
-        self.failed_traces.mkdir(exist_ok=True)
-        (self.events / cell).rename(self.failed_traces / cell)
+    def set_aside(self, cells: Iterable[str]) -> None:
+        """Move the traces of cells to the failed ones, so that they are not measured.
+
+        A trace that cannot be read is removed, and so are unreadable ones beside it.
+        """
+        unwanted = set(cells)
+        parts = self.parts()
+        for cell in sorted(unwanted & parts.keys()):
+            directory = self.failed_traces / cell
+            shutil.rmtree(directory, ignore_errors=True)
+            try:
+                _copy_trace(self.events / cell, directory)
+            except TraceError:
+                shutil.rmtree(directory, ignore_errors=True)
+        self._remove_runs(unwanted)
+
+    def remove_duplicates(self) -> None:
+        """Leave each cell in one file; an attempt on a lost worker may have copied it."""
+        parts = self.parts()
+        for part in self._readable_parts():
+            surplus = {cell for cell in part.runs if parts[cell].path != part.path}
+            if surplus:
+                self._remove_from(part, surplus)
+        self._remove_samples()
+
+    def _remove_runs(self, unwanted: set[str]) -> None:
+        """Remove cells from all files."""
+        for part in self._readable_parts():
+            if not unwanted.isdisjoint(part.runs):
+                self._remove_from(part, unwanted)
+        self._remove_samples()
+
+    def _remove_from(self, part: TablePart, unwanted: set[str]) -> None:
+        """Remove cells from a file, and the samples with the last of its cells."""
+        if remove_runs(part, unwanted) == part.runs.keys():
+            (self.samples / part.path.name).unlink(missing_ok=True)
+
+    def _remove_samples(self) -> None:
+        """Remove the samples of cells that were removed from the file of their events."""
+        runs = {part.path.name: part.runs for part in self._readable_parts()}
+        for path in self.samples.iterdir() if self.samples.exists() else ():
+            if path.name not in runs:
+                continue
+            table = pq.read_table(path)
+            keep = [cell in runs[path.name] for cell in table.column("run").to_pylist()]
+            if not all(keep):
+                copy = path.with_name(f".{path.name}")
+                pq.write_table(table.filter(pa.array(keep)), copy)
+                copy.rename(path)
+
+    def _readable_parts(self) -> Iterator[TablePart]:
+        """Yield the files of the events that are complete."""
+        for path in list_parts(open_store(self.events)):
+            with suppress(TraceError):
+                yield read_part(path)
 
     def measure_inputs(self) -> str:
         """Return a digest of the table of cells, and of the traces to measure."""
         digest = blake2b((self.path / "cells.parquet").read_bytes(), digest_size=16)
-        for cell in sorted(self.simulated()):
-            size = (self.events / cell / EVENTS_NAME).stat().st_size
-            digest.update(f"{cell} {size}\n".encode())
+        for cell, part in sorted(self.parts().items()):
+            digest.update(f"{cell} {part.runs[cell].rows}\n".encode())
         return digest.hexdigest()
 
     def measured_inputs(self) -> str | None:
@@ -178,12 +244,18 @@ class StudyDirectory:
 
     def _remove_stale(self, wanted: set[str]) -> int:
         """Remove stale and failed cells, and the partial files of an interrupted run."""
-        stale = 0
+        complete = {part.path.name for part in self._readable_parts()}
         for path in self.events.iterdir():
-            complete = (path / EVENTS_NAME).exists()
-            if path.name not in wanted or not complete:
-                stale += complete and not path.name.startswith(".")
+            if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
+            elif path.name not in complete:
+                path.unlink()
+        for path in self.samples.iterdir():
+            if path.name not in complete:
+                path.unlink()
+        stale = self.simulated() - wanted
+        self._remove_runs(stale)
+        self.remove_duplicates()
         shutil.rmtree(self.failed_traces, ignore_errors=True)
         for path in self.errors.iterdir():
             path.unlink()
@@ -197,19 +269,39 @@ class StudyDirectory:
             if not all(keep):
                 self.add_verdicts(table.filter(pa.array(keep)))
                 part.unlink()
-        return stale
+        return len(stale)
 
 
 def _header(study: Study) -> dict[str, object]:
     """Return the content of ``study.json``."""
     return {
         "version": antecede.__version__,
+        "format": FORMAT,
         "name": study.name,
         "title": study.title,
         "profile": study.profile,
         "cells": len(study.cells),
         "skipped": study.skipped,
     }
+
+
+def check_format(path: Path) -> None:
+    """Raise ConfigError if a directory has a study in another format."""
+    header = path / "study.json"
+    if header.exists() and json.loads(header.read_text("utf-8")).get("format") != FORMAT:
+        raise ConfigError(
+            f"{path} is a study in another format: run the study again in another directory"
+        )
+
+
+def _copy_trace(path: Path, directory: Path) -> None:
+    """Copy a trace to a directory of its own."""
+    trace = read_trace(path)
+    with TraceWriter(directory, trace.info.run) as writer:
+        for batch in trace.batches():
+            columns = [batch.column(field.name).cast(field.type) for field in SCHEMA]
+            writer.write_batch(pa.record_batch(columns, schema=SCHEMA))
+        writer.close(trace.info)
 
 
 def write_atomically(path: Path, text: str) -> None:

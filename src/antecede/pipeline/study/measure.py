@@ -8,6 +8,7 @@ This module needs the extra ``antecede[spark]``.
 
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.core.registry import protocols
-from antecede.errors import ConfigError, InternalError, StorageError
+from antecede.errors import ConfigError, InternalError, StorageError, TraceError
 from antecede.pipeline.study import copies_sql, measure_sql
 from antecede.pipeline.study.intervals import student_t
 from antecede.pipeline.study.measure_schema import (
@@ -24,13 +25,16 @@ from antecede.pipeline.study.measure_schema import (
     MEASURES_SCHEMA,
     SUMMARY_SCHEMA,
 )
-from antecede.trace.schema import EVENTS_NAME, SAMPLES_NAME, SAMPLES_SCHEMA, SCHEMA
+from antecede.trace.run_table import RunRows, list_parts, read_part
+from antecede.trace.schema import SAMPLES_SCHEMA, SCHEMA
+from antecede.trace.store import StorePath, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 __all__ = [
+    "address",
     "copies",
     "ledger",
     "measures",
@@ -57,23 +61,49 @@ def spark_schema(schema: pa.Schema = SCHEMA) -> "StructType":
 
 def read_events(spark: "SparkSession", directory: Path) -> "DataFrame":
     """Read the events of all finished cells of a study."""
-    return _read_traces(spark, directory, EVENTS_NAME, SCHEMA)
+    return _read_parts(spark, directory, "events", SCHEMA)
 
 
 def read_samples(spark: "SparkSession", directory: Path) -> "DataFrame":
     """Read the probe samples of all finished cells of a study."""
-    return _read_traces(spark, directory, SAMPLES_NAME, SAMPLES_SCHEMA)
+    return _read_parts(spark, directory, "samples", SAMPLES_SCHEMA)
 
 
-def _read_traces(
-    spark: "SparkSession", directory: Path, name: str, schema: pa.Schema
+def _read_parts(
+    spark: "SparkSession", directory: Path, folder: str, schema: pa.Schema
 ) -> "DataFrame":
-    """Read the files of this name from the directories of all finished cells."""
-    # The names of traces that are still being written begin with a dot.
-    if not any(directory.glob(f"events/[!.]*/{name}")):
+    """Read the rows of all runs of a study's table of runs, of each run once."""
+    reader = spark.read.schema(spark_schema(schema))
+    whole: list[str] = []
+    tables: list[DataFrame] = []
+    known: set[str] = set()
+    for path in list_parts(open_store(directory / "events")):
+        runs = set(_read_runs(path))
+        file = directory / folder / path.name
+        if not file.exists():  # Its runs have no samples.
+            continue
+        if known.isdisjoint(runs):
+            whole.append(address(file))
+        elif runs - known:
+            rows = reader.parquet(address(file))
+            tables.append(rows.where(rows["run"].isin(runs - known)))
+        known |= runs
+    if whole:
+        tables.append(reader.parquet(*whole))
+    if not tables:
         return spark.createDataFrame([], spark_schema(schema))
-    pattern = f"{_address(directory)}/events/[^.]*/{name}"
-    return spark.read.schema(spark_schema(schema)).parquet(pattern)
+    found = tables[0]
+    for table in tables[1:]:
+        found = found.union(table)
+    return found
+
+
+def _read_runs(path: StorePath) -> Mapping[str, RunRows]:
+    """Return the runs of a part; raise StorageError if it is damaged."""
+    try:
+        return read_part(path).runs
+    except TraceError as error:
+        raise StorageError(f"cannot measure {path}: {error}") from error
 
 
 def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
@@ -81,7 +111,7 @@ def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
     path = directory / "cells.parquet"
     if not path.exists():
         raise ConfigError(f"no cells.parquet in {directory}: not a study directory")
-    return spark.read.parquet(_address(path))
+    return spark.read.parquet(address(path))
 
 
 def ledger(spark: "SparkSession", events: "DataFrame", cells: "DataFrame") -> "DataFrame":
@@ -182,7 +212,7 @@ def write_measures(spark: "SparkSession", directory: Path) -> None:
             _write(all_measures.repartition(1), directory / "measures", MEASURES_SCHEMA)
         finally:
             rows.unpersist()
-        written = spark.read.parquet(_address(_partial(directory / "measures")))
+        written = spark.read.parquet(address(_partial(directory / "measures")))
         _write(
             summary(spark, written, cells).repartition(1),
             directory / "summary",
@@ -216,7 +246,7 @@ def _spark_type(arrow: pa.DataType) -> "DataType":
     }[arrow]
 
 
-def _address(path: Path) -> str:
+def address(path: Path) -> str:
     """Return a URL for Spark to read, with the characters of patterns escaped."""
     return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path.resolve()))
 

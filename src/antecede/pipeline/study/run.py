@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from antecede.errors import StorageError
 from antecede.pipeline.spark.progress import (
@@ -23,7 +22,6 @@ from antecede.pipeline.study.simulate import simulate_cells
 from antecede.pipeline.study.study import Study
 from antecede.pipeline.verify.runs import parallelism, verify_runs
 from antecede.sim.overlays import promises_order
-from antecede.trace.schema import EVENTS_NAME
 from antecede.verify.oracle import Property
 
 if TYPE_CHECKING:
@@ -132,22 +130,23 @@ class _StudyRun:
         if before == wanted:
             return
         spark = self.spark
-        event_count = _EventCount(self.directory)
 
         def progress(seconds: float) -> Progress:
-            simulated = wanted & self.directory.simulated()
+            parts = self.directory.parts()
+            simulated = wanted & parts.keys()
             return Progress(
                 stage="simulate",
                 done=len(simulated | self.directory.failed().keys()),
                 total=len(wanted),
                 done_before=len(before),
-                events=event_count.total(simulated - before),
+                events=sum(parts[cell].runs[cell].rows for cell in simulated - before),
                 seconds=seconds,
             )
 
         with poll_progress(self.on_progress, progress):
             cores = parallelism(spark)
             simulate_cells(spark, self.directory, self.study.cells, cores=cores)
+        self.directory.remove_duplicates()
         lost = wanted - self.directory.simulated() - self.directory.failed().keys()
         if lost:
             raise StorageError(
@@ -161,7 +160,8 @@ class _StudyRun:
         if not missing:
             return
         done, job_cells = 0, 0
-        event_count = _EventCount(self.directory)
+        parts = self.directory.parts()
+        rows = [parts[cell].runs[cell].rows for cell in missing]
         spark = self.spark
         running = RunningTasks(spark)
 
@@ -171,7 +171,7 @@ class _StudyRun:
                 stage="verify",
                 done=cells,
                 total=len(missing),
-                events=event_count.total(missing[:cells]),
+                events=sum(rows[:cells]),
                 seconds=seconds,
             )
 
@@ -179,10 +179,19 @@ class _StudyRun:
             for start in range(0, len(missing), VERDICTS_PER_JOB):
                 cells = missing[start : start + VERDICTS_PER_JOB]
                 job_cells = len(cells)
-                paths = [self.directory.events / cell for cell in cells]
+                paths = self._paths(cells)
                 self._add_verdicts(verify_runs(spark, paths).toArrow())
                 job_cells = 0
                 done += len(cells)
+
+    def _paths(self, cells: Iterable[str]) -> list[Path]:
+        """Return the paths of the traces, which name the file of each."""
+        parts = self.directory.parts()
+        events = self.directory.events
+        return [
+            events / parts[cell].path.name / cell if cell in parts else events / cell
+            for cell in cells
+        ]
 
     def _add_verdicts(self, table: pa.Table) -> None:
         """Add the verdicts of a job, and set aside the cells that must not be measured.
@@ -192,6 +201,7 @@ class _StudyRun:
         """
         cells = {cell.id: cell for cell in self.study.cells}
         ordered = self.ordered
+        invalid: list[str] = []
         for row in table.to_pylist():
             # The name in a damaged trace may be that of another run.
             cell = Path(row["path"]).name
@@ -199,9 +209,11 @@ class _StudyRun:
                 row["error"] = f"the trace is of the run {row['run']!r}"
             if row["error"] is not None:
                 self.directory.add_error(cells[cell], f"not verified: {row['error']}")
-                self.directory.set_aside(cell)
+                invalid.append(cell)
             elif cell in ordered and "violated" in (row[p.column] for p in Property):
-                self.directory.set_aside(cell)
+                invalid.append(cell)
+        if invalid:
+            self.directory.set_aside(invalid)
         failed = self.directory.failed()
         keep = [Path(path).name not in failed for path in table.column("path").to_pylist()]
         self.directory.add_verdicts(table.filter(pa.array(keep)))
@@ -229,23 +241,3 @@ class _StudyRun:
         with poll_progress(self.on_progress, progress):
             write_measures(spark, self.directory.path)
         self.directory.set_measured(inputs)
-
-
-class _EventCount:
-    """Counts the events of traces; opens each trace once."""
-
-    def __init__(self, directory: StudyDirectory) -> None:
-        self._directory = directory
-        self._rows: dict[str, int] = {}
-
-    def total(self, cells: Iterable[str]) -> int:
-        return sum(map(self._count, cells))
-
-    def _count(self, cell: str) -> int:
-        if cell not in self._rows:
-            try:
-                path = self._directory.events / cell / EVENTS_NAME
-                self._rows[cell] = pq.read_metadata(path).num_rows
-            except (OSError, pa.ArrowException):  # Verification reports the error.
-                self._rows[cell] = 0
-        return self._rows[cell]

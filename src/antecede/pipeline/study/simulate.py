@@ -1,17 +1,18 @@
 """Simulate the cells of a study as Spark tasks, longest first.
 
-Each task gets a few cells and streams their events from the worker to storage; one row per
-cell returns to the driver. A cell that fails leaves a file with its error and the command
-that replays it, and the other cells continue. If the error is transient, Spark first runs
-the task again, and the task the cells that it lacks.
+Each task gets a few cells and streams their events from the worker to storage, many cells
+to a file; one row per cell returns to the driver. A task finishes a file at the end, and
+when the file is large or took long, so that a killed task loses little. A cell that fails
+leaves a file with its error and the command that replays it, and the other cells continue.
+If the error is transient, Spark first runs the task again, and the task the cells that it
+lacks.
 """
 
-import shutil
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -19,15 +20,27 @@ from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_t
 from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.study import Cell
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, balanced
-from antecede.sim.simulate import simulate_to
-from antecede.trace.schema import EVENTS_NAME
+from antecede.sim.simulate import record_scenario
+from antecede.trace.run_table_writer import RunTableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["group_cells", "simulate_cells"]
+    from antecede.trace.store import StorePath
+
+__all__ = ["FinishedCell", "group_cells", "simulate_cells", "simulate_to_table"]
+
+PART_ROWS_MAX = 8_000_000
+"""Rows after which a file is finished: some 100 MB."""
+PART_RUNS_MAX = 256
+"""Runs after which a file is finished; its footer grows with them."""
+PART_SECONDS_MAX = 30.0
+"""Seconds after which a file is finished, so that a killed task loses little work."""
 
 RESULT = "cell string, ok boolean, seconds double"
+RESULT_SCHEMA = pa.schema(
+    [("cell", pa.string()), ("ok", pa.bool_()), ("seconds", pa.float64())]
+)
 
 
 def simulate_cells(
@@ -71,32 +84,66 @@ def _run_group(
     """Simulate all cells of a group, then raise the first transient error, if any."""
     rows: list[dict[str, object]] = []
     transient: Exception | None = None
-    for cell in cells:
-        start = monotonic()
-        ok = True
-        try:
-            _run_cell(cell, directory.events)
-        except Exception as error:
+    done = directory.simulated() if attempt_number() > 1 else ()
+    for finished in simulate_to_table(cells, directory.path, done):
+        error = finished.error
+        if error is not None:
             if is_transient(error) and attempt_number() < attempts:
                 transient = transient or error
                 continue
-            directory.add_error(cell, error, attempts=attempt_number())
-            ok = False
-        rows.append({"cell": cell.id, "ok": ok, "seconds": monotonic() - start})
+            directory.add_error(finished.cell, error, attempts=attempt_number())
+        ok = error is None
+        rows.append({"cell": finished.cell.id, "ok": ok, "seconds": finished.seconds})
     if transient is not None:
         raise transient
-    return pa.RecordBatch.from_pylist(rows)
+    return pa.RecordBatch.from_pylist(rows, schema=RESULT_SCHEMA)
 
 
-def _run_cell(cell: Cell, events: Path) -> None:
-    """Simulate one cell, unless another attempt at this task has; runs in a worker."""
-    final = events / cell.id
-    if (final / EVENTS_NAME).exists():
-        return
-    partial = events / f".{cell.id}.{uuid.uuid4().hex}"
+class FinishedCell(NamedTuple):
+    """A cell whose events are in the table, or that failed."""
+
+    cell: Cell
+    seconds: float
+    error: Exception | None = None
+
+
+def simulate_to_table(
+    cells: Sequence[Cell], directory: "Path | StorePath", done: Collection[str] = ()
+) -> Iterator[FinishedCell]:
+    """Simulate cells, and write them to a table of runs.
+
+    Args:
+        cells: The cells.
+        directory: The directory of the table.
+        done: Cells to skip, which another attempt at the task has written.
+    """
+    with RunTableWriter(directory) as table:
+        pending: list[FinishedCell] = []
+        since = monotonic()
+        for cell in cells:
+            start = monotonic()
+            if cell.id in done:
+                yield FinishedCell(cell, 0.0)
+                continue
+            try:
+                record_scenario(
+                    partial(table.open_run, cell.id), cell.scenario, name=cell.id
+                )
+            except Exception as error:
+                yield FinishedCell(cell, monotonic() - start, error)
+            else:
+                pending.append(FinishedCell(cell, monotonic() - start))
+            is_full = table.rows >= PART_ROWS_MAX or table.runs >= PART_RUNS_MAX
+            if is_full or monotonic() - since >= PART_SECONDS_MAX:
+                yield from _commit(table, pending)
+                pending, since = [], monotonic()
+        yield from _commit(table, pending)
+
+
+def _commit(table: RunTableWriter, pending: list[FinishedCell]) -> list[FinishedCell]:
+    """Finish the file of some cells; return them, with the error if that fails."""
     try:
-        simulate_to(partial, cell.scenario, name=cell.id)
-        if not (final / EVENTS_NAME).exists():
-            partial.rename(final)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        table.commit()
+    except Exception as error:
+        return [each._replace(error=error) for each in pending]
+    return pending

@@ -22,7 +22,9 @@ import pyarrow as pa
 from antecede.errors import AntecedeError, ConfigError, TraceError
 from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 from antecede.trace.reader import read_trace
+from antecede.trace.run_table import find_run
 from antecede.trace.schema import EVENTS_NAME
+from antecede.trace.store import open_store
 from antecede.verify.oracle import MessageId, Property, Violation
 from antecede.verify.verdict import Status, TraceVerdict
 from antecede.verify.verifier import verify_trace
@@ -85,7 +87,7 @@ def verify_runs(
 
     Args:
         spark: The session; classic or Connect.
-        paths: The directories of the runs.
+        paths: The directories of the runs, or their paths in a table of runs.
         violations_max: The most violations of each property to name, for each run.
         tasks: The number of tasks; None for a few per core.
     """
@@ -208,9 +210,21 @@ def _task(
 
 def _size(path: Path) -> int:
     """Return the bytes of a trace; 0 if it cannot be read, which the task reports."""
+    if not Path(path).is_dir():
+        return _size_in_table(path)
     events = Path(path) / EVENTS_NAME
     try:
         files = events.iterdir() if events.is_dir() else [events]
         return sum(file.stat().st_size for file in files)
     except OSError:
         return 0
+
+
+def _size_in_table(path: Path) -> int:
+    """Return the bytes of a run in a table of runs; 0 if it cannot be read."""
+    where = open_store(Path(path))
+    try:
+        part = find_run(where)
+    except TraceError:
+        return 0
+    return 0 if part is None else part.runs[where.name].size

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from antecede.errors import StorageError
 from antecede.trace.event import Kind
-from antecede.trace.reader import BATCH_ROWS_MAX, NumberedBatch
+from antecede.trace.reader import NumberedBatch
+from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.trace.run_info import RunInfo
 
 __all__ = ["KIND_TYPE", "SPOOL_SCHEMA", "SpooledRun", "encode_kinds"]

@@ -22,7 +22,9 @@ from antecede.pipeline.spark.progress import (
     poll_progress,
 )
 from antecede.trace.reader import PARTIAL_SUFFIX, Trace, read_trace
+from antecede.trace.run_table import table_run_names
 from antecede.trace.schema import EVENTS_NAME
+from antecede.trace.store import open_store
 from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
 
@@ -58,8 +60,9 @@ class VerifiedRun:
 def find_runs(paths: Sequence[Path]) -> list[Path]:
     """Return the directories of runs that the paths name or contain.
 
-    A path is the directory of a run, a directory that contains directories of runs, or the
-    directory of a study.
+    A path is the directory of a run, the path of a run in a table of runs, a directory that
+    contains directories of runs, a table of runs, or the directory of a study. Of a table,
+    an unreadable part is returned, too, so that its verification reports it.
 
     Raises:
         TraceError: A path neither is a run nor contains any.
@@ -77,7 +80,8 @@ def _runs_in(path: Path) -> list[Path]:
     if not path.is_dir() or path.name == EVENTS_NAME:
         return []
     # The names of traces that are still being written begin with a dot.
-    return sorted(p for p in path.iterdir() if p.name[0] != "." and _is_run(p))
+    found = [p for p in path.iterdir() if p.name[0] != "." and _is_run(p)]
+    return sorted(found) + [path / name for name in table_run_names(open_store(path))]
 
 
 def _is_run(path: Path) -> bool:
@@ -133,10 +137,11 @@ def verify_traces(
             )
     verified: Iterator[VerifiedRun] = iter(())
     if traces and wants_spark:
+        from antecede.pipeline.spark.master import master_name
         from antecede.pipeline.spark.session import open_session
 
         with open_session(master, cores=cores) as spark:
-            name = master if isinstance(master, str) else "local"
+            name = master_name(master if isinstance(master, str) else spark)
             on_notice(f"verified on Spark, {name}: {events:,} events")
             on_spark = _SparkVerifier(spark, traces, violations_max, on_notice)
             verified = iter(on_spark.verify(on_progress, local_events_max))

@@ -181,6 +181,7 @@ class _Attempt:
         """By window, the row before which no message that its pass knows was sent."""
         self.numbers_increase = True
         self._gaps = 0
+        self._late_starts = 0
         self._processes = 0
 
     def verify_windows(self) -> bool:
@@ -285,7 +286,8 @@ class _Attempt:
             self._reject_repeated(process, first, is_next, steps)
         self._gaps = sum(result.gaps for result in self._results)
         self._gaps += int(np.count_nonzero(steps[is_next] > 1))
-        self._gaps += int(np.count_nonzero(starts > 0))
+        self._late_starts = int(np.count_nonzero(starts > 0))
+        self._gaps += self._late_starts
 
     def _reject_repeated(
         self, process: Longs, first: Longs, is_next: Bools, steps: Longs
@@ -329,6 +331,7 @@ class _Attempt:
             counts,
             info,
             gaps=self._gaps,
+            late_starts=self._late_starts,
             members=self._processes,
             broadcast_reach_min=min((r for r in reaches if r is not None), default=None),
         )

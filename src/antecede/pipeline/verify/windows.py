@@ -47,8 +47,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
 from antecede.errors import ConfigError
 from antecede.pipeline.spark.stage import spark_stage
 from antecede.pipeline.verify.runs import parallelism
@@ -65,7 +63,7 @@ from antecede.verify.oracle import MessageId
 from antecede.verify.verdict import TraceVerdict
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["choose_config", "verify_windows"]
 
@@ -115,7 +113,7 @@ def verify_windows(
         stage=spark_stage(spark),
         find_duplicate_send=lambda _: _find_duplicate_send(spark, trace),
         config=choose_config(
-            trace.rows, _row_group_rows(trace), parallelism(spark), rows_per_window
+            trace.rows, max(1, trace.first_group_rows), parallelism(spark), rows_per_window
         ),
         violations_max=violations_max,
         on_notice=on_notice,
@@ -155,19 +153,17 @@ def choose_config(
     )
 
 
-def _row_group_rows(trace: Trace) -> int:
-    """Return the number of rows of the trace's first row group."""
-    events = trace.path / EVENTS_NAME
-    files = [events]
-    if events.is_dir():
-        files = sorted(file for file in events.iterdir() if file.name[0] not in "_.")
-    metadata = pq.read_metadata(files[0])
-    return max(1, metadata.row_group(0).num_rows if metadata.num_row_groups else 1)
+def _read_events(spark: "SparkSession", trace: Trace) -> "DataFrame":
+    """Return the rows of a trace."""
+    if trace.part is None:
+        return spark.read.parquet(str(trace.path / EVENTS_NAME))
+    rows = spark.read.parquet(str(trace.part))
+    return rows.where(rows["run"] == trace.info.run)
 
 
 def _find_duplicate_send(spark: "SparkSession", trace: Trace) -> MessageId | None:
     """Return a message that is sent twice, if there is one."""
-    events = spark.read.parquet(str(trace.path / EVENTS_NAME))
+    events = _read_events(spark, trace)
     sends = events.filter(events["kind"] == Kind.SEND.value)
     twice = sends.groupBy("source", "number").count().filter("count > 1")
     found = twice.orderBy("source", "number").limit(1).collect()
@@ -179,7 +175,7 @@ def _sorted_copy(spark: "SparkSession", trace: Trace, scratch: Path) -> Trace:
 
     The copy need not be a linear extension; its verification checks that.
     """
-    events = spark.read.parquet(str(trace.path / EVENTS_NAME))
+    events = _read_events(spark, trace)
     has_steps = not events.filter("step is null").limit(1).collect()
     keys = ["step"] if has_steps else ["time", "process", "seq"]
     directory = scratch / "run"

@@ -83,6 +83,8 @@ class Stream(Protocol):
     """Every process so far; its key is (id, 0), and its slot is its index."""
     gaps: int
     """The number of gaps in the histories; valid after the backward pass."""
+    late_starts: int
+    """The number of histories that begin after seq 0, a gap each; valid as ``gaps`` is."""
     members: int
     """The number of processes that have events; valid after the backward pass."""
 
@@ -98,12 +100,14 @@ class RowStream:
 
     processes: SlotMap
     gaps: int
+    late_starts: int
     members: int
 
     def __init__(self, trace: RecordedRun) -> None:
         self._trace = trace
         self.processes = SlotMap()
         self.gaps = 0
+        self.late_starts = 0
         self.members = 0
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
@@ -120,7 +124,8 @@ class RowStream:
             histories.check(numbered.batch)
             yield message_rows(numbered, self.processes, self._trace.location)
         process, first, _ = histories.seq_ranges()
-        self.gaps = histories.gaps + int(np.count_nonzero(first > 0))
+        self.late_starts = int(np.count_nonzero(first > 0))
+        self.gaps = histories.gaps + self.late_starts
         self.members = len(process)
 
 
