@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from antecede.errors import ConfigError
+from antecede.pipeline.spark.jobs import described, explained, session_of
 from antecede.pipeline.spark.shared_storage import check_shared
 from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
@@ -18,7 +19,6 @@ from antecede.pipeline.study.simulate import group_cells, simulate_to_table
 from antecede.pipeline.study.study import Cell, Study, parse_study
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, balanced, parallelism
 from antecede.sim.simulate import simulate_to
-from antecede.pipeline.spark.jobs import described, explained, session_of
 from antecede.trace.reader import Trace, read_trace
 from antecede.trace.run_table import list_parts, list_runs
 from antecede.trace.schema import SCHEMA
