@@ -167,3 +167,26 @@ def test_queued_copies_show_the_permits_that_they_wait_for() -> None:
     process.send([TWO], b"", 0.0)
     assert process.pending.count_waiting() == {ONE: 2}  # The permit and the copy.
     assert process.pending.queued_copies(10) == [(1, TWO, [(ONE, 1)])]
+
+
+def test_the_notes_to_a_peer_leave_together() -> None:
+    process = make()
+    process.send([SEVEN], b"", 0.0)
+    process.receive(SEVEN, Ack(1, 1), 1.0)  # A round trip of one second.
+    inherited = [Entry(2, 3, 1)]
+    process.receive(ONE, message(1, inherited=inherited), 1.0)
+    process.send([FOUR], b"", 1.0)
+    process.receive(FOUR, Ack(2, 2), 1.0)
+    inherited.append(Entry(2, 6, 1))
+    process.receive(ONE, message(2, 1, inherited=inherited), 1.0)
+    process.send([FIVE], b"", 1.0)
+    process.receive(FIVE, Ack(3, 3), 1.0)
+    process.receive(ONE, settled(Entry(2, 3, 1)), 2.0)
+    process.receive(ONE, settled(Entry(2, 6, 1)), 2.1)
+    sent(process)
+    due = process.next_timer()
+    assert due is not None
+    assert 2.1 < due < 3.0
+    process.handle_timer(due)
+    assert sent(process) == ["4: settled [2:1>3]", "5: settled [2:1>3, 2:1>6]"]
+    assert process.next_timer() is None

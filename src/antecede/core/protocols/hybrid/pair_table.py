@@ -189,11 +189,9 @@ class PairTable:
         They make progress when one of them is settled, and when the oldest one is added.
         """
         first = NEVER
-        sources = self.targets.get(target)
-        if sources is not None:
-            for pair in sources.values():
-                if pair.unsettled and pair.unsettled[0].since < first:
-                    first = pair.unsettled[0].since
+        for pair in self.targets.get(target, {}).values():
+            if pair.unsettled and pair.unsettled[0].since < first:
+                first = pair.unsettled[0].since
         return max(first, self.settled_at.get(target, first))
 
     def is_reported(self, target: int, peer: int) -> bool:
