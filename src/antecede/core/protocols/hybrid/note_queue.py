@@ -78,20 +78,17 @@ class NoteQueue:
 
     def drop_implied(self, peer: PeerLedger, copy: DependentCopy) -> None:
         """Drop the notes that a message stands for, because it lacks the entries."""
-        pairs = peer.pending_pairs
-        if pairs:
-            listed = {
-                entry.source << PAIR_BITS | entry.target
-                for entry in copy.own + copy.inherited
-            }
-            peer.pending_pairs = {
-                pair: number
-                for pair, number in pairs.items()
-                if pair.target in copy.wildcards
-                or (copy.needs_permit and pair.source == self._id)
-                or pair.source << PAIR_BITS | pair.target in listed
-            }
-            self._check(peer)
+        listed = {
+            entry.source << PAIR_BITS | entry.target for entry in copy.own + copy.inherited
+        }
+        peer.pending_pairs = {
+            pair: number
+            for pair, number in peer.pending_pairs.items()
+            if pair.target in copy.wildcards
+            or (copy.needs_permit and pair.source == self._id)
+            or pair.source << PAIR_BITS | pair.target in listed
+        }
+        self._check(peer)
 
     def take(self, peer: PeerLedger, frontier: int, granted: int) -> Notes | None:
         """Remove and return notes to a peer; None if it needs none.
