@@ -42,7 +42,11 @@ class Group:
         limits: Limits = SHORT_LEASE,
         **options: Any,  # noqa: ANN401 (options of Node)
     ) -> None:
-        """Start a process with a node, or start it again after it was killed."""
+        """Start a process with a node, or start it again after it was killed.
+
+        Its protocol is ``hybrid`` unless the options name another one.
+        """
+        options = {"protocol": "hybrid"} | options
         node = Node(
             name,
             bind=f"{name}:{PORT}",

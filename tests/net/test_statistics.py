@@ -12,10 +12,12 @@ from tests.net.limits import quick_limits
 
 @pytest.mark.long
 def test_blocked_messages_name_their_stage_and_the_process_they_wait_for() -> None:
-    """While a cannot reach c, b's message to c waits for a's permit."""
+    """While a cannot reach c, b's message to c waits for a's permit under ``hybrid``."""
 
     async def main() -> None:
-        network = open_network(Faults(), "a", "b", "c", limits=quick_limits())
+        network = open_network(
+            Faults(), "a", "b", "c", limits=quick_limits(), protocol="hybrid"
+        )
         async with network as (proxy, (a, b, c)):
             proxy.injector.partition("a", "c")
             await a.send("c", b"1")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import exit_code
 from antecede.cli.inputs import local_argument
+from antecede.core.config import DEFAULT_PROTOCOL
 
 if TYPE_CHECKING:
     from antecede.demo.demo import NodeStatus
@@ -34,7 +35,7 @@ def add_parser(
     add("--nodes", int, 4, "number of nodes")
     add("--messages", int, 50, "messages that each node sends")
     add("--gap", float, 0.05, "mean time between two messages of a node, in seconds")
-    add("--protocol", str, "hybrid", "unicast protocol of the nodes")
+    add("--protocol", str, DEFAULT_PROTOCOL, "unicast protocol of the nodes")
     add("--loss", float, 0.1, "probability that a datagram is lost")
     add("--delay", float, 0.02, "minimum delay of a datagram, in seconds")
     add("--jitter", float, 0.05, "maximum random addition to the delay, in seconds")

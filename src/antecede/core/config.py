@@ -10,13 +10,16 @@ from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["DEFAULT_BUDGET_BYTES", "LINGER_S", "ProcessConfig"]
+__all__ = ["DEFAULT_BUDGET_BYTES", "DEFAULT_PROTOCOL", "LINGER_S", "ProcessConfig"]
 
 LINGER_S: Final = 30.0
 """How long a link is kept after its peer has left the view: two timeouts of
 ``pc-broadcast``, so that a ping whose mediator has crashed can take another way before the
 old link is removed. With less than one timeout, several crashes at once may disconnect a
 process."""
+
+DEFAULT_PROTOCOL: Final = "bounded"
+"""The protocol of a node."""
 
 DEFAULT_BUDGET_BYTES: Final = 64
 """The budget of ``bounded``."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from antecede.core.config import DEFAULT_PROTOCOL
 from antecede.errors import ConfigError
 from antecede.net.faults import Faults
 from antecede.net.proxy import Proxy, open_proxy
@@ -40,7 +41,7 @@ class DemoConfig:
     """Messages that each node sends, without its answers."""
     gap_s: float = 0.05
     """Mean time between two of these messages."""
-    protocol: str = "hybrid"
+    protocol: str = DEFAULT_PROTOCOL
     faults: Faults
     seed: int = 0
 

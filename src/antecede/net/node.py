@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from antecede.core.config import DEFAULT_BUDGET_BYTES
+from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
 from antecede.engine.limits import MESSAGE_BYTES_MIN, Limits
 from antecede.engine.message import Message
@@ -41,6 +41,8 @@ class Node:
         bind: address to listen on, ``host:port``; port 0 lets the system choose one.
         peers: names and addresses of the other nodes; :meth:`add_peer` adds more later.
         protocol: a unicast protocol from ``antecede protocols``; the same at all nodes.
+            Under ``bounded``, a silent peer delays messages to itself only; ``hybrid``
+            carries twice as many messages per second where nothing is lost.
         budget_bytes: how many bytes a message of the protocol ``bounded`` may use to list
             undelivered messages, instead of waiting; it may differ between nodes.
         key: the group key, 32 bytes: encrypts and authenticates all datagrams.
@@ -60,7 +62,7 @@ class Node:
         *,
         bind: str | Address = "127.0.0.1:0",
         peers: Mapping[str, str | Address] | None = None,
-        protocol: str = "hybrid",
+        protocol: str = DEFAULT_PROTOCOL,
         budget_bytes: int = DEFAULT_BUDGET_BYTES,
         key: bytes | None = None,
         insecure: bool = False,
