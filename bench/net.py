@@ -78,6 +78,7 @@ def rate_measurements(messages: int) -> dict[str, Measurement]:
         "raw, segmentation": Measurement("raw", {**task, "segmentation": True}),
         "raw, packed": Measurement("raw", {**one_each, "packed": 16}),
         "node": Measurement("node", task),
+        "node, hybrid": Measurement("node", {**task, "protocol": "hybrid"}),
         "node, encrypted": Measurement("node", {**task, "encrypted": True}),
         "node, 2 peers": Measurement("node", {**task, "peers": 2}),
         "node, 200 peers": Measurement("node", {**task, "peers": 200}),
@@ -153,6 +154,7 @@ def print_rates(rates: Mapping[str, float]) -> None:
         ("interpreted node to raw UDP", "node, interpreted", "raw, one payload each", 0.2),
         ("node to pyzmq", "node", "pyzmq DEALER/ROUTER", 10),
         ("node to nats-py", "node", "nats-py", 5),
+        ("bounded, the default, to hybrid", "node", "node, hybrid", None),
         ("encrypted to plain", "node, encrypted", "node", 0.5),
         ("200 peers to 2", "node, 200 peers", "node, 2 peers", 0.7),
     ):

@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from antecede import Node
+from antecede.core.config import DEFAULT_PROTOCOL
 from antecede.net.udp import UdpSocket
 
 KEY = bytes(range(32))
@@ -42,10 +43,16 @@ def key_of(task: dict[str, Any]) -> bytes | None:
     return KEY if task.get("encrypted") else None
 
 
+def make_node(name: str, task: dict[str, Any]) -> Node:
+    """Return a node with the protocol and the key of a task."""
+    protocol = task.get("protocol", DEFAULT_PROTOCOL)
+    return Node(name, key=key_of(task), protocol=protocol)
+
+
 async def node_receive(task: dict[str, Any]) -> None:
     """Run one node per peer, until each has received its share of the messages."""
     peers = task["peers"]
-    nodes = [Node(f"r{index}", key=key_of(task)) for index in range(peers)]
+    nodes = [make_node(f"r{index}", task) for index in range(peers)]
     for node in nodes:
         await node.open()
         node.add_peer("s", ("127.0.0.1", task["sender_port"]))
@@ -64,7 +71,7 @@ async def node_receive(task: dict[str, Any]) -> None:
 
 async def node_send(task: dict[str, Any]) -> None:
     """Send to all peers in turn, as fast as the windows allow."""
-    async with Node("s", key=key_of(task)) as node:
+    async with make_node("s", task) as node:
         report("bound", node.address[1])
         names = []
         for index, port in enumerate(read_task()["ports"]):
