@@ -40,6 +40,29 @@ def test_the_session_is_as_before(spark: SparkSession) -> None:
     assert SparkSession.getActiveSession() is not None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("switch", "zone"), [("true", "Asia/Kolkata"), ("false", "UTC")])
+def test_settings_of_the_session_do_not_change_results(
+    spark: SparkSession, switch: str, zone: str
+) -> None:
+    changed = {
+        "spark.sql.ansi.enabled": switch,
+        "spark.sql.caseSensitive": switch,
+        "spark.sql.session.timeZone": zone,
+    }
+    table = events_to_table(FIGURE, "r")
+    expected = verify(spark.createDataFrame(table))
+    other = spark.newSession()
+    for key, value in changed.items():
+        other.conf.set(key, value)
+    found = verify(other.createDataFrame(table))
+    assert sorted(found.verdicts.collect()) == sorted(expected.verdicts.collect())
+    assert found.violations.collect() == expected.violations.collect()
+    assert found.violations.count() == 1
+    for key, value in changed.items():
+        assert other.conf.get(key) == value
+
+
 def test_jobs_have_a_description_while_they_run(spark: SparkSession) -> None:
     context = spark.sparkContext
     with described(spark, "antecede: try"):
