@@ -190,3 +190,16 @@ def test_the_notes_to_a_peer_leave_together() -> None:
     process.handle_timer(due)
     assert sent(process) == ["4: settled [2:1>3]", "5: settled [2:1>3, 2:1>6]"]
     assert process.next_timer() is None
+
+
+def test_a_copy_does_not_list_an_abandoned_copy_that_was_queued() -> None:
+    process = make(8)
+    inherited = [Entry(2, target, 1) for target in (5, 6, 7)]
+    process.receive(ONE, message(1, inherited=inherited), 0.0)
+    process.send([FOUR], b"", 0.0)
+    process.recovery.abandon(FOUR, 0.0)
+    process.send([THREE], b"", 0.0)
+    process.send([FOUR], b"", 0.0)
+    sent(process)
+    process.receive(ONE, settled(*inherited), 0.0)
+    assert sent(process) == ["3: 2 permitted", "4: 3 [own 2>3]"]

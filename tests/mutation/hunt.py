@@ -34,6 +34,7 @@ BOUNDED_HUNTERS = (
 )
 """The tests to run for the mutants of ``bounded``."""
 REMOVAL_HUNTERS = (
+    "tests/core/test_bounded_wildcards.py",
     "tests/core/test_bounded_held.py",
     "tests/core/test_bounded_naive_removal.py",
     "tests/core/test_bounded_removal.py",

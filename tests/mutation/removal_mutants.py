@@ -26,6 +26,12 @@ REMOVAL_MUTANTS = (
         "",
     ),
     Mutant(
+        "an abandoned copy stays in the queue",
+        "protocols/hybrid/recovery",
+        "ledger.copies.check_all()  # This removes the abandoned copies from the queue.",
+        "",
+    ),
+    Mutant(
         "what is held from a peer is delivered after its lease has ended",
         "protocols/hybrid/recovery",
         "            known.held.clear()\n"

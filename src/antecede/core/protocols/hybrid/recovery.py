@@ -53,6 +53,7 @@ class HybridRecovery(PeerRecovery):
         state.advance_unacked()
         self._algorithm.grant()
         if ledger is not None:
+            ledger.copies.check_all()  # This removes the abandoned copies from the queue.
             ledger.mark_own_settled(known, now)
         self._algorithm.release(now)
 
