@@ -23,7 +23,7 @@ class CopyQueue:
     candidates: list[PeerLedger]
     """The peers whose first queued copy is to be checked."""
     is_check_due: bool
-    """Some of the first queued copies have no excess any more."""
+    """Some of the first queued copies may have no excess any more."""
     retry_at: float
     """When a queued copy may fit by another wildcard."""
 
@@ -67,8 +67,7 @@ class CopyQueue:
         """Use the fact that the lists for one peer may be shorter by ``size`` bytes."""
         if len(part.queue) > 0:
             part.excess = max(part.excess - size, 0)
-            if part.excess == 0:
-                self.is_check_due = True
+            self.is_check_due = True
 
     def check_all(self) -> None:
         """Check all first copies: not only the size of their lists has changed."""
