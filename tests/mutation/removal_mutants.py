@@ -28,7 +28,7 @@ REMOVAL_MUTANTS = (
     Mutant(
         "an abandoned copy stays in the queue",
         "protocols/hybrid/recovery",
-        "ledger.copies.check_all()  # This removes the abandoned copies from the queue.",
+        "            ledger.copies.clear(ledger.peer(peer))\n",
         "",
     ),
     Mutant(

@@ -105,17 +105,12 @@ class BoundedRule(PermitRule):
         copies = ledger.copies
         part = copies.next_candidate()
         while part is not None:
-            queue = part.queue
-            while len(queue) > 0 and queue.peek().released:
-                copies.remove(part)  # It was abandoned.
-            excess = 0
-            if len(queue) > 0:
-                copy = queue.peek()
-                excess = self._excess(state, copy, now)
-                if excess == 0:
-                    copies.remove(part)
-                    ledger.report(part, copy)
-                    return copy
+            copy = part.queue.peek()
+            excess = self._excess(state, copy, now)
+            if excess == 0:
+                copies.remove_candidate()
+                ledger.report(part, copy)
+                return copy
             copies.drop_candidate(excess)
             part = copies.next_candidate()
         return None
@@ -217,7 +212,7 @@ class BoundedRule(PermitRule):
         if self._room <= 1:
             return False
         if oldest + age_s > now:
-            ledger.copies.retry_at = min(ledger.copies.retry_at, oldest + age_s)
+            ledger.copies.schedule_retry(oldest + age_s)
             return False
         while self._size(copy) > self._room:
             target = self._most_entries(copy, age_s, now)
@@ -258,8 +253,7 @@ class BoundedRule(PermitRule):
         at = self._ledger.table.progress_at(target) + age_s
         if at <= now:
             return True
-        copies = self._ledger.copies
-        copies.retry_at = min(copies.retry_at, at)
+        self._ledger.copies.schedule_retry(at)
         return False
 
 

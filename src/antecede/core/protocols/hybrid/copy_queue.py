@@ -9,6 +9,7 @@ number of checks does not grow with the number of settled entries.
 
 from antecede.core.process import NEVER
 from antecede.core.protocols.hybrid.peer_ledger import DependentCopy, PeerLedger
+from antecede.core.support.sliding import SlidingArray
 
 __all__ = ["CopyQueue"]
 
@@ -16,7 +17,7 @@ __all__ = ["CopyQueue"]
 class CopyQueue:
     """The copies of one process that are not released, by peer."""
 
-    __slots__ = ("_last_position", "candidates", "is_check_due", "queued", "retry_at")
+    __slots__ = ("candidates", "is_check_due", "last_position", "queued", "retry_at")
 
     queued: dict[int, PeerLedger]
     """The peers with queued copies."""
@@ -24,11 +25,13 @@ class CopyQueue:
     """The peers whose first queued copy is to be checked."""
     is_check_due: bool
     """Some of the first queued copies may have no excess any more."""
+    last_position: int
+    """The position of the copy queued last; -1 if none is queued."""
     retry_at: float
     """When a queued copy may fit by another wildcard."""
 
     def __init__(self) -> None:
-        self._last_position = -1  # Of the copy queued last, if any is queued.
+        self.last_position = -1
         self.queued = {}
         self.candidates = []
         self.is_check_due = False
@@ -40,20 +43,28 @@ class CopyQueue:
         if len(part.queue) == 1:
             self.queued[part.id] = part
             self.candidates.append(part)
-        self._last_position = copy.position
+        self.last_position = copy.position
 
-    def remove(self, part: PeerLedger) -> None:
-        """Remove the first copy from the queue of a peer."""
+    def remove_candidate(self) -> None:
+        """Remove the first copy of the present candidate; the next one is checked then."""
+        part = self.candidates[0]
         part.queue.remove()
         part.excess = 0
         if len(part.queue) == 0:
-            del self.queued[part.id]
-            if not self.queued:
-                self._last_position = -1
+            self.candidates.pop(0)
+            self._forget(part)
 
-    def last_position(self) -> int:
-        """Return the position of the copy queued last, or -1."""
-        return self._last_position
+    def clear(self, part: PeerLedger) -> None:
+        """Remove all copies to a peer; no first copy may be left to check."""
+        if len(part.queue) > 0:
+            part.queue = SlidingArray()
+            part.excess = 0
+            self._forget(part)
+
+    def _forget(self, part: PeerLedger) -> None:
+        del self.queued[part.id]
+        if not self.queued:
+            self.last_position = -1
 
     def free(self, size: int) -> None:
         """Use the fact that lists may be shorter by ``size`` bytes."""
@@ -74,6 +85,10 @@ class CopyQueue:
         for part in self.queued.values():
             part.excess = 0
         self.is_check_due = True
+
+    def schedule_retry(self, at: float) -> None:
+        """Check all first copies at a time or earlier."""
+        self.retry_at = min(self.retry_at, at)
 
     def next_candidate(self) -> PeerLedger | None:
         """Return a peer whose first copy is to be checked, or None."""

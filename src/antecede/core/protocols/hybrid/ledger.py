@@ -182,8 +182,6 @@ class Ledger:
         own = copy.own
         inherited = copy.inherited
         wildcards = copy.wildcards
-        if not own and not inherited and not wildcards:
-            return MessageFrame(number, predecessor, permitted, copy.payload)
         if own:
             own = [] if permitted else [e for e in own if self.is_unacked(e)]
         if inherited:
@@ -241,7 +239,7 @@ class Ledger:
 
     def barrier(self, target: int) -> int:
         """Return the last position of a queued copy or of a wildcard sent for a target."""
-        return max(self.copies.last_position(), self.wildcards.last_sent_position(target))
+        return max(self.copies.last_position, self.wildcards.last_sent_position(target))
 
     def is_silent(self, id: ProcessId, now: float) -> bool:
         """Return whether a peer was silent for so long that its messages may be void."""
@@ -292,10 +290,8 @@ class Ledger:
         if self.copies.queued:  # Own entries take less room now.
             self.copies.free(varint_width(target) + varint_width(self.state.clock))
         self.state.compact(self.unacked_copies)
-        if self.id in self.table.sources:
-            self.mark_settled(self.id, target, peer.acked, now)
-        if self.wildcards.sent:
-            self._clear_sent(target, now)
+        self.mark_settled(self.id, target, peer.acked, now)
+        self._clear_sent(target, now)
 
     def mark_settled(self, source: int, target: int, number: int, now: float) -> None:
         """Use the fact that the copies of a pair up to ``number`` are settled."""

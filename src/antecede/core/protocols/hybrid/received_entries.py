@@ -215,12 +215,17 @@ def _add_entry(ledger: Ledger, part: PeerLedger, entry: Entry, now: float) -> No
             ledger.detach(last)
     else:
         ledger.open[pair] = None
-    next_ask = now + FIRST_ASK_TIMEOUTS * part.query_timer.timeout_s
+    next_ask = _first_ask(part, now)
     unsettled = Unsettled(entry, ledger.position, part.id, now, next_ask)
     pair.unsettled.append(unsettled)
     part.unsettled[unsettled] = pair
     ledger.record_change(True, entry, part.id)
     ledger.schedule_query(part, next_ask)
+
+
+def _first_ask(part: PeerLedger, now: float) -> float:
+    """Return when to ask a peer about an entry or a wildcard that it has just reported."""
+    return now + FIRST_ASK_TIMEOUTS * part.query_timer.timeout_s
 
 
 def _add_reporter(ledger: Ledger, part: PeerLedger, pair: Pair, number: int) -> None:
@@ -236,7 +241,7 @@ def _add_wildcard(
 ) -> None:
     if target == ledger.id or number <= part.cleared.get(target, 0):
         return
-    next_ask = now + FIRST_ASK_TIMEOUTS * part.query_timer.timeout_s
+    next_ask = _first_ask(part, now)
     wildcard = Wildcard(target, part.id, number, ledger.position, next_ask)
     ledger.wildcards.add(wildcard)
     part.received[wildcard] = None

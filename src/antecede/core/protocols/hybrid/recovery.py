@@ -36,6 +36,7 @@ class HybridRecovery(PeerRecovery):
         ledger = self._algorithm.ledger
         if ledger is not None:
             ledger.unacked_copies -= known.backlog
+            ledger.copies.clear(ledger.peer(peer))
         for index in range(state.first_unacked, buffer.next):
             copy = buffer[index]
             if copy.peer is known and not copy.acked:
@@ -53,7 +54,6 @@ class HybridRecovery(PeerRecovery):
         state.advance_unacked()
         self._algorithm.grant()
         if ledger is not None:
-            ledger.copies.check_all()  # This removes the abandoned copies from the queue.
             ledger.mark_own_settled(known, now)
         self._algorithm.release(now)
 
