@@ -8,7 +8,7 @@ rules must allow the notes, queries and retransmissions. At the end, nothing may
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -150,6 +150,19 @@ def check_size(id: ProcessId, transmit: Transmit) -> None:
         assert size_of(listing, frame.number) == added, frame
 
 
+def follow(rules: Rules, schedule: Sequence[Step], seed: int, name: str) -> None:
+    """Apply a schedule, and run until idle; note in a failure where it happened."""
+    index = 0
+    try:
+        for index, step in enumerate(schedule):  # noqa: B007 (named in the failure)
+            rules.apply(step)
+        index = len(schedule)
+        rules.run_until_idle(Random(seed))
+    except Exception as error:
+        error.add_note(f"{name}, seed {seed}, at step {index}")
+        raise
+
+
 def run(
     budget: int, shape: Shape, seed: int, naive: type[NaiveBounded] = NaiveBounded
 ) -> Counter[str]:
@@ -158,15 +171,7 @@ def run(
     slow = first_id if seed % 3 == 0 else -1
     rules = Rules(shape.processes, budget, naive, first_id, slow)
     schedule = shape.draw(seed)
-    index = 0
-    try:
-        for index, step in enumerate(schedule):  # noqa: B007 (named in the failure)
-            rules.apply(step)
-        index = len(schedule)
-        rules.run_until_idle(Random(seed))
-    except Exception as error:
-        error.add_note(f"budget {budget}, shape {shape}, seed {seed}, at step {index}")
-        raise
+    follow(rules, schedule, seed, f"budget {budget}, shape {shape}")
     return rules.kinds
 
 

@@ -16,7 +16,7 @@ from tests.core.lockstep_runs import Shape, Step
 from tests.core.naive_bounded_records import Entry, Listing
 from tests.core.naive_bounded_removal import NaiveRemoval
 from tests.core.removal_lockstep import REMOVAL_ACTIONS, RemovalRules
-from tests.core.test_bounded_naive import BUDGETS, FIRST_IDS
+from tests.core.test_bounded_naive import BUDGETS, FIRST_IDS, follow
 
 SCHEDULES = 10
 SCHEDULES_SLOW = SCHEDULES if "ANTECEDE_MUTANT" in os.environ else 200
@@ -60,15 +60,7 @@ def run(
         hold_s=hold_s,
         is_named=has_ends or seed % 5 < 2,
     )
-    index = 0
-    try:
-        for index, step in enumerate(schedule):  # noqa: B007 (named in the failure)
-            rules.apply(step)
-        index = len(schedule)
-        rules.run_until_idle(Random(seed))
-    except Exception as error:
-        error.add_note(f"budget {budget}, shape {shape}, seed {seed}, at step {index}")
-        raise
+    follow(rules, schedule, seed, f"budget {budget}, shape {shape}")
     return rules.kinds + Counter(rules.done)
 
 

@@ -21,7 +21,8 @@ This module needs the extra ``antecede[trace]``.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -46,6 +47,7 @@ __all__ = [
     "list_parts",
     "list_runs",
     "read_part",
+    "readable_parts",
     "run_info",
     "run_row_groups",
     "table_run_names",
@@ -144,14 +146,18 @@ def run_row_groups(part: TablePart, run: str) -> list[RowGroup]:
     return groups
 
 
+def readable_parts(events: StorePath) -> Iterator[TablePart]:
+    """Yield the parts of a table that are complete."""
+    for path in list_parts(events):
+        # A part may be unfinished, damaged, or removed at this moment.
+        with suppress(TraceError):
+            yield read_part(path)
+
+
 def list_runs(events: StorePath) -> dict[str, TablePart]:
     """Return the part of each run of a table; unreadable parts are left out."""
     runs: dict[str, TablePart] = {}
-    for path in list_parts(events):
-        try:
-            part = read_part(path)
-        except TraceError:  # Unfinished, damaged, or removed at this moment.
-            continue
+    for part in readable_parts(events):
         for run in part.runs:
             runs.setdefault(run, part)
     return runs

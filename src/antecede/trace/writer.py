@@ -8,6 +8,7 @@ This module needs the extra ``antecede[trace]``.
 """
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -48,21 +49,21 @@ class RunWriter:
         self.recorder = BufferedRecorder(self._write)
         self.observer = EventCounter(self.recorder)
 
+    @abstractmethod
     def write_batch(self, batch: pa.RecordBatch) -> None:
         """Write rows that already have the schema."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_samples(self, table: pa.Table) -> None:
         """Write the samples of the run; call it before :meth:`close`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def close(self, info: RunInfo) -> None:
         """Write the buffered rows and everything else about the run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def abandon(self) -> None:
         """Remove the unfinished run."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self

@@ -23,7 +23,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -36,7 +35,7 @@ from antecede.pipeline.study.cells_table import CELLS_SCHEMA, cell_row
 from antecede.pipeline.study.lock import LOCK_NAME
 from antecede.pipeline.study.study import Cell, Study
 from antecede.trace.reader import read_trace
-from antecede.trace.run_table import TablePart, list_parts, list_runs, read_part
+from antecede.trace.run_table import TablePart, list_runs, readable_parts
 from antecede.trace.run_table_writer import remove_runs
 from antecede.trace.schema import SCHEMA
 from antecede.trace.store import open_store
@@ -198,10 +197,8 @@ class StudyDirectory:
                 copy.rename(path)
 
     def _readable_parts(self) -> Iterator[TablePart]:
-        """Yield the files of the events that are complete."""
-        for path in list_parts(open_store(self.events)):
-            with suppress(TraceError):
-                yield read_part(path)
+        """Return the files of the events that are complete."""
+        return readable_parts(open_store(self.events))
 
     def measure_inputs(self) -> str:
         """Return a digest of the table of cells, and of the traces to measure."""

@@ -6,7 +6,6 @@ windows. A :class:`PackedTrace` goes to every task without rows; the task gets t
 that overlap the rows it reads.
 """
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -20,7 +19,11 @@ import pyarrow.compute as pc
 from antecede.errors import StorageError
 from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
 from antecede.pipeline.verify.packed_rows import PACKED, large_types, pack_run, split_runs
-from antecede.pipeline.verify.spooled_run import SPOOL_SCHEMA, SpooledRun
+from antecede.pipeline.verify.spooled_run import (
+    SpooledRun,
+    spool_columns,
+    temporary_directory,
+)
 from antecede.pipeline.verify.window_task import RowRange
 from antecede.pipeline.verify.windowed_run import WholeTask
 from antecede.trace.reader import NumberedBatch
@@ -130,19 +133,14 @@ class BlobStore:
         return blob in self._blobs
 
     def add(self, blob: int, data: bytes) -> None:
-        """Store a blob.
-
-        Raise StorageError if it cannot be written to disk.
-        """
+        """Store a blob; raise StorageError if the disk is full or fails."""
         if len(data) <= self._memory_left:
             self._memory_left -= len(data)
             self._blobs[blob] = pa.py_buffer(data)
             return
         try:
             if self._file is None:
-                # The directories that Spark's administrator chose for temporary files.
-                directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
-                self._file = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115
+                self._file = tempfile.TemporaryFile(dir=temporary_directory())  # noqa: SIM115
             self._blobs[blob] = (self._file.seek(0, 2), len(data))
             self._file.write(data)
         except OSError as error:
@@ -204,14 +202,13 @@ class PackedTrace:
         last: int | None = None,
         backward: bool = False,
     ) -> Iterator[NumberedBatch]:
-        """Yield the rows of the task's blobs, with :data:`SPOOL_SCHEMA`.
+        """Yield the rows of the task's blobs, with the columns of a spooled run.
 
         In a table without ``seq``, the rows of each process are counted as they are read,
         so these must be read forward.
         """
         assert self._store is not None
-        wanted = set(SPOOL_SCHEMA.names if columns is None else columns)
-        names = [name for name in SPOOL_SCHEMA.names if name in wanted]
+        names = spool_columns(columns)
         processes = ProcessNames([self.info.names[i] for i in range(len(self.info.names))])
         loader = EventLoader(processes, self.location)
         chosen = self._overlapping(first, self.rows if last is None else last + 1)

@@ -20,7 +20,14 @@ from antecede.trace.reader import NumberedBatch
 from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.trace.run_info import RunInfo
 
-__all__ = ["KIND_TYPE", "SPOOL_SCHEMA", "SpooledRun", "encode_kinds"]
+__all__ = [
+    "KIND_TYPE",
+    "SPOOL_SCHEMA",
+    "SpooledRun",
+    "encode_kinds",
+    "spool_columns",
+    "temporary_directory",
+]
 
 MEMORY_BATCHES = 16
 """Further batches are written to a file: two million rows are about 120 MiB."""
@@ -45,6 +52,17 @@ def encode_kinds(kinds: pa.Array) -> pa.DictionaryArray:
     """Encode a column of kinds; a kind that does not exist becomes null."""
     indices = pc.index_in(kinds, KIND_VALUES).cast(pa.int8())
     return pa.DictionaryArray.from_arrays(indices, KIND_VALUES)
+
+
+def spool_columns(columns: Sequence[str] | None) -> list[str]:
+    """Return the wanted columns of :data:`SPOOL_SCHEMA`, in its order; None means all."""
+    wanted = set(SPOOL_SCHEMA.names if columns is None else columns)
+    return [name for name in SPOOL_SCHEMA.names if name in wanted]
+
+
+def temporary_directory() -> str | None:
+    """Return the directory that Spark's administrator chose for temporary files, if any."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
 
 
 class SpooledRun:
@@ -127,9 +145,9 @@ class SpooledRun:
             return
         try:
             if self._writer is None:
-                # The directories that Spark's administrator chose for temporary files.
-                directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
-                handle, name = tempfile.mkstemp(prefix="antecede-run-", dir=directory)
+                handle, name = tempfile.mkstemp(
+                    prefix="antecede-run-", dir=temporary_directory()
+                )
                 os.close(handle)
                 self._file = Path(name)
                 self._writer = pa.ipc.new_file(name, SPOOL_SCHEMA)
@@ -148,8 +166,7 @@ class SpooledRun:
         backward: bool = False,
     ) -> Iterator[NumberedBatch]:
         """Yield the rows as :meth:`antecede.trace.reader.Trace.numbered_batches` does."""
-        wanted = set(SPOOL_SCHEMA.names if columns is None else columns)
-        names = [name for name in SPOOL_SCHEMA.names if name in wanted]
+        names = spool_columns(columns)
         indexes = range(-(-self.rows // BATCH_ROWS_MAX))
         for index in reversed(indexes) if backward else indexes:
             start = index * BATCH_ROWS_MAX
