@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-slow test-cluster test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-budget bench-spark \
+.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-budget bench-spark \
   bench-ingest \
   campaign campaign-mutants verification fuzz lock clean
 
@@ -50,10 +50,13 @@ test-fast: $(VENV)/tools  ## tests for the edit loop, on the source tree, one mi
 
 # One worker runs all slow tests of a file, so that its fixtures are built once.
 test-slow: $(VENV)/installed  ## long searches, Spark clusters, builds of the package
-	$(PYTEST) --dist loadfile --no-loadscope-reorder -m 'slow and not hosts'
+	$(PYTEST) --dist loadfile --no-loadscope-reorder -m 'slow and not cluster and not proof'
 
-test-cluster: $(VENV)/installed  ## a Spark cluster on several hosts (network and mount namespaces; needs root)
-	$(BIN)/python -m pytest -m hosts -rs tests/pipeline/test_hosts.py
+test-cluster: $(VENV)/installed  ## Spark clusters: a lost worker, several hosts (namespaces; needs root)
+	$(BIN)/python -m pytest -m cluster -rs tests/pipeline
+
+proofs: $(VENV)/installed  ## complete searches of the model checker and long comparisons, 10 minutes
+	$(PYTEST) -m proof
 
 # The packages of these tests are not locked, so that they get an environment of their own.
 $(VENV)-stores/tools: requirements/dev.txt requirements/stores.in

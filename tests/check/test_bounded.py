@@ -58,6 +58,7 @@ def test_every_schedule_of_multicasts_with_few_entries_holds() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("budget", [0, 8, UNBOUNDED])
 def test_every_schedule_of_multicasts_holds(budget: int) -> None:
     assert_holds({"messages": 1, "multicast": True}, budget)

@@ -135,6 +135,7 @@ def test_a_silent_process_holds_up_no_others_with_inherited_entries(budget: int)
 
 
 @pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("budget", [TWO_ENTRIES, UNBOUNDED])
 def test_a_silent_process_holds_up_no_others_by_multicast(budget: int) -> None:
     assert_holds(

@@ -16,7 +16,14 @@ import pytest
 from packaging.metadata import Metadata
 from readme_renderer import markdown
 
-from tests.packaging.environments import ROOT, Environment, build, copy_tree, wheel_of_make
+from tests.packaging.environments import (
+    ROOT,
+    Environment,
+    build,
+    compile_only,
+    copy_tree,
+    wheel_of_make,
+)
 
 pytestmark = pytest.mark.own_build
 
@@ -143,6 +150,7 @@ def test_failed_compilation_gives_one_line_and_an_interpreted_package(
     break_build: Callable[[Path], dict[str, str]], tmp_path: Path
 ) -> None:
     tree = copy_tree(tmp_path)
+    compile_only(tree, "errors")
     variables = break_build(tree)
     done = build(tree, tmp_path, isolated=False, **variables)
     assert done.returncode == 0, done.stderr
@@ -154,6 +162,7 @@ def test_failed_compilation_gives_one_line_and_an_interpreted_package(
 @pytest.mark.slow
 def test_failed_compilation_is_an_error_where_it_is_required(tmp_path: Path) -> None:
     tree = copy_tree(tmp_path)
+    compile_only(tree, "errors")
     done = build(tree, tmp_path, isolated=False, ANTECEDE_COMPILE="1", **NO_COMPILER)
     assert done.returncode != 0
     assert list(tmp_path.glob("*.whl")) == []

@@ -76,6 +76,7 @@ def kill_worker_when_started(
 
 
 @pytest.mark.slow
+@pytest.mark.cluster
 def test_a_cluster_that_loses_a_worker_writes_the_same_tables(
     spark: SparkSession, two_workers: Standalone, tmp_path: Path
 ) -> None:

@@ -127,7 +127,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-@pytest.mark.hosts
+@pytest.mark.cluster
 def test_a_cluster_of_several_hosts_runs_a_study(cluster: Cluster, tmp_path: Path) -> None:
     shared = cluster.hosts.shared
     study_file(shared, seeds=1, messages=8)

@@ -49,7 +49,8 @@ def test_an_interrupted_study_leaves_no_process_and_can_continue(
     assert process.returncode == 130, errors
     *progress, last = errors.splitlines()
     assert last == "antecede: interrupted; run the same command again to resume"
-    assert all(line.startswith(("small: ", "simulate: ")) for line in progress)
+    stages = ("small: ", "simulate: ", "verify: ", "measure: ")  # The last it reached.
+    assert all(line.startswith(stages) for line in progress), progress
     assert out == ""
     assert left_behind(process.pid) == []
     assert not (directory / "summary").exists()  # The study had not finished.

@@ -132,7 +132,9 @@ def draw_trace(
     ("make", "count", "processes_max", "steps_max"),
     [
         (arbitrary_run, 300, 4, 25),
-        pytest.param(arbitrary_run, 600, 4, 25, marks=pytest.mark.slow),
+        pytest.param(
+            arbitrary_run, 600, 4, 25, marks=[pytest.mark.slow, pytest.mark.proof]
+        ),
         (arbitrary_run, 80, 12, 120),
         (cluster_run, 120, 4, 60),
         (cluster_run, 15, 8, 300),
