@@ -18,7 +18,13 @@ import pyarrow.compute as pc
 
 from antecede.errors import StorageError
 from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
-from antecede.pipeline.verify.packed_rows import PACKED, large_types, pack_run, split_runs
+from antecede.pipeline.verify.packed_rows import (
+    PACKED,
+    large_types,
+    pack_run,
+    read_blob,
+    split_runs,
+)
 from antecede.pipeline.verify.spooled_run import (
     SpooledRun,
     spool_columns,
@@ -217,7 +223,7 @@ class PackedTrace:
             blob = int(self._blobs[index])
             if blob not in self._store:
                 continue
-            packed = pa.ipc.open_stream(self._store.read(blob)).read_all()
+            packed = read_blob(self._store.read(blob))
             table = loader.convert(packed.combine_chunks()).select(names)
             (batch,) = table.combine_chunks().to_batches()
             yield NumberedBatch(int(self._starts[index]), batch)
