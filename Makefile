@@ -65,9 +65,11 @@ $(VENV)-stores/tools: requirements/dev.txt requirements/stores.in
 	  --requirement requirements/stores.in
 	@touch $@
 
-test-stores: $(VENV)-stores/tools  ## traces in an S3-compatible store (rclone), Delta and Iceberg tables
+test-stores: $(VENV)-stores/tools $(VENV)/tools  ## traces in an S3-compatible store (rclone), Delta and Iceberg tables
 	PYTHONPATH=src $(VENV)-stores/bin/python -m pytest -rs \
 	  tests/trace/test_store.py tests/trace/test_s3.py tests/ingest/test_live_tables.py
+	PATH="$$PATH:$(abspath $(VENV)-stores/bin)" PYTHONPATH=src $(BIN)/python -m pytest -rs \
+	  tests/spark/test_object_store.py
 
 test-interpreted: $(VENV)/tools  ## tests of the core on the source tree, with coverage
 	PYTHONPATH=src $(PYTEST) -m 'not long' tests/core tests/testing tests/test_architecture.py \

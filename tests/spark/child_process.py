@@ -10,12 +10,12 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def run_module(module: str, argument: Path) -> Any:  # noqa: ANN401 (JSON)
-    """Run a module with a path, and return what its last line of output contains."""
+def run_module(module: str, *arguments: Path | str) -> Any:  # noqa: ANN401 (JSON)
+    """Run a module with arguments, and return what its last line of output contains."""
     # The workers have other working directories.
     paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     done = subprocess.run(
-        [sys.executable, "-m", module, str(argument)],
+        [sys.executable, "-m", module, *map(str, arguments)],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, paths))},
         capture_output=True,
