@@ -215,6 +215,7 @@ def test_at_most_the_wanted_number_of_violations_is_listed(spark: SparkSession) 
         ("duplicate, no seq", r"run 'r': two rows have step 0: remove the duplicates"),
         ("kind", r"run 'r': unknown kind of event: 'sent'; kinds are send, release"),
         ("sent twice", r"run 'r': message 0:1 is sent twice"),
+        ("sent again, no time", r"run 'r': message 0:2 is sent twice"),
     ],
 )
 def test_a_bad_row_is_one_clear_line(
@@ -233,6 +234,9 @@ def test_a_bad_row_is_one_clear_line(
     elif change.startswith("duplicate"):
         df = df.union(df)
         df = df.drop("seq") if "no seq" in change else df
+    elif change == "sent again, no time":
+        run = [send(0, 1, 1), deliver(1, 0, 1), send(0, 2, 1), deliver(1, 0, 2)]
+        df = spark.createDataFrame(events_to_table([*run, send(0, 2, 1)], "r")).drop("time")
     elif change == "kind":
         df = df.withColumn("kind", F.expr("replace(kind, 'send', 'sent')"))
     else:

@@ -12,6 +12,7 @@ This module needs the extra ``antecede[trace]``.
 """
 
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -83,6 +84,8 @@ def verify_trace(
     try:
         return _verify_stream(ordered_stream(trace), trace, violations_max)
     except NotLinearExtensionError as error:
+        with suppress(NotLinearExtensionError):
+            _check_sent_once(RowStream(trace), trace)  # A possible cause.
         raise TraceError(
             f"{trace.location}: no order of its events is a linear extension of"
             " happened-before"
