@@ -34,6 +34,7 @@ __all__ = [
     "WrittenTrace",
     "arrange",
     "skew_of",
+    "target_lists",
     "write_event_table",
 ]
 
@@ -59,7 +60,8 @@ class EventTable:
     time_ns: Longs | None
     """By row: the time by the clock of the process; None without timestamps."""
     hint: Longs
-    """By row: the preferred position among concurrent events; only for speed."""
+    """By row: the time that orders the events of a process, in nanoseconds, or the line
+    without timestamps; also the preferred position among concurrent events."""
     file: Ints
     """By row: the index of the file."""
     line: Longs
@@ -179,7 +181,7 @@ def _order(table: EventTable) -> Longs:
         is_send,
         slot.astype(np.int32),
         is_sent,
-        table.hint.astype(np.float64),
+        (table.hint - (table.hint.min() if rows else 0)).astype(np.float64),
     )
     if len(order) < rows:
         stuck = np.flatnonzero(position < bounds[1:])
@@ -189,6 +191,11 @@ def _order(table: EventTable) -> Longs:
             " messages here depend on each other"
         )
     return order
+
+
+def target_lists(table: EventTable) -> pa.Array:
+    """Return by row the targets of its message, for a send whose targets are known."""
+    return _lists(table, table.message, table.kind == SEND, *_targets(table))
 
 
 def _targets(table: EventTable) -> tuple[Longs, Ints]:

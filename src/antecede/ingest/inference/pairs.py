@@ -93,7 +93,7 @@ def _event_table(
         kind=kind[order].astype(np.int32),
         message=event_message[order],
         time_ns=time[order],
-        hint=(time - time.min())[order],
+        hint=time[order],
         file=file[row][order],
         line=line[row][order],
         is_known=np.ones(int(message.max(initial=NONE)) + 1, np.bool_),

@@ -195,7 +195,7 @@ def _event_table(
         kind=kind[order].astype(np.int32),
         message=message[order],
         time_ns=np.concatenate((spans.start, spans.end))[order],
-        hint=time[order] - time.min(),
+        hint=time[order],
         file=spans.file[own],
         line=spans.line[own],
         is_known=np.ones(messages, np.bool_),

@@ -18,26 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from antecede.errors import AntecedeError, StorageError, TraceError
 from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
-from antecede.pipeline.verify.packed_stage import packed_stage
-from antecede.pipeline.verify.packed_trace import (
-    BLOB_ROWS,
-    PackedTrace,
-    blob_packer,
-    verify_spooled,
-)
+from antecede.pipeline.verify.packed_run import PackedVerification
+from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace, blob_packer
 from antecede.pipeline.verify.run_result import error_row, result_row
 from antecede.pipeline.verify.runs import parallelism
 from antecede.pipeline.verify.table_run import TableOptions, with_names
-from antecede.pipeline.verify.violation_rows import (
-    FindTask,
-    ViolationRows,
-    find_window_rows,
-    merge_rows,
-    messages_of,
-)
-from antecede.pipeline.verify.window_task import LongRun, split_into_windows
-from antecede.pipeline.verify.windowed_run import RepeatedEventError, WindowedVerification
-from antecede.pipeline.verify.windows import choose_config
+from antecede.pipeline.verify.window_task import LongRun
+from antecede.pipeline.verify.windowed_run import RepeatedEventError
 from antecede.trace.event import Kind
 from antecede.trace.run_info import RunInfo
 from antecede.verify.kernels.stream import NotLinearExtensionError
@@ -175,36 +162,29 @@ class _LongTableRun:
         trace = PackedTrace(
             info, [row["id"] for row in listed], [r["rows"] for r in listed]
         )
-        cores = parallelism(blobs.sparkSession)
-        wanted = None if window_rows == -1 else window_rows
-        config = choose_config(trace.rows, self._blob_rows, cores, wanted)
-        verification = WindowedVerification(
-            stage=packed_stage(blobs, large=self._options.large),
-            find_duplicate_send=self._find_duplicate_send,
-            config=config,
+        verification = PackedVerification(
+            blobs=blobs,
+            trace=trace,
+            blob_rows=self._blob_rows,
             violations_max=self._options.violations_max,
             on_notice=self._notice,
-            verify_whole=verify_spooled,
             has_seq=self._has_seq,
-            is_unique=True,
+            large=self._options.large,
+            find_duplicate_send=self._find_duplicate_send,
+            window_rows=None if window_rows == -1 else window_rows,
         )
         if window_rows == -1:
             self._notice("there is neither step nor time: one task verifies the whole run")
             self._reject_repeated()
-            verdict = verification.verify_in_one_task(trace)
+            verdict = verification.verify_in_one_task()
         else:
             try:
-                verdict = verification.verify(trace)
+                verdict = verification.verify()
             except NotLinearExtensionError:
                 self._notice("the order is not a linear extension: one task verifies it")
                 self._reject_repeated()
-                verdict = verification.verify_in_one_task(trace)
-        windows = split_into_windows(trace.rows, config.window_rows, config.margin_rows)
-        messages = tuple(sorted(messages_of(verdict.violations)))
-        tasks = [FindTask(trace=trace, window=w, messages=messages) for w in windows]
-        found = ViolationRows()
-        if messages:
-            found = merge_rows(verification.stage(find_window_rows, tasks))
+                verdict = verification.verify_in_one_task()
+        found = verification.find_rows(verdict)
         return result_row(self._run, verdict, events=trace.rows, found=found)
 
     def _reject_repeated(self) -> None:

@@ -45,7 +45,7 @@ def _estimated_bytes(table: "DataFrame") -> float:
     return float(found[1]) * 1024.0 ** "BKMGTPE".index(found[2])
 
 
-def find_long_runs(selected: "DataFrame", tasks: int) -> tuple[list[str], bool]:
+def find_long_runs(selected: "DataFrame", tasks: int) -> tuple[dict[str, int], bool]:
     """Count the rows of every run, in one job.
 
     Args:
@@ -53,7 +53,7 @@ def find_long_runs(selected: "DataFrame", tasks: int) -> tuple[list[str], bool]:
         tasks: The number of tasks that verify runs.
 
     Returns:
-        The names of the long runs, and whether there are other runs.
+        The long runs with their numbers of rows, and whether there are other runs.
     """
     from pyspark.sql import functions as F
 
@@ -66,4 +66,4 @@ def find_long_runs(selected: "DataFrame", tasks: int) -> tuple[list[str], bool]:
     long = {each["run"]: int(each["count"]) for each in row["long"]}
     if len(long) > tasks:
         long = {run: rows for run, rows in long.items() if rows > LONG_ROWS_OF_MANY}
-    return sorted(long), len(long) < row["runs"]
+    return dict(sorted(long.items())), len(long) < row["runs"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from antecede.errors import ConfigError
+from antecede.pipeline.records.long_records import verify_long_records
 from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.verify.long_runs import verify_long_runs
 from antecede.pipeline.verify.packed_rows import PACKED, row_packer
@@ -68,7 +69,7 @@ def verify_table(
     options = TableOptions(
         rows=kind, complete=complete, violations_max=violations_max, large=large
     )
-    if kind != "events" or df.isStreaming:
+    if kind == "clocks" or df.isStreaming:
         windows = False
     if windows or (windows is None and may_be_long(selected)):
         return _verify_by_size(selected, options, count, window_rows)
@@ -86,12 +87,15 @@ def _verify_by_size(
     if not long:
         return _verify_short(selected, options, count)
     with described(selected, "antecede: verify long runs in windows"), explained():
-        found = verify_long_runs(selected, long, options, window_rows=window_rows)
+        if options.rows == "events":
+            found = verify_long_runs(selected, list(long), options, window_rows=window_rows)
+        else:
+            found = verify_long_records(selected, long, options, window_rows=window_rows)
     rows = pa.Table.from_pylist(found, schema=RESULT)
     verified = selected.sparkSession.createDataFrame(rows)
     if not has_others:
         return verified
-    is_short = F.col("run").isNull() | ~F.col("run").isin(long)
+    is_short = F.col("run").isNull() | ~F.col("run").isin(list(long))
     return _verify_short(selected.where(is_short), options, count).unionAll(verified)
 
 

@@ -1,0 +1,195 @@
+"""Infer the events of one bucket: the spans of some traces, or some messages.
+
+The records that a message is inferred from are in one bucket, so a task that has a bucket
+finds the sends and the deliveries of its messages, as
+:func:`antecede.ingest.conversion.infer_run` does for a whole run. The order of the events
+of a process needs the events of all buckets, and is found later
+(:mod:`antecede.pipeline.records.slices`).
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from antecede.errors import TraceError
+from antecede.ingest.conversion import infer_run, new_log
+from antecede.ingest.event_table import LOCAL, NONE, SEND, EventTable, target_lists
+from antecede.ingest.formats.records import MESSAGE_SCHEMA, SPAN_SCHEMA
+from antecede.pipeline.verify.record_rows import to_records
+from antecede.verify.kernels.slot_map import Longs
+
+__all__ = ["EVENTS", "BucketSummary", "Lead", "infer_bucket"]
+
+SCHEMAS = {"messages": MESSAGE_SCHEMA, "spans": SPAN_SCHEMA}
+NS_PER_MS = 1_000_000
+QUANTILES = 64
+"""The times that a summary has, to divide the run into slices of about equal length."""
+
+EVENTS: pa.Schema = pa.schema(
+    [
+        # The process of the event, as an index into the names of the bucket.
+        ("process", pa.int32()),
+        # Nanoseconds by the clock of the process.
+        ("time", pa.int64()),
+        # The position among the events of the process in this bucket.
+        ("position", pa.int32()),
+        ("is_send", pa.bool_()),
+        # The message: its source, the time of its send, and the position of its send among
+        # the sends of the source at that time in this bucket.
+        ("source", pa.int32()),
+        ("sent", pa.int64()),
+        ("tie", pa.int32()),
+        # The index of the message in this bucket.
+        ("message", pa.int32()),
+        # The number of the event's record among the sorted records of the bucket, from 1.
+        ("line", pa.int32()),
+        ("targets", pa.list_(pa.int32())),
+    ]
+)
+"""The sends and deliveries of a bucket, by process, in the order of its history."""
+
+Lead = tuple[str, str, int, int, int]
+"""The messages from one process to another: the two names, the longest time by which a send
+is after its delivery, by the two clocks (negative if none is), the number of such messages,
+and the number of all messages."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BucketSummary:
+    """What the driver needs to know of a bucket, or of all buckets of a run."""
+
+    records: int = 0
+    unknown: int = 0
+    missing: dict[str, int] = field(default_factory=dict)
+    """By description, how many records lack information."""
+    notes: dict[str, int] = field(default_factory=dict)
+    assumptions: list[str] = field(default_factory=list)
+    processes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By name: the number of events, and of those at a whole millisecond."""
+    leads: list[Lead] = field(default_factory=list)
+    quantiles: list[int] = field(default_factory=list)
+    """Times of events at equal distances, with the first and the last."""
+
+    def to_json(self) -> str:
+        """Return the summary as text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "BucketSummary":
+        """Return a summary from the text of :meth:`to_json`."""
+        found = json.loads(text)
+        found["processes"] = {n: tuple(each) for n, each in found["processes"].items()}
+        found["leads"] = [tuple(each) for each in found["leads"]]
+        return cls(**found)
+
+
+def infer_bucket(rows: pa.Table, kind: str) -> tuple[pa.Table, list[str], BucketSummary]:
+    """Infer the sends and deliveries of a bucket.
+
+    Args:
+        rows: The records, under our names of the columns.
+        kind: ``spans`` or ``messages``.
+
+    Returns:
+        A table of :data:`EVENTS`, the names of its processes, and the summary.
+    """
+    schema = SCHEMAS[kind]
+    records, _ = to_records(rows, schema)
+    log = new_log(kind, schema)
+    for batch in records.to_batches():
+        log.add("table", batch)
+    try:
+        table, summary, _ = infer_run(log, "bucket", schema)
+    except TraceError:
+        if log.read:
+            raise
+        found = {each.description: each.count for each in log.missing.collected()}
+        lost = BucketSummary(records=log.records, unknown=log.records, missing=found)
+        return EVENTS.empty_table(), [], lost
+    events = _message_events(table)
+    return (
+        events,
+        table.names,
+        BucketSummary(
+            records=summary.records,
+            unknown=summary.unknown,
+            missing={each.description: each.count for each in summary.missing},
+            notes={each.description: each.count for each in summary.notes},
+            assumptions=list(summary.assumptions),
+            processes=_processes(table),
+            leads=_leads(events, table.names),
+            quantiles=_quantiles(events["time"].to_numpy()),
+        ),
+    )
+
+
+def _message_events(table: EventTable) -> pa.Table:
+    sends = np.flatnonzero(table.kind == SEND)
+    # The additional last element stands for no message: NONE is its index.
+    count = len(table.is_known) + 1
+    source, sent = np.full(count, NONE, np.int32), np.zeros(count, np.int64)
+    tie = np.zeros(count, np.int32)
+    source[table.message[sends]] = table.process[sends]
+    sent[table.message[sends]] = table.hint[sends]
+    tie[table.message[sends]] = _ties(table.process[sends], table.hint[sends])
+    first = np.searchsorted(table.process, table.process)
+    kept = np.flatnonzero((table.kind != LOCAL) & (source[table.message] != NONE))
+    message = table.message[kept]
+    columns = {
+        "process": table.process[kept],
+        "time": table.hint[kept],
+        "position": (np.arange(len(table.process)) - first)[kept].astype(np.int32),
+        "is_send": table.kind[kept] == SEND,
+        "source": source[message],
+        "sent": sent[message],
+        "tie": tie[message],
+        "message": message.astype(np.int32),
+        "line": table.line[kept].astype(np.int32),
+        "targets": target_lists(table).take(pa.array(kept)).cast(pa.list_(pa.int32())),
+    }
+    return pa.table([columns[name] for name in EVENTS.names], schema=EVENTS)
+
+
+def _ties(process: np.ndarray, time: Longs) -> np.ndarray:
+    """Return the position of each send among those with its process and time."""
+    is_new = np.ones(len(time), np.bool_)
+    is_new[1:] = (process[1:] != process[:-1]) | (time[1:] != time[:-1])
+    starts = np.flatnonzero(is_new)
+    return np.arange(len(time)) - np.repeat(starts, np.diff(np.append(starts, len(time))))
+
+
+def _processes(table: EventTable) -> dict[str, tuple[int, int]]:
+    assert table.time_ns is not None
+    total = np.bincount(table.process, minlength=len(table.names)).tolist()
+    is_coarse = table.time_ns % NS_PER_MS == 0
+    coarse = np.bincount(table.process[is_coarse], minlength=len(table.names)).tolist()
+    return {
+        name: (count, whole)
+        for name, count, whole in zip(table.names, total, coarse, strict=True)
+    }
+
+
+def _leads(events: pa.Table, names: list[str]) -> list[Lead]:
+    got = np.flatnonzero(~events["is_send"].to_numpy())
+    source, target = events["source"].to_numpy()[got], events["process"].to_numpy()[got]
+    lead = events["sent"].to_numpy()[got] - events["time"].to_numpy()[got]
+    width = max(1, len(names))
+    pair, inverse = np.unique(source.astype(np.int64) * width + target, return_inverse=True)
+    worst = np.full(len(pair), np.iinfo(np.int64).min)
+    np.maximum.at(worst, inverse, lead)
+    early = np.bincount(inverse[lead > 0], minlength=len(pair))
+    total = np.bincount(inverse, minlength=len(pair))
+    return [
+        (names[p // width], names[p % width], int(worst[i]), int(early[i]), int(total[i]))
+        for i, p in enumerate(pair.tolist())
+    ]
+
+
+def _quantiles(times: Longs) -> list[int]:
+    if not len(times):
+        return []
+    chosen = np.linspace(0, len(times) - 1, QUANTILES + 1).astype(np.int64)
+    found: list[int] = np.sort(times)[chosen].tolist()
+    return found

@@ -1,0 +1,240 @@
+"""The jobs of Spark on the records of a long run: buckets, and slices in order.
+
+Rows are packed before a shuffle (:mod:`antecede.pipeline.verify.packed_rows`), because
+Spark shuffles few large rows faster than many small ones.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from antecede.errors import AntecedeError, StorageError
+from antecede.pipeline.records.bucket_events import BucketSummary, infer_bucket
+from antecede.pipeline.records.slices import (
+    SlicePlan,
+    arrange_slice,
+    split_bucket,
+    to_blob,
+)
+from antecede.pipeline.verify.packed_rows import (
+    PACKED,
+    large_types,
+    pack_run,
+    row_packer,
+    unpack_run,
+)
+from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PARTITION_BITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["arrange", "make_buckets", "pack_by_bucket"]
+
+BUCKETS: pa.Schema = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        # The number of sends and deliveries, and these.
+        ("events", pa.int64()),
+        ("data", pa.binary()),
+        # A BucketSummary.
+        ("summary", pa.string()),
+        # The error of the inference, if any.
+        ("error", pa.string()),
+    ]
+)
+"""One row for each bucket."""
+PARTS: pa.Schema = pa.schema([("slice", pa.int32()), ("data", pa.binary())])
+"""One row for each bucket and each slice that its events overlap."""
+ARRANGED: pa.Schema = pa.schema(
+    [
+        # The position of a blob in the run, its number of rows, and these; null in other
+        # rows.
+        ("id", pa.int64()),
+        ("rows", pa.int64()),
+        ("data", pa.binary()),
+        # The greatest T' - T in the slice.
+        ("shift", pa.int64()),
+        # The bucket of messages to drop, these, and the number of ambiguous events.
+        ("bucket", pa.int32()),
+        ("dropped", pa.binary()),
+        ("ambiguous", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+"""The events of all slices as blobs, the messages to drop, and errors."""
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def make_buckets(
+    records: "DataFrame", kind: str, count: int, *, large: bool
+) -> "DataFrame":
+    """Return a row of :data:`BUCKETS` for each bucket of a run.
+
+    Args:
+        records: The records of one run, under our names of the columns, without ``run``.
+        kind: ``spans`` or ``messages``.
+        count: The number of buckets.
+        large: Use columns with 64-bit offsets.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    packed = pack_by_bucket(records, kind, count, large=large)
+    return (
+        packed.repartition(count, "run")
+        .groupBy("run")
+        .applyInArrow(_bucket_task(kind, large=large), from_arrow_schema(BUCKETS))
+    )
+
+
+def pack_by_bucket(
+    records: "DataFrame",
+    kind: str,
+    count: int,
+    *,
+    large: bool,
+    buckets: Sequence[int] | None = None,
+) -> "DataFrame":
+    """Return the packed records of each bucket, or of some; ``run`` is the bucket."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    bucket = F.pmod(_bucket_key(records, kind), F.lit(count))
+    chosen = records if buckets is None else records.where(bucket.isin(list(buckets)))
+    keyed = chosen.select(bucket.cast("string").alias("run"), *records.columns)
+    return keyed.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
+
+
+def _bucket_key(records: "DataFrame", kind: str) -> "Column":
+    """Return a number that the records of a trace, or of a message, have in common."""
+    from pyspark.sql import functions as F
+
+    if kind == "spans":
+        return F.xxhash64("trace")
+    own = F.xxhash64(*records.columns)
+    if "message" not in records.columns:
+        return own
+    return F.when(F.col("message").isNull(), own).otherwise(F.xxhash64("source", "message"))
+
+
+def _bucket_task(
+    kind: str, *, large: bool
+) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+    """Return the function of a task: it gets the packed records of a bucket."""
+
+    def infer(key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
+        bucket = int(key[0].as_py())
+        row: dict[str, object] = {"bucket": bucket, "events": 0, "summary": None}
+        try:
+            events, names, summary = infer_bucket(unpack_run(packed).table(), kind)
+            row.update(events=events.num_rows, summary=summary.to_json())
+            row["data"] = to_blob(events, bucket, names)
+        except StorageError:
+            raise
+        except AntecedeError as error:
+            row.update(error=str(error), summary=BucketSummary().to_json())
+        result = pa.Table.from_pylist([row], schema=BUCKETS)
+        return result.cast(large_types(BUCKETS)) if large else result
+
+    return infer
+
+
+def arrange(
+    buckets: "DataFrame",
+    dropped: "DataFrame | None",
+    plan: SlicePlan,
+    *,
+    find_ambiguous: bool,
+    large: bool,
+) -> "DataFrame":
+    """Return rows of :data:`ARRANGED`: the events of a run in a linear extension.
+
+    Args:
+        buckets: The rows of :func:`make_buckets`.
+        dropped: Rows of :data:`ARRANGED` with messages to drop.
+        plan: The slices.
+        find_ambiguous: Find events whose order the timestamps do not determine.
+        large: Use columns with 64-bit offsets.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    chosen = buckets.where("events > 0").select("bucket", "data")
+    if dropped is None:
+        chosen = chosen.select("data", F.array().cast("array<binary>").alias("dropped"))
+    else:
+        lists = dropped.groupBy("bucket").agg(F.collect_list("dropped").alias("dropped"))
+        chosen = chosen.join(lists, "bucket", "left").select("data", "dropped")
+    split = _split_task(plan, large=large)
+    task = _slice_task(plan, find_ambiguous=find_ambiguous, large=large)
+    return (
+        chosen.mapInArrow(split, from_arrow_schema(PARTS))
+        .repartition(plan.slices, "slice")
+        .sortWithinPartitions("slice")
+        .mapInArrow(task, from_arrow_schema(ARRANGED))
+    )
+
+
+def _split_task(plan: SlicePlan, *, large: bool) -> Callable[[Batches], Batches]:
+    def split(batches: Batches) -> Batches:
+        for batch in batches:
+            for data, dropped in zip(*batch.columns, strict=True):
+                messages = [each.as_buffer() for each in dropped.values or ()]
+                for number, part in split_bucket(data.as_buffer(), messages, plan):
+                    row = {"slice": number, "data": part}
+                    result = pa.RecordBatch.from_pylist([row], schema=PARTS)
+                    yield result.cast(large_types(PARTS)) if large else result
+
+    return split
+
+
+def _slice_task(
+    plan: SlicePlan, *, find_ambiguous: bool, large: bool
+) -> Callable[[Batches], Batches]:
+    """Return the function of a partition: it gets the parts of some slices, by slice."""
+
+    def arrange_one(number: int, blobs: list[pa.Buffer]) -> list[dict[str, object]]:
+        try:
+            found = arrange_slice(blobs, number, plan, find_ambiguous=find_ambiguous)
+        except AntecedeError as error:
+            return [{"error": str(error)}]
+        rows: list[dict[str, object]] = [
+            {"bucket": bucket, "dropped": messages.tobytes(), "ambiguous": 0}
+            for bucket, messages in found.dropped.items()
+        ]
+        if rows:
+            rows[0]["ambiguous"] = found.ambiguous
+        if found.rows is not None:
+            for index, start in enumerate(range(0, found.rows.num_rows, BLOB_ROWS)):
+                part = found.rows.slice(start, BLOB_ROWS)
+                blob = {"id": (number << PARTITION_BITS) + index, "shift": found.shift}
+                packed = pack_run(None, part)
+                rows.append({**blob, "rows": part.num_rows, "data": packed["data"]})
+        return rows
+
+    def arrange_partition(batches: Batches) -> Batches:
+        current: int | None = None
+        blobs: list[pa.Buffer] = []
+        for number, blob in _parts(batches):
+            if number != current:
+                if current is not None:
+                    yield from _results(arrange_one(current, blobs), large=large)
+                current, blobs = number, []
+            blobs.append(blob)
+        if current is not None:
+            yield from _results(arrange_one(current, blobs), large=large)
+
+    return arrange_partition
+
+
+def _parts(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
+    for batch in batches:
+        for number, data in zip(*batch.columns, strict=True):
+            yield number.as_py(), pa.py_buffer(data.as_py())
+
+
+def _results(rows: list[dict[str, object]], *, large: bool) -> Batches:
+    for row in rows:
+        result = pa.RecordBatch.from_pylist([row], schema=ARRANGED)
+        yield result.cast(large_types(ARRANGED)) if large else result

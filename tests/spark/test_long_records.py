@@ -1,0 +1,115 @@
+"""Long runs of spans and messages on Spark have the result of one task."""
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from antecede.pipeline.records.long_records import verify_long_records
+from antecede.pipeline.verify.table_run import TableOptions
+from antecede.spark import verify
+from tests.pipeline.span_runs import SpanRun
+
+MS = 1_000_000
+
+
+def span_table(seed: int, run: str, traces: int) -> pa.Table:
+    spans = SpanRun(Random(seed), 5, 3 * MS, drift=0.001)
+    spans.add_traces(traces, duration_ns=100 * MS)
+    table = spans.table()
+    return table.append_column("run", pa.repeat(pa.scalar(run), table.num_rows))
+
+
+def message_table(seed: int, run: str, messages: int) -> pa.Table:
+    random = Random(seed)
+    skew = [random.randint(-5 * MS, 5 * MS) for _ in range(4)]
+    rows = []
+    for number in range(messages):
+        source = random.randrange(4)
+        sent = random.randrange(400 * MS)
+        for target in random.sample([p for p in range(4) if p != source], 2):
+            got = sent + random.randint(MS // 10, 4 * MS)
+            names = {"run": run, "source": f"p{source}", "target": f"p{target}"}
+            times = {
+                "sent_ns": 10**18 + sent + skew[source],
+                "received_ns": 10**18 + got + skew[target],
+            }
+            rows.append({**names, "message": f"m{number}", **times})
+    return pa.Table.from_pylist(random.sample(rows, len(rows)))
+
+
+def by_one_task(table: DataFrame) -> dict[str, dict[str, Any]]:
+    result = verify(table, complete=True, windows=False, violations_max=10_000)
+    found: dict[str, dict[str, Any]] = {}
+    for row in result.verdicts.collect():
+        found.setdefault(row.run, {"notes": row.notes})[row.property] = (
+            row.status, row.judged, row.violated, row.unknown,
+        )  # fmt: skip
+    for row in result.violations.collect():
+        key, times = identify(row.asDict(True))
+        found[row.run].setdefault("violations", {})[key] = times
+    result.unpersist()
+    return found
+
+
+def identify(row: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
+    """Return what identifies a violation, and its times.
+
+    Long runs have other numbers of messages.
+    """
+    early = row["message"]
+    record = (early["source"], early["name"], early["trace"], early["span"])
+    times = [early["sent_time"], early["delivered_time"]]
+    # A double has about a quarter of a microsecond at these times.
+    return (row["property"], row["process"], *record), pytest.approx(times, rel=0, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["spans", "messages"])
+def test_a_long_run_of_records_has_the_result_of_one_task(
+    spark: SparkSession, kind: str
+) -> None:
+    make = span_table if kind == "spans" else message_table
+    tables = {"one": make(1, "one", 150)}
+    others = make(2, "another", 5)
+    df = spark.createDataFrame(pa.concat_tables([tables["one"], others])).repartition(2)
+    expected = by_one_task(df)
+    options = TableOptions(rows=kind, complete=True, violations_max=10_000)
+    rows = verify_long_records(
+        df.select("run", *(name for name in df.columns if name != "run")),
+        {run: table.num_rows for run, table in tables.items()},
+        options,
+        bucket_rows=300,
+        slice_events=400,
+        window_rows=300,
+    )
+    assert [row["run"] for row in rows] == ["one"]
+    for row in rows:
+        assert row.get("error") is None
+        wanted = expected[row["run"]]
+        assert len(wanted["violations"]) > 10
+        for each in row["properties"]:
+            assert wanted[each["property"]] == (
+                each["status"], each["judged"], each["violated"], each["unknown"],
+            )  # fmt: skip
+        assert dict(map(identify, row["violations"])).keys() == wanted["violations"].keys()
+        for each in row["violations"]:
+            key, _ = identify(each)
+            times = [each["message"]["sent_time"], each["message"]["delivered_time"]]
+            assert times == wanted["violations"][key]
+        assert sorted(row["notes"]) == sorted(
+            note.replace(f"({kind})", "(table)") for note in wanted["notes"]
+        )
+
+
+def test_a_long_run_without_messages_is_verified(spark: SparkSession) -> None:
+    spans = span_table(1, "quiet", 3).to_pylist()
+    df = spark.createDataFrame(pa.Table.from_pylist(spans)).withColumn(
+        "parent", F.lit(None).cast("string")
+    )
+    options = TableOptions(rows="spans", complete=True, violations_max=10)
+    (row,) = verify_long_records(df, {"quiet": len(spans)}, options)
+    assert row["deliveries"] == 0
+    assert {each["status"] for each in row["properties"]} == {"held"}
