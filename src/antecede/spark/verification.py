@@ -62,8 +62,8 @@ def verify(
         violations_max: The most violations to list of each property of a run. The numbers
             of violations in the verdicts are exact in any case.
         tasks: The number of tasks that verify runs; None for a few per core.
-        windows: Count the rows of every run of events at the call, and verify the long runs
-            there, in windows. False verifies every run in one task, and starts no job. None
+        windows: Count the rows of every run at the call, and verify the long runs there,
+            in windows. False verifies every run in one task, and starts no job. None
             decides by Spark's estimate of the size of the table.
 
     Raises:
