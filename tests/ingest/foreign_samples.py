@@ -188,8 +188,10 @@ def verify_file(path: Path, out: Path, **options: object) -> IngestedVerdict:
 
 
 def events(ingested: IngestedRun) -> list[Event]:
-    """Return the events of the trace."""
-    return list(read_trace(ingested.directory).events())
+    """Return the events of the trace, without a last one for an unknown number."""
+    found = list(read_trace(ingested.directory).events())
+    is_mark = found[-1].kind is Kind.MISSING and found[-1].number is None
+    return found[:-1] if is_mark else found
 
 
 def histories(ingested: IngestedRun) -> dict[str, list[tuple[str, str | None]]]:

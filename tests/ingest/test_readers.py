@@ -12,7 +12,6 @@ from antecede.errors import AntecedeError, ConfigError, TraceError
 from antecede.ingest import FORMATS, ReadOptions, detect_format, ingest
 from antecede.ingest.formats.registry import get_format, read_file
 from antecede.ingest.formats.source import Split, divide_file, read_lines
-from antecede.ingest.timestamps import parse_timestamp, parse_timestamps
 from antecede.verify import Property
 from antecede.verify.verdict import Status
 from tests.ingest.foreign_samples import (
@@ -545,31 +544,6 @@ def test_a_gzip_and_a_document_are_one_split(tmp_path: Path) -> None:
     assert get_format("spancsv").splits(packed, 10) == [Split(path=str(packed))]
     document = write_sample(tmp_path / "file", FILES["zipkin"])
     assert get_format("zipkin").splits(document, 10) == [Split(path=str(document))]
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("1700000000", 1_700_000_000 * 10**9),
-        ("1700000000123", 1_700_000_000_123 * 10**6),
-        ("1700000000123456", 1_700_000_000_123_456 * 10**3),
-        ("1700000000123456789", 1_700_000_000_123_456_789),
-        ("0.5", 500_000_000),
-        ("8999999999", 8_999_999_999 * 10**9),
-        ("9000000000", 9_000_000_000 * 10**6),
-        ("-3", -3 * 10**9),
-        ("2023-11-14T22:13:20Z", 1_700_000_000 * 10**9),
-        ("2023-11-14 22:13:20.25", 1_700_000_000 * 10**9 + 250_000_000),
-        ("soon", None),
-        ("nan", None),
-        ("99999999999999999999", None),
-    ],
-)
-def test_timestamps_of_all_units_and_iso_8601_are_parsed(
-    text: str, wanted: int | None
-) -> None:
-    assert parse_timestamp(text) == wanted
-    assert parse_timestamps(pa.array([text, None])).to_pylist() == [wanted, None]
 
 
 def test_an_instance_of_a_service_can_be_a_process(tmp_path: Path) -> None:

@@ -47,12 +47,12 @@ class SpanRun:
             self.random.uniform(-self.drift, self.drift) for _ in range(self.services)
         ]
 
-    def add_traces(self, count: int, *, duration_ns: int) -> None:
+    def add_traces(self, count: int, *, duration_ns: int, first_ns: int = 0) -> None:
         """Add traces that begin at random times within a duration."""
-        for number in range(count):
+        for _ in range(count):
             service = self.random.randrange(self.services)
-            begin = self.random.randrange(duration_ns)
-            self._serve(f"t{number}", None, service, begin, depth=0)
+            begin = first_ns + self.random.randrange(duration_ns)
+            self._serve(f"t{len(self.rows)}", None, service, begin, depth=0)
 
     def _serve(
         self, trace: str, parent: str | None, service: int, begin: int, depth: int

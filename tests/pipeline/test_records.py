@@ -1,12 +1,12 @@
 """Long runs of spans in buckets and slices have the verdicts of the oracle."""
 
 from random import Random
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from antecede.errors import TraceError
 from antecede.pipeline.records.bucket_events import infer_bucket
 from antecede.pipeline.records.clock_offsets import find_offsets
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
@@ -33,7 +33,7 @@ class LocalRun:
 
     def __init__(self, spans: pa.Table, buckets: int) -> None:
         traces = spans["trace"].to_pylist()
-        bucket = np.array([hash(trace) % buckets for trace in traces])
+        bucket = np.array([crc32(trace.encode()) % buckets for trace in traces])
         found = [
             infer_bucket(spans.filter(pa.array(bucket == each)), "spans")
             for each in np.unique(bucket)
@@ -113,7 +113,7 @@ def true_names(
 
 
 @pytest.mark.parametrize(
-    ("skew_ns", "drift"), [(0, 0.0), (3 * MS, 0.0), (10**12, 0.0), (MS, 0.01), (0, 0.2)]
+    ("skew_ns", "drift"), [(0, 0.0), (3 * MS, 0.0), (10**12, 0.0), (MS, 0.0005)]
 )
 @pytest.mark.parametrize("seed", range(6))
 def test_slices_have_the_verdict_of_the_oracle(
@@ -122,6 +122,8 @@ def test_slices_have_the_verdict_of_the_oracle(
     random = Random(seed)
     run = SpanRun(random, random.randint(2, 6), skew_ns, drift)
     run.add_traces(random.randint(5, 60), duration_ns=20 * MS)
+    # Until then, the drift of two clocks can be 10 ms. Spans are too short for a drift.
+    run.add_traces(random.randint(5, 60), duration_ns=20 * MS, first_ns=10_000 * MS)
     expected = verify_events(run.events())
     assert expected.violations
     local = LocalRun(run.table(), random.randint(1, 5))
@@ -184,7 +186,7 @@ def test_offsets_leave_the_least_lead_if_clocks_drift() -> None:
     assert find_offsets(2, np.array([], int), np.array([], int), np.array([], int))[1] == 0
 
 
-def test_a_cycle_is_one_clear_line() -> None:
+def test_messages_of_different_traces_that_form_a_cycle_are_dropped() -> None:
     def span(name: str, parent: str | None, process: str, start: int) -> dict[str, object]:
         row = {"trace": name[0], "span": name, "parent": parent, "process": process}
         kind = "client" if parent is None else "server"
@@ -197,7 +199,11 @@ def test_a_cycle_is_one_clear_line() -> None:
         *(span("1c", None, "a", 30), span("1s", "1c", "b", 10)),
         *(span("2c", None, "b", 20), span("2s", "2c", "a", 5)),
     ]
-    local = LocalRun(pa.Table.from_pylist(rows), 2)
+    local = LocalRun(pa.Table.from_pylist(rows), 64)
+    assert len(local.blobs) == 2
     plan = local.plan(1, reach=1000 * MS)
-    with pytest.raises(TraceError, match="run: happened-before has a cycle"):
-        local.arrange(plan, {}, find=True)
+    _, dropped, _ = local.arrange(plan, {}, find=True)
+    assert sorted(dropped) == [0, 1]  # The request of each trace.
+    tables, remaining, _ = local.arrange(plan, dropped, find=False)
+    assert not remaining
+    assert sum(table.num_rows for table in tables) == local.events - 4

@@ -24,7 +24,7 @@ from antecede.pipeline.verify.window_task import (
 )
 from antecede.pipeline.verify.windowed_run import WindowConfig, WindowedVerification
 from antecede.pipeline.verify.windows import verify_windows
-from antecede.trace import Event
+from antecede.trace import Event, Kind
 from antecede.trace.reader import NumberedBatch, Trace
 from antecede.trace.run_info import RunInfo
 from antecede.trace.table import events_to_table
@@ -334,6 +334,18 @@ def test_gaps_and_order_between_windows_are_checked() -> None:
     backward = MemoryTrace(table.take([*range(20, 40), *range(20)]), info)
     assert same(windows.verify(backward), verify_trace(backward))
     assert windows.out_of_order
+
+
+@pytest.mark.parametrize(("last", "tally"), [(2, (20, 0, 5)), (None, (0, 0, 20))])
+def test_missing_deliveries_of_all_windows_are_counted(
+    last: int | None, tally: tuple[int, int, int]
+) -> None:
+    run = [each for n in range(1, 21) for each in (send(0, n, 1), deliver(1, 0, n))]
+    for index, number in ((40, last), (13, 1), (12, 1), (0, 1)):
+        run.insert(index, Event(process=0, kind=Kind.MISSING, number=number))
+    verdict = Windows(WindowConfig(window_rows=10, margin_rows=4)).verify(memory(run))
+    assert verdict.tally(Property.FIFO) == tally
+    assert same(verdict, verify_trace(memory(run)))
 
 
 def test_windows_cover_a_run_and_none_is_shorter_than_its_margin() -> None:

@@ -99,7 +99,9 @@ def events_by_process(trace: Trace) -> dict[int, list[Event]]:
             else tuple(numbers[target] for target in event.targets),
         )
 
-    return by_process(map(renamed, trace.events()))
+    # The last event of an incomplete trace states that deliveries are missing.
+    recorded = (event for event in trace.events() if event.kind is not Kind.MISSING)
+    return by_process(map(renamed, recorded))
 
 
 def by_process(events: Iterable[Event]) -> dict[int, list[Event]]:

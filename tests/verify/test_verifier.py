@@ -490,7 +490,9 @@ def test_a_verdict_formats_its_violations() -> None:
     found = json.loads(verdict.to_json())
     assert found["held"] is False
     assert found["status"] == "violated"
-    assert found["properties"]["causal"] == {"status": "violated", "count": 1}
+    assert found["properties"]["causal"] == {
+        "status": "violated", "count": 1, "judged": 6, "violated": 1, "unknown": 0,
+    }  # fmt: skip
     assert found["violations"][0]["chain"] == ["0:1", "0:2", "1:1", "2:1"]
 
 

@@ -6,7 +6,7 @@ missing in the files, so that verifying the trace gives the verdict on the files
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -171,6 +171,11 @@ def infer_run(
         table, summary = infer_from_spans(log)
     else:
         table, summary = infer_from_pairs(log)
+    # The events of clocks do not show which deliveries are missing.
+    has_more = log.records > log.read
+    if isinstance(log, ClockLog):
+        has_more = bool(summary.unknown_reasons)
+    table = replace(table, has_more_missing=has_more)
     info = RunInfo(
         run=name,
         processes=summary.processes,

@@ -19,6 +19,7 @@ from antecede.trace.recorders import KINDS
 from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
+from antecede.trace.table import missing_row
 from antecede.trace.writer import TraceWriter
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.linear_extension import find_linear_extension
@@ -27,6 +28,7 @@ from antecede.verify.oracle import MessageId
 __all__ = [
     "DELIVER",
     "LOCAL",
+    "MISSING",
     "NONE",
     "SEND",
     "ArrangedEvents",
@@ -39,7 +41,9 @@ __all__ = [
 ]
 
 NONE = -1
-SEND, DELIVER, LOCAL = (KINDS.index(kind) for kind in (Kind.SEND, Kind.DELIVER, Kind.LOCAL))
+SEND, DELIVER, LOCAL, MISSING = (
+    KINDS.index(kind) for kind in (Kind.SEND, Kind.DELIVER, Kind.LOCAL, Kind.MISSING)
+)
 KIND_NAMES = pa.array([kind.value for kind in KINDS])
 NS = 1e9
 
@@ -54,7 +58,7 @@ class EventTable:
     process: Ints
     """By row: the process; ascending."""
     kind: Ints
-    """By row: SEND, DELIVER or LOCAL."""
+    """By row: SEND, DELIVER, LOCAL, or MISSING for one delivery that is not known."""
     message: Longs
     """By row: the index of the message, or NONE."""
     time_ns: Longs | None
@@ -71,6 +75,8 @@ class EventTable:
     undelivered: tuple[Longs, Ints] = (np.empty(0, np.int64), np.empty(0, np.int32))
     """Messages, and for each a target that did not deliver it. The processes that
     delivered a message are targets, too."""
+    has_more_missing: bool = False
+    """Whether an unknown number of deliveries is missing beside the rows MISSING."""
 
     def location(self, row: int) -> SourceLocation:
         """Return the file and the line of a row."""
@@ -131,7 +137,10 @@ class ArrangedEvents:
         targets = _targets(self.table)
         for first in range(0, len(self.order), BATCH_ROWS_MAX):
             rows = self.order[first : first + BATCH_ROWS_MAX]
-            yield _batch(self, rows, first, targets, run)
+            batch = _batch(self, rows, first, targets, run)
+            yield batch
+        if self.table.has_more_missing:
+            yield missing_row(batch)
 
 
 def arrange(table: EventTable) -> ArrangedEvents:
@@ -231,7 +240,10 @@ def _batch(
         "time": pa.array(time / NS),
         "kind": KIND_NAMES.take(pa.array(kind)),
         "source": pa.array(arranged.source[message], mask=~has),
-        "number": pa.array(arranged.number[message], mask=~has),
+        "number": pa.array(
+            np.where(kind == MISSING, 1, arranged.number[message]),
+            mask=~has & (kind != MISSING),
+        ),
         "target": pa.array(process, mask=kind != DELIVER),
         "targets": _lists(table, message, kind == SEND, *targets),
         "payload_bytes": pa.nulls(len(rows), pa.int32()),

@@ -43,6 +43,7 @@ from antecede.trace.live.reader import NodeTrace, read_node_trace
 from antecede.trace.row_groups import BATCH_ROWS_MAX
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
+from antecede.trace.table import missing_row
 from antecede.trace.writer import TraceWriter
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import Bools
@@ -112,6 +113,8 @@ def merge_traces(directories: Sequence[str | Path], out: str | Path) -> MergeRes
     with TraceWriter(merged.path, merged.run) as writer:
         for batch in _batches(merged.run, histories, order):
             writer.write_batch(batch)
+        if merged.missing and len(order):
+            writer.write_batch(missing_row(batch))
         writer.close(_info(merged, histories, nodes[0].info.protocol))
     return merged
 

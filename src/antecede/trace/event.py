@@ -37,6 +37,9 @@ class Kind(Enum):
     """The process stopped permanently."""
     LOCAL = "local"
     """An event of the application itself."""
+    MISSING = "missing"
+    """Deliveries are missing in the trace: ``number`` of them, or an unknown number if it
+    is null. Properties that are not violated are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

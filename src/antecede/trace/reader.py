@@ -201,9 +201,10 @@ class Trace:
             seqs = batch.column("seq").to_pylist()
             for seq, event in zip(seqs, events_from_table(batch), strict=True):
                 if seq < last.get(event.process, 0):
+                    name = self.info.names.get(event.process, f"process {event.process}")
                     raise TraceError(
-                        f"{self.location}: the rows of process {event.process} are not in"
-                        " the order of seq; sort them by process and seq"
+                        f"{self.location}: the rows of {name} are not in the order of seq;"
+                        " sort them by process and seq"
                     )
                 last[event.process] = seq
                 yield event

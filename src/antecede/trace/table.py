@@ -12,7 +12,7 @@ from antecede.errors import TraceError
 from antecede.trace.event import Event, Kind
 from antecede.trace.schema import SCHEMA
 
-__all__ = ["events_from_table", "events_to_table"]
+__all__ = ["events_from_table", "events_to_table", "missing_row"]
 
 _KINDS = {kind.value: kind for kind in Kind}
 _FIELDS = tuple(field.name for field in fields(Event) if field.name != "kind")
@@ -69,3 +69,17 @@ def events_from_table(table: pa.Table | pa.RecordBatch) -> Iterator[Event]:
         if event["targets"] is not None:
             event["targets"] = tuple(event["targets"])
         yield Event(kind=_KINDS[kind], **event)
+
+
+def missing_row(last: pa.RecordBatch) -> pa.RecordBatch:
+    """Return an event after the last row of a trace: unknown deliveries are missing.
+
+    Args:
+        last: The last batch of a trace in a linear extension of happened-before.
+    """
+    row = last.slice(last.num_rows - 1).select(["run", "process", "seq", "step", "time"])
+    (before,) = row.to_pylist()
+    after = {"seq": before["seq"] + 1, "kind": Kind.MISSING.value}
+    if before["step"] is not None:
+        after["step"] = before["step"] + 1
+    return pa.RecordBatch.from_pylist([{**before, **after}], schema=SCHEMA)

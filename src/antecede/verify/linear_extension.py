@@ -25,7 +25,9 @@ from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import (
     MATCHING_COLUMNS,
     Bools,
+    MissingDeliveries,
     Rows,
+    count_missing,
     message_rows,
     process_indexes,
     writable_copy,
@@ -44,6 +46,7 @@ class OrderedStream:
     gaps: int
     late_starts: int
     members: int
+    missing: MissingDeliveries
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class OrderedStream:
         gaps: int,
         late_starts: int,
         members: int,
+        missing: MissingDeliveries,
     ) -> None:
         """Take the rows of a run, which must be in a linear extension."""
         self._rows = rows
@@ -61,6 +65,7 @@ class OrderedStream:
         self.gaps = gaps
         self.late_starts = late_starts
         self.members = members
+        self.missing = missing
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
         for start in self._starts():
@@ -98,7 +103,7 @@ def ordered_stream(trace: RecordedRun) -> OrderedStream:
     can have been sent.
     """
     processes = SlotMap()
-    history, rows, sort_keys = _load(trace, processes)
+    history, rows, sort_keys, missing = _load(trace, processes)
     by_history = np.lexsort((sort_keys[0], rows.process))
     messages = SlotMap()
     slot = messages.add(rows.source.astype(np.int64), rows.number)
@@ -123,17 +128,23 @@ def ordered_stream(trace: RecordedRun) -> OrderedStream:
         gaps=gaps,
         late_starts=late_starts,
         members=members,
+        missing=missing,
     )
 
 
 def _load(
     trace: RecordedRun, processes: SlotMap
-) -> tuple[tuple[Ints, Longs], Rows, tuple[Longs, NDArray[np.float64]]]:
-    """Return process and seq of all rows; the sends and deliveries; their seq and time."""
+) -> tuple[tuple[Ints, Longs], Rows, tuple[Longs, NDArray[np.float64]], MissingDeliveries]:
+    """Return process and seq of all rows; the sends and deliveries; their seq and time.
+
+    The last element counts the deliveries that are marked as missing.
+    """
+    missing = MissingDeliveries()
     parts: list[Rows] = []
     histories, seqs, times = [], [], []
     for numbered in trace.numbered_batches((*MATCHING_COLUMNS, "time")):
         parts.append(message_rows(numbered, processes, trace.location))
+        missing = missing.plus(count_missing(numbered.batch))
         histories.append(process_indexes(numbered.batch.column("process"), processes))
         seqs.append(numbered.batch.column("seq").to_numpy())
         times.append(
@@ -151,7 +162,8 @@ def _load(
         target=np.concatenate([part.target for part in parts]),
         is_broadcast=np.concatenate([part.is_broadcast for part in parts]),
     )
-    return (np.concatenate(histories), seq), rows, (seq[rows.row], np.concatenate(times))
+    sort_keys = (seq[rows.row], np.concatenate(times))
+    return (np.concatenate(histories), seq), rows, sort_keys, missing
 
 
 def _count_gaps(process: Ints, seq: Longs) -> tuple[int, int, int]:

@@ -39,7 +39,11 @@ class MessageId:
     number: int
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.number}"
+        return self.format({})
+
+    def format(self, names: Mapping[int, str]) -> str:
+        """Return the message as text, with the name of its source if it has one."""
+        return f"{names.get(self.source, self.source)}:{self.number}"
 
 
 class Property(Enum):
@@ -86,7 +90,7 @@ class Violation:
         def name(message: MessageId) -> str:
             if label is not None:
                 return label(message)
-            return f"{names.get(message.source, message.source)}:{message.number}"
+            return message.format(names)
 
         process = names.get(self.process, f"process {self.process}")
         message = name(self.message)

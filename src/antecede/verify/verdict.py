@@ -4,11 +4,11 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from antecede.verify.oracle import MessageId, Property, Violation
 
-__all__ = ["Status", "TraceVerdict"]
+__all__ = ["Status", "Tally", "TraceVerdict"]
 
 
 class Status(Enum):
@@ -17,6 +17,17 @@ class Status(Enum):
     HELD = "held"
     VIOLATED = "violated"
     UNKNOWN = "unknown"
+
+
+class Tally(NamedTuple):
+    """The number of deliveries by their verdict; of liveness, of copies."""
+
+    judged: int
+    """The deliveries that were compared with all known messages."""
+    violated: int
+    """Those of the judged deliveries that violate the property."""
+    unknown: int
+    """The deliveries for which the property is not decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +54,9 @@ class TraceVerdict:
     """Why properties are unknown, one short sentence each."""
     names: Mapping[int, str] = field(default_factory=dict, compare=False)
     """The names of the processes that have one."""
-    gaps: int = field(default=0, compare=False)
-    """The number of gaps in the histories of the processes."""
+    unverified: int | None = 0
+    """The number of deliveries that are missing in the trace, or whose order is unknown;
+    None if it is not known."""
     limits_max: int = 0
     """The maximum number of limits that the verifier held at any time
     (:mod:`antecede.verify.kernels.delivery_order`)."""
@@ -62,6 +74,22 @@ class TraceVerdict:
                 return status
         return Status.HELD
 
+    def tally(self, which: Property) -> "Tally":
+        """Return how many deliveries were judged, violated and unknown.
+
+        A violation is certain. If it is not known how many deliveries are missing, all
+        other deliveries are unknown.
+        """
+        status, count = self.statuses[which], self.counts[which]
+        total = self.deliveries + (count if which is Property.LIVENESS else 0)
+        violated = count if status is Status.VIOLATED else 0
+        if status is Status.HELD:
+            return Tally(total, 0, 0)
+        if self.unverified is None:
+            return Tally(violated, violated, total - violated)
+        undecided = count if status is Status.UNKNOWN else 0
+        return Tally(total - undecided, violated, undecided + self.unverified)
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
@@ -78,10 +106,7 @@ class TraceVerdict:
         """
         size = f"{self.messages} messages, {self.deliveries} deliveries"
         lines = [f"{self.run}: {size}"]
-        for which in Property:
-            count = self.counts[which]
-            times = f" ({count})" if count else ""
-            lines.append(_status_line(which.value, self.statuses[which].value + times))
+        lines += [_status_line(which.value, self._describe(which)) for which in Property]
         lines += [_status_line(*status) for status in (more_statuses or {}).items()]
         lines += [f"unknown: {reason}" for reason in self.reasons]
         lines += [violation.format(self.names, label) for violation in self.violations]
@@ -93,6 +118,23 @@ class TraceVerdict:
         if total > len(self.violations):
             lines.append(f"and {total - len(self.violations)} more")
         return lines
+
+    def _describe(self, which: Property) -> str:
+        """Return the status of a property with the number of violations and deliveries."""
+        count, status = self.counts[which], self.statuses[which]
+        text = status.value + (f" ({count:,})" if count else "")
+        if status is Status.HELD or self.unverified == 0:
+            return text
+        if status is Status.UNKNOWN:
+            text += ": no violation"
+        if self.unverified is None:
+            return (
+                f"{text} among {self.deliveries:,} deliveries, and an unknown number of"
+                " deliveries is missing"
+            )
+        judged, _, unknown = self.tally(which)
+        total = judged + unknown
+        return f"{text} among {judged:,} of {total:,} deliveries, {unknown:,} unknown"
 
     def to_json(self) -> str:
         """Return the verdict as the text of a JSON object."""
@@ -110,15 +152,16 @@ class TraceVerdict:
                 which.value: {
                     "status": self.statuses[which].value,
                     "count": self.counts[which],
+                    **self.tally(which)._asdict(),
                 }
                 for which in Property
             },
             "violations": [
                 {
                     "property": violation.property.value,
-                    "process": violation.process,
-                    "message": str(violation.message),
-                    "chain": [str(message) for message in violation.chain],
+                    "process": self.names.get(violation.process, violation.process),
+                    "message": violation.message.format(self.names),
+                    "chain": [each.format(self.names) for each in violation.chain],
                     "text": violation.format(self.names, label),
                 }
                 for violation in self.violations

@@ -38,6 +38,7 @@ from antecede.verify.kernels.matching import (
 from antecede.verify.kernels.slot_map import Ints, SlotMap
 from antecede.verify.kernels.state import EarlyDeliveries, InitialLimits, new_state
 from antecede.verify.kernels.stream import (
+    MissingDeliveries,
     NotLinearExtensionError,
     Rows,
     RowStream,
@@ -45,10 +46,12 @@ from antecede.verify.kernels.stream import (
 )
 from antecede.verify.linear_extension import ordered_stream
 from antecede.verify.oracle import MessageId, Property
+from antecede.verify.process_names import with_names
 from antecede.verify.verdict import Status, TraceVerdict
 
 __all__ = [
     "DeliveryOrderChecker",
+    "count_unverified",
     "delivery_error_collectors",
     "determine_statuses",
     "early_delivery_collectors",
@@ -78,6 +81,16 @@ def verify_trace(
     if isinstance(trace, str | Path | StorePath):
         trace = read_trace(trace)
     try:
+        return _verify(trace, violations_max)
+    except TraceError as error:
+        if not trace.info.names:
+            raise
+        raise with_names(error, trace) from error
+
+
+def _verify(trace: RecordedRun, violations_max: int) -> TraceVerdict:
+    """Verify the rows in their order, or sort them first."""
+    try:
         return _verify_stream(RowStream(trace), trace, violations_max)
     except NotLinearExtensionError:
         pass
@@ -106,6 +119,7 @@ def _verify_stream(stream: Stream, trace: RecordedRun, violations_max: int) -> T
     statuses, reasons = determine_statuses(
         counts,
         trace.info,
+        missing=stream.missing,
         gaps=stream.gaps,
         late_starts=stream.late_starts,
         members=stream.members,
@@ -124,7 +138,7 @@ def _verify_stream(stream: Stream, trace: RecordedRun, violations_max: int) -> T
         violations=tuple(violations),
         reasons=reasons,
         names=trace.info.names,
-        gaps=stream.gaps,
+        unverified=count_unverified(trace.info, stream.missing, stream.gaps),
         limits_max=limits_max,
     )
 
@@ -244,6 +258,7 @@ def determine_statuses(
     counts: dict[Property, int],
     info: RunInfo,
     *,
+    missing: MissingDeliveries,
     gaps: int,
     late_starts: int,
     members: int,
@@ -254,6 +269,7 @@ def determine_statuses(
     Args:
         counts: The number of violations of each property.
         info: The contents of ``run.json``.
+        missing: The deliveries that the events mark as missing.
         gaps: The number of gaps in the histories.
         late_starts: The number of histories that begin after seq 0.
         members: The number of processes that have events.
@@ -277,8 +293,8 @@ def determine_statuses(
                 statuses[which] = Status.UNKNOWN
         if not info.complete and counts[Property.NO_CREATION]:
             statuses[Property.NO_CREATION] = Status.UNKNOWN  # A gap may hide the send.
-    if info.missing:
-        reasons += info.missing
+    if info.missing or any(missing):
+        reasons += info.missing or [_describe_missing(missing)]
         for which, status in statuses.items():
             # The missing part may contain the send or the delivery that was not found.
             if status is Status.HELD or which in (
@@ -299,6 +315,23 @@ def determine_statuses(
             "some process did not deliver a broadcast, and may not have been a member"
         )
     return statuses, tuple(reasons)
+
+
+def count_unverified(info: RunInfo, missing: MissingDeliveries, gaps: int) -> int | None:
+    """Return the number of deliveries that are not verified, or None if it is not known.
+
+    The arguments are those of :func:`determine_statuses`.
+    """
+    if gaps or missing.uncounted or (info.missing and not missing.counted):
+        return None
+    return missing.counted
+
+
+def _describe_missing(missing: MissingDeliveries) -> str:
+    """Describe missing deliveries of a run that does not list the reasons."""
+    if missing.uncounted:
+        return "the events mark an unknown number of deliveries as missing"
+    return f"the events mark {missing.counted:,} deliveries as missing"
 
 
 class _CopiesFile:

@@ -15,9 +15,9 @@ import pyarrow.csv as arrow_csv
 
 from antecede.errors import ConfigError
 from antecede.ingest.formats.records import ReadOptions, UnreadableError
-from antecede.ingest.formats.source import Split, read_blocks, read_head
+from antecede.ingest.formats.source import Split, read_blocks, read_head, whole_file
 
-__all__ = ["Columns", "csv_columns", "find_columns", "read_header"]
+__all__ = ["Columns", "csv_columns", "find_columns", "first_columns", "read_header"]
 
 BLOCK_BYTES = 4 << 20
 DELIMITERS = ",;\t|"
@@ -108,6 +108,22 @@ def csv_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]:
             line = 2
         if block.strip():
             yield _parse(line, block, indexes, wanted, delimiter)
+
+
+def first_columns(split: Split, names: Mapping[str, str]) -> dict[str, pa.Array]:
+    """Return the columns of the first block of the file that a split belongs to.
+
+    Every split of a file gets the same columns. Of a whole file, the result is empty: its
+    first block is the first one that :func:`csv_columns` yields. It is also empty if the
+    block cannot be read.
+    """
+    if not split.start and split.stop is None:
+        return {}
+    try:
+        found = next(csv_columns(whole_file(split.path), names), None)
+    except UnreadableError:
+        found = None
+    return {} if found is None else found[1]
 
 
 def _parse(

@@ -16,6 +16,7 @@ from antecede.ingest.formats.records import (
     ReadOptions,
     Records,
     UnreadableError,
+    fits_int64,
     to_batches,
 )
 from antecede.ingest.formats.source import Split
@@ -81,6 +82,9 @@ def _span(line: int, span: object, processes: object, tag: str | None) -> dict[s
         record[name] = span[key]
     if type(start) is not int or type(duration) is not int:
         return {**record, "problem": "startTime or duration is not an integer"}
+    start_ns, end_ns = start * NS_PER_US, (start + duration) * NS_PER_US
+    if not fits_int64(start_ns, end_ns):
+        return {**record, "problem": "startTime or duration is too large"}
     kinds = [
         each.get("value")
         for each in _dicts(span.get("tags"))
@@ -90,8 +94,7 @@ def _span(line: int, span: object, processes: object, tag: str | None) -> dict[s
     record["parent"], is_child = _parent(span)
     if not is_child and record["kind"] is None:
         record["kind"] = "consumer"
-    record["start_ns"] = start * NS_PER_US
-    record["end_ns"] = (start + duration) * NS_PER_US
+    record["start_ns"], record["end_ns"] = start_ns, end_ns
     return record
 
 

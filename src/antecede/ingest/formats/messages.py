@@ -15,7 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from antecede.errors import TraceError
-from antecede.ingest.formats.csv_columns import csv_columns, find_columns, read_header
+from antecede.ingest.formats.csv_columns import (
+    csv_columns,
+    find_columns,
+    first_columns,
+    read_header,
+)
 from antecede.ingest.formats.records import (
     MESSAGE_SCHEMA,
     ReadOptions,
@@ -24,7 +29,7 @@ from antecede.ingest.formats.records import (
     problem_batch,
 )
 from antecede.ingest.formats.source import ExpansionLimit, Split, open_bytes
-from antecede.ingest.timestamps import parse_timestamps
+from antecede.ingest.timestamps import TimeUnits
 
 __all__ = ["MESSAGE_COLUMNS", "is_parquet", "message_batch", "read_messages"]
 
@@ -37,6 +42,7 @@ MESSAGE_COLUMNS = {
 }
 """By column, its usual names in lower case."""
 REQUIRED = ("source", "target", "sent", "received")
+TIMES = ("sent", "received")
 PARQUET_MAGIC = b"PAR1"
 
 
@@ -59,9 +65,11 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
 
 
 def _from_csv(split: Split, names: dict[str, str]) -> Records:
+    units = TimeUnits()
     try:
+        units.decide(first_columns(split, {name: names[name] for name in TIMES}))
         for lines, columns, bad in csv_columns(split, names):
-            yield message_batch(lines, columns)
+            yield message_batch(lines, columns, units)
             if bad:
                 yield problem_batch(bad, MESSAGE_SCHEMA)
     except UnreadableError as error:
@@ -76,28 +84,32 @@ def _from_parquet(split: Split, options: ReadOptions) -> Records:
             raise TraceError(f"{split.path}: truncated or not a Parquet file") from error
         header = parquet.schema_arrow.names
         names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
-        row = 1
+        row, units = 1, TimeUnits()
         limit = ExpansionLimit(split.path)
         try:
             for batch in parquet.iter_batches(columns=list(names.values())):
                 limit.add(batch.nbytes)
                 columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
-                yield message_batch(np.arange(row, row + batch.num_rows), columns)
+                lines = np.arange(row, row + batch.num_rows)
+                yield message_batch(lines, columns, units)
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             yield problem_batch([(row, f"damaged: {error}")], MESSAGE_SCHEMA)
 
 
-def message_batch(lines: np.ndarray, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+def message_batch(
+    lines: np.ndarray, columns: Mapping[str, pa.Array], units: TimeUnits
+) -> pa.RecordBatch:
     """Return messages as records, each with the problem of its values, if any.
 
     Args:
         lines: By message, its line.
         columns: The columns by our names, texts or timestamps.
+        units: The units of the times of the file, which this batch may decide.
     """
     nothing = pa.nulls(len(lines), pa.string())
     problem = nothing
-    times = {name: parse_timestamps(columns[name]) for name in ("sent", "received")}
+    times = units.parse({name: columns[name] for name in TIMES})
     for name in ("source", "target"):
         problem = pc.if_else(pc.is_null(columns[name]), f"no {name}", problem)
     for name, time in times.items():

@@ -5,6 +5,7 @@ Each line, or the whole file, is ``{"resourceSpans": [...]}``. The process of a 
 With ``--columns process=ATTRIBUTE`` it is another attribute of the resource.
 """
 
+import re
 from collections.abc import Iterator
 
 from antecede.ingest.formats.json_cursor import JsonCursor
@@ -13,6 +14,7 @@ from antecede.ingest.formats.records import (
     ReadOptions,
     Records,
     UnreadableError,
+    fits_int64,
     to_batches,
 )
 from antecede.ingest.formats.source import Split
@@ -25,6 +27,7 @@ KINDS = {
     "SPAN_KIND_CLIENT": "client", "SPAN_KIND_PRODUCER": "producer",
     "SPAN_KIND_CONSUMER": "consumer",
 }  # fmt: skip
+DIGITS = "[0-9]{1,20}"
 INSTANCE, SERVICE = "service.instance.id", "service.name"
 
 
@@ -118,8 +121,10 @@ def _span(line: int, span: object, process: str | None) -> dict[str, object]:
     ):
         found = _first(span, *keys)
         # The JSON of Protocol Buffers writes 64-bit numbers as strings.
-        if not isinstance(found, int | str) or not str(found).isdigit():
+        if not isinstance(found, int | str) or not re.fullmatch(DIGITS, str(found)):
             return {**record, "problem": f"{keys[0]} is not an integer"}
+        if not fits_int64(int(found)):
+            return {**record, "problem": f"{keys[0]} is too large"}
         record[name] = int(found)
     parent, kind = _first(span, "parentSpanId", "parent_span_id"), span.get("kind")
     record["parent"] = parent if isinstance(parent, str) and parent else None

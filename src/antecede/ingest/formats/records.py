@@ -22,6 +22,7 @@ __all__ = [
     "ReadOptions",
     "Records",
     "UnreadableError",
+    "fits_int64",
     "to_batches",
     "problem_batch",
 ]
@@ -153,6 +154,11 @@ def to_batches(records: Iterator[dict[str, object]], schema: pa.Schema) -> Recor
             rows = []
         if row is None:
             return
+
+
+def fits_int64(*numbers: int) -> bool:
+    """Return whether all numbers have at most 64 bits, as the columns of times have."""
+    return all(-(2**63) <= number < 2**63 for number in numbers)
 
 
 def problem_batch(lines: list[tuple[int, str]], schema: pa.Schema) -> pa.RecordBatch:

@@ -26,7 +26,7 @@ from antecede.ingest.formats.records import (
     to_batches,
 )
 from antecede.ingest.formats.source import Split, read_head, read_text
-from antecede.ingest.timestamps import parse_timestamp
+from antecede.ingest.timestamps import TimeUnit
 
 __all__ = ["find_layout", "read_shiviz"]
 
@@ -123,9 +123,11 @@ def find_layout(path: str, options: ReadOptions) -> re.Pattern[str]:
 def _events(split: Split, expressions: _Expressions) -> Iterator[dict[str, object]]:
     run: str | None = None
     runs = 0
+    unit = TimeUnit()
     for line, piece in _pieces(split, expressions.event):
         if isinstance(piece, re.Match):
-            event = _event(piece, expressions.receives, f"{split.path}: line {line}")
+            location = f"{split.path}: line {line}"
+            event = _event(piece, expressions.receives, unit, location)
             yield {"line": line, "run": run, **event}
             continue
         start = None
@@ -140,7 +142,10 @@ def _events(split: Split, expressions: _Expressions) -> Iterator[dict[str, objec
 
 
 def _event(
-    match: re.Match[str], receives: re.Pattern[str] | None, location: str
+    match: re.Match[str],
+    receives: re.Pattern[str] | None,
+    unit: TimeUnit,
+    location: str,
 ) -> dict[str, object]:
     groups = match.groupdict()
     process, text = groups["host"], groups.get("event") or ""
@@ -154,11 +159,12 @@ def _event(
         return {"process": process, "problem": "an invalid clock"}
     event = {"process": process, "clock": list(clock.items()), "text": text}
     if groups.get("timestamp"):
-        event["time_ns"] = parse_timestamp(groups["timestamp"])
+        event["time_ns"] = unit.parse(groups["timestamp"])
         if event["time_ns"] is None:
             raise TraceError(
                 f"{location}: {groups['timestamp']!r} is not a valid time: the group"
-                " timestamp must match a number or an ISO 8601 date"
+                " timestamp must match an ISO 8601 date, or a number in the unit of the"
+                " earlier ones"
             )
     if receives is not None:
         event["is_receive"] = receives.search(text) is not None

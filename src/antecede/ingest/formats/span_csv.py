@@ -13,7 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.errors import ConfigError
-from antecede.ingest.formats.csv_columns import csv_columns, find_columns, read_header
+from antecede.ingest.formats.csv_columns import (
+    csv_columns,
+    find_columns,
+    first_columns,
+    read_header,
+)
 from antecede.ingest.formats.records import (
     SPAN_SCHEMA,
     ReadOptions,
@@ -22,7 +27,7 @@ from antecede.ingest.formats.records import (
     problem_batch,
 )
 from antecede.ingest.formats.source import Split
-from antecede.ingest.timestamps import parse_timestamps
+from antecede.ingest.timestamps import TimeUnits
 
 __all__ = ["SPAN_COLUMNS", "read_span_csv", "span_batch"]
 
@@ -43,7 +48,9 @@ SPAN_COLUMNS = {
 """By column, its usual names in lower case."""
 REQUIRED = ("trace", "span", "parent", "process", "start")
 ROOTS = pa.array(["root", "0", "-1", "null", "None"])
+TIMES = ("start", "end")
 NS_PER_US = 1_000
+DURATION_NS_MAX = 2**62
 
 
 def read_span_csv(split: Split, options: ReadOptions) -> Records:
@@ -63,34 +70,40 @@ def read_span_csv(split: Split, options: ReadOptions) -> Records:
 
 
 def _batches(split: Split, names: dict[str, str]) -> Records:
+    units = TimeUnits()
+    times = {ours: theirs for ours, theirs in names.items() if ours in TIMES}
     try:
+        units.decide(first_columns(split, times))
         for lines, columns, bad in csv_columns(split, names):
-            yield span_batch(lines, columns)
+            yield span_batch(lines, columns, units)
             if bad:
                 yield problem_batch(bad, SPAN_SCHEMA)
     except UnreadableError as error:
         yield problem_batch([(error.line, error.reason)], SPAN_SCHEMA)
 
 
-def span_batch(lines: np.ndarray, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+def span_batch(
+    lines: np.ndarray, columns: Mapping[str, pa.Array], units: TimeUnits
+) -> pa.RecordBatch:
     """Return spans as records, each with the problem of its values, if any.
 
     Args:
         lines: By span, its line.
         columns: The columns by our names, texts or timestamps.
+        units: The units of the times of the file, which this batch may decide.
     """
-    start = parse_timestamps(columns["start"])
-    if "end" in columns:
-        end = parse_timestamps(columns["end"])
+    times = units.parse({name: columns[name] for name in TIMES if name in columns})
+    start = times["start"]
+    needed = {name: columns[name] for name in ("trace", "span", "process")}
+    if "end" in times:
+        end = needed["end"] = times["end"]
     else:
-        lasted = columns["duration"].cast(pa.float64())
-        end = pc.add(start, pc.multiply(lasted, NS_PER_US).cast(pa.int64(), safe=False))
+        lasted = needed["duration"] = _durations(columns["duration"])
+        end = pc.add(start, lasted)
+    needed["start"] = start
     nothing = pa.nulls(len(lines), pa.string())
     problem = nothing
-    for name, column in (
-        ("trace", columns["trace"]), ("span", columns["span"]),
-        ("process", columns["process"]), ("start", start), ("end", end),
-    ):  # fmt: skip
+    for name, column in needed.items():
         problem = pc.if_else(pc.is_null(column), f"no valid {name}", problem)
     parent = columns["parent"]
     is_root = pc.is_in(parent, ROOTS)
@@ -113,3 +126,23 @@ def span_batch(lines: np.ndarray, columns: Mapping[str, pa.Array]) -> pa.RecordB
         ],
         schema=SPAN_SCHEMA,
     )
+
+
+def _durations(column: pa.Array) -> pa.Array:
+    """Return durations in nanoseconds; one that is not a finite number becomes null."""
+    try:
+        numbers = column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        numbers = pa.array([_number(text) for text in column.to_pylist()], pa.float64())
+    lasted = pc.multiply(numbers, float(NS_PER_US))
+    # The comparison is false for NaN.
+    is_valid = pc.less(pc.abs(lasted), float(DURATION_NS_MAX))
+    lasted = pc.if_else(is_valid, lasted, pa.scalar(None, pa.float64()))
+    return pc.round(lasted).cast(pa.int64())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None

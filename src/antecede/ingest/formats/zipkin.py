@@ -9,7 +9,13 @@ child of the client's.
 from collections.abc import Iterator
 
 from antecede.ingest.formats.json_cursor import JsonCursor
-from antecede.ingest.formats.records import SPAN_SCHEMA, ReadOptions, Records, to_batches
+from antecede.ingest.formats.records import (
+    SPAN_SCHEMA,
+    ReadOptions,
+    Records,
+    fits_int64,
+    to_batches,
+)
 from antecede.ingest.formats.source import Split
 
 __all__ = ["read_zipkin"]
@@ -58,10 +64,12 @@ def _span(line: int, span: object, instance: str | None) -> dict[str, object]:
     start, duration = span.get("timestamp"), span.get("duration", 0)
     if type(start) is not int or type(duration) is not int:
         return {**record, "problem": "timestamp or duration is not an integer"}
+    start_ns, end_ns = start * NS_PER_US, (start + duration) * NS_PER_US
+    if not fits_int64(start_ns, end_ns):
+        return {**record, "problem": "timestamp or duration is too large"}
     kind, parent = span.get("kind"), span.get("parentId")
     record["kind"] = kind.lower() if isinstance(kind, str) else None
     record["parent"] = parent if isinstance(parent, str) and parent else None
     record["shared"] = span.get("shared") is True
-    record["start_ns"] = start * NS_PER_US
-    record["end_ns"] = (start + duration) * NS_PER_US
+    record["start_ns"], record["end_ns"] = start_ns, end_ns
     return record

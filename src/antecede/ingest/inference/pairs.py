@@ -3,6 +3,9 @@
 The timestamps of a process are assumed to order its events. If two timestamps of a process
 are equal, one of the two messages is dropped (:mod:`antecede.ingest.inference.ordering`).
 Timestamps of different processes are only compared to find clock skew.
+
+Each delivery of a dropped message, and each receive without a send, is an event of the kind
+*missing*.
 """
 
 import numpy as np
@@ -10,7 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.ingest.diagnostics import LOCATIONS_MAX, IngestSummary, SourceLocation
-from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, EventTable, skew_of
+from antecede.ingest.event_table import (
+    DELIVER,
+    LOCAL,
+    MISSING,
+    NONE,
+    SEND,
+    EventTable,
+    skew_of,
+)
 from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER, ambiguous_events
 from antecede.ingest.inference.record_log import RecordLog
 from antecede.verify.kernels.slot_map import Ints, Longs
@@ -72,17 +83,18 @@ def _event_table(
     process = np.concatenate((source[sends], target[receives]))
     time = np.concatenate((sent_ns[sends], received_ns[receives]))
     is_send = np.repeat([True, False], [len(sends), len(receives)])
-    kind = np.where(is_send, SEND, np.where(is_sent[row], DELIVER, LOCAL))
-    event_message = np.where(kind == LOCAL, NONE, message[row])
+    kind = np.where(is_send, SEND, np.where(is_sent[row], DELIVER, MISSING))
+    event_message = np.where(kind == MISSING, NONE, message[row])
     ambiguous = np.zeros(len(row), np.bool_)
-    known = np.flatnonzero(kind != LOCAL)
+    known = np.flatnonzero(kind != MISSING)
     ambiguous[known] = ambiguous_events(
         process[known], time[known], np.zeros(len(known), np.int64)
     )
     dropped = event_message[ambiguous]
-    is_dropped = np.isin(event_message, dropped) & (kind != LOCAL)
+    is_dropped = np.isin(event_message, dropped) & (kind != MISSING)
     undelivered = np.flatnonzero(is_sent & ~is_received & ~np.isin(message, dropped))
-    kind[is_dropped], event_message[is_dropped] = LOCAL, NONE
+    kind[is_dropped] = np.where(is_send[is_dropped], LOCAL, MISSING)
+    event_message[is_dropped] = NONE
     ambiguous_records = np.zeros(count, np.bool_)
     ambiguous_records[row[ambiguous]] = True
     order = np.lexsort((~is_send, line[row], file[row], time, process))

@@ -1,8 +1,8 @@
 """Resolve the parent of every span.
 
-A span is incomplete if its parent is missing, if it has the id of another span, or if it
-ends before it starts. Of a shared span (Zipkin), the receiving half becomes the child of
-the sending half.
+A span is incomplete if its parent is missing, if it or its parent has the id of another
+span, or if it ends before it starts. Of a shared span (Zipkin), the receiving half becomes
+the child of the sending half.
 """
 
 from typing import NamedTuple
@@ -34,6 +34,8 @@ class Spans(NamedTuple):
     names: list[str]
     process: Ints
     parent: Longs
+    is_orphan: Bools
+    """Whether it has a parent that is not known."""
     kind: Ints
     start: Longs
     end: Longs
@@ -61,6 +63,7 @@ def resolve_parents(
         names=names,
         process=process.astype(np.int32),
         parent=np.full(len(span), NONE, np.int64),
+        is_orphan=np.zeros(len(span), np.bool_),
         kind=np.array([*(KINDS.get(each, 0) for each in kinds), 0], np.int32)[kind],
         start=table["start_ns"].to_numpy(),
         end=table["end_ns"].to_numpy(),
@@ -95,14 +98,18 @@ def resolve_parents(
     if np.any(lone):
         spans.parent[lone] = _find(key, order, trace * width + 2 * above)[lone]
         lost = has & (spans.parent == NONE)
+    several = (spans.parent != NONE) & np.isin(key[spans.parent], key[is_repeated])
+    spans.parent[several] = NONE
+    spans.is_orphan[:] = lost | several
     backwards = spans.end < spans.start
     for description, mask in (
         ("spans with the id of another span", is_repeated),
         ("spans whose parent is not in the files", lost),
+        ("spans with several possible parents", several),
         ("spans that end before they start", backwards),
     ):
         add_span_diagnostic(missing, description, mask, spans, files)
-    return spans, is_repeated | lost | backwards
+    return spans, is_repeated | lost | several | backwards
 
 
 def _copies(order: Longs, is_repeated: Bools, columns: tuple[Longs, ...]) -> Bools:

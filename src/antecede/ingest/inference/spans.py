@@ -8,15 +8,24 @@ another process. The request is sent at the start of the call span, and its repl
 delivered at the end of the call span. The message of a producer has no reply, and can have
 several consumers.
 
-If a parent is not a call span, for example because it makes several calls, the times of the
-calls are not recorded. These calls are not verified and count as unknown.
+If a parent is not a call span, for example because it makes several calls or repeats one,
+the times of the calls are not recorded. These calls are not verified and count as unknown.
+
+**Timeouts.** A call can end before its reply. The duration of a span is measured by one
+clock, so durations can be compared in spite of clock skew: if the called span lasts longer
+than the call span, its reply did not end the call. Whether and when the reply was delivered
+is not recorded, so it is dropped; the request is kept. If messages still form a cycle of
+happened-before, the replies in it are dropped, and if that is not enough, all messages in
+it (:mod:`antecede.ingest.inference.cycles`).
 
 **Order.** The timestamps of a process are assumed to order its events. A span that was
 caused by another span of its process starts after it, for any timestamps. If timestamps do
 not determine the order of two sends or deliveries, because they are equal or because one
 has only whole milliseconds, the message of one of them is dropped
-(:mod:`antecede.ingest.inference.ordering`). Timestamps of different processes are only
-compared to find clock skew.
+(:mod:`antecede.ingest.inference.ordering`). So are the messages of a span that ends before
+it starts. Timestamps of different processes are only compared to find clock skew.
+
+Each copy of a dropped or unresolved message is one event of the kind *missing*.
 """
 
 from typing import NamedTuple
@@ -25,8 +34,17 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.ingest.diagnostics import Diagnostics, IngestSummary
-from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, EventTable, skew_of
+from antecede.ingest.event_table import (
+    DELIVER,
+    LOCAL,
+    MISSING,
+    NONE,
+    SEND,
+    EventTable,
+    skew_of,
+)
 from antecede.ingest.formats.records import SPAN_SCHEMA
+from antecede.ingest.inference.cycles import messages_in_cycles
 from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER, ambiguous_events
 from antecede.ingest.inference.record_log import RecordLog
 from antecede.ingest.inference.span_parents import (
@@ -45,7 +63,7 @@ __all__ = ["SPAN_COLUMNS_USED", "infer_from_spans"]
 ASSUMPTIONS = (
     "each process's own timestamps order its events",
     "a request is sent at the start of its call span, and its reply delivered at that"
-    " span's end",
+    " span's end, unless the called span lasts longer than the call span",
     "spans with the same process name belong to one process; if services have several"
     " instances, map the column process to the name of the instance",
 )
@@ -68,8 +86,24 @@ class _Calls(NamedTuple):
     """Whether it delivers a request of its parent at its start."""
     is_two_way: Bools
     """Whether it delivers (call span) or sends (called span) a reply at its end."""
+    is_late: Bools
+    """Whether it was called, and lasted longer than its call span."""
     is_unresolved: Bools
     """Whether it was called by a span that is not a call span."""
+    is_one_way: Bools
+    """Whether it was called, and sends no reply."""
+
+
+class _Events(NamedTuple):
+    """The events of all spans, and which spans are incomplete or irregular."""
+
+    table: EventTable
+    is_moved: Bools
+    """By span: whether it starts before its cause, by its timestamp."""
+    is_ambiguous: Bools
+    """By span: whether the order of its start or end is not known."""
+    is_in_cycle: Bools
+    """By span: whether a message of it was in a cycle of happened-before."""
 
 
 def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
@@ -82,19 +116,24 @@ def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
     for level in levels:
         in_cycle[level] = False
     spans.parent[in_cycle] = NONE
+    spans.is_orphan[in_cycle] = True
     levels.append(np.flatnonzero(in_cycle))
     calls = _find_calls(spans)
-    table, moved, ambiguous = _event_table(spans, calls, levels, log.files)
+    is_unanswered = np.zeros(len(in_cycle), np.bool_)
+    is_unanswered[spans.parent[calls.is_late]] = True
+    events = _infer_events(spans, calls, levels, log.files)
     for description, mask in (
         ("spans in a cycle of parents, or below one", in_cycle),
         ("calls by a span of another process that is not a call span", calls.is_unresolved),
-        (AMBIGUOUS_ORDER, ambiguous),
+        ("calls that ended before their reply", is_unanswered),
+        (AMBIGUOUS_ORDER, events.is_ambiguous),
+        ("spans with a message in a cycle of happened-before", events.is_in_cycle),
     ):
         add_span_diagnostic(missing, description, mask, spans, log.files)
         unknown |= mask
     coarse = np.logical_or(*_is_coarse(spans))
     for description, mask in (
-        ("spans that start before their cause, by their own clock", moved),
+        ("spans that start before their cause, by their own clock", events.is_moved),
         ("spans in whole milliseconds, in processes with finer timestamps", coarse),
     ):
         add_span_diagnostic(notes, description, mask, spans, log.files)
@@ -107,10 +146,10 @@ def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
         processes=len(spans.names),
         missing=(*log.missing.collected(), *missing.collected()),
         notes=notes.collected(),
-        skew=skew_of(table),
+        skew=skew_of(events.table),
         assumptions=ASSUMPTIONS,
     )
-    return table, summary
+    return events.table, summary
 
 
 def _is_coarse(spans: Spans) -> tuple[Bools, Bools]:
@@ -130,17 +169,21 @@ def _find_calls(spans: Spans) -> _Calls:
     count = len(parent)
     remote = np.bincount(parent[is_remote], minlength=count)
     local = np.bincount(parent[has & ~is_remote], minlength=count)
-    is_implicit = (kind == 0) & (local == 0) & (remote == 1)
+    # The unknown parent of an orphan may have called it.
+    is_implicit = (kind == 0) & (local == 0) & (remote == 1) & ~spans.is_orphan
     is_caller = ~is_remote & (
         is_implicit
         | ((kind == CLIENT) & (remote == 1))
         | ((kind == PRODUCER) & (remote > 0))
     )
     is_called = is_remote & is_caller[parent]
-    one_way = is_called & ((kind == CONSUMER) | (kind[parent] == PRODUCER))
-    is_two_way = is_called & ~one_way
-    is_two_way[parent[is_called & ~one_way]] = True
-    return _Calls(is_caller, is_called, is_two_way, is_remote & ~is_called)
+    is_one_way = is_remote & ((kind == CONSUMER) | (kind[parent] == PRODUCER))
+    lasted = spans.end - spans.start
+    is_late = is_called & ~is_one_way & (lasted > lasted[parent])
+    is_two_way = is_called & ~is_one_way & ~is_late
+    is_two_way[parent[is_two_way]] = True
+    is_unresolved = is_remote & ~is_called
+    return _Calls(is_caller, is_called, is_two_way, is_late, is_unresolved, is_one_way)
 
 
 def _levels(spans: Spans) -> list[Longs]:
@@ -158,10 +201,10 @@ def _levels(spans: Spans) -> list[Longs]:
     return levels
 
 
-def _event_table(
+def _infer_events(
     spans: Spans, calls: _Calls, levels: list[Longs], files: list[str]
-) -> tuple[EventTable, Bools, Bools]:
-    """Return two events per span, which spans were moved, and which are ambiguous."""
+) -> _Events:
+    """Return two events per span, without the messages that are not certain."""
     count = len(spans.parent)
     start, depth = spans.start.copy(), np.zeros(count, np.int64)
     cause = _nearest_in_process(spans)
@@ -175,9 +218,11 @@ def _event_table(
     last = np.where(calls.is_called, SEND, DELIVER)
     kind = np.concatenate((first, np.where(calls.is_two_way, last, LOCAL)))
     messages = 1 + int(message.max())
-    ambiguous = _ambiguous(spans, kind != LOCAL, time)
-    is_dropped = np.isin(message, message[ambiguous]) & (kind != LOCAL)
-    kind[is_dropped], message[is_dropped] = LOCAL, NONE
+    _mark_missing(spans, calls, kind)
+    is_message = message != NONE
+    ambiguous = _ambiguous(spans, is_message, time)
+    backwards = np.tile(spans.end < spans.start, 2)
+    _drop(message[(ambiguous | backwards) & is_message], kind, message)
     order = np.lexsort(
         (
             np.concatenate((spans.line, spans.line)),
@@ -188,6 +233,10 @@ def _event_table(
         )
     )
     own = order % count
+    is_reply = np.arange(messages) >= np.count_nonzero(calls.is_caller)
+    cyclic = messages_in_cycles(spans.process[own], kind[order], message[order], is_reply)
+    in_cycle = np.isin(message, cyclic)
+    _drop(cyclic, kind, message)
     table = EventTable(
         names=spans.names,
         files=files,
@@ -200,7 +249,31 @@ def _event_table(
         line=spans.line[own],
         is_known=np.ones(messages, np.bool_),
     )
-    return table, start > spans.start, ambiguous[:count] | ambiguous[count:]
+    return _Events(
+        table=table,
+        is_moved=start > spans.start,
+        is_ambiguous=ambiguous[:count] | ambiguous[count:],
+        is_in_cycle=in_cycle[:count] | in_cycle[count:],
+    )
+
+
+def _mark_missing(spans: Spans, calls: _Calls, kind: Longs) -> None:
+    """Mark an event for each copy whose delivery is not known, as the kind MISSING.
+
+    These are the request that an orphan may have delivered, the messages of unresolved
+    calls, and the replies that came late.
+    """
+    count = len(spans.parent)
+    starts = calls.is_unresolved | (spans.is_orphan & ~calls.is_caller)
+    kind[:count][starts] = MISSING
+    kind[count:][(calls.is_unresolved & ~calls.is_one_way) | calls.is_late] = MISSING
+
+
+def _drop(dropped: Longs, kind: Longs, message: Longs) -> None:
+    """Remove messages from the events; each of their deliveries is missing then."""
+    is_dropped = np.isin(message, dropped) & (message != NONE)
+    kind[is_dropped] = np.where(kind[is_dropped] == DELIVER, MISSING, LOCAL)
+    message[is_dropped] = NONE
 
 
 def _nearest_in_process(spans: Spans) -> Longs:

@@ -15,7 +15,14 @@ import pyarrow as pa
 
 from antecede.errors import TraceError
 from antecede.ingest.conversion import infer_run, new_log
-from antecede.ingest.event_table import LOCAL, NONE, SEND, EventTable, target_lists
+from antecede.ingest.event_table import (
+    DELIVER,
+    MISSING,
+    NONE,
+    SEND,
+    EventTable,
+    target_lists,
+)
 from antecede.ingest.formats.records import MESSAGE_SCHEMA, SPAN_SCHEMA
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.verify.kernels.slot_map import Longs
@@ -62,6 +69,12 @@ class BucketSummary:
 
     records: int = 0
     unknown: int = 0
+    deliveries: int = 0
+    """The number of deliveries among the events."""
+    missing_deliveries: int = 0
+    """The number of deliveries that are not known."""
+    has_more_missing: bool = False
+    """Whether an unknown number of deliveries is missing beside these."""
     missing: dict[str, int] = field(default_factory=dict)
     """By description, how many records lack information."""
     notes: dict[str, int] = field(default_factory=dict)
@@ -106,7 +119,12 @@ def infer_bucket(rows: pa.Table, kind: str) -> tuple[pa.Table, list[str], Bucket
         if log.read:
             raise
         found = {each.description: each.count for each in log.missing.collected()}
-        lost = BucketSummary(records=log.records, unknown=log.records, missing=found)
+        lost = BucketSummary(
+            records=log.records,
+            unknown=log.records,
+            has_more_missing=True,
+            missing=found,
+        )
         return EVENTS.empty_table(), [], lost
     events = _message_events(table)
     return (
@@ -115,6 +133,9 @@ def infer_bucket(rows: pa.Table, kind: str) -> tuple[pa.Table, list[str], Bucket
         BucketSummary(
             records=summary.records,
             unknown=summary.unknown,
+            deliveries=int(np.count_nonzero(~events["is_send"].to_numpy())),
+            missing_deliveries=int(np.count_nonzero(table.kind == MISSING)),
+            has_more_missing=table.has_more_missing,
             missing={each.description: each.count for each in summary.missing},
             notes={each.description: each.count for each in summary.notes},
             assumptions=list(summary.assumptions),
@@ -135,7 +156,8 @@ def _message_events(table: EventTable) -> pa.Table:
     sent[table.message[sends]] = table.hint[sends]
     tie[table.message[sends]] = _ties(table.process[sends], table.hint[sends])
     first = np.searchsorted(table.process, table.process)
-    kept = np.flatnonzero((table.kind != LOCAL) & (source[table.message] != NONE))
+    is_message = (table.kind == SEND) | (table.kind == DELIVER)
+    kept = np.flatnonzero(is_message & (source[table.message] != NONE))
     message = table.message[kept]
     columns = {
         "process": table.process[kept],

@@ -17,9 +17,11 @@ Spark keeps the events on the disks of the executors between the jobs.
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from antecede.errors import AntecedeError, StorageError, TraceError
+from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER
 from antecede.pipeline.records.record_lookup import find_records
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
 from antecede.pipeline.records.slices import SlicePlan
@@ -47,6 +49,7 @@ SLICE_EVENTS = 1 << 19
 SLICE_EVENTS_MAX = 1 << 23
 """The most events that the task of a slice may need, estimated; about 1 GiB."""
 REACH_GROWTH = 4
+IN_CYCLE = "messages in a cycle of happened-before"
 NS = 1e9
 
 
@@ -167,14 +170,24 @@ class _LongRecordsRun:
                     )
                 )
             )
-            listed = table.select("id", "rows", "shift", "ambiguous", "error").collect()
-            _raise_first(self._location, listed)
-            ambiguous = sum(int(row["ambiguous"] or 0) for row in listed)
+            columns = ("id", "rows", "shift", "ambiguous", "in_cycle")
+            listed = table.select(*columns).collect()
+            ambiguous, in_cycle = (
+                sum(int(row[name] or 0) for row in listed) for name in columns[3:]
+            )
             shift = max((int(row["shift"] or 0) for row in listed), default=0)
-            if ambiguous:
-                LOG.info("%s: %d events of ambiguous order", self._location, ambiguous)
-                summary.add_ambiguous(ambiguous)
-                dropped = table.where("bucket IS NOT NULL")
+            if ambiguous or in_cycle:
+                LOG.info(
+                    "%s: %d events of ambiguous order, %d messages in a cycle",
+                    self._location,
+                    ambiguous,
+                    in_cycle,
+                )
+                summary.add_unknown(AMBIGUOUS_ORDER, ambiguous)
+                summary.add_unknown(IN_CYCLE, in_cycle)
+                found = table.where("bucket IS NOT NULL").select("bucket", "dropped")
+                dropped = found if dropped is None else dropped.unionAll(found)
+                # A task with ambiguous events has not searched for cycles.
                 find_ambiguous = False
             elif 2 * shift > plan.reach:
                 LOG.info("%s: a reach of %d ns is too short", self._location, plan.reach)
@@ -211,10 +224,9 @@ class _LongRecordsRun:
                 verdict = verify_trace(nothing)
             return result_row(
                 self._run,
-                verdict,
+                replace(verdict, unverified=summary.unverified(0)),
                 events=0,
                 found=ViolationRows(),
-                has_missing=bool(info.missing),
                 notes=ingested.lines(),
             )
         verification = PackedVerification(
@@ -229,6 +241,7 @@ class _LongRecordsRun:
         )
         LOG.info("%s: its events are in order", self._location)
         verdict = verification.verify()
+        verdict = replace(verdict, unverified=summary.unverified(verdict.deliveries))
         LOG.info("%s: verified", self._location)
         found = verification.find_rows(verdict)
         records = find(found.sends)
@@ -238,7 +251,6 @@ class _LongRecordsRun:
             verdict,
             events=trace.rows,
             found=found,
-            has_missing=bool(info.missing),
             record_of_send=lambda row: by_row.get(row) or MessageRecord(),
             time_zero=summary.zero / NS,
             notes=ingested.lines(),

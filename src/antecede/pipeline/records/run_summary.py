@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from antecede.ingest.diagnostics import Diagnostic, IngestSummary
-from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER
 from antecede.ingest.inference.spans import COARSE_BY_CHANCE_MAX
 from antecede.ingest.skew import Skew, SkewedPair
 from antecede.pipeline.records.bucket_events import BucketSummary
@@ -30,6 +29,10 @@ class RunSummary:
     """The summary of a run, from those of its buckets."""
 
     ingested: IngestSummary
+    deliveries: int
+    """The number of known deliveries."""
+    missing_deliveries: int | None
+    """The number of deliveries that are not known; None if there may be more."""
     names: tuple[str, ...]
     """The names of the processes."""
     is_mixed: np.ndarray
@@ -85,10 +88,21 @@ class RunSummary:
         last = np.searchsorted(self.times, ends + plan.reach)
         return int(events * (last - first).max() / len(self.times))
 
-    def add_ambiguous(self, count: int) -> None:
-        """Count events whose order in their process the timestamps do not determine."""
+    def unverified(self, deliveries: int) -> int | None:
+        """Return how many deliveries are not verified, if ``deliveries`` are.
+
+        None means that it is not known.
+        """
+        if self.missing_deliveries is None:
+            return None
+        return self.missing_deliveries + self.deliveries - deliveries
+
+    def add_unknown(self, description: str, count: int) -> None:
+        """Add a reason why records are unknown, and how many are."""
+        if not count:
+            return
         missing = {each.description: each.count for each in self.ingested.missing}
-        missing[AMBIGUOUS_ORDER] = missing.get(AMBIGUOUS_ORDER, 0) + count
+        missing[description] = missing.get(description, 0) + count
         self.ingested = replace(
             self.ingested,
             unknown=min(self.ingested.records, self.ingested.unknown + count),
@@ -105,7 +119,8 @@ def merge_summaries(texts: Iterable[str], kind: str) -> RunSummary:
     """
     missing: Counter[str] = Counter()
     notes: Counter[str] = Counter()
-    records = unknown = 0
+    records = unknown = deliveries = missing_deliveries = 0
+    has_more_missing = False
     assumptions: dict[str, None] = {}
     processes: dict[str, tuple[int, int]] = {}
     leads: dict[tuple[str, str], tuple[int, int, int]] = {}
@@ -114,6 +129,9 @@ def merge_summaries(texts: Iterable[str], kind: str) -> RunSummary:
         found = BucketSummary.from_json(text)
         records += found.records
         unknown += found.unknown
+        deliveries += found.deliveries
+        missing_deliveries += found.missing_deliveries
+        has_more_missing |= found.has_more_missing
         missing.update(found.missing)
         notes.update(found.notes)
         assumptions.update(dict.fromkeys(found.assumptions))
@@ -148,6 +166,8 @@ def merge_summaries(texts: Iterable[str], kind: str) -> RunSummary:
     )
     return RunSummary(
         ingested=ingested,
+        deliveries=deliveries,
+        missing_deliveries=None if has_more_missing else missing_deliveries,
         names=names,
         is_mixed=is_mixed,
         pairs=pairs,

@@ -25,17 +25,19 @@ task finds an event whose T' - T is more than r / 2:
 A task also finds the events whose order in their process the timestamps do not determine,
 with the rules of :mod:`antecede.ingest.inference.ordering`. Two events of one bucket are
 ordered, since the inference of that bucket has dropped the others. The messages of the
-events to drop go back to their buckets, and the slices are arranged again without them.
+events to drop go back to their buckets, and the slices are arranged again without them. The
+same happens to messages that form a cycle of happened-before.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from antecede.errors import TraceError
+from antecede.ingest.event_table import DELIVER, SEND
+from antecede.ingest.inference.cycles import messages_in_cycles
 from antecede.ingest.inference.ordering import ambiguous_events
 from antecede.pipeline.records.bucket_events import EVENTS, NS_PER_MS
 from antecede.pipeline.verify.packed_rows import read_blob
@@ -144,10 +146,12 @@ class Arranged:
     """The events of the slice in a linear extension; None if messages must be dropped."""
     shift: int
     """The greatest T' - T of an event, in nanoseconds."""
-    dropped: dict[int, Ints]
+    dropped: dict[int, Ints] = field(default_factory=dict)
     """By bucket, the messages to drop."""
-    ambiguous: int
+    ambiguous: int = 0
     """The number of events whose order is not determined."""
+    in_cycle: int = 0
+    """The number of messages in a cycle of happened-before."""
 
 
 def arrange_slice(
@@ -160,26 +164,32 @@ def arrange_slice(
         number: The number of the slice.
         plan: The slices.
         find_ambiguous: Find events whose order the timestamps do not determine.
-
-    Raises:
-        TraceError: Happened-before has a cycle.
     """
     events, bucket = _merge(blobs, plan)
     time = events["time"].to_numpy()
     process = events["process"].to_numpy()
+    message = events["message"].to_numpy()
     if find_ambiguous:
         found = _ambiguous(process, time, bucket, plan)
         if len(found):
-            message = events["message"].to_numpy()[found]
-            dropped = {
-                int(each): np.unique(message[bucket[found] == each]).astype(np.int32)
-                for each in np.unique(bucket[found])
-            }
+            dropped = _by_bucket(bucket[found], message[found])
             return Arranged(rows=None, shift=0, dropped=dropped, ambiguous=len(found))
     is_send = events["is_send"].to_numpy()
     moved = time + plan.offsets[process]
-    key = (bucket.astype(np.int64) << 32) | events["message"].to_numpy()
-    clock, count = _clocks(process, moved, events["position"], is_send, key, plan)
+    keys, slot = np.unique((bucket << 32) | message, return_inverse=True)
+    by_history = np.lexsort((events["position"].to_numpy(), moved, process))
+    order = _order(by_history, process, moved, is_send, slot, plan)
+    if len(order) < len(moved):
+        kind = np.where(is_send, SEND, DELIVER).astype(np.int32)[by_history]
+        is_doubtful = np.zeros(len(keys), np.bool_)
+        cyclic = messages_in_cycles(
+            process[by_history], kind, slot[by_history], is_doubtful
+        )
+        dropped = _by_bucket(keys[cyclic] >> 32, keys[cyclic] & 0xFFFFFFFF)
+        return Arranged(rows=None, shift=0, dropped=dropped, in_cycle=len(cyclic))
+    clock, count = hybrid_clocks(
+        order, process, moved, is_send, slot, len(plan.names), max(1, len(keys))
+    )
     shift = int((clock - moved).max(initial=0))
     first = None if number == 0 else int(plan.bounds[number - 1])
     end = None if number == len(plan.bounds) else int(plan.bounds[number])
@@ -193,7 +203,14 @@ def arrange_slice(
     position = events["position"].to_numpy()
     order = np.lexsort((position[own], time[own], process[own], count[own], clock[own]))
     rows = _rows(events.take(pa.array(own[order])).combine_chunks(), plan)
-    return Arranged(rows=rows, shift=shift, dropped={}, ambiguous=0)
+    return Arranged(rows=rows, shift=shift)
+
+
+def _by_bucket(bucket: Longs, message: Longs) -> dict[int, Ints]:
+    return {
+        int(each): np.unique(message[bucket == each]).astype(np.int32)
+        for each in np.unique(bucket)
+    }
 
 
 def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> tuple[pa.Table, Longs]:
@@ -236,32 +253,23 @@ def _ambiguous(
     return np.flatnonzero(found)
 
 
-def _clocks(
+def _order(
+    by_history: Longs,
     process: np.ndarray,
     moved: Longs,
-    position: pa.ChunkedArray,
     is_send: np.ndarray,
-    key: Longs,
+    slot: Longs,
     plan: SlicePlan,
-) -> tuple[Longs, Longs]:
-    """Return the clocks of the events of a task."""
-    by_history = np.lexsort((position.to_numpy(), moved, process))
+) -> Longs:
+    """Return the events in a linear extension; without some if there is none."""
     bounds = np.searchsorted(process[by_history], np.arange(len(plan.names) + 1))
-    keys, slot = np.unique(key, return_inverse=True)
-    is_sent = np.zeros(len(keys), np.bool_)
+    is_sent = np.zeros(int(slot.max(initial=-1)) + 1, np.bool_)
     is_sent[slot[is_send]] = True
     hint = (moved - (moved.min() if len(moved) else 0)).astype(np.float64)
     order, _ = find_linear_extension(
         bounds, by_history, is_send, slot.astype(np.int32), is_sent, hint
     )
-    if len(order) < len(moved):
-        raise TraceError(
-            f"{plan.location}: happened-before has a cycle: by each process's own order of"
-            f" events, {len(moved) - len(order):,} events here depend on each other"
-        )
-    return hybrid_clocks(
-        order, process, moved, is_send, slot, len(plan.names), max(1, len(keys))
-    )
+    return order
 
 
 def message_numbers(events: pa.Table, plan: SlicePlan) -> Longs:

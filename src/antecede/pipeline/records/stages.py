@@ -59,10 +59,11 @@ ARRANGED: pa.Schema = pa.schema(
         ("bucket", pa.int32()),
         ("dropped", pa.binary()),
         ("ambiguous", pa.int64()),
-        ("error", pa.string()),
+        # The number of messages in a cycle of happened-before.
+        ("in_cycle", pa.int64()),
     ]
 )
-"""The events of all slices as blobs, the messages to drop, and errors."""
+"""The events of all slices as blobs, and the messages to drop."""
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -195,16 +196,13 @@ def _slice_task(
     """Return the function of a partition: it gets the parts of some slices, by slice."""
 
     def arrange_one(number: int, blobs: list[pa.Buffer]) -> list[dict[str, object]]:
-        try:
-            found = arrange_slice(blobs, number, plan, find_ambiguous=find_ambiguous)
-        except AntecedeError as error:
-            return [{"error": str(error)}]
+        found = arrange_slice(blobs, number, plan, find_ambiguous=find_ambiguous)
         rows: list[dict[str, object]] = [
-            {"bucket": bucket, "dropped": messages.tobytes(), "ambiguous": 0}
+            {"bucket": bucket, "dropped": messages.tobytes()}
             for bucket, messages in found.dropped.items()
         ]
         if rows:
-            rows[0]["ambiguous"] = found.ambiguous
+            rows[0].update(ambiguous=found.ambiguous, in_cycle=found.in_cycle)
         if found.rows is not None:
             for index, start in enumerate(range(0, found.rows.num_rows, BLOB_ROWS)):
                 part = found.rows.slice(start, BLOB_ROWS)

@@ -22,7 +22,7 @@ from antecede.pipeline.verify.packed_run import PackedVerification
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace, blob_packer
 from antecede.pipeline.verify.run_result import error_row, result_row
 from antecede.pipeline.verify.runs import parallelism
-from antecede.pipeline.verify.table_run import TableOptions, with_names
+from antecede.pipeline.verify.table_run import TableOptions
 from antecede.pipeline.verify.window_task import LongRun
 from antecede.pipeline.verify.windowed_run import RepeatedEventError
 from antecede.trace.event import Kind
@@ -133,9 +133,9 @@ class _LongTableRun:
         except RepeatedEventError as error:
             name = self._names.get(error.process, str(error.process))
             raise repeated_event(self._location, name, error.seq) from None
-        except TraceError as error:
+        except TraceError:
             self._reject_repeated()
-            raise with_names(error, self._names) from error
+            raise
 
     def _sort_keys(self) -> "tuple[list[Column], bool]":
         """Return the columns to sort by, and whether the order may be happened-before."""

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from antecede.ingest.formats.messages import message_batch
 from antecede.ingest.formats.records import CLOCK_SCHEMA, SPAN_SCHEMA
 from antecede.ingest.formats.span_csv import span_batch
+from antecede.ingest.timestamps import TimeUnits
 
 __all__ = ["to_records"]
 
@@ -59,9 +60,9 @@ def to_records(
         if "kind" in columns:
             lower = pc.utf8_lower(columns["kind"])
             columns["kind"] = pc.replace_substring_regex(lower, KIND_PREFIX, "")
-        records = _with_shared(span_batch(lines, columns), columns)
+        records = _with_shared(span_batch(lines, columns, TimeUnits()), columns)
     else:
-        records = message_batch(lines, columns)
+        records = message_batch(lines, columns, TimeUnits())
     if "problem" in columns:
         found = pc.coalesce(columns["problem"], records.column("problem"))
         index = records.schema.get_field_index("problem")

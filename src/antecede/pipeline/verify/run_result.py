@@ -94,7 +94,6 @@ def result_row(
     *,
     events: int,
     found: ViolationRows,
-    has_missing: bool = False,
     record_of_send: Callable[[int], MessageRecord] = _no_record,
     time_zero: float = 0.0,
     notes: Sequence[str] = (),
@@ -106,7 +105,6 @@ def result_row(
         verdict: The verdict on its events.
         events: The number of its events.
         found: The rows of the messages of the violations.
-        has_missing: Events are known to be missing.
         record_of_send: Returns the record of the send in this row.
         time_zero: Is added to all times.
         notes: Further lines about the run.
@@ -152,7 +150,7 @@ def result_row(
         "deliveries": verdict.deliveries,
         "reasons": list(verdict.reasons),
         "notes": list(notes),
-        "properties": _property_rows(verdict, has_missing),
+        "properties": _property_rows(verdict),
         "violations": violations,
     }
 
@@ -175,29 +173,14 @@ def clocks_row(records: int, errors: int) -> dict[str, Any]:
     }
 
 
-def _property_rows(verdict: TraceVerdict, has_missing: bool) -> list[dict[str, Any]]:
-    """Return the verdict on each property, with the number of deliveries.
-
-    Where events are missing, a violation is certain, but every other delivery may be wrong.
-    """
-    is_incomplete = has_missing or verdict.gaps > 0
-    rows = []
-    for which in Property:
-        status, count = verdict.statuses[which], verdict.counts[which]
-        total = verdict.deliveries + (count if which is Property.LIVENESS else 0)
-        violated = count if status is Status.VIOLATED else 0
-        judged = violated if is_incomplete else total
-        if status is Status.UNKNOWN:
-            in_flight_only = which is Property.LIVENESS and not is_incomplete
-            judged = total - count if in_flight_only else 0
-        rows.append(
-            {
-                "property": which.value,
-                "status": status.value,
-                "judged": judged,
-                "violated": violated,
-                "unknown": total - judged,
-                "listed": sum(each.property is which for each in verdict.violations),
-            }
-        )
-    return rows
+def _property_rows(verdict: TraceVerdict) -> list[dict[str, Any]]:
+    """Return the verdict on each property, with the number of deliveries."""
+    return [
+        {
+            "property": which.value,
+            "status": verdict.statuses[which].value,
+            **verdict.tally(which)._asdict(),
+            "listed": sum(each.property is which for each in verdict.violations),
+        }
+        for which in Property
+    ]

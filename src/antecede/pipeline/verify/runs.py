@@ -59,7 +59,9 @@ VERDICTS: pa.Schema = pa.schema(
         pa.field("events", pa.int64()),
         pa.field("messages", pa.int64()),
         pa.field("deliveries", pa.int64()),
-        # Some violations with their chains, as in the JSON of a verdict.
+        # Deliveries that are missing in the trace; null if their number is not known.
+        pa.field("unverified", pa.int64()),
+        # Some violations with their chains, in JSON; processes have their numbers.
         pa.field("violations", pa.string()),
         # Why a status is unknown.
         pa.field("reasons", pa.list_(pa.string())),
@@ -155,7 +157,8 @@ def verify_run(path: str, violations_max: int, attempts: int = 1) -> dict[str, o
             row[which.column] = verdict.statuses[which].value
             row[f"{which.column}_count"] = verdict.counts[which]
         row.update(messages=verdict.messages, deliveries=verdict.deliveries)
-        row["violations"] = json.dumps(json.loads(verdict.to_json())["violations"])
+        row["unverified"] = verdict.unverified
+        row["violations"] = json.dumps([_fields(v, verdict) for v in verdict.violations])
         row["reasons"] = list(verdict.reasons)
     row["seconds"] = perf_counter() - start
     return row
@@ -185,7 +188,18 @@ def verdict_from_row(row: Mapping[str, Any]) -> TraceVerdict:
             for found in json.loads(row["violations"])
         ),
         reasons=tuple(row["reasons"]),
+        unverified=row["unverified"],
     )
+
+
+def _fields(violation: Violation, verdict: TraceVerdict) -> dict[str, object]:
+    return {
+        "property": violation.property.value,
+        "process": violation.process,
+        "message": str(violation.message),
+        "chain": [str(message) for message in violation.chain],
+        "text": violation.format(verdict.names),
+    }
 
 
 def _message(text: str) -> MessageId:

@@ -4,8 +4,7 @@ The rows of the run are events, or records from which the events are inferred: m
 spans, or events with vector clocks.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,11 +31,10 @@ from antecede.pipeline.verify.violation_rows import find_rows, messages_of
 from antecede.trace.run_info import RunInfo
 from antecede.verify.verifier import verify_trace
 
-__all__ = ["TableOptions", "run_verifier", "with_names"]
+__all__ = ["TableOptions", "run_verifier"]
 
 SCHEMAS = {"clocks": CLOCK_SCHEMA, "messages": MESSAGE_SCHEMA, "spans": SPAN_SCHEMA}
 NS_PER_S = 1e9
-PROCESS_NUMBER = re.compile(r"\bprocess (\d+)\b|\b(\d+):\d+\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,22 +88,9 @@ def _verify_events(run: str, packed: PackedRun, options: TableOptions) -> dict[s
     with SpooledRun(RunInfo(run=run, complete=options.complete)) as events:
         names = load_events(packed, events)
         events.info = replace(events.info, names=names.names())
-        try:
-            verdict = verify_trace(events, violations_max=options.violations_max)
-        except TraceError as error:
-            raise with_names(error, events.info.names) from error
+        verdict = verify_trace(events, violations_max=options.violations_max)
         found = find_rows(events, messages_of(verdict.violations))
         return result_row(run, verdict, events=events.rows, found=found)
-
-
-def with_names(error: TraceError, names: Mapping[int, str]) -> TraceError:
-    """Return an error with the names of the processes whose numbers it has."""
-    text = str(error)
-    numbers = [int(one or other) for one, other in PROCESS_NUMBER.findall(text)]
-    known = [each for each in dict.fromkeys(numbers) if each in names]
-    return TraceError(
-        "; ".join([text, *(f"process {each} is {names[each]!r}" for each in known)])
-    )
 
 
 def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[str, Any]:
@@ -128,7 +113,6 @@ def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[
             verdict,
             events=events.rows,
             found=find_rows(events, messages_of(verdict.violations)),
-            has_missing=bool(info.missing),
             record_of_send=_record_finder(arranged, records),
             time_zero=0.0 if table.time_ns is None else int(table.time_ns.min()) / NS_PER_S,
             notes=summary.lines(),

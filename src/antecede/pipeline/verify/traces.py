@@ -239,12 +239,14 @@ class _SparkVerifier:
 
         self._start(sum(trace.rows for trace in traces))
         paths = [trace.path for trace in traces]
+        names = {trace.path: trace.info.names for trace in traces}
         table = verify_runs(self._spark, paths, violations_max=self._violations_max)
         verified = {}
         for row in table.collect():
             path = Path(row.path)
             try:
                 verdict = verdict_from_row(row.asDict())
+                verdict = replace(verdict, names=names[path])
                 verified[path] = VerifiedRun(path=path, verdict=verdict)
             except TraceError as error:
                 verified[path] = VerifiedRun(path=path, error=str(error))

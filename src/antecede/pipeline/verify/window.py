@@ -28,6 +28,7 @@ from antecede.verify.kernels.stream import (
     HistoryChecker,
     NotLinearExtensionError,
     Rows,
+    count_missing,
     message_rows,
 )
 from antecede.verify.verifier import (
@@ -107,12 +108,13 @@ class _WindowVerifier:
                     yield _Part(side, rows, self._history(side, batch))
 
     def _history(self, side: _Side, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Return process and seq of own rows, and record the runs that they name."""
+        """Return process and seq of own rows; record their runs and missing deliveries."""
         if side is not _Side.OWN:
             return None
         if "run" in batch.schema.names:
             runs = pc.unique(batch.column("run")).to_pylist()
             self._result.runs = tuple(sorted({*self._result.runs, *runs}))
+        self._result.missing = self._result.missing.plus(count_missing(batch))
         return batch.select(["process", "seq"])
 
     def _match(self, parts: list[_Part]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from antecede.trace.reader import RecordedRun
 from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.slot_map import Longs
+from antecede.verify.kernels.stream import MissingDeliveries
 from antecede.verify.oracle import Property
 from antecede.verify.witnesses import EarlyDelivery
 
@@ -143,6 +144,8 @@ class WindowResult:
     straggler_delivery_count: int = 0
     broadcast_reach_min: int | None = None
     limits_max: int = 0
+    missing: MissingDeliveries = field(default_factory=MissingDeliveries)
+    """The deliveries that the window's own rows mark as missing."""
     gaps: int = 0
     seq_ranges: Longs = field(default_factory=_no_ranges)
     """For each process with events: its id, its first and its last seq."""

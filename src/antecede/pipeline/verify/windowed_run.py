@@ -33,10 +33,16 @@ from antecede.pipeline.verify.window_task import (
 )
 from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.slot_map import Longs
-from antecede.verify.kernels.stream import Bools, NotLinearExtensionError
+from antecede.verify.kernels.stream import (
+    Bools,
+    MissingDeliveries,
+    NotLinearExtensionError,
+)
 from antecede.verify.oracle import MessageId, Property, Violation
+from antecede.verify.process_names import with_names
 from antecede.verify.verdict import Status, TraceVerdict
 from antecede.verify.verifier import (
+    count_unverified,
     delivery_error_collectors,
     determine_statuses,
     verify_trace,
@@ -145,8 +151,11 @@ class WindowedVerification:
         config = self.config
         while config.window_rows < trace.rows:
             attempt = _Attempt(self, trace, config)
-            if not attempt.verify_windows() or attempt.verify_stragglers():
-                return attempt.verdict()
+            try:
+                if not attempt.verify_windows() or attempt.verify_stragglers():
+                    return attempt.verdict()
+            except TraceError as error:
+                raise with_names(error, trace) from error
             config = config.longer()
             if not attempt.numbers_increase or config.window_rows > config.window_rows_max:
                 self.on_notice("too many stragglers: one task verifies the whole run")
@@ -327,9 +336,13 @@ class _Attempt:
         }
         counts.update({collector.property: collector.count for collector in collectors})
         reaches = [result.broadcast_reach_min for result in results]
+        missing = MissingDeliveries()
+        for result in results:
+            missing = missing.plus(result.missing)
         statuses, reasons = determine_statuses(
             counts,
             info,
+            missing=missing,
             gaps=self._gaps,
             late_starts=self._late_starts,
             members=self._processes,
@@ -348,7 +361,7 @@ class _Attempt:
             violations=tuple(violations),
             reasons=reasons,
             names=info.names,
-            gaps=self._gaps,
+            unverified=count_unverified(info, missing, self._gaps),
             limits_max=max(result.limits_max for result in results),
         )
 

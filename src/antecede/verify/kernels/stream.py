@@ -32,10 +32,12 @@ __all__ = [
     "Bools",
     "NotLinearExtensionError",
     "HistoryChecker",
+    "MissingDeliveries",
     "RowStream",
     "Rows",
     "Stream",
     "process_indexes",
+    "count_missing",
     "grow",
     "message_rows",
     "writable_copy",
@@ -53,6 +55,21 @@ SEQ_NONE = np.iinfo(np.int64).max
 
 class NotLinearExtensionError(Exception):
     """The rows are not in a linear extension of happened-before."""
+
+
+class MissingDeliveries(NamedTuple):
+    """How many deliveries a run marks as missing, by events of the kind missing."""
+
+    counted: int = 0
+    """The number of deliveries whose number is known."""
+    uncounted: int = 0
+    """The number of events that mark an unknown number of deliveries."""
+
+    def plus(self, other: "MissingDeliveries") -> "MissingDeliveries":
+        """Return the sum."""
+        return MissingDeliveries(
+            self.counted + other.counted, self.uncounted + other.uncounted
+        )
 
 
 class Rows(NamedTuple):
@@ -87,6 +104,8 @@ class Stream(Protocol):
     """The number of histories that begin after seq 0, a gap each; valid as ``gaps`` is."""
     members: int
     """The number of processes that have events; valid after the backward pass."""
+    missing: MissingDeliveries
+    """The deliveries that are marked as missing; valid after the backward pass."""
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
         """Yield the batches that overlap rows ``first`` to ``last``, without targets."""
@@ -102,6 +121,7 @@ class RowStream:
     gaps: int
     late_starts: int
     members: int
+    missing: MissingDeliveries
 
     def __init__(self, trace: RecordedRun) -> None:
         self._trace = trace
@@ -109,6 +129,7 @@ class RowStream:
         self.gaps = 0
         self.late_starts = 0
         self.members = 0
+        self.missing = MissingDeliveries()
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
         """Yield the batches that overlap rows ``first`` to ``last``, without targets."""
@@ -120,8 +141,10 @@ class RowStream:
     def backward(self) -> Iterator[Rows]:
         """Yield batches from the end, with targets, and check every history."""
         histories = HistoryChecker(self.processes)
+        self.missing = MissingDeliveries()
         for numbered in self._trace.numbered_batches(MATCHING_COLUMNS, backward=True):
             histories.check(numbered.batch)
+            self.missing = self.missing.plus(count_missing(numbered.batch))
             yield message_rows(numbered, self.processes, self._trace.location)
         process, first, _ = histories.seq_ranges()
         self.late_starts = int(np.count_nonzero(first > 0))
@@ -166,6 +189,17 @@ class HistoryChecker:
         """Return the processes that have events, and the first and last seq of each."""
         (process,) = np.nonzero(self._lowest < SEQ_NONE)
         return process, self._lowest[process], self._highest[process]
+
+
+def count_missing(batch: pa.RecordBatch) -> MissingDeliveries:
+    """Count the deliveries that a batch with the columns kind and number marks."""
+    kind = batch.column("kind")
+    code = pc.index(kind.dictionary, Kind.MISSING.value).as_py()
+    if code < 0:
+        return MissingDeliveries()
+    where = np.flatnonzero(kind.indices.to_numpy() == code)
+    number = batch.column("number").take(pa.array(where))
+    return MissingDeliveries(pc.sum(number).as_py() or 0, number.null_count)
 
 
 def message_rows(
