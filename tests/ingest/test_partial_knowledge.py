@@ -79,8 +79,8 @@ def test_an_unreadable_record_may_hide_any_number_of_deliveries(
     code, text = output(capsys, file)
     assert code == 4
     assert (
-        "  causal         unknown: no violation among 4 deliveries, and an unknown number"
-        " of deliveries is missing\n" in text
+        "  causal         unknown: no violation found, 4 deliveries unknown because an"
+        " unknown number is missing\n" in text
     )
     _, text = output(capsys, file, "--json")
     found = json.loads(text)["properties"]["causal"]
@@ -91,7 +91,7 @@ def test_a_dropped_message_counts_all_its_targets(tmp_path: Path) -> None:
     """B receives x, which c receives, too, at the time of y; the later row is dropped."""
     text = "from,to,sent,received,id\nd,b,2,5,y\na,b,1,5,x\na,c,1,9,x\nd,c,3,10,z\n"
     verdict = verify_file(write_sample(tmp_path / "file", text), tmp_path / "out")
-    assert verdict.trace_verdict.tally(Property.CAUSAL) == (2, 0, 2)
+    assert verdict.trace_verdict.delivery_counts(Property.CAUSAL) == (2, 0, 2)
     assert verdict.ingested.summary.unknown == 1
 
 
@@ -167,7 +167,7 @@ def test_an_old_trace_without_such_events_stays_unknown(tmp_path: Path) -> None:
         writer.close(RunInfo(run="r", missing=["2 spans without a parent"]))
     verdict = verify_trace(tmp_path / "old")
     assert verdict.reasons == ("2 spans without a parent",)
-    assert verdict.tally(Property.CAUSAL) == (0, 0, 1)
+    assert verdict.delivery_counts(Property.CAUSAL) == (0, 0, 1)
 
 
 def test_names_are_shown_and_not_numbers(

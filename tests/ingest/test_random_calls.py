@@ -69,7 +69,7 @@ def test_with_timeouts_and_skew_every_reported_violation_is_true(tmp_path: Path)
         found = reported_violations(graph, verdict)
         assert found <= true_violations(graph)
         # Each copy is verified, or counted as unknown.
-        assert verdict.trace_verdict.tally(Property.CAUSAL).unknown == (
+        assert verdict.trace_verdict.delivery_counts(Property.CAUSAL).unknown == (
             graph.copies - verdict.trace_verdict.deliveries
         )
         reported, late = reported + len(found), late + graph.late

@@ -77,7 +77,7 @@ def test_a_late_reply_is_not_a_violation(tmp_path: Path) -> None:
     assert verdict.trace_verdict.counts[Property.CAUSAL] == 0
     assert missing(verdict) == {LATE: 1}
     # Two requests, the reply of c, and one reply that is not known.
-    assert verdict.trace_verdict.tally(Property.CAUSAL) == (3, 0, 1)
+    assert verdict.trace_verdict.delivery_counts(Property.CAUSAL) == (3, 0, 1)
 
 
 def test_a_called_span_as_long_as_its_call_has_a_reply(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_client_span_with_repeated_calls_is_unknown(tmp_path: Path) -> None:
     assert not verdict.trace_verdict.violations
     # The call d has two deliveries; two attempts would have four.
     for which in (Property.CAUSAL, Property.FIFO, Property.NO_DUPLICATION):
-        assert verdict.trace_verdict.tally(which) == (2, 0, 4)
+        assert verdict.trace_verdict.delivery_counts(which) == (2, 0, 4)
 
 
 def test_an_orphan_without_a_kind_is_not_a_call_span(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_an_orphan_without_a_kind_is_not_a_call_span(tmp_path: Path) -> None:
     verdict = verdict_on(spans, tmp_path)
     assert verdict.trace_verdict.counts[Property.FIFO] == 0
     # The request that a may have delivered; the request and the reply of its call.
-    assert verdict.trace_verdict.tally(Property.CAUSAL) == (2, 0, 3)
+    assert verdict.trace_verdict.delivery_counts(Property.CAUSAL) == (2, 0, 3)
 
 
 def test_the_children_of_spans_with_one_id_are_unknown(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_span_that_ends_before_it_starts_has_no_messages(tmp_path: Path) -> No
     )
     verdict = verdict_on(spans, tmp_path)
     assert not verdict.trace_verdict.violations
-    assert verdict.trace_verdict.tally(Property.CAUSAL) == (2, 0, 2)
+    assert verdict.trace_verdict.delivery_counts(Property.CAUSAL) == (2, 0, 2)
 
 
 CYCLE = (
@@ -177,7 +177,7 @@ def test_a_reply_in_a_cycle_is_dropped_and_all_else_verified(tmp_path: Path) -> 
     verdict = verdict_on(CYCLE, tmp_path)
     assert missing(verdict) == {"spans with a message in a cycle of happened-before": 2}
     # Three requests and two replies remain.
-    assert verdict.trace_verdict.tally(Property.FIFO) == (5, 0, 1)
+    assert verdict.trace_verdict.delivery_counts(Property.FIFO) == (5, 0, 1)
     assert histories(verdict.ingested)["stock"][-1] == ("local", None)
     assert ("missing", None) in histories(verdict.ingested)["shop"]
     assert verdict.ingested.summary.unknown == 2
@@ -195,7 +195,7 @@ def test_a_cycle_of_requests_is_dropped(tmp_path: Path) -> None:
     )
     verdict = verdict_on(spans, tmp_path)
     assert missing(verdict) == {"spans with a message in a cycle of happened-before": 4}
-    assert verdict.trace_verdict.tally(Property.CAUSAL) == (1, 0, 2)
+    assert verdict.trace_verdict.delivery_counts(Property.CAUSAL) == (1, 0, 2)
 
 
 def removed(rows: list[tuple[int, int, int]], doubtful: Sequence[int] = ()) -> set[int]:

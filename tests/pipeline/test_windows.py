@@ -336,15 +336,15 @@ def test_gaps_and_order_between_windows_are_checked() -> None:
     assert windows.out_of_order
 
 
-@pytest.mark.parametrize(("last", "tally"), [(2, (20, 0, 5)), (None, (0, 0, 20))])
+@pytest.mark.parametrize(("last", "counts"), [(2, (20, 0, 5)), (None, (0, 0, 20))])
 def test_missing_deliveries_of_all_windows_are_counted(
-    last: int | None, tally: tuple[int, int, int]
+    last: int | None, counts: tuple[int, int, int]
 ) -> None:
     run = [each for n in range(1, 21) for each in (send(0, n, 1), deliver(1, 0, n))]
     for index, number in ((40, last), (13, 1), (12, 1), (0, 1)):
         run.insert(index, Event(process=0, kind=Kind.MISSING, number=number))
     verdict = Windows(WindowConfig(window_rows=10, margin_rows=4)).verify(memory(run))
-    assert verdict.tally(Property.FIFO) == tally
+    assert verdict.delivery_counts(Property.FIFO) == counts
     assert same(verdict, verify_trace(memory(run)))
 
 

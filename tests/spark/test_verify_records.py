@@ -202,7 +202,7 @@ def test_the_figures_are_those_of_the_command_also_in_a_rewritten_table(
     verdict = verify_file(file, tmp_path / "trace")
     expected = {
         (which.value, verdict.trace_verdict.statuses[which].value,
-         *verdict.trace_verdict.tally(which))
+         *verdict.trace_verdict.delivery_counts(which))
         for which in Property
     }  # fmt: skip
     assert ("causal", "unknown", 3, 0, 1) in expected

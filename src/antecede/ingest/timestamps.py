@@ -70,7 +70,8 @@ class TimeUnit:
         """
         if pa.types.is_timestamp(column.type):
             return column.cast(pa.timestamp("ns")).cast(pa.int64())
-        self.decide(_largest_number(column))
+        if self.ns is None:
+            self.decide(_largest_number(column))
         numbers = _integers(column)
         if numbers is None:
             texts = column.to_pylist()
@@ -95,7 +96,11 @@ class TimeUnits:
 
     def decide(self, columns: Mapping[str, pa.Array]) -> None:
         """Decide the units of columns that have numbers and no unit yet."""
-        largest = {name: _largest_number(column) for name, column in columns.items()}
+        largest = {
+            name: _largest_number(column)
+            for name, column in columns.items()
+            if self._units[name].ns is None
+        }
         for name, number in largest.items():
             # Otherwise times near a bound would have different units in two columns.
             least, most = number / SAME_UNIT, number * SAME_UNIT

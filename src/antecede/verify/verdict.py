@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from antecede.verify.oracle import MessageId, Property, Violation
 
-__all__ = ["Status", "Tally", "TraceVerdict"]
+__all__ = ["Status", "DeliveryCounts", "TraceVerdict"]
 
 
 class Status(Enum):
@@ -19,7 +19,7 @@ class Status(Enum):
     UNKNOWN = "unknown"
 
 
-class Tally(NamedTuple):
+class DeliveryCounts(NamedTuple):
     """The number of deliveries by their verdict; of liveness, of copies."""
 
     judged: int
@@ -74,7 +74,7 @@ class TraceVerdict:
                 return status
         return Status.HELD
 
-    def tally(self, which: Property) -> "Tally":
+    def delivery_counts(self, which: Property) -> "DeliveryCounts":
         """Return how many deliveries were judged, violated and unknown.
 
         A violation is certain. If it is not known how many deliveries are missing, all
@@ -84,11 +84,11 @@ class TraceVerdict:
         total = self.deliveries + (count if which is Property.LIVENESS else 0)
         violated = count if status is Status.VIOLATED else 0
         if status is Status.HELD:
-            return Tally(total, 0, 0)
+            return DeliveryCounts(total, 0, 0)
         if self.unverified is None:
-            return Tally(violated, violated, total - violated)
+            return DeliveryCounts(violated, violated, total - violated)
         undecided = count if status is Status.UNKNOWN else 0
-        return Tally(total - undecided, violated, undecided + self.unverified)
+        return DeliveryCounts(total - undecided, violated, undecided + self.unverified)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -125,16 +125,18 @@ class TraceVerdict:
         text = status.value + (f" ({count:,})" if count else "")
         if status is Status.HELD or self.unverified == 0:
             return text
-        if status is Status.UNKNOWN:
-            text += ": no violation"
+        judged, _, unknown = self.delivery_counts(which)
         if self.unverified is None:
+            found = ": no violation found" if status is Status.UNKNOWN else ""
             return (
-                f"{text} among {self.deliveries:,} deliveries, and an unknown number of"
-                " deliveries is missing"
+                f"{text}{found}, {unknown:,} deliveries unknown because an unknown number"
+                " is missing"
             )
-        judged, _, unknown = self.tally(which)
+        found = ": no violation" if status is Status.UNKNOWN else ""
         total = judged + unknown
-        return f"{text} among {judged:,} of {total:,} deliveries, {unknown:,} unknown"
+        return (
+            f"{text}{found} among {judged:,} of {total:,} deliveries, {unknown:,} unknown"
+        )
 
     def to_json(self) -> str:
         """Return the verdict as the text of a JSON object."""
@@ -152,7 +154,7 @@ class TraceVerdict:
                 which.value: {
                     "status": self.statuses[which].value,
                     "count": self.counts[which],
-                    **self.tally(which)._asdict(),
+                    **self.delivery_counts(which)._asdict(),
                 }
                 for which in Property
             },

@@ -179,7 +179,7 @@ def _property_rows(verdict: TraceVerdict) -> list[dict[str, Any]]:
         {
             "property": which.value,
             "status": verdict.statuses[which].value,
-            **verdict.tally(which)._asdict(),
+            **verdict.delivery_counts(which)._asdict(),
             "listed": sum(each.property is which for each in verdict.violations),
         }
         for which in Property
