@@ -283,6 +283,7 @@ def _delivery_rows(*, row: Longs, process: Ints, source: Ints, number: Longs) ->
         target_start=np.empty(0, np.int64),
         target=np.empty(0, np.int32),
         is_broadcast=np.empty(0, np.bool_),
+        time=np.empty(0),
     )
 
 
