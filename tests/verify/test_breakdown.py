@@ -119,7 +119,6 @@ def test_the_counts_agree_with_the_oracle(
         verdict = verify_trace(trace, violations_max=1, with_breakdown=True)
         found = verdict.breakdown
         assert found is not None
-        assert found.is_complete
         assert found_pairs(found) == pairs
         assert sum(found.deliveries) == verdict.deliveries
         for which, counts in found.timeline.items():

@@ -1,4 +1,4 @@
-"""The violations of a run by pair of processes and by time.
+"""The violations of a run by pair of processes and by time: all, not only those listed.
 
 A violation of causal or FIFO order has three processes: the process that delivered the
 message too early, the source of that message, and the source of the message that should
@@ -67,13 +67,11 @@ class PairCount:
 class ViolationBreakdown:
     """The numbers of violations by pair of processes, and by time."""
 
-    is_complete: bool
-    """Whether all violations are counted; otherwise those that the verdict lists."""
     pairs: tuple[PairCount, ...]
     """By property, the pairs with the most violations first."""
     buckets: Buckets
     deliveries: tuple[int, ...]
-    """By bucket, the number of deliveries; empty if it was not counted."""
+    """By bucket, the number of deliveries."""
     timeline: Mapping[Property, tuple[int, ...]]
     """Of each property with violations, the number in each bucket."""
 

@@ -23,7 +23,11 @@ from antecede.trace.reader import RecordedRun, read_trace
 from antecede.trace.run_info import RunInfo
 from antecede.trace.store import StorePath
 from antecede.verify.breakdown import Buckets
-from antecede.verify.breakdown_counter import BreakdownCounter, find_buckets
+from antecede.verify.breakdown_counter import (
+    BreakdownCounter,
+    buckets_of_run,
+    find_time_range,
+)
 from antecede.verify.delivery_errors import (
     DeliveryErrorCollector,
     EarlyDeliveryCollector,
@@ -85,7 +89,7 @@ def verify_trace(
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
     if isinstance(trace, str | Path | StorePath):
         trace = read_trace(trace)
-    buckets = find_buckets(trace) if with_breakdown else None
+    buckets = buckets_of_run([find_time_range(trace)]) if with_breakdown else None
     try:
         stream = RowStream(trace, with_times=with_breakdown)
         return _verify_stream(stream, trace, violations_max, buckets)

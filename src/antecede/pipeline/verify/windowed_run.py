@@ -22,6 +22,7 @@ from antecede.pipeline.verify.stragglers import (
     merge_stragglers,
 )
 from antecede.pipeline.verify.window import verify_window
+from antecede.pipeline.verify.window_breakdown import combine_windows, window_buckets
 from antecede.pipeline.verify.window_task import (
     LongRun,
     Propagation,
@@ -31,6 +32,7 @@ from antecede.pipeline.verify.window_task import (
     WindowTask,
     split_into_windows,
 )
+from antecede.verify.breakdown import Buckets
 from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools, NotLinearExtensionError
@@ -102,6 +104,7 @@ class WholeTask:
 
     trace: LongRun
     violations_max: int
+    with_breakdown: bool = False
 
     def row_ranges(self) -> Sequence[RowRange]:
         """Return all rows."""
@@ -110,7 +113,9 @@ class WholeTask:
 
 def verify_whole(task: WholeTask) -> TraceVerdict:
     """Return the verdict on a run; its memory is bounded by the messages in flight."""
-    return verify_trace(task.trace, violations_max=task.violations_max)
+    return verify_trace(
+        task.trace, violations_max=task.violations_max, with_breakdown=task.with_breakdown
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +135,8 @@ class WindowedVerification:
     """The function of a task that verifies a whole run."""
     has_seq: bool = True
     """The runs have ``seq``; otherwise tasks count the rows that they read, in order."""
+    with_breakdown: bool = False
+    """Also count the violations by pair of processes and by time."""
     is_unique: bool = False
     """Reject an event that is there twice; otherwise it counts as one event."""
 
@@ -156,7 +163,11 @@ class WindowedVerification:
 
     def verify_in_one_task(self, trace: LongRun) -> TraceVerdict:
         """Return the verdict on a run, by a single task."""
-        task = WholeTask(trace=trace, violations_max=self.violations_max)
+        task = WholeTask(
+            trace=trace,
+            violations_max=self.violations_max,
+            with_breakdown=self.with_breakdown,
+        )
         return self.stage(self.verify_whole, [task])[0]
 
 
@@ -177,6 +188,9 @@ class _Attempt:
         )
         self._results: list[WindowResult] = []
         self._never_sent: list[DeliveryError] = []
+        self._buckets: Buckets | None = None
+        if verification.with_breakdown:
+            self._buckets = window_buckets(self._stage, trace, self._windows)
         self._known_first = [window.read_first for window in self._windows]
         """By window, the row before which no message that its pass knows was sent."""
         self.numbers_increase = True
@@ -269,6 +283,7 @@ class _Attempt:
             window=window,
             violations_max=self._verification.violations_max,
             straggler_deliveries_max=self._config.straggler_deliveries_max,
+            buckets=self._buckets,
         )
 
     def _check_histories(self) -> None:
@@ -350,7 +365,13 @@ class _Attempt:
             names=info.names,
             gaps=self._gaps,
             limits_max=max(result.limits_max for result in results),
-        )
+            breakdown=None
+            if self._buckets is None
+            else combine_windows(
+                self._stage, self._trace, self._windows, results, self._never_sent,
+                self._buckets,
+            ),
+        )  # fmt: skip
 
     def _order_violations(self, which: Property) -> list[Violation]:
         """Return the earliest violations of an order, each with its chain."""

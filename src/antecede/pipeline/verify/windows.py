@@ -83,6 +83,7 @@ def verify_windows(
     *,
     rows_per_window: int | None = None,
     violations_max: int = 10,
+    with_breakdown: bool = False,
     on_notice: OnNotice | None = None,
 ) -> TraceVerdict:
     """Verify the trace of one run in windows.
@@ -97,6 +98,7 @@ def verify_windows(
         path: The directory of the run.
         rows_per_window: The length of windows; None to choose it by trace and cluster.
         violations_max: The most violations of each property to name.
+        with_breakdown: As for :func:`antecede.verify.verifier.verify_trace`.
         on_notice: Is called with a line about every fallback.
 
     Raises:
@@ -117,6 +119,7 @@ def verify_windows(
         ),
         violations_max=violations_max,
         on_notice=on_notice,
+        with_breakdown=with_breakdown,
     )
     try:
         return verification.verify(trace)
