@@ -63,8 +63,7 @@ def draw(
             delivered in the wrong order, and the chain that proves the violation. With
             ``around``, only violations that involve the message are drawn.
         names: The names of processes; the others are shown by their id.
-        label: Returns the text of a message, in labels and captions; by default, the id of
-            its source and its number.
+        label: Returns the text of a message; by default, the id of its source and number.
         axis: Draw events at their times or in their order; by default at their times,
             unless most of them fall into a small part of the time.
         control: Also draw frames that carry no message. Their arrival is not recorded: an
