@@ -73,7 +73,7 @@ HEAVY_FILES = (
 pytest_plugins = (
     []  # Mutants need neither, and the imports take longer than most of their tests.
     if "ANTECEDE_MUTANT" in os.environ
-    else ["tests.pipeline.session", "tests.report.study_fixtures"]
+    else ["tests.pipeline.session", "tests.report.browser", "tests.report.study_fixtures"]
 )
 
 _undue_skips: list[str] = []

@@ -151,21 +151,13 @@ def test_skipped_events_are_counted_and_the_rest_is_replayed(tmp_path: Path) -> 
     assert [each.after for each in sends[1]] == [((0, 1),)]
 
 
-def test_a_prefix_is_causally_closed(trace: Trace) -> None:
-    whole = pasts(extract_traffic(trace, messages_max=1000).events)
-    part = extract_traffic(trace, messages_max=3)
-    assert part.is_cut
-    assert part.messages + sum(part.skipped.values()) == 3
-    found = pasts(part.events)
-    assert all(past <= found.keys() for past in found.values())
-    assert len(found) < len(whole)
-    replay(part.events, part.processes)  # Does not raise.
-
-
-def test_a_short_trace_is_not_cut(trace: Trace) -> None:
+def test_a_short_trace_is_not_sampled(trace: Trace) -> None:
     sends = sum(event.kind is Kind.SEND for event in trace.events())
-    assert not extract_traffic(trace, messages_max=sends).is_cut
-    assert extract_traffic(trace, messages_max=sends - 1).is_cut
+    assert not extract_traffic(trace, messages_max=sends).is_sample
+    part = extract_traffic(trace, messages_max=sends - 1)
+    assert part.is_sample
+    assert part.recorded_messages == sends
+    replay(part.events, part.processes)  # Does not raise.
 
 
 def broadcast_run() -> tuple[Event, ...]:
@@ -268,7 +260,8 @@ def test_the_replay_of_real_traffic_preserves_dependencies(
 ) -> None:
     trace = ingested(DATA / name, tmp_path / "trace")
     traffic = extract_traffic(trace, messages_max=20_000)
-    assert (traffic.messages, traffic.copies, traffic.is_cut) == (messages, messages, False)
+    assert (traffic.messages, traffic.copies) == (messages, messages)
+    assert not traffic.is_sample
     assert find_delays(traffic.events).origin == origin
     program = replay(traffic.events, traffic.processes)
     assert program_steps(program) == recorded_steps(trace.events())

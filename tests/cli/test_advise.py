@@ -203,7 +203,7 @@ def make_advice(tmp_path: Path, *, violated: tuple[str, ...] = ()) -> Advice:
 def test_the_text_lists_everything_that_was_skipped(tmp_path: Path) -> None:
     text = "\n".join(lines(make_advice(tmp_path, violated=("hybrid-2-aa",)), "some"))
     for part in (
-        "cut: only the first messages",
+        "sample: 1 of 2 messages (50.00%), in one window",
         "pauses: the trace has no times; 50 ms",
         "half of the 30 round trips",
         "loss 2.00%, 1,000 bytes/s",
@@ -220,7 +220,8 @@ def test_the_text_lists_everything_that_was_skipped(tmp_path: Path) -> None:
 def test_the_json_contains_all_fields(tmp_path: Path) -> None:
     found = json.loads(to_json(make_advice(tmp_path), "some"))
     assert found["trace"] == "some"
-    assert found["is_cut"] is True
+    assert (found["recorded_messages"], found["sampled_messages"]) == (2, 1)
+    assert found["windows"] == 1
     assert found["delay"] == {"delay": "0.05", "origin": "trace", "samples": 30}
     names = [each["protocol"] for each in found["costs"]["on this network"]]
     assert names == [each.protocol for each in HERE]

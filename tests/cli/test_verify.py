@@ -58,12 +58,22 @@ def test_spark_returns_the_verdicts_of_one_process(
 ) -> None:
     """With 100, Spark verifies some runs in windows and some whole."""
     paths = find_runs([runs])
-    here = list(verify_traces(paths, use_spark="off", violations_max=3))
+    here = list(
+        verify_traces(paths, use_spark="off", violations_max=3, with_breakdown=True)
+    )
     there = list(
         verify_traces(
-            paths, master=spark, local_events_max=task_events_max, violations_max=3
+            paths,
+            master=spark,
+            local_events_max=task_events_max,
+            violations_max=3,
+            with_breakdown=True,
         )
     )
+    assert [each.verdict.breakdown for each in there if each.verdict] == [
+        each.verdict.breakdown for each in here if each.verdict
+    ]
+    assert any(each.verdict.breakdown.pairs for each in here if each.verdict)  # type: ignore[union-attr]
     assert [without_limits_max(each) for each in there] == [
         without_limits_max(each) for each in here
     ]

@@ -17,12 +17,13 @@ from pyspark.sql import SparkSession
 
 from antecede.errors import ConfigError, TraceError
 from antecede.pipeline.spark.stage import run_locally
+from antecede.pipeline.verify.window_config import WindowConfig
 from antecede.pipeline.verify.window_task import (
     LongRun,
     no_deliveries,
     split_into_windows,
 )
-from antecede.pipeline.verify.windowed_run import WindowConfig, WindowedVerification
+from antecede.pipeline.verify.windowed_run import WindowedVerification
 from antecede.pipeline.verify.windows import verify_windows
 from antecede.trace import Event, Kind
 from antecede.trace.reader import NumberedBatch, Trace
@@ -78,7 +79,9 @@ class Windows:
         self.notices: list[str] = []
         self.out_of_order = False
 
-    def verify(self, trace: Trace, *, violations_max: int = 10) -> TraceVerdict:
+    def verify(
+        self, trace: Trace, *, violations_max: int = 10, with_breakdown: bool = False
+    ) -> TraceVerdict:
         try:
             return WindowedVerification(
                 stage=pickling,
@@ -86,10 +89,13 @@ class Windows:
                 config=self.config,
                 violations_max=violations_max,
                 on_notice=self.notices.append,
+                with_breakdown=with_breakdown,
             ).verify(trace)
         except NotLinearExtensionError:
             self.out_of_order = True
-            return verify_trace(trace, violations_max=violations_max)
+            return verify_trace(
+                trace, violations_max=violations_max, with_breakdown=with_breakdown
+            )
 
 
 def random_config(random: Random, rows: int) -> WindowConfig:
@@ -180,6 +186,33 @@ def test_windows_agree_with_the_oracle(
     if count > 100:
         assert out_of_order
         assert set(violated) == set(Property)
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_the_breakdowns_of_windows_add_up(is_timed: bool) -> None:
+    """Also for violations of stragglers, whose rows are in other windows."""
+    windowed = 0
+    seen: Counter[Property] = Counter()
+    for seed in range(60):
+        random = Random(seed)
+        run, _ = draw_trace(random, arbitrary_run, 5, 60)
+        if is_timed:
+            run = [replace(event, time=row / 8) for row, event in enumerate(run)]
+        trace = memory(run, random_batch_rows(random, run))
+        windows = Windows(WindowConfig(window_rows=max(1, len(run) // 4), margin_rows=1))
+        try:
+            expected = verify_trace(trace, with_breakdown=True).breakdown
+        except TraceError:
+            continue
+        found = windows.verify(trace, with_breakdown=True).breakdown
+        assert found == expected
+        assert found is not None
+        assert found.buckets.by_time == is_timed or len(run) < 2
+        if not windows.out_of_order and not windows.notices:
+            windowed += 1
+            seen.update(found.timeline.keys())
+    assert windowed > 20
+    assert set(seen) == set(Property)
 
 
 def first_disagreement(count: int) -> int | None:

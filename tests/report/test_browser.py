@@ -1,61 +1,19 @@
 """The page in headless Chromium, driven by Playwright."""
 
-import shutil
 import struct
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from antecede.report import ReportFiles
+from tests.report.browser import WAIT_MS, Visit, needs_chromium
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Browser, Locator
 
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="optional: Chromium")
-
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-WAIT_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
-
-
-class Visit:
-    """An open page, with its console messages and its requests."""
-
-    def __init__(self, browser: "Browser", path: Path, width: int, scheme: str) -> None:
-        self.messages: list[str] = []
-        self.requests: list[str] = []
-        dark = scheme == "dark"
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if dark else "light",
-        )
-        self.page: Page = self.context.new_page()
-        self.page.on("console", lambda message: self.messages.append(message.text))
-        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_selector("html[data-ready]", timeout=WAIT_MS)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,20 @@ def test_the_tables_of_a_verification_are_documented(spark: SparkSession) -> Non
         assert kind.simpleString().startswith(documented[name].rstrip(">")), name
 
 
+def test_the_summaries_of_a_verification_are_documented(spark: SparkSession) -> None:
+    result = verify(spark.createDataFrame(events_to_table(FIGURE, "r")))
+    _, pairs, timeline = re.split(
+        r"^`Verification\.", section("Pairs and timeline"), flags=re.MULTILINE
+    )
+    for text, table in ((pairs, result.pairs), (timeline, result.timeline)):
+        found = {
+            each.name: each.dataType.simpleString()
+            + ("" if each.nullable else ", not null")
+            for each in table.schema
+        }
+        assert rows(text) == found
+
+
 @pytest.mark.parametrize("name", [each.name for each in FORMATS])
 def test_the_columns_of_a_data_source_are_documented(name: str) -> None:
     (chosen,) = (each for each in FORMATS if each.name == name)

@@ -24,12 +24,9 @@ from antecede.pipeline.verify.run_sizes import may_be_long
 from antecede.pipeline.verify.table_run import TableOptions, run_verifier
 from antecede.pipeline.verify.tables import verify_table
 from antecede.pipeline.verify.violation_rows import FindTask, find_window_rows, merge_rows
+from antecede.pipeline.verify.window_config import WindowConfig
 from antecede.pipeline.verify.window_task import LongRun, no_deliveries, split_into_windows
-from antecede.pipeline.verify.windowed_run import (
-    RepeatedEventError,
-    WindowConfig,
-    WindowedVerification,
-)
+from antecede.pipeline.verify.windowed_run import RepeatedEventError, WindowedVerification
 from antecede.spark import Verification, verify
 from antecede.trace import Event
 from antecede.trace.run_info import RunInfo

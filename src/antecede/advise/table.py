@@ -50,7 +50,9 @@ def to_json(advice: Advice, name: str) -> str:
         "messages": traffic.messages,
         "copies": traffic.copies,
         "processes": traffic.processes,
-        "is_cut": traffic.is_cut,
+        "recorded_messages": traffic.recorded_messages,
+        "sampled_messages": traffic.sampled_messages,
+        "windows": len(traffic.window_starts),
         "skipped": dict(traffic.skipped),
         "missing": list(traffic.missing),
         "delay": asdict(plan.delays),
@@ -74,10 +76,13 @@ def _replay_lines(advice: Advice) -> Iterator[str]:
     """Yield what was replayed, and what was not."""
     plan = advice.plan
     traffic, options = plan.traffic, plan.options
-    if traffic.is_cut:
+    if traffic.is_sample:
+        windows = len(traffic.window_starts)
+        spread = f"{windows} windows spread over the trace" if windows > 1 else "one window"
         yield (
-            "  cut: only the first messages, with all that happened before them; raise"
-            " --messages-max for more"
+            f"  sample: {traffic.sampled_messages:,} of {traffic.recorded_messages:,}"
+            f" messages ({traffic.sampled_messages / traffic.recorded_messages:.2%}), in"
+            f" {spread}; raise --messages-max for more"
         )
     for reason, count in traffic.skipped.items():
         yield f"  skipped: {count:,} {reason}"

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 
+from antecede.advise.sampling import WINDOWS, sample_events
 from antecede.errors import ConfigError
 from antecede.trace.event import Event, Kind
 from antecede.trace.reader import Trace, read_trace
@@ -32,12 +33,13 @@ from antecede.trace.writer import TraceWriter
 __all__ = ["RecordedTraffic", "with_pauses", "extract_traffic", "write_traffic"]
 
 DIGEST_BYTES = 8
-MESSAGE_KINDS = (Kind.SEND, Kind.RELEASE, Kind.DELIVER)
-"""The events that are read; a release contains the size of the message."""
+WINDOW_PAUSES = 1000
+"""Pauses between two windows of a trace without times; a pause is a median delay."""
 
 NO_TARGET = "messages without a known target"
 SELF_ADDRESSED = "messages to their sender only"
 NO_SEND = "deliveries of messages without an earlier send"
+NOT_SAMPLED = "deliveries of messages that are not in the sample"
 DUPLICATE = "duplicate deliveries"
 WRONG_TARGET = "deliveries at processes that are not targets"
 NARROWED = "broadcasts, replaced by messages to the processes that delivered them"
@@ -61,12 +63,21 @@ class RecordedTraffic:
     """Whether every message is for all other processes."""
     has_times: bool
     """Whether the events have times."""
-    is_cut: bool
-    """Whether it is only a causally closed prefix of the trace."""
+    recorded_messages: int
+    """The number of messages of the trace."""
+    sampled_messages: int
+    """The number of messages of the sample; some may not be replayed."""
+    window_starts: tuple[int, ...]
+    """For each window of the sample, the index of its first event."""
     skipped: Mapping[str, int]
     """Counts of events that are not replayed, by the reason."""
     missing: tuple[str, ...] = ()
     """Items that the trace reports as missing."""
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether the trace has more messages."""
+        return self.sampled_messages < self.recorded_messages
 
     @property
     def digest(self) -> str:
@@ -75,19 +86,26 @@ class RecordedTraffic:
         return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def extract_traffic(trace: Trace, *, messages_max: int) -> RecordedTraffic:
+def extract_traffic(
+    trace: Trace, *, messages_max: int, windows: int = WINDOWS
+) -> RecordedTraffic:
     """Return the traffic of a trace, and count the events that cannot be replayed.
 
-    At most the first ``messages_max`` messages are used, and the deliveries before the next
-    send. Rows are in a linear extension of happened-before, so these include all events
-    that happened before any of them.
+    Of a trace with more than ``messages_max`` messages, windows that are spread over the
+    whole trace are used (:mod:`antecede.advise.sampling`).
+
+    Args:
+        trace: The trace, in a linear extension of happened-before.
+        messages_max: The maximum number of messages.
+        windows: The number of windows of a sample.
 
     Raises:
         ConfigError: No message can be replayed, or there is only one process.
     """
     if messages_max < 1:
         raise ConfigError(f"--messages-max must be at least 1, got {messages_max}")
-    events, is_cut = _prefix(trace, messages_max)
+    sample = sample_events(trace, messages_max, windows)
+    events = sample.events
     processes = trace.info.processes
     if processes is None:
         processes = 1 + max((event.process for event in events), default=0)
@@ -102,29 +120,49 @@ def extract_traffic(trace: Trace, *, messages_max: int) -> RecordedTraffic:
     )
     if broadcast:
         targets = dict.fromkeys(targets)
-    kept = tuple(_kept(events, targets, skipped))
+    kept: list[Event] = []
+    starts: list[int] = []
+    is_sample = sample.sampled_messages < sample.recorded_messages
+    unknown = NOT_SAMPLED if is_sample else NO_SEND
+    for index, event in _kept(events, targets, skipped, unknown):
+        while len(starts) < len(sample.window_starts) and (
+            index >= sample.window_starts[len(starts)]
+        ):
+            starts.append(len(kept))
+        kept.append(event)
     sizes = [processes - 1 if each is None else len(each) for each in targets.values()]
     return RecordedTraffic(
         processes=processes,
         names=trace.info.names,
-        events=kept,
+        events=tuple(kept),
         messages=len(targets),
         copies=sum(sizes),
         broadcast=broadcast,
         has_times=len({event.time for event in kept}) > 1,
-        is_cut=is_cut,
+        recorded_messages=sample.recorded_messages,
+        sampled_messages=sample.sampled_messages,
+        window_starts=tuple(starts),
         skipped={reason: count for reason, count in skipped.items() if count},
         missing=tuple(trace.info.missing),
     )
 
 
 def with_pauses(traffic: RecordedTraffic, pause_s: float) -> RecordedTraffic:
-    """Return the traffic with ``pause_s`` between successive events of a process."""
-    counts: Counter[int] = Counter()
+    """Return the traffic with ``pause_s`` between successive events of a process.
+
+    Windows are :data:`WINDOW_PAUSES` pauses apart.
+    """
+    counts: dict[int, int] = {}
+    base = 0
+    starts = set(traffic.window_starts[1:])
     events = []
-    for event in traffic.events:
-        counts[event.process] += event.kind is not Kind.RELEASE
-        events.append(replace(event, time=pause_s * counts[event.process]))
+    for index, event in enumerate(traffic.events):
+        if index in starts:
+            base = max([base, *counts.values()]) + WINDOW_PAUSES
+            counts = {}
+        steps = counts.get(event.process, base) + (event.kind is not Kind.RELEASE)
+        counts[event.process] = steps
+        events.append(replace(event, time=pause_s * steps))
     return replace(traffic, events=tuple(events))
 
 
@@ -155,21 +193,6 @@ def write_traffic(traffic: RecordedTraffic, directory: Path) -> None:
 
 def _is_foreign(info: RunInfo) -> bool:
     return "format" in info.parameters
-
-
-def _prefix(trace: Trace, messages_max: int) -> tuple[list[Event], bool]:
-    """Return the events of the first messages, and whether more messages follow."""
-    events: list[Event] = []
-    sends = 0
-    for event in trace.events():
-        if event.kind not in MESSAGE_KINDS or event.source is None or event.number is None:
-            continue
-        if event.kind is Kind.SEND:
-            if sends == messages_max:
-                return events, True
-            sends += 1
-        events.append(event)
-    return events, False
 
 
 def _targets(
@@ -208,32 +231,36 @@ def _kept(
     events: Iterable[Event],
     targets: Mapping[Id, tuple[int, ...] | None],
     skipped: Counter[str],
-) -> Iterable[Event]:
-    """Yield the events of the messages to replay, renumbered."""
+    unknown: str,
+) -> Iterable[tuple[int, Event]]:
+    """Yield the events of the messages to replay, renumbered, with their indexes.
+
+    ``unknown`` is the reason for skipping a delivery of a message that was not sent before.
+    """
     numbers: dict[Id, int] = {}
     counts: Counter[int] = Counter()
     released: set[Id] = set()
     delivered: set[tuple[Id, int]] = set()
-    for event in events:
+    for index, event in enumerate(events):
         message = _id(event)
         if event.kind is Kind.SEND and message in targets:
             counts[event.process] += 1
             numbers[message] = counts[event.process]
-            yield replace(event, number=numbers[message], targets=targets[message])
+            yield index, replace(event, number=numbers[message], targets=targets[message])
         elif event.kind is Kind.RELEASE and message in numbers and message not in released:
             released.add(message)
-            yield replace(event, number=numbers[message])
+            yield index, replace(event, number=numbers[message])
         elif event.kind is Kind.DELIVER and event.process != event.source:
             chosen = targets.get(message, ())
             if message not in numbers:
-                skipped[NO_SEND] += 1
+                skipped[unknown] += 1
             elif chosen is not None and event.process not in chosen:
                 skipped[WRONG_TARGET] += 1
             elif (message, event.process) in delivered:
                 skipped[DUPLICATE] += 1
             else:
                 delivered.add((message, event.process))
-                yield replace(event, number=numbers[message])
+                yield index, replace(event, number=numbers[message])
 
 
 def _id(event: Event) -> Id:

@@ -55,7 +55,8 @@ def add_parser(commands: "Commands") -> None:
         "--messages-max",
         type=int,
         default=MESSAGES_MAX,
-        help="maximum number of messages to replay; default: %(default)s",
+        help="maximum number of messages to replay; of a longer trace, windows spread over"
+        " all of it; default: %(default)s",
     )
     add_session(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")

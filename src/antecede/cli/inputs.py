@@ -60,7 +60,7 @@ class Inputs:
 class StoredVerdict:
     """The verdict on a run in a store, or the reason why there is none."""
 
-    name: str
+    run: "StorePath"
     verdict: "TraceVerdict | None" = None
     error: str | None = None
 
@@ -139,7 +139,11 @@ def _has_events(where: Path | str) -> bool:
 
 
 def verify_stored(
-    runs: "Sequence[StorePath]", violations_max: int, on_notice: Callable[[str], None]
+    runs: "Sequence[StorePath]",
+    *,
+    violations_max: int,
+    with_breakdown: bool,
+    on_notice: Callable[[str], None],
 ) -> Iterator[StoredVerdict]:
     """Verify runs in a store in this process, one after the other."""
     from antecede.trace.reader import read_trace
@@ -151,8 +155,10 @@ def verify_stored(
             if not trace.rows:
                 raise TraceError(f"{run} contains no events: nothing to verify")
             on_notice(f"verified in one process, without Spark: {trace.rows:,} events")
-            verdict = verify_trace(trace, violations_max=violations_max)
+            verdict = verify_trace(
+                trace, violations_max=violations_max, with_breakdown=with_breakdown
+            )
         except (StorageError, TraceError) as error:
-            yield StoredVerdict(name=str(run), error=str(error))
+            yield StoredVerdict(run=run, error=str(error))
         else:
-            yield StoredVerdict(name=str(run), verdict=verdict)
+            yield StoredVerdict(run=run, verdict=verdict)

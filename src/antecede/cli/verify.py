@@ -20,8 +20,13 @@ from antecede.errors import ConfigError
 from antecede.trace.uri import redact
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from antecede.cli.options import Commands
+    from antecede.cli.verify_page import VerifyPage
     from antecede.ingest.verdict import IngestedVerdict
+    from antecede.trace.store import StorePath
     from antecede.verify.verdict import TraceVerdict
 
 __all__ = ["add_parser"]
@@ -50,6 +55,13 @@ def add_parser(commands: "Commands") -> None:
         help="use Spark; default: auto, for many events where it is installed",
     )
     add_session(parser)
+    parser.add_argument(
+        "--report",
+        type=local_argument,
+        metavar="PAGE",
+        help="HTML page to write: violations by pair of processes, by time and by path, and"
+        " an example of each kind as a diagram",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_foreign(parser)
     parser.add_argument(
@@ -66,18 +78,9 @@ def _run(options: argparse.Namespace) -> int:
     from antecede.pipeline.verify.traces import find_runs, verify_traces
     from antecede.trace.live.reader import are_nodes_of_one_run
 
-    check_cores(options)
-    if options.max_violations < 0:
-        raise ConfigError(
-            f"--max-violations must be at least 0, got {options.max_violations}"
-        )
     conf = parse_settings(options.conf)
-    for option, value in (("--master", options.master), ("--conf", conf)):
-        if value and options.spark == "off":
-            raise ConfigError(f"{option} needs Spark, but --spark is off: remove one")
-    stores = any(isinstance(each, str) for each in options.trace)
-    if stores and (options.spark == "on" or options.master):
-        raise ConfigError("Spark does not verify traces in a store: omit --spark, --master")
+    _check_options(options, conf)
+    output = _Output(options)
     codes: Counter[int] = Counter()
     with ProgressLine() as line, ExitStack() as stack:
         inputs = sort_inputs(options.trace)
@@ -95,6 +98,7 @@ def _run(options: argparse.Namespace) -> int:
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
                 line.say(f"antecede: {error}")
+                output.add_error(error)
         master = options.master
         if conf and runs:
             opened = open_session(master, cores=options.cores, conf=conf)
@@ -104,7 +108,8 @@ def _run(options: argparse.Namespace) -> int:
             master=master,
             cores=options.cores,
             use_spark=options.spark,
-            violations_max=options.max_violations,
+            violations_max=output.violations_max,
+            with_breakdown=output.with_breakdown,
             on_notice=line.say,
             on_progress=line.write,
         ):
@@ -113,11 +118,17 @@ def _run(options: argparse.Namespace) -> int:
             verdict: TraceVerdict | IngestedVerdict | None = verified.verdict
             if foreign is not None and verified.verdict is not None:
                 name, verdict = foreign.named_verdict(verified.path, verified.verdict)
-            codes[_print(name, verdict, verified.error, options.json)] += 1
-        for stored in verify_stored(inputs.stored_runs, options.max_violations, line.say):
+            codes[output.add(name, verified.path, verdict, verified.error)] += 1
+        for stored in verify_stored(
+            inputs.stored_runs,
+            violations_max=output.violations_max,
+            with_breakdown=output.with_breakdown,
+            on_notice=line.say,
+        ):
             line.clear()
-            code = _print(stored.name, stored.verdict, stored.error, options.json)
-            codes[code] += 1
+            run = stored.run
+            codes[output.add(str(run), run, stored.verdict, stored.error)] += 1
+    output.close()
     if codes.total() > 1 and not options.json:
         print(_summary(codes))
     if len(runs) > 1 and are_nodes_of_one_run(runs):
@@ -126,18 +137,66 @@ def _run(options: argparse.Namespace) -> int:
     return next(code for code in worst if codes[code])
 
 
-def _print(
-    name: str,
-    verdict: "TraceVerdict | IngestedVerdict | None",
-    error: str | None,
-    as_json: bool,
-) -> int:
-    """Print the verdict on a run, or its error; return the exit code."""
-    if verdict is None:
-        print(f"antecede: {redact(str(error))}", file=sys.stderr)
-        return EXIT_USAGE
-    print(verdict.to_json() if as_json else f"{name}\n{verdict}")
-    return exit_code(verdict.status)
+def _check_options(options: argparse.Namespace, conf: "Mapping[str, str]") -> None:
+    """Raise ConfigError if options are out of range or exclude each other."""
+    check_cores(options)
+    if options.max_violations < 0:
+        raise ConfigError(
+            f"--max-violations must be at least 0, got {options.max_violations}"
+        )
+    for option, value in (("--master", options.master), ("--conf", conf)):
+        if value and options.spark == "off":
+            raise ConfigError(f"{option} needs Spark, but --spark is off: remove one")
+    stores = any(isinstance(each, str) for each in options.trace)
+    if stores and (options.spark == "on" or options.master):
+        raise ConfigError("Spark does not verify traces in a store: omit --spark, --master")
+
+
+class _Output:
+    """Prints the verdicts, and adds them to the page of ``--report``."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.violations_max: int = options.max_violations
+        self.with_breakdown = options.report is not None
+        self._printed_max: int = options.max_violations
+        self._as_json: bool = options.json
+        self._page: VerifyPage | None = None
+        if options.report is not None:
+            from antecede.cli import verify_page
+
+            self._page = verify_page.VerifyPage(options.report)
+            self.violations_max = max(self._printed_max, self._page.violations_min)
+
+    def add(
+        self,
+        name: str,
+        where: "Path | StorePath",
+        verdict: "TraceVerdict | IngestedVerdict | None",
+        error: str | None,
+    ) -> int:
+        """Print the verdict on a run, or its error; return the exit code."""
+        if self._page is not None:
+            from antecede.cli.verify_page import first_violations
+
+            self._page.add(name, where, verdict, error)
+            if verdict is not None:
+                verdict = first_violations(verdict, self._printed_max)
+        if verdict is None:
+            print(f"antecede: {redact(str(error))}", file=sys.stderr)
+            return EXIT_USAGE
+        print(verdict.to_json() if self._as_json else f"{name}\n{verdict}")
+        return exit_code(verdict.status)
+
+    def add_error(self, error: str) -> None:
+        """Add a file that could not be read to the page."""
+        if self._page is not None:
+            self._page.add_error("not read", error)
+
+    def close(self) -> None:
+        """Write the page."""
+        if self._page is not None:
+            path = self._page.write()
+            print(f"wrote {path}", file=sys.stderr if self._as_json else sys.stdout)
 
 
 def _summary(codes: Counter[int]) -> str:

@@ -9,11 +9,12 @@ shows its times.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Literal, get_args
 
+from antecede.diagram.evidence import evidence_copies
 from antecede.diagram.layout import Scene, Segment
 from antecede.diagram.svg import render
 from antecede.diagram.timeline import Copy, CopyId, Timeline, Transmission, read_timeline
@@ -42,6 +43,7 @@ def draw(
     after: int | timedelta = 6,
     violations: Iterable[Violation] = (),
     names: Mapping[int, str] | None = None,
+    label: Callable[[MessageId], str] | None = None,
     axis: Axis | None = None,
     control: bool = False,
 ) -> str:
@@ -61,6 +63,7 @@ def draw(
             delivered in the wrong order, and the chain that proves the violation. With
             ``around``, only violations that involve the message are drawn.
         names: The names of processes; the others are shown by their id.
+        label: Returns the text of a message; by default, the id of its source and number.
         axis: Draw events at their times or in their order; by default at their times,
             unless most of them fall into a small part of the time.
         control: Also draw frames that carry no message. Their arrival is not recorded: an
@@ -73,7 +76,9 @@ def draw(
     _check_arguments(axis, before, after)
     timeline = read_timeline(events)
     shown = tuple(v for v in violations if around in (None, v.message, *v.chain))
-    evidence = {copy_id for v in shown for copy_id in _evidence(v)} & timeline.copies.keys()
+    evidence = {
+        copy_id for v in shown for copy_id in evidence_copies(v)
+    } & timeline.copies.keys()
     copies: Collection[Copy] = timeline.copies.values()
     controls: Collection[Transmission] = timeline.controls if control else ()
     if around is not None:
@@ -95,7 +100,8 @@ def draw(
         around=around,
         evidence=frozenset(evidence),
         segments=tuple(dict.fromkeys(s for v in shown for s in _segments(timeline, v))),
-        captions=_captions(shown),
+        captions=_captions(shown, names or {}, label),
+        label=label if label is not None else str,
         axis=axis,
     )
     return render(scene)
@@ -192,17 +198,6 @@ def _controls_near(
     ]
 
 
-def _evidence(violation: Violation) -> set[CopyId]:
-    """Return the copies that prove a violation."""
-    copies = {(violation.message, violation.process)}
-    if violation.chain:
-        copies.add((violation.chain[0], violation.process))
-    for cause, effect in pairwise(violation.chain):
-        if cause.source != effect.source:
-            copies.add((cause, effect.source))
-    return copies
-
-
 def _segments(timeline: Timeline, violation: Violation) -> list[Segment]:
     """Return the segments of lines that connect the copies of a chain."""
     segments: list[Segment] = []
@@ -226,8 +221,14 @@ def _first_delivery(timeline: Timeline, message: MessageId, target: int) -> int 
     return copy.deliveries[0] if copy is not None and copy.deliveries else None
 
 
-def _captions(violations: Sequence[Violation]) -> tuple[str, ...]:
-    captions = [str(violation) for violation in violations[:CAPTIONS_MAX]]
+def _captions(
+    violations: Sequence[Violation],
+    names: Mapping[int, str],
+    label: Callable[[MessageId], str] | None,
+) -> tuple[str, ...]:
+    # Without names in the labels, a caption has none, either.
+    known = {} if label is None else names
+    captions = [each.format(known, label) for each in violations[:CAPTIONS_MAX]]
     if len(violations) > CAPTIONS_MAX:
         captions.append(f"and {len(violations) - CAPTIONS_MAX} more violations")
     return tuple(captions)

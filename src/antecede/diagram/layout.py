@@ -1,7 +1,7 @@
 """The layout of a space-time diagram, in pixels."""
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import hypot
 from unicodedata import east_asian_width
@@ -69,6 +69,8 @@ class Scene:
     segments: tuple[Segment, ...]
     captions: tuple[str, ...]
     axis: str | None
+    label: Callable[[MessageId], str]
+    """Returns the text of a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,10 +289,10 @@ def _lay_out_labels(scene: Scene, layout: Layout) -> None:
         done = [a for a in arrows if a.transmission.end == copy.arrive is not None]
         shown = [*done, *(a for a in arrows if a.transmission.end is not None), *arrows]
         if shown:
-            wanted.append((str(copy.message), copy_id, shown[0].line))
+            wanted.append((scene.label(copy.message), copy_id, shown[0].line))
             # Label a lost release, too: the retransmission may be far away.
             if arrows[0].transmission.lost and arrows[0] is not shown[0]:
-                wanted.append((str(copy.message), copy_id, arrows[0].line))
+                wanted.append((scene.label(copy.message), copy_id, arrows[0].line))
             continue
         if copy.deliveries:
             x, y = layout.x[copy.deliveries[0]], layout.y[copy.target] - 4
@@ -298,7 +300,7 @@ def _lay_out_labels(scene: Scene, layout: Layout) -> None:
             x, y = layout.x[copy.send], layout.y[copy.message.source] + 2
         else:
             continue
-        wanted.append((str(copy.message), copy_id, (x - 5, y, x + 5, y)))
+        wanted.append((scene.label(copy.message), copy_id, (x - 5, y, x + 5, y)))
     marked = sorted(
         wanted,
         key=lambda want: want[1] not in scene.evidence and want[1][0] != scene.around,

@@ -182,7 +182,7 @@ def _marks_or_dim(scene: Scene, copy_id: CopyId) -> list[str]:
 
 def _title(scene: Scene, layout: Layout, copy: Copy) -> str:
     events, zero = scene.timeline.events, layout.zero_ms
-    lines = [f"{copy.message} to {scene.names.get(copy.target, copy.target)}"]
+    lines = [f"{scene.label(copy.message)} to {scene.names.get(copy.target, copy.target)}"]
     last: float | None = None
     for word, index, where in (
         ("send", copy.send, ""),

@@ -1,11 +1,8 @@
 """Render the report's page: one HTML file that works offline."""
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import antecede
@@ -31,6 +28,7 @@ from antecede.report.overview import (
     describe_verdicts,
     describe_winners,
 )
+from antecede.report.rendering import package_text, render_template
 from antecede.report.schedule import Drawing
 from antecede.report.tables import StudyTables, SummaryRow, Tables
 from antecede.verify.oracle import Property
@@ -88,17 +86,7 @@ class Content:
 
 def render_page(content: Content) -> str:
     """Return the page as HTML."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("antecede.report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters["json"] = _json
-    return environment.get_template("page.html.jinja").render(**_context(content))
+    return render_template("page.html.jinja", _context(content))
 
 
 def _context(content: Content) -> dict[str, Any]:
@@ -108,7 +96,6 @@ def _context(content: Content) -> dict[str, Any]:
         totals[result.status.value] += 1
     return {
         "title": "Which protocol for causal message delivery, and at what cost?",
-        "version": antecede.__version__,
         "configuration": content.configuration,
         "costs": content.costs,
         "budgets": content.budgets,
@@ -129,9 +116,7 @@ def _context(content: Content) -> dict[str, Any]:
         "charts": _charts(content),
         "files_directory": content.files_directory,
         "versions": _versions(),
-        "style": _text("style.css"),
-        "script": _text("page.js"),
-        "bundle": _bundle(),
+        "script": package_text("page.js"),
     }
 
 
@@ -274,26 +259,3 @@ def _versions() -> dict[str, str]:
         "Vega": vl_convert.get_vega_version(),
         "Vega-Lite": vl_convert.get_vegalite_versions()[-1],
     }
-
-
-@cache
-def _bundle() -> str:
-    """Return the charting library, escaped for a script element."""
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle.replace("</script", "<\\/script")
-
-
-def _json(value: object) -> str:
-    """Return JSON that is escaped for a script element."""
-    from markupsafe import Markup
-
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
-
-
-def _text(name: str) -> str:
-    return files("antecede.report").joinpath(name).read_text(encoding="utf-8")

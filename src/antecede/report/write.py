@@ -13,6 +13,7 @@ from antecede.report.claims.papers import evaluate_claims
 from antecede.report.comparison import main_configuration, unordered_protocols
 from antecede.report.export import render_svg, write_claims, write_svg, write_tables
 from antecede.report.page import Content, render_page
+from antecede.report.rendering import write_atomically
 from antecede.report.schedule import draw_schedule
 from antecede.report.tables import Tables, read_tables
 
@@ -82,9 +83,9 @@ def write_report(directories: Sequence[Path], out: Path) -> ReportFiles:
         figure_paths = write_svg(svgs, beside / "figures")
         table_paths = write_tables(tables, beside / "tables")
         table_paths.append(write_claims(results, beside / "tables"))
-        out.write_text(page, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write {error.filename}: {error.strerror}") from error
+    write_atomically(out, page)
     return ReportFiles(
         page=out,
         figures=tuple(figure_paths),

@@ -83,7 +83,8 @@ def advise(
         delay: The network delay, as for ``antecede simulate``; None to estimate it.
         loss: The probability that a frame is lost.
         protocols: The protocols to try; None for all that support the traffic.
-        messages_max: The most messages to replay.
+        messages_max: The most messages to replay. Of a run with more, windows are replayed
+            that are spread over the whole run.
         out: A directory for the replays, on storage that all workers reach. By default a
             temporary directory of this machine, which suits local Spark.
         on_progress: Is called periodically.

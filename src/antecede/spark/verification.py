@@ -8,6 +8,7 @@ from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.verify.table_columns import Rows
 from antecede.pipeline.verify.tables import verify_table
 from antecede.spark.display import Chart, verdict_chart, verdicts_html
+from antecede.spark.summaries import violation_pairs, violation_timeline
 from antecede.verify.verdict import Status
 
 if TYPE_CHECKING:
@@ -96,6 +97,13 @@ class Verification:
     """One row per violation: ``run``, ``property``, ``process``, the ``message``, the
     ``earlier`` message that should have been delivered first, the ``path`` of messages that
     proves it, and the ``text`` in one line."""
+    pairs: "DataFrame"
+    """The number of listed ``violations`` by ``run``, ``property``, ``process``, the
+    ``source`` of the message, and the ``earlier_source`` of the message that should have
+    been delivered first; ``violations_max`` limits how many are listed."""
+    timeline: "DataFrame"
+    """The number of listed ``violations`` by ``run``, ``property``, and the ``start`` and
+    ``end`` of a part of the time; ``violations_max`` limits how many are listed."""
     errors: "DataFrame"
     """One row per run that could not be verified: ``run`` and ``error``."""
 
@@ -107,6 +115,8 @@ class Verification:
             "notes", "error",
         )  # fmt: skip
         self.violations = table.selectExpr("run", "inline(violations)")
+        self.pairs = violation_pairs(self.violations)
+        self.timeline = violation_timeline(self.violations)
         self.errors = table.where("error IS NOT NULL").select("run", "error")
 
     def check(self) -> "Verification":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
+from antecede.verify.breakdown import ViolationBreakdown
 from antecede.verify.oracle import MessageId, Property, Violation
 
 __all__ = ["Status", "DeliveryCounts", "TraceVerdict"]
@@ -60,6 +61,8 @@ class TraceVerdict:
     limits_max: int = 0
     """The maximum number of limits that the verifier held at any time
     (:mod:`antecede.verify.kernels.delivery_order`)."""
+    breakdown: ViolationBreakdown | None = field(default=None, compare=False)
+    """The violations by pair of processes and by time, if they were counted."""
 
     @property
     def held(self) -> bool:

@@ -22,6 +22,12 @@ from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.trace.reader import RecordedRun, read_trace
 from antecede.trace.run_info import RunInfo
 from antecede.trace.store import StorePath
+from antecede.verify.breakdown import Buckets
+from antecede.verify.breakdown_counter import (
+    BreakdownCounter,
+    buckets_of_run,
+    find_time_range,
+)
 from antecede.verify.delivery_errors import (
     DeliveryErrorCollector,
     EarlyDeliveryCollector,
@@ -33,6 +39,7 @@ from antecede.verify.kernels.matching import (
     NO_CREATION,
     NO_DUPLICATION,
     Copies,
+    DeliveryErrors,
     DeliveryMatcher,
 )
 from antecede.verify.kernels.slot_map import Ints, SlotMap
@@ -60,7 +67,10 @@ __all__ = [
 
 
 def verify_trace(
-    trace: RecordedRun | str | Path | StorePath, *, violations_max: int = 10
+    trace: RecordedRun | str | Path | StorePath,
+    *,
+    violations_max: int = 10,
+    with_breakdown: bool = False,
 ) -> TraceVerdict:
     """Verify the trace of a run.
 
@@ -70,6 +80,8 @@ def verify_trace(
     Args:
         trace: The trace, or the run's directory or URI.
         violations_max: The maximum number of violations to return for each property.
+        with_breakdown: Also count all violations by pair of processes and by time
+            (:attr:`TraceVerdict.breakdown`); this reads the times of all events.
 
     Raises:
         TraceError: There is no trace, it is damaged, or its events are not a run: a message
@@ -80,22 +92,26 @@ def verify_trace(
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
     if isinstance(trace, str | Path | StorePath):
         trace = read_trace(trace)
+    buckets = buckets_of_run([find_time_range(trace)]) if with_breakdown else None
     try:
-        return _verify(trace, violations_max)
+        return _verify(trace, violations_max, buckets)
     except TraceError as error:
         if not trace.info.names:
             raise
         raise with_names(error, trace) from error
 
 
-def _verify(trace: RecordedRun, violations_max: int) -> TraceVerdict:
+def _verify(
+    trace: RecordedRun, violations_max: int, buckets: Buckets | None
+) -> TraceVerdict:
     """Verify the rows in their order, or sort them first."""
     try:
-        return _verify_stream(RowStream(trace), trace, violations_max)
+        stream = RowStream(trace, with_times=buckets is not None)
+        return _verify_stream(stream, trace, violations_max, buckets)
     except NotLinearExtensionError:
         pass
     try:
-        return _verify_stream(ordered_stream(trace), trace, violations_max)
+        return _verify_stream(ordered_stream(trace), trace, violations_max, buckets)
     except NotLinearExtensionError as error:
         with suppress(NotLinearExtensionError):
             _check_sent_once(RowStream(trace), trace)  # A possible cause.
@@ -105,15 +121,22 @@ def _verify(trace: RecordedRun, violations_max: int) -> TraceVerdict:
         ) from error
 
 
-def _verify_stream(stream: Stream, trace: RecordedRun, violations_max: int) -> TraceVerdict:
+def _verify_stream(
+    stream: Stream, trace: RecordedRun, violations_max: int, buckets: Buckets | None
+) -> TraceVerdict:
     delivery_errors = delivery_error_collectors(violations_max)
     early_deliveries = early_delivery_collectors(violations_max)
+    counter = None if buckets is None else BreakdownCounter(buckets)
     with tempfile.TemporaryFile() as file:
-        copies_file = _CopiesFile(file)
-        matcher = _match_deliveries(stream, copies_file, delivery_errors)
+        batches_file = _BatchesFile(file, with_errors=counter is not None)
+        matcher = _match_deliveries(stream, batches_file, delivery_errors)
         if not matcher.numbers_increase:
             _check_sent_once(stream, trace)
-        limits_max = _check_order(stream, copies_file, matcher.unmatched, early_deliveries)
+        if counter is not None:
+            counter.add_errors(matcher.unmatched_deliveries())
+        limits_max = _check_order(
+            stream, batches_file, matcher.unmatched, early_deliveries, counter
+        )
     counts = {early.property: early.count for early in early_deliveries}
     counts.update({errors.property: errors.count for errors in delivery_errors})
     statuses, reasons = determine_statuses(
@@ -140,19 +163,20 @@ def _verify_stream(stream: Stream, trace: RecordedRun, violations_max: int) -> T
         names=trace.info.names,
         unverified=count_unverified(trace.info, stream.missing, stream.gaps),
         limits_max=limits_max,
+        breakdown=None if counter is None else counter.breakdown(stream.processes),
     )
 
 
 def _match_deliveries(
     stream: Stream,
-    copies_file: "_CopiesFile",
+    batches_file: "_BatchesFile",
     collectors: list[DeliveryErrorCollector],
 ) -> DeliveryMatcher:
-    """Run the backward pass: store the copies of each batch, and collect errors."""
+    """Run the backward pass: store the results of each batch, and collect errors."""
     matcher = DeliveryMatcher()
     for rows in stream.backward():
         copies, errors = matcher.match(rows, len(stream.processes))
-        copies_file.push(copies)
+        batches_file.push(copies, errors)
         for collector in collectors:
             collector.add(errors, stream.processes)
     for collector in collectors:
@@ -162,14 +186,15 @@ def _match_deliveries(
 
 def _check_order(
     stream: Stream,
-    copies_file: "_CopiesFile",
+    batches_file: "_BatchesFile",
     unmatched: SlotMap,
     collectors: list[EarlyDeliveryCollector],
+    counter: BreakdownCounter | None,
 ) -> int:
     """Run the forward pass; return the maximum number of limits held at any time."""
     checker = DeliveryOrderChecker()
     for rows in stream.forward():
-        copies = copies_file.pop()
+        copies, errors = batches_file.pop()
         sent = np.flatnonzero(rows.is_send)
         source = rows.source[sent].astype(np.int64)
         if unmatched.held and np.any(unmatched.find(source, rows.number[sent]) >= 0):
@@ -177,6 +202,10 @@ def _check_order(
         early = checker.check(rows, copies, len(stream.processes))
         for collector in collectors:
             collector.add(rows, early)
+        if counter is not None:
+            counter.add_errors(errors)
+            counter.add_early_deliveries(rows, early)
+            counter.advance(rows)
     return checker.limits_max
 
 
@@ -334,22 +363,30 @@ def _describe_missing(missing: MissingDeliveries) -> str:
     return f"the events mark {missing.counted:,} deliveries as missing"
 
 
-class _CopiesFile:
-    """Passes copies from the backward to the forward pass, as a stack on disk."""
+class _BatchesFile:
+    """Passes copies and errors from the backward to the forward pass, as a stack on disk.
 
-    def __init__(self, file: BinaryIO) -> None:
+    Errors are passed only ``with_errors``.
+    """
+
+    def __init__(self, file: BinaryIO, *, with_errors: bool) -> None:
         self._file = file
+        self._with_errors = with_errors
         self._offsets: list[int] = []
 
-    def push(self, copies: Copies) -> None:
+    def push(self, copies: Copies, errors: DeliveryErrors) -> None:
         try:
             self._offsets.append(self._file.seek(0, 2))
-            for column in copies:
+            for column in (*copies, *(errors if self._with_errors else ())):
                 np.save(self._file, column)
         except OSError as error:
             directory = tempfile.gettempdir()
             raise StorageError(f"cannot write to {directory}: {error.strerror}") from error
 
-    def pop(self) -> Copies:
+    def pop(self) -> tuple[Copies, DeliveryErrors]:
         self._file.seek(self._offsets.pop())
-        return Copies(*(np.load(self._file) for _ in Copies._fields))
+        copies = Copies(*(np.load(self._file) for _ in Copies._fields))
+        fields = DeliveryErrors._fields
+        if not self._with_errors:
+            return copies, DeliveryErrors(*(np.empty(0, np.int64) for _ in fields))
+        return copies, DeliveryErrors(*(np.load(self._file) for _ in fields))

@@ -14,9 +14,9 @@ from antecede.pipeline.verify.violation_rows import (
     merge_rows,
     messages_of,
 )
+from antecede.pipeline.verify.window_config import choose_config
 from antecede.pipeline.verify.window_task import LongRun, split_into_windows
 from antecede.pipeline.verify.windowed_run import OnNotice, WindowedVerification
-from antecede.pipeline.verify.windows import choose_config
 from antecede.verify.oracle import MessageId
 from antecede.verify.verdict import TraceVerdict
 

@@ -12,6 +12,7 @@ work starts first, so that no core waits long at the end.
 
 import heapq
 import json
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "BREAKDOWNS",
     "TASKS_PER_CORE",
     "VERDICTS",
     "balanced",
@@ -72,6 +74,8 @@ VERDICTS: pa.Schema = pa.schema(
     ]
 )
 """One row for each run."""
+BREAKDOWNS: pa.Schema = VERDICTS.append(pa.field("breakdown", pa.binary()))
+"""The same with the breakdown of the violations, pickled; null if there is no verdict."""
 
 
 def verify_runs(
@@ -79,6 +83,7 @@ def verify_runs(
     paths: Sequence[Path],
     *,
     violations_max: int = 10,
+    with_breakdown: bool = False,
     tasks: int | None = None,
 ) -> "DataFrame":
     """Verify the trace in each of these directories; return a table of VERDICTS.
@@ -91,6 +96,7 @@ def verify_runs(
         spark: The session; classic or Connect.
         paths: The directories of the runs, or their paths in a table of runs.
         violations_max: The most violations of each property to name, for each run.
+        with_breakdown: Add the column of :data:`BREAKDOWNS`.
         tasks: The number of tasks; None for a few per core.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -103,9 +109,9 @@ def verify_runs(
     groups = balanced([_size(path) for path in paths], count)
     path_groups = [[names[i] for i in group] for group in groups]
     indices = spark.range(0, len(groups), 1, max(1, len(groups)))
-    schema = from_arrow_schema(VERDICTS)
-    work = _task(path_groups, violations_max, attempts_max(spark))
-    return indices.mapInArrow(work, schema)
+    schema = BREAKDOWNS if with_breakdown else VERDICTS
+    work = _task(path_groups, violations_max, attempts_max(spark), schema)
+    return indices.mapInArrow(work, from_arrow_schema(schema))
 
 
 def balanced(sizes: Sequence[int], groups_max: int) -> list[list[int]]:
@@ -133,18 +139,23 @@ def parallelism(spark: "SparkSession") -> int:
         return CORES_ASSUMED
 
 
-def verify_run(path: str, violations_max: int, attempts: int = 1) -> dict[str, object]:
-    """Verify one run; return a row of VERDICTS, with an error if verification fails.
+def verify_run(
+    path: str, violations_max: int, attempts: int = 1, schema: pa.Schema = VERDICTS
+) -> dict[str, object]:
+    """Verify one run; return a row of ``schema``, with an error if verification fails.
 
     Raise a transient error unless Spark has run the task ``attempts`` times.
     """
     start = perf_counter()
-    row: dict[str, object] = dict.fromkeys(VERDICTS.names)
+    row: dict[str, object] = dict.fromkeys(schema.names)
+    with_breakdown = "breakdown" in row
     row.update(run=path, path=path)
     try:
         trace = read_trace(path)
         row.update(run=trace.info.run, events=trace.rows)
-        verdict = verify_trace(trace, violations_max=violations_max)
+        verdict = verify_trace(
+            trace, violations_max=violations_max, with_breakdown=with_breakdown
+        )
     except Exception as error:  # The other runs of the task continue.
         if is_transient(error) and attempt_number() < attempts:
             raise
@@ -160,12 +171,14 @@ def verify_run(path: str, violations_max: int, attempts: int = 1) -> dict[str, o
         row["unverified"] = verdict.unverified
         row["violations"] = json.dumps([_fields(v, verdict) for v in verdict.violations])
         row["reasons"] = list(verdict.reasons)
+        if with_breakdown:
+            row["breakdown"] = pickle.dumps(verdict.breakdown)
     row["seconds"] = perf_counter() - start
     return row
 
 
 def verdict_from_row(row: Mapping[str, Any]) -> TraceVerdict:
-    """Return the verdict of a row of VERDICTS, without ``limits_max``.
+    """Return the verdict of a row of VERDICTS or BREAKDOWNS, without ``limits_max``.
 
     Raises:
         TraceError: The row has an error instead of a verdict.
@@ -189,6 +202,7 @@ def verdict_from_row(row: Mapping[str, Any]) -> TraceVerdict:
         ),
         reasons=tuple(row["reasons"]),
         unverified=row["unverified"],
+        breakdown=pickle.loads(row["breakdown"]) if row.get("breakdown") else None,
     )
 
 
@@ -208,7 +222,7 @@ def _message(text: str) -> MessageId:
 
 
 def _task(
-    groups: list[list[str]], violations_max: int, attempts: int
+    groups: list[list[str]], violations_max: int, attempts: int, schema: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of a task: it gets indices of groups, and yields verdicts."""
 
@@ -216,8 +230,8 @@ def _task(
         for batch in batches:
             for index in batch.column("id").to_pylist():
                 for path in groups[index]:
-                    row = verify_run(path, violations_max, attempts)
-                    yield pa.RecordBatch.from_pylist([row], schema=VERDICTS)
+                    row = verify_run(path, violations_max, attempts, schema)
+                    yield pa.RecordBatch.from_pylist([row], schema=schema)
 
     return verify_groups
 

@@ -41,7 +41,7 @@ Spark takes about 7 s to start and to prepare its workers: the two are equal at 
 events on two cores, and at 25 million on eight. It is also the longest run that a single
 Spark task verifies."""
 PASSES = 2
-"""Verification reads a trace backward, then forward."""
+"""Verification reads a trace backward, then forward; a breakdown reads its times before."""
 
 UseSpark = Literal["on", "off", "auto"]
 
@@ -97,6 +97,7 @@ def verify_traces(
     use_spark: UseSpark = "auto",
     local_events_max: int = LOCAL_EVENTS_MAX,
     violations_max: int = 10,
+    with_breakdown: bool = False,
     on_notice: "OnNotice | None" = None,
     on_progress: OnProgress | None = None,
 ) -> Iterator[VerifiedRun]:
@@ -112,6 +113,7 @@ def verify_traces(
         local_events_max: The most events to verify without Spark, and the longest run to
             verify in one Spark task.
         violations_max: The most violations of each property to name, for each run.
+        with_breakdown: Count the violations by pair of processes and by time, too.
         on_notice: Is called with a line that names the method, and about fallbacks.
         on_progress: Is called periodically.
 
@@ -143,11 +145,13 @@ def verify_traces(
         with open_session(master, cores=cores) as spark:
             name = master_name(master if isinstance(master, str) else spark)
             on_notice(f"verified on Spark, {name}: {events:,} events")
-            on_spark = _SparkVerifier(spark, traces, violations_max, on_notice)
+            on_spark = _SparkVerifier(
+                spark, traces, violations_max, with_breakdown, on_notice
+            )
             verified = iter(on_spark.verify(on_progress, local_events_max))
     elif traces:
         on_notice(f"verified in one process, without Spark: {events:,} events")
-        verified = _verify_locally(traces, violations_max, on_progress)
+        verified = _verify_locally(traces, violations_max, with_breakdown, on_progress)
     for path, each in zip(runs, opened, strict=True):
         result = each if isinstance(each, VerifiedRun) else next(verified)
         yield replace(result, path=path)
@@ -175,10 +179,14 @@ def _open_all(
 
 
 def _verify_locally(
-    traces: Sequence[Trace], violations_max: int, on_progress: OnProgress | None
+    traces: Sequence[Trace],
+    violations_max: int,
+    with_breakdown: bool,
+    on_progress: OnProgress | None,
 ) -> Iterator[VerifiedRun]:
     """Verify the traces in this process, one after the other."""
     read, total = 0, sum(trace.rows for trace in traces)
+    passes = PASSES + with_breakdown
 
     def count(rows: int) -> None:
         nonlocal read
@@ -186,13 +194,15 @@ def _verify_locally(
 
     def progress(seconds: float) -> Progress:
         # Finding the chains of violations reads further rows.
-        return _verify_progress(min(read // PASSES, total), total, seconds)
+        return _verify_progress(min(read // passes, total), total, seconds)
 
     with poll_progress(on_progress, progress):
         for trace in traces:
             try:
                 counted = trace.with_read_callback(count)
-                verdict = verify_trace(counted, violations_max=violations_max)
+                verdict = verify_trace(
+                    counted, violations_max=violations_max, with_breakdown=with_breakdown
+                )
             except (StorageError, TraceError) as error:
                 yield VerifiedRun(path=trace.path, error=str(error))
             else:
@@ -207,11 +217,13 @@ class _SparkVerifier:
         spark: "SparkSession",
         traces: Sequence[Trace],
         violations_max: int,
+        with_breakdown: bool,
         on_notice: "OnNotice",
     ) -> None:
         self._spark = spark
         self._traces = traces
         self._violations_max = violations_max
+        self._with_breakdown = with_breakdown
         self._on_notice = on_notice
         self._tasks = RunningTasks(spark)
         self._total = sum(trace.rows for trace in traces)
@@ -240,7 +252,12 @@ class _SparkVerifier:
         self._start(sum(trace.rows for trace in traces))
         paths = [trace.path for trace in traces]
         names = {trace.path: trace.info.names for trace in traces}
-        table = verify_runs(self._spark, paths, violations_max=self._violations_max)
+        table = verify_runs(
+            self._spark,
+            paths,
+            violations_max=self._violations_max,
+            with_breakdown=self._with_breakdown,
+        )
         verified = {}
         for row in table.collect():
             path = Path(row.path)
@@ -261,6 +278,7 @@ class _SparkVerifier:
                 self._spark,
                 trace.path,
                 violations_max=self._violations_max,
+                with_breakdown=self._with_breakdown,
                 on_notice=self._start_over,
             )
         except (ConfigError, StorageError, TraceError) as error:

@@ -19,12 +19,14 @@ import pyarrow.compute as pc
 
 from antecede.pipeline.verify.window_task import NUMBER_NONE, WindowResult, WindowTask
 from antecede.trace.reader import NumberedBatch
+from antecede.verify.breakdown_counter import BreakdownCounter
 from antecede.verify.kernels.compiled import compiled
-from antecede.verify.kernels.matching import Copies, DeliveryMatcher
+from antecede.verify.kernels.matching import Copies, DeliveryErrors, DeliveryMatcher
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.state import OWN_NONE, InitialLimits
 from antecede.verify.kernels.stream import (
     MATCHING_COLUMNS,
+    Doubles,
     HistoryChecker,
     NotLinearExtensionError,
     Rows,
@@ -39,6 +41,7 @@ from antecede.verify.verifier import (
 
 __all__ = ["verify_window"]
 
+BREAKDOWN_COLUMNS = (*MATCHING_COLUMNS, "time")
 ROW, PROCESS, SOURCE, NUMBER = 0, 1, 2, 3
 """The rows of an array of deliveries."""
 
@@ -58,6 +61,8 @@ class _Part:
     history: pa.RecordBatch | None = None
     """Process and seq of the window's own rows, until they are checked."""
     copies: Copies | None = None
+    errors: DeliveryErrors | None = None
+    """The delivery errors of the window's own messages."""
 
 
 def verify_window(task: WindowTask) -> WindowResult:
@@ -78,12 +83,15 @@ class _WindowVerifier:
         self._result = WindowResult()
         self._delivery_errors = delivery_error_collectors(task.violations_max)
         self._early_deliveries = early_delivery_collectors(task.violations_max)
+        self._counter = None if task.buckets is None else BreakdownCounter(task.buckets)
 
     def verify(self) -> WindowResult:
         parts = list(self._read())
         self._match(parts)
         self._count(parts)
         self._check_order(parts)
+        if self._counter is not None:
+            self._result.breakdown = self._counter.partial(self._processes)
         self._store_findings()
         return self._result
 
@@ -95,8 +103,9 @@ class _WindowVerifier:
             (_Side.OWN, window.first, window.end),
             (_Side.RIGHT, window.end, window.read_end),
         )
+        columns = MATCHING_COLUMNS if self._counter is None else BREAKDOWN_COLUMNS
         for numbered in trace.numbered_batches(
-            MATCHING_COLUMNS, first=window.read_first, last=window.read_end - 1
+            columns, first=window.read_first, last=window.read_end - 1
         ):
             for side, first, end in sides:
                 start = max(0, first - numbered.first)
@@ -138,6 +147,7 @@ class _WindowVerifier:
             if part.side is _Side.OWN:
                 histories.check(part.history)
                 part.history = None
+                part.errors = errors
                 for collector in self._delivery_errors:
                     collector.add(errors, self._processes)
         if stragglers:
@@ -168,6 +178,7 @@ class _WindowVerifier:
             process=self._processes.add(later[PROCESS].copy(), none),
             source=self._processes.add(later[SOURCE].copy(), none),
             number=later[NUMBER].copy(),
+            time=np.empty(0),
         )
 
     def _unmatched(self, matcher: DeliveryMatcher, first: int, end: int) -> Longs:
@@ -209,9 +220,13 @@ class _WindowVerifier:
         checker = DeliveryOrderChecker()
         limits = self._initial_limits()
         for part in parts:
-            if part.side is _Side.RIGHT:
+            if part.side is _Side.RIGHT and self._counter is None:
                 break
             if not len(part.rows.row):
+                continue
+            if part.side is _Side.RIGHT:
+                assert self._counter is not None
+                self._counter.advance(part.rows, is_own=False)
                 continue
             assert part.copies is not None
             until = int(np.searchsorted(limits.row, part.rows.row[-1], side="right"))
@@ -221,6 +236,11 @@ class _WindowVerifier:
             if part.side is _Side.OWN:
                 for collector in self._early_deliveries:
                     collector.add(part.rows, early)
+                if self._counter is not None:
+                    assert part.errors is not None
+                    self._counter.add_errors(part.errors)
+                    self._counter.add_early_deliveries(part.rows, early)
+                    self._counter.advance(part.rows)
         self._result.limits_max = checker.limits_max
 
     def _initial_limits(self) -> InitialLimits:
@@ -272,10 +292,13 @@ def _without_sends(rows: Rows) -> Rows:
         process=rows.process[is_delivery],
         source=rows.source[is_delivery],
         number=rows.number[is_delivery],
+        time=rows.time[is_delivery] if len(rows.time) else rows.time,
     )
 
 
-def _delivery_rows(*, row: Longs, process: Ints, source: Ints, number: Longs) -> Rows:
+def _delivery_rows(
+    *, row: Longs, process: Ints, source: Ints, number: Longs, time: Doubles
+) -> Rows:
     return Rows(
         row=row,
         is_send=np.zeros(len(row), np.bool_),
@@ -285,6 +308,7 @@ def _delivery_rows(*, row: Longs, process: Ints, source: Ints, number: Longs) ->
         target_start=np.empty(0, np.int64),
         target=np.empty(0, np.int32),
         is_broadcast=np.empty(0, np.bool_),
+        time=time,
     )
 
 

@@ -7,6 +7,8 @@ from typing import Protocol
 import numpy as np
 
 from antecede.trace.reader import RecordedRun
+from antecede.verify.breakdown import Buckets
+from antecede.verify.breakdown_counter import PartialBreakdown
 from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import MissingDeliveries
@@ -121,6 +123,8 @@ class WindowTask:
     sends."""
     propagations: tuple[Propagation, ...] = ()
     """Messages that were sent before the left margin, and are in flight at ``first``."""
+    buckets: Buckets | None = None
+    """The buckets of the breakdown; None to make none."""
 
     def row_ranges(self) -> Sequence[RowRange]:
         """Return the window with its margins."""
@@ -151,6 +155,7 @@ class WindowResult:
     """For each process with events: its id, its first and its last seq."""
     repeated: tuple[int, int] | None = None
     """The id of a process and the seq of an event that is there twice, if any."""
+    breakdown: PartialBreakdown | None = None
     numbers_increase: bool = True
     number_ranges: Longs = field(default_factory=_no_ranges)
     """For each source: its id, the lowest and the highest number that it sent."""

@@ -22,6 +22,8 @@ from antecede.pipeline.verify.stragglers import (
     merge_stragglers,
 )
 from antecede.pipeline.verify.window import verify_window
+from antecede.pipeline.verify.window_breakdown import combine_windows, window_buckets
+from antecede.pipeline.verify.window_config import WindowConfig
 from antecede.pipeline.verify.window_task import (
     LongRun,
     Propagation,
@@ -31,6 +33,7 @@ from antecede.pipeline.verify.window_task import (
     WindowTask,
     split_into_windows,
 )
+from antecede.verify.breakdown import Buckets
 from antecede.verify.delivery_errors import DeliveryError
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import (
@@ -52,40 +55,11 @@ __all__ = [
     "OnNotice",
     "RepeatedEventError",
     "WholeTask",
-    "WindowConfig",
     "WindowedVerification",
     "verify_whole",
 ]
 
-WINDOW_ROWS_LIMIT = 1 << 23
-"""The longest window that is tried if there are many stragglers."""
-GROWTH = 4
-"""The factor by which windows become longer if there are many stragglers."""
-
 OnNotice = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowConfig:
-    """The length of windows, and limits on the work for stragglers."""
-
-    window_rows: int
-    margin_rows: int
-    window_rows_max: int = WINDOW_ROWS_LIMIT
-    straggler_deliveries_max: int = 1 << 18
-    """The most deliveries of stragglers to collect; about 100 bytes each."""
-    propagations_max: int = 1 << 9
-    """The most stragglers to follow from window to window."""
-    propagation_tasks: int = 2
-    """The number of tasks that follow them."""
-
-    def longer(self) -> "WindowConfig":
-        """Return the configuration with longer windows."""
-        return replace(
-            self,
-            window_rows=GROWTH * self.window_rows,
-            margin_rows=GROWTH * self.margin_rows,
-        )
 
 
 class RepeatedEventError(Exception):
@@ -108,6 +82,7 @@ class WholeTask:
 
     trace: LongRun
     violations_max: int
+    with_breakdown: bool = False
 
     def row_ranges(self) -> Sequence[RowRange]:
         """Return all rows."""
@@ -116,7 +91,9 @@ class WholeTask:
 
 def verify_whole(task: WholeTask) -> TraceVerdict:
     """Return the verdict on a run; its memory is bounded by the messages in flight."""
-    return verify_trace(task.trace, violations_max=task.violations_max)
+    return verify_trace(
+        task.trace, violations_max=task.violations_max, with_breakdown=task.with_breakdown
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +113,8 @@ class WindowedVerification:
     """The function of a task that verifies a whole run."""
     has_seq: bool = True
     """The runs have ``seq``; otherwise tasks count the rows that they read, in order."""
+    with_breakdown: bool = False
+    """Also count the violations by pair of processes and by time."""
     is_unique: bool = False
     """Reject an event that is there twice; otherwise it counts as one event."""
 
@@ -165,7 +144,11 @@ class WindowedVerification:
 
     def verify_in_one_task(self, trace: LongRun) -> TraceVerdict:
         """Return the verdict on a run, by a single task."""
-        task = WholeTask(trace=trace, violations_max=self.violations_max)
+        task = WholeTask(
+            trace=trace,
+            violations_max=self.violations_max,
+            with_breakdown=self.with_breakdown,
+        )
         return self.stage(self.verify_whole, [task])[0]
 
 
@@ -186,6 +169,9 @@ class _Attempt:
         )
         self._results: list[WindowResult] = []
         self._never_sent: list[DeliveryError] = []
+        self._buckets: Buckets | None = None
+        if verification.with_breakdown:
+            self._buckets = window_buckets(self._stage, trace, self._windows)
         self._known_first = [window.read_first for window in self._windows]
         """By window, the row before which no message that its pass knows was sent."""
         self.numbers_increase = True
@@ -278,6 +264,7 @@ class _Attempt:
             window=window,
             violations_max=self._verification.violations_max,
             straggler_deliveries_max=self._config.straggler_deliveries_max,
+            buckets=self._buckets,
         )
 
     def _check_histories(self) -> None:
@@ -363,7 +350,13 @@ class _Attempt:
             names=info.names,
             unverified=count_unverified(info, missing, self._gaps),
             limits_max=max(result.limits_max for result in results),
-        )
+            breakdown=None
+            if self._buckets is None
+            else combine_windows(
+                self._stage, self._trace, self._windows, results, self._never_sent,
+                self._buckets,
+            ),
+        )  # fmt: skip
 
     def _order_violations(self, which: Property) -> list[Violation]:
         """Return the earliest violations of an order, each with its chain."""

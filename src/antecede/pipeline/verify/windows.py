@@ -50,11 +50,8 @@ from typing import TYPE_CHECKING
 from antecede.errors import ConfigError
 from antecede.pipeline.spark.stage import spark_stage
 from antecede.pipeline.verify.runs import parallelism
-from antecede.pipeline.verify.windowed_run import (
-    OnNotice,
-    WindowConfig,
-    WindowedVerification,
-)
+from antecede.pipeline.verify.window_config import choose_config
+from antecede.pipeline.verify.windowed_run import OnNotice, WindowedVerification
 from antecede.trace.event import Kind
 from antecede.trace.reader import Trace, read_trace
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME
@@ -65,14 +62,8 @@ from antecede.verify.verdict import TraceVerdict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["choose_config", "verify_windows"]
+__all__ = ["verify_windows"]
 
-WINDOWS_PER_CORE = 4
-WINDOW_ROWS_MIN = 1 << 19
-"""Shorter windows would consist mostly of margins."""
-WINDOW_ROWS_MAX = 1 << 21
-"""The task of a longer window would need more than about 200 MiB."""
-MARGINS_PER_WINDOW = 16
 BLOCK_BYTES = 8 << 20
 """Row groups of a sorted copy are small, since a task reads whole ones."""
 
@@ -83,6 +74,7 @@ def verify_windows(
     *,
     rows_per_window: int | None = None,
     violations_max: int = 10,
+    with_breakdown: bool = False,
     on_notice: OnNotice | None = None,
 ) -> TraceVerdict:
     """Verify the trace of one run in windows.
@@ -97,6 +89,7 @@ def verify_windows(
         path: The directory of the run.
         rows_per_window: The length of windows; None to choose it by trace and cluster.
         violations_max: The most violations of each property to name.
+        with_breakdown: As for :func:`antecede.verify.verifier.verify_trace`.
         on_notice: Is called with a line about every fallback.
 
     Raises:
@@ -117,6 +110,7 @@ def verify_windows(
         ),
         violations_max=violations_max,
         on_notice=on_notice,
+        with_breakdown=with_breakdown,
     )
     try:
         return verification.verify(trace)
@@ -128,29 +122,6 @@ def verify_windows(
         except NotLinearExtensionError:
             on_notice("no sort puts the rows in order: one task verifies the whole run")
     return verification.verify_in_one_task(trace)
-
-
-def choose_config(
-    rows: int, group: int, cores: int, window_rows: int | None
-) -> WindowConfig:
-    """Choose windows for a number of cores, aligned to groups of rows if possible.
-
-    Args:
-        rows: The rows of the run.
-        group: The number of rows that are stored together.
-        cores: The number of tasks that run at once.
-        window_rows: The length of windows; None to choose it.
-    """
-    if window_rows is None:
-        even = -(-rows // (WINDOWS_PER_CORE * cores))
-        window_rows = min(max(even, WINDOW_ROWS_MIN), WINDOW_ROWS_MAX)
-        window_rows = -(-window_rows // group) * group
-    margin_rows = max(1, window_rows // MARGINS_PER_WINDOW)
-    if group <= window_rows // 4:
-        margin_rows = -(-margin_rows // group) * group
-    return WindowConfig(
-        window_rows=window_rows, margin_rows=margin_rows, propagation_tasks=cores
-    )
 
 
 def _read_events(spark: "SparkSession", trace: Trace) -> "DataFrame":

@@ -112,7 +112,7 @@ def check_delivery_order(
         NotLinearExtensionError: A delivery precedes its send.
     """
     state = resize(state, processes=processes, messages=messages)
-    found = np.empty((4, len(copies.limit)), np.int64)
+    found = np.empty((5, len(copies.limit)), np.int64)
     ended = np.empty(len(slot), np.int32)
     cursor = np.zeros(5, np.int64)
     ordinal = np.cumsum(rows.is_send) - 1
@@ -316,8 +316,9 @@ def _check_copy(
     if past[known, LIMIT] > limit:
         found[0, cursor[FOUND]] = row
         found[1, cursor[FOUND]] = target
-        found[2, cursor[FOUND]] = past[known, LIMIT]
-        found[3, cursor[FOUND]] = past[known, OWN] if past[known, OWN] > limit else OWN_NONE
+        found[2, cursor[FOUND]] = limit
+        found[3, cursor[FOUND]] = past[known, LIMIT]
+        found[4, cursor[FOUND]] = past[known, OWN] if past[known, OWN] > limit else OWN_NONE
         cursor[FOUND] += 1
     past[known, LIMIT] = max(past[known, LIMIT], limit)
     past[known, OWN] = max(past[known, OWN], limit)

@@ -71,6 +71,8 @@ class EarlyDeliveries(NamedTuple):
     """The index of the send among the rows of the batch."""
     target: Longs
     """The process that delivered the copy too early."""
+    row: Longs
+    """The row at which it did."""
     limit: Longs
     """The row at which that process delivered a message that happened before."""
     own: Longs

@@ -30,6 +30,7 @@ from antecede.verify.oracle import MessageId
 
 __all__ = [
     "Bools",
+    "Doubles",
     "NotLinearExtensionError",
     "HistoryChecker",
     "MissingDeliveries",
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 Bools = NDArray[np.bool_]
+Doubles = NDArray[np.float64]
 
 MESSAGE_KINDS = (Kind.SEND.value, Kind.DELIVER.value)
 MESSAGE_COLUMNS = ("process", "kind", "source", "number")
@@ -91,6 +93,8 @@ class Rows(NamedTuple):
     """The indexes of the targets of all sends."""
     is_broadcast: Bools
     """For each send, whether it is a broadcast; may be empty."""
+    time: Doubles
+    """The time of the row; may be empty."""
 
 
 class Stream(Protocol):
@@ -123,8 +127,10 @@ class RowStream:
     members: int
     missing: MissingDeliveries
 
-    def __init__(self, trace: RecordedRun) -> None:
+    def __init__(self, trace: RecordedRun, *, with_times: bool = False) -> None:
+        """Read a trace; ``with_times`` to read the times in the forward pass, too."""
         self._trace = trace
+        self._columns = (*MESSAGE_COLUMNS, "time") if with_times else MESSAGE_COLUMNS
         self.processes = SlotMap()
         self.gaps = 0
         self.late_starts = 0
@@ -133,9 +139,7 @@ class RowStream:
 
     def forward(self, first: int = 0, last: int | None = None) -> Iterator[Rows]:
         """Yield the batches that overlap rows ``first`` to ``last``, without targets."""
-        for numbered in self._trace.numbered_batches(
-            MESSAGE_COLUMNS, first=first, last=last
-        ):
+        for numbered in self._trace.numbered_batches(self._columns, first=first, last=last):
             yield message_rows(numbered, self.processes, self._trace.location)
 
     def backward(self) -> Iterator[Rows]:
@@ -205,7 +209,7 @@ def count_missing(batch: pa.RecordBatch) -> MissingDeliveries:
 def message_rows(
     numbered: NumberedBatch, processes: SlotMap, path: Path | StorePath | str
 ) -> Rows:
-    """Return the sends and deliveries of a batch, with targets if it has that column.
+    """Return the sends and deliveries of a batch, with targets and times if it has these.
 
     Raise TraceError if a row has no message, or a process sends a message of another.
     """
@@ -232,6 +236,9 @@ def message_rows(
             f"{path}: process {sender} sends {message}, which is not its own message"
         )
     start, target, is_broadcast = _targets(numbered, where[is_send], processes, path)
+    time: Doubles = np.empty(0)
+    if "time" in numbered.batch.schema.names:
+        time = numbered.batch.column("time").to_numpy(False)[where]
     return Rows(
         row=where + numbered.first,
         is_send=is_send,
@@ -241,6 +248,7 @@ def message_rows(
         target_start=start,
         target=target,
         is_broadcast=is_broadcast,
+        time=time,
     )
 
 

@@ -1,0 +1,1 @@
+"""The page of ``antecede verify --report``: where and when order was violated."""
