@@ -247,6 +247,10 @@ def test_a_missing_node_is_reported_by_name(tmp_path: Path) -> None:
     assert set(verdict.statuses.values()) == {Status.UNKNOWN}
     assert verdict.counts[Property.NO_CREATION] == delivered
     assert merged.missing[0] in verdict.reasons
+    # Without run.json, the events themselves show that deliveries are missing.
+    (tmp_path / "merged" / "run.json").unlink()
+    copied = verify_trace(tmp_path / "merged")
+    assert set(copied.statuses.values()) == {Status.UNKNOWN}
 
 
 def test_undelivered_messages_are_lost_only_if_every_node_was_complete(

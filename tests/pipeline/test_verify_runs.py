@@ -16,8 +16,9 @@ from antecede.errors import ConfigError, TraceError
 from antecede.pipeline.verify.runs import VERDICTS, balanced, verify_run, verify_runs
 from antecede.pipeline.verify.traces import find_runs, verify_traces
 from antecede.sim import Scenario
-from antecede.trace import Event
+from antecede.trace import Event, Kind
 from antecede.trace.run_info import RunInfo
+from antecede.trace.run_table_writer import RunTableWriter
 from antecede.trace.table import events_to_table
 from antecede.verify import Property
 from antecede.verify.verifier import verify_trace
@@ -89,6 +90,31 @@ def test_an_invalid_trace_is_a_row_with_its_error_and_the_others_continue(
     assert "not a Parquet file" in rows[foreign].error
     assert "0:1 is sent twice" in rows[no_run].error
     assert all("\n" not in (row.error or "") for row in rows.values())
+
+
+def test_spark_has_the_names_and_the_figures_of_one_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One run has names, the other one missing deliveries; a table of runs has both."""
+    names = {0: "bank", 1: "shop", 2: "customer", 3: "courier"}
+    run = [*FIGURE, Event(process=0, kind=Kind.MISSING, number=2)]
+    with RunTableWriter(tmp_path) as table:
+        for name, events in (("named", FIGURE), ("missing", run)):
+            writer = table.open_run(name)
+            for batch in events_to_table(events, name).to_batches():
+                writer.write_batch(batch)
+            writer.close(RunInfo(run=name, names=names))
+        table.commit()
+    runs = find_runs([tmp_path])
+    found = {each.path: each.verdict for each in verify_traces(runs, master=spark)}
+    assert len(found) == 2
+    for path, verdict in found.items():
+        assert verdict is not None
+        assert verdict.to_json() == verify_trace(path).to_json()
+        assert (
+            '"process": "customer"' in verdict.to_json() or "courier" in verdict.to_json()
+        )
+        assert verdict.unverified == (2 if path.name == "missing" else 0)
 
 
 def test_the_table_has_the_schema_of_verdicts(spark: SparkSession) -> None:
