@@ -79,7 +79,7 @@ def write_part(directory: Path, name: str, table: pa.Table) -> None:
 def two_partitions(spark: SparkSession) -> Iterator[None]:
     """A stateful query starts as many tasks per micro-batch as this setting says."""
     key = "spark.sql.shuffle.partitions"
-    before = spark.conf.get(key)
+    before = str(spark.conf.get(key))
     spark.conf.set(key, 2)
     yield
     spark.conf.set(key, before)
@@ -167,8 +167,8 @@ def test_statuses_count_what_was_given_up_and_what_is_late(
     run += [at(deliver(1, 0, 1), 5), at(deliver(1, 0, 1), 6), at(send(0, 4, 1), 100)]
     table = events_to_table(run, "r").drop_columns(["step"])
     table = table.rename_columns(["day", "node", *table.column_names[2:]])
-    for index, rows in enumerate([[0, 2, 3, 4], [5], [1]]):
-        write_part(tmp_path / "in", f"{index}.parquet", table.take(pa.array(rows)))
+    for index, part in enumerate([[0, 2, 3, 4], [5], [1]]):
+        write_part(tmp_path / "in", f"{index}.parquet", table.take(pa.array(part)))
     schema = spark_schema(table.schema)
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     stream = reader.parquet(str(tmp_path / "in"))

@@ -107,7 +107,7 @@ def verify_event_stream(
         selected.mapInArrow(packer, from_arrow_schema(PACKED))
         .groupBy("run")
         .applyInPandasWithState(
-            stream_verifier(delay_s, has_timeout=expire_quiet),
+            _run_verifier(delay_s, has_timeout=expire_quiet),
             FLAT,
             STATE,
             "append",
@@ -117,7 +117,7 @@ def verify_event_stream(
     )
 
 
-def stream_verifier(
+def _run_verifier(
     delay_s: float, *, has_timeout: bool
 ) -> "Callable[[tuple[Any, ...], Iterator[pd.DataFrame], GroupState], Any]":
     """Return the function of a task, for one run and one micro-batch."""

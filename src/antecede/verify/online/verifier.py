@@ -32,7 +32,7 @@ This module needs the extra ``antecede[trace]``.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -127,10 +127,14 @@ class OnlineVerifier:
             process.given_up = [gap for gap in process.given_up if gap[2] >= before]
         return self._take()
 
-    def finish(self) -> list[OnlineViolation]:
+    def finish(self, *, unrecorded: Collection[int] = ()) -> list[OnlineViolation]:
         """End the run: all its events have arrived. Return the last violations.
 
         Without a gap, a delivery whose send has not arrived violates no-creation.
+
+        Args:
+            unrecorded: The processes whose events are not all recorded; the delivery of
+                one of their messages without a send is unknown.
 
         Raises:
             TraceError: A message was delivered before it can have been sent.
@@ -143,7 +147,8 @@ class OnlineVerifier:
             if unsent is None:
                 break
             process, event = unsent
-            if checker.counters.missing or checker.counters.unsent:
+            is_recorded = checker.processes[event[2]].id not in unrecorded
+            if checker.counters.missing or checker.counters.unsent or not is_recorded:
                 checker.deliver_unsent(process)
             else:
                 checker.deliver_created(process, event[2], event[3], event[4])
