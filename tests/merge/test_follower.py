@@ -54,7 +54,7 @@ def test_each_row_of_a_node_is_read_once_whenever_it_is_polled(
 def test_nodes_have_the_ids_of_the_run_and_new_ones_are_found(tmp_path: Path) -> None:
     run = RunFollower([tmp_path])
     assert run.poll() == []
-    assert not run.has_ended
+    assert (run.traces, run.has_ended) == (0, False)
     with NodeTraceWriter(tmp_path / "ann", "ann~1a") as ann:
         ann.set_name(1, "bob")
         ann.observer.sent(0, 1, [1], 1.0)
@@ -95,7 +95,7 @@ def test_a_folder_of_parts_is_followed_until_run_json_appears(tmp_path: Path) ->
         pq.write_table(table.slice(index, 1), folder / f"part-{index}.parquet")
         (row,) = rows_of(run.poll())
         assert row["process"] == events[index].process
-    assert not run.has_ended
+    assert (run.traces, run.has_ended) == (1, False)
     info = RunInfo(run=tmp_path.name, names={5: "ann"})
     (tmp_path / INFO_NAME).write_text(info.to_json())
     assert run.poll() == []
