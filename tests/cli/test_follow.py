@@ -112,6 +112,16 @@ def test_a_process_without_a_trace_leaves_its_messages_unknown(
     assert "given up: 0 missing events, 1 sends; 0 events were late" in output
 
 
+def test_the_restart_of_a_node_ends_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for start in ("first", "second"):
+        with NodeTraceWriter(tmp_path / start, "ann", started=float(len(start))):
+            pass
+    assert main(["verify", "--follow", str(tmp_path)]) == 4
+    assert "ann was restarted" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -72,16 +72,26 @@ def test_nodes_have_the_ids_of_the_run_and_new_ones_are_found(tmp_path: Path) ->
         assert (run.traces, run.has_ended) == (2, False)
     run.poll()
     assert run.has_ended
-    with NodeTraceWriter(tmp_path / "again", "ann~1a"):
-        assert run.poll() == []
-    (notice,) = run.notices
-    assert "ann~1a was restarted" in notice
-    assert run.unrecorded() == {0}
     with (
         NodeTraceWriter(tmp_path / "other", "cat", run="tuesday"),
         pytest.raises(TraceError, match="of the run 'tuesday', and not of 'live'"),
     ):
         run.poll()
+
+
+def test_a_restart_ends_the_run_before_its_effects_are_seen(tmp_path: Path) -> None:
+    run = RunFollower([tmp_path])
+    ann = NodeTraceWriter(tmp_path / "ann", "ann~1a", incarnation=1)
+    ann.set_name(1, "bob~2b")
+    ann.observer.sent(0, 1, [1], 1.0)
+    ann.flush()
+    assert len(run.poll()) == 1
+    with NodeTraceWriter(tmp_path / "ann2", "ann~1a", incarnation=2, continues=(1, 0)):
+        ann.observer.sent(0, 2, [1], 2.0)
+        ann.flush()
+        assert run.poll() == []
+    assert "ann~1a was restarted" in str(run.restart)
+    ann.close()
 
 
 def test_a_folder_of_parts_is_followed_until_run_json_appears(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def follow(options: argparse.Namespace) -> int:
     with ProgressLine() as line:
         with suppress(KeyboardInterrupt):  # The way to end it.
             _follow(run, verifier, line, options)
-        if run.has_ended and options.until_finished:
+        if run.has_ended and run.restart is None and options.until_finished:
             found = verifier.finish(unrecorded=run.unrecorded())
             _print_violations(found, run, options.json, line)
     return _print_summary(run, verifier, options.json)
@@ -83,12 +83,12 @@ def _follow(
         now = time.monotonic()
         found = verifier.add(batches, now) if batches else []
         found += verifier.advance(now)
-        for notice in run.notices:
-            line.say(notice)
-        run.notices.clear()
         _print_violations(found, run, options.json, line)
         if line.due():
             line.write(_progress(run, verifier))
+        if run.restart is not None:
+            line.say(run.restart)
+            return
         if run.has_ended and options.until_finished:
             return
         if not batches:

@@ -31,14 +31,15 @@ class RunFollower:
     """The names of the processes that have one."""
     run: str | None
     """The name of the run; None before the first trace is found."""
-    notices: list[str]
-    """Lines for the user, which the caller takes."""
+    restart: str | None
+    """The line that reports the restart of a node, after which the run cannot be followed:
+    events of the node before the restart, which were returned, may not count, and the node
+    may have sent other messages with the same numbers. None without a restart."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self.names, self.run, self.notices = {}, None, []
+        self.names, self.run, self.restart = {}, None, None
         self._paths = list(paths)
         self._followers: dict[Path, NodeFollower | PartFollower] = {}
-        self._skipped: set[Path] = set()
         self._ids: dict[str, int] = {}
         self._histories: dict[str, str] = {}
         """By base name, the first name with a history."""
@@ -64,12 +65,12 @@ class RunFollower:
     def poll(self) -> list[pa.RecordBatch]:
         """Return the rows since the last poll, with the ids of the run.
 
+        Return no rows after the restart of a node; see :attr:`restart`.
+
         Raises:
             TraceError: A directory holds the trace of another run, or a damaged one.
         """
-        for path in find_node_traces(self._paths):
-            if path not in self._followers and path not in self._skipped:
-                self._open(path)
+        self._find_traces()
         batches = []
         for follower in self._followers.values():
             found = follower.poll()
@@ -79,7 +80,14 @@ class RunFollower:
             else:
                 ids = self._ids_of(follower)
                 batches += [_map_batch(batch, ids, follower) for batch in found]
-        return batches
+        # The rows may have effects of a restart since the directories were listed.
+        self._find_traces()
+        return batches if self.restart is None else []
+
+    def _find_traces(self) -> None:
+        for path in find_node_traces(self._paths):
+            if path not in self._followers:
+                self._open(path)
 
     def _open(self, path: Path) -> None:
         follower = follow_trace(path)
@@ -95,13 +103,10 @@ class RunFollower:
         name = follower.info.more.get("name")
         known = {each.info.more.get("name") for each in self._followers.values()}
         if isinstance(follower, NodeFollower) and name in known:
-            # A merge cuts the earlier trace, whose rows are verified already.
-            self._skipped.add(path)
-            self.notices.append(
-                f"{path}: {name} was restarted, and the events after the restart are not"
-                " followed: merge the traces, and verify the result"
+            self.restart = (
+                f"{path}: {name} was restarted, and the run cannot be followed any longer:"
+                " merge the traces at its end, and verify the result"
             )
-            self._recorded.discard(self._id_of(str(name)))
             return
         self.run = follower.info.run
         self._followers[path] = follower
