@@ -116,6 +116,7 @@ bench-spark: $(VENV)/installed  ## speed of the pipeline, beside plain Spark and
 	$(BIN)/python -m bench.spark_verify --events 20000000 --growth
 	$(BIN)/python -m bench.spark_table --events 20000000
 	$(BIN)/python -m bench.spark_extrapolation --table --sizes $(or $(SIZES),10000000 30000000)
+	$(BIN)/python -m bench.spark_stream
 	$(BIN)/python -m bench.spark_others
 
 bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's own reading

@@ -49,6 +49,7 @@ FIRST_FILES = (
 HEAVY_FILES = (
     "tests/advise/",
     "tests/cli/test_advise.py",
+    "tests/cli/test_follow.py",
     "tests/cli/test_report.py",
     "tests/cli/test_verify.py",
     "tests/demo/",

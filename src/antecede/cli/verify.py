@@ -13,6 +13,7 @@ from antecede.cli.exit_codes import (
     EXIT_VIOLATED,
     exit_code,
 )
+from antecede.cli.follow import add_follow, follow
 from antecede.cli.inputs import local_argument, path_or_uri, sort_inputs, verify_stored
 from antecede.cli.options import VIOLATIONS_SHOWN, add_foreign, add_session, check_cores
 from antecede.cli.terminal import ProgressLine
@@ -69,10 +70,13 @@ def add_parser(commands: "Commands") -> None:
         type=local_argument,
         help="directory to keep the traces in that files of other formats are converted to",
     )
+    add_follow(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.follow:
+        return follow(options)
     from antecede.pipeline.spark.session import open_session
     from antecede.pipeline.spark.settings import parse_settings
     from antecede.pipeline.verify.traces import find_runs, verify_traces

@@ -18,6 +18,7 @@ if _find_spec("pyspark") is None:
 from antecede.spark.advice import AdviceResult, advise
 from antecede.spark.simulation import SimulatedRuns, simulate
 from antecede.spark.sources import read_traces, register, register_active
+from antecede.spark.streams import verify_stream
 from antecede.spark.studies import (
     StudyResult,
     load_study,
@@ -41,6 +42,7 @@ __all__ = [
     "run_study",
     "simulate",
     "verify",
+    "verify_stream",
 ]
 
 register_active()

@@ -29,7 +29,7 @@ from antecede.pipeline.verify.table_run import TableOptions, run_verifier
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["RUN_NAME", "verify_table"]
+__all__ = ["RUN_NAME", "has_large_types", "select_runs", "verify_table"]
 
 LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 RUN_NAME = "table"
@@ -56,15 +56,8 @@ def verify_table(
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
     if tasks is not None and tasks < 1:
         raise ConfigError(f"tasks must be at least 1, got {tasks}")
-    kind, selected = select_columns(df, columns, rows)
-    unused = ("run", *(NOT_VERIFIED if kind == "events" else ()))
-    others = [f"`{name}`" for name in selected.columns if name not in unused]
-    run = "CAST(run AS STRING)" if "run" in selected.columns else f"'{RUN_NAME}'"
-    if kind != "events":
-        # In the records of a data source, null stands for the only run of a file.
-        run = f"coalesce({run}, '{RUN_NAME}')"
-    selected = selected.selectExpr(f"{run} AS run", *others)
-    large = df.sparkSession.conf.get(LARGE_TYPES, "false") == "true"
+    kind, selected = select_runs(df, columns, rows)
+    large = has_large_types(df)
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(df.sparkSession)
     options = TableOptions(
         rows=kind, complete=complete, violations_max=violations_max, large=large
@@ -74,6 +67,29 @@ def verify_table(
     if windows or (windows is None and may_be_long(selected)):
         return _verify_by_size(selected, options, count, window_rows)
     return _verify_short(selected, options, count)
+
+
+def select_runs(
+    df: "DataFrame", columns: "Mapping[str, str | Column]", rows: Rows | None
+) -> "tuple[Rows, DataFrame]":
+    """Return the kind of the rows, and the columns to verify; the first one is ``run``.
+
+    Raises:
+        ConfigError: A column is missing, unknown, ambiguous, or has a wrong type.
+    """
+    kind, selected = select_columns(df, columns, rows)
+    unused = ("run", *(NOT_VERIFIED if kind == "events" else ()))
+    others = [f"`{name}`" for name in selected.columns if name not in unused]
+    run = "CAST(run AS STRING)" if "run" in selected.columns else f"'{RUN_NAME}'"
+    if kind != "events":
+        # In the records of a data source, null stands for the only run of a file.
+        run = f"coalesce({run}, '{RUN_NAME}')"
+    return kind, selected.selectExpr(f"{run} AS run", *others)
+
+
+def has_large_types(df: "DataFrame") -> bool:
+    """Return whether the session of a table has columns with 64-bit offsets."""
+    return df.sparkSession.conf.get(LARGE_TYPES, "false") == "true"
 
 
 def _verify_by_size(

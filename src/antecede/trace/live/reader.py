@@ -26,7 +26,13 @@ from antecede.trace.reader import Trace, read_trace
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 
-__all__ = ["NodeTrace", "are_nodes_of_one_run", "find_node_traces", "read_node_trace"]
+__all__ = [
+    "NodeTrace",
+    "are_nodes_of_one_run",
+    "find_node_traces",
+    "read_info",
+    "read_node_trace",
+]
 
 
 class NodeTrace:
@@ -133,7 +139,7 @@ def read_node_trace(path: str | Path) -> NodeTrace:
         trace = read_trace(directory)
         _check_node(directory, trace.info)
         return NodeTrace(directory, trace.info, trace, empty, closed=True)
-    info = _read_info(directory)
+    info = read_info(directory)
     _check_node(directory, info)
     parts = Trace(directory, info, sorted(folder.glob("part-*.parquet")))
     batches = []
@@ -171,7 +177,7 @@ def are_nodes_of_one_run(paths: Sequence[Path]) -> bool:
     runs = set()
     for path in paths:
         try:
-            info = _read_info(path)
+            info = read_info(path)
         except TraceError:
             return False
         if info.more.get("kind") != NODE:
@@ -180,7 +186,11 @@ def are_nodes_of_one_run(paths: Sequence[Path]) -> bool:
     return len(runs) == 1
 
 
-def _read_info(directory: Path) -> RunInfo:
+def read_info(directory: Path) -> RunInfo:
+    """Return the contents of ``run.json`` of a node, or of ``run.json.partial``.
+
+    Raise TraceError if there is neither, or it is invalid.
+    """
     # A node that closes its trace renames run.json before the folder of the events.
     path = directory / INFO_PARTIAL
     path = path if path.exists() else directory / INFO_NAME
