@@ -220,7 +220,7 @@ def test_a_verdict_without_a_breakdown_is_an_error(tmp_path: Path) -> None:
 
 def test_a_heat_map_shows_the_processes_with_the_most_violations() -> None:
     pairs = [
-        PairCount(property=CAUSAL, process=7, source=1, earlier_source=source, count=count)
+        PairCount(property=CAUSAL, process=7, source=source, count=count)
         for source, count in enumerate(range(100, 100 + NAMES_MAX + 2))
     ]
     found = heat_map(pairs, str, row_title="source")
@@ -292,7 +292,7 @@ def test_a_browser_shows_every_chart_and_diagram(visit: Visit, page: Path) -> No
 
 @needs_chromium
 def test_a_browser_shows_names_as_text(visit: Visit) -> None:
-    row = visit.page.locator("table.pairs tbody tr").filter(has_text=BANK)
+    row = visit.page.locator("table.overtakings tbody tr").filter(has_text=BANK)
     assert row.locator("td").all_inner_texts() == [BANK, "customer", SHOP, "2"]
     labels = visit.page.locator(".heat-map .role-axis-label text").all_text_contents()
     assert BANK in labels

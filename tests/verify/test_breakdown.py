@@ -78,11 +78,20 @@ def with_times(run: list[Event]) -> list[Event]:
 
 
 def found_pairs(found: ViolationBreakdown) -> Counter[Pair]:
+    """Return the overtakings, and the pairs of the other properties."""
     counts: Counter[Pair] = Counter()
-    for each in found.pairs:
-        key = (each.property, each.process, each.source, each.earlier_source)
+    by_pair: Counter[tuple[Property, int, int]] = Counter()
+    for each in found.overtakings:
+        key = (each.property, each.process, each.source, each.late_source)
         assert key not in counts
         counts[key] = each.count
+        by_pair[each.property, each.process, each.late_source] += each.count
+    for pair in found.pairs:
+        if pair.property in (CAUSAL, FIFO):
+            assert by_pair[pair.property, pair.process, pair.source] == pair.count
+        else:
+            counts[pair.property, pair.process, pair.source, None] = pair.count
+    assert len(found.pairs) == len({(p.property, p.process, p.source) for p in found.pairs})
     return counts
 
 
@@ -172,11 +181,31 @@ def test_a_run_without_times_is_divided_by_events() -> None:
         Property.LIVENESS: (0, 0, 0, 0, 0, 0, 0, 0, 1),
     }
     assert found.deliveries == (0, 0, 1, 0, 1, 0, 1, 1, 0)
-    (causal, lost) = found.pairs
-    assert (causal.process, causal.source, causal.earlier_source) == (2, 1, 0)
-    assert (causal.count, causal.late_source()) == (2, 0)
-    assert (lost.process, lost.source, lost.earlier_source) == (2, 0, None)
-    assert (lost.count, lost.late_source()) == (1, 0)
+    (overtaking,) = found.overtakings
+    assert (overtaking.late_source, overtaking.source, overtaking.process) == (0, 1, 2)
+    assert overtaking.count == 2
+    counts = [
+        (pair.property, pair.source, pair.process, pair.count) for pair in found.pairs
+    ]
+    assert counts == [(CAUSAL, 0, 2, 2), (Property.LIVENESS, 0, 2, 1)]
+
+
+def test_only_the_most_frequent_overtakings_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("antecede.verify.breakdown_counter.OVERTAKINGS_MAX", 2)
+    run = []
+    for source, count in ((1, 1), (2, 3), (3, 2)):
+        for first in range(1, 2 * count, 2):
+            run += [send(source, first, 9), send(source, first + 1, 9)]
+            run += [deliver(9, source, first + 1), deliver(9, source, first)]
+    found = verify_trace(memory(run), with_breakdown=True).breakdown
+    assert found is not None
+    for which in (CAUSAL, FIFO):
+        kept = [(e.source, e.count) for e in found.overtakings if e.property is which]
+        assert kept == [(2, 3), (3, 2)]
+        pairs = [(p.source, p.count) for p in found.pairs if p.property is which]
+        assert pairs == [(2, 3), (3, 2), (1, 1)]
 
 
 def test_nothing_is_counted_unless_it_is_asked_for() -> None:

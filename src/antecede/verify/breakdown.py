@@ -2,7 +2,7 @@
 
 A violation of causal or FIFO order has three processes: the process that delivered the
 message too early, the source of that message, and the source of the message that should
-have been delivered first. Several messages may have been due first; the one that the
+have been delivered first: the *late message*. Of several late messages, the one that the
 process delivered last counts. A violation of another property has two processes: the
 process, and the source of the message.
 
@@ -16,10 +16,19 @@ from math import floor, inf, log10
 
 from antecede.verify.oracle import Property
 
-__all__ = ["BUCKETS_MAX", "Buckets", "PairCount", "ViolationBreakdown", "choose_buckets"]
+__all__ = [
+    "BUCKETS_MAX",
+    "Buckets",
+    "OvertakingCount",
+    "PairCount",
+    "ViolationBreakdown",
+    "choose_buckets",
+]
 
 BUCKETS_MAX = 60
 """The most buckets of a timeline: a chart has about ten pixels for each."""
+OVERTAKINGS_MAX = 1000
+"""The most overtakings of a property: there may be as many as violations."""
 STEPS = (1, 2, 5)
 """The width of a bucket is one of these times a power of ten."""
 
@@ -46,21 +55,30 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCount:
-    """The number of violations of a property with the same processes."""
+    """The number of violations of a property by messages from a source to a process."""
 
     property: Property
+    source: int
+    """The source of the late message; of other properties than causal and fifo, of the
+    message that was delivered twice, without being sent, or never."""
     process: int
     """The process at which the property is violated."""
-    source: int
-    """The source of the message that was delivered too early, twice, without being sent, or
-    never."""
-    earlier_source: int | None
-    """Of causal and fifo: the source of the message that should have come first."""
     count: int
 
-    def late_source(self) -> int:
-        """Return the source of the message that came too late, twice, unsent or never."""
-        return self.source if self.earlier_source is None else self.earlier_source
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OvertakingCount:
+    """The number of violations of an order by the same three processes."""
+
+    property: Property
+    """causal or fifo."""
+    late_source: int
+    """The source of the late message."""
+    source: int
+    """The source of the message that was delivered too early."""
+    process: int
+    """The process that delivered both."""
+    count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +87,8 @@ class ViolationBreakdown:
 
     pairs: tuple[PairCount, ...]
     """By property, the pairs with the most violations first."""
+    overtakings: tuple[OvertakingCount, ...]
+    """By property, the most frequent ones first; at most :data:`OVERTAKINGS_MAX` each."""
     buckets: Buckets
     deliveries: tuple[int, ...]
     """By bucket, the number of deliveries."""

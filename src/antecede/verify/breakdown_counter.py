@@ -4,14 +4,14 @@ The passes of :mod:`antecede.verify.verifier` find a violation before they reach
 that its time and its pair depend on: the row of the delivery, and the row at which the
 process delivered the message that should have been first. So a violation is *pending* until
 the forward pass has reached both. Pending violations that differ in nothing but rows
-already reached are one entry with a count: memory is proportional to the copies in flight
-and to the pairs, and not to the violations.
+already reached are one entry with a count. So memory is proportional to the copies in
+flight, and to the different combinations of a property and its processes.
 
 A task that verifies a part of a run returns a :class:`PartialBreakdown`, whose pending
 violations have rows in other parts; :func:`combine_breakdowns` adds the parts up.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import inf, isfinite
 from typing import NamedTuple
 
@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 
 from antecede.trace.reader import RecordedRun
 from antecede.verify.breakdown import (
+    OVERTAKINGS_MAX,
     Buckets,
+    OvertakingCount,
     PairCount,
     ViolationBreakdown,
     choose_buckets,
@@ -45,6 +47,7 @@ __all__ = [
     "bucket_indexes",
     "buckets_of_run",
     "combine_breakdowns",
+    "count_times",
     "error_groups",
     "find_time_range",
     "join_groups",
@@ -100,6 +103,8 @@ class PartialBreakdown(NamedTuple):
     pending: ViolationGroups
     deliveries: Longs
     """By bucket, the number of deliveries in the part."""
+    timeline: Longs
+    """By property and bucket, the number of counted violations."""
 
 
 class BreakdownCounter:
@@ -113,6 +118,7 @@ class BreakdownCounter:
         """Count by the buckets of :func:`find_buckets`."""
         self._buckets = buckets
         self._deliveries = np.zeros(buckets.count, np.int64)
+        self._timeline = np.zeros((len(PROPERTIES), buckets.count), np.int64)
         self._pending = _no_groups()
         self._counted = _no_groups()
         self._pending_min = self._counted_min = GROUPS_MIN
@@ -167,7 +173,8 @@ class BreakdownCounter:
         pending.earlier[reached] = rows.source[index]
         pending.limit[reached] = NONE
         is_known = (pending.row < 0) & (pending.limit < 0)
-        self._counted = join_groups([self._counted, select_groups(pending, is_known)])
+        known = count_times(select_groups(pending, is_known), self._timeline)
+        self._counted = join_groups([self._counted, known])
         self._pending = select_groups(pending, ~is_known)
         if len(self._pending.violations) > 2 * self._pending_min:
             self._pending = _grouped(self._pending)
@@ -188,7 +195,7 @@ class BreakdownCounter:
             )
             for groups in (_grouped(self._counted), _grouped(self._pending))
         )
-        return PartialBreakdown(counted, pending, self._deliveries)
+        return PartialBreakdown(counted, pending, self._deliveries, self._timeline)
 
     def breakdown(self, processes: SlotMap) -> ViolationBreakdown:
         """Return the breakdown of a whole run, after the last batch."""
@@ -200,32 +207,58 @@ def combine_breakdowns(
 ) -> ViolationBreakdown:
     """Return the breakdown of a run, from its parts without pending violations."""
     assert not any(len(part.pending.violations) for part in parts), "a row was not reached"
-    found = join_groups([part.counted for part in parts])
-    by_pair = _grouped(found._replace(bucket=np.full_like(found.bucket, NONE)))
+    found = _grouped(join_groups([part.counted for part in parts]))
+    is_order = found.earlier != NO_PROCESS
+    late = np.where(is_order, found.earlier, found.source)
+    by_pair = _grouped(found._replace(source=late, earlier=np.zeros_like(late)))
     pairs = [
-        PairCount(
-            property=PROPERTIES[which],
-            process=process,
-            source=source,
-            earlier_source=None if earlier == NO_PROCESS else earlier,
-            count=count,
-        )
-        for which, process, source, earlier, _, _, _, count in zip(
-            *(column.tolist() for column in by_pair), strict=True
-        )
+        PairCount(property=PROPERTIES[which], source=source, process=process, count=count)
+        for which, process, source, _, _, _, _, count in _rows(_by_count(by_pair))
     ]
-    timeline = {
-        which: tuple(_sums(found, index, buckets.count))
-        for index, which in enumerate(PROPERTIES)
-        if np.any(found.property == index)
-    }
+    timeline = np.sum([part.timeline for part in parts], axis=0)
     deliveries = np.sum([part.deliveries for part in parts], axis=0)
     return ViolationBreakdown(
-        pairs=tuple(sorted(pairs, key=_rank)),
+        pairs=tuple(pairs),
+        overtakings=tuple(_overtakings(select_groups(found, is_order))),
         buckets=buckets,
         deliveries=tuple(deliveries.tolist()),
-        timeline=timeline,
+        timeline={
+            which: tuple(counts.tolist())
+            for which, counts in zip(PROPERTIES, timeline, strict=True)
+            if np.any(counts)
+        },
     )
+
+
+def _overtakings(found: ViolationGroups) -> Iterator[OvertakingCount]:
+    for index, which in enumerate(PROPERTIES):
+        own = _by_count(select_groups(found, found.property == index))
+        first = ViolationGroups(*(column[:OVERTAKINGS_MAX] for column in own))
+        for _, process, source, earlier, _, _, _, count in _rows(first):
+            yield OvertakingCount(
+                property=which,
+                late_source=earlier,
+                source=source,
+                process=process,
+                count=count,
+            )
+
+
+def _by_count(groups: ViolationGroups) -> ViolationGroups:
+    """Return entries by property, those with the most violations first."""
+    keys = (groups.earlier, groups.source, groups.process, -groups.violations)
+    order = np.lexsort((*keys, groups.property))
+    return ViolationGroups(*(column[order] for column in groups))
+
+
+def _rows(groups: ViolationGroups) -> Iterator[tuple[int, ...]]:
+    return zip(*(column.tolist() for column in groups), strict=True)
+
+
+def count_times(groups: ViolationGroups, timeline: Longs) -> ViolationGroups:
+    """Add violations to a timeline, and return them without their buckets."""
+    np.add.at(timeline, (groups.property, groups.bucket), groups.violations)
+    return groups._replace(bucket=np.full_like(groups.bucket, NONE))
 
 
 def bucket_indexes(buckets: Buckets, values: Doubles | Longs) -> Longs:
@@ -260,12 +293,6 @@ def buckets_of_run(ranges: Sequence[TimeRange]) -> Buckets:
     if isfinite(lowest) and isfinite(highest) and lowest < highest:
         return choose_buckets(lowest, highest, by_time=True)
     return choose_buckets(0, max(0, rows - 1), by_time=False)
-
-
-def _rank(pair: PairCount) -> tuple[int, int, int, int, int]:
-    earlier = NO_PROCESS if pair.earlier_source is None else pair.earlier_source
-    position = PROPERTIES.index(pair.property)
-    return position, -pair.count, pair.process, pair.source, earlier
 
 
 def error_groups(errors: DeliveryErrors) -> ViolationGroups:
@@ -313,12 +340,3 @@ def _grouped(groups: ViolationGroups) -> ViolationGroups:
     is_first[1:] = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
     sums = np.add.reduceat(count[order], np.flatnonzero(is_first))
     return ViolationGroups(*[*ordered[:, is_first], sums])
-
-
-def _sums(groups: ViolationGroups, index: int, buckets: int) -> list[int]:
-    """Return the number of violations of one property in each bucket."""
-    is_own = groups.property == index
-    sums = np.zeros(buckets, np.int64)
-    np.add.at(sums, groups.bucket[is_own], groups.violations[is_own])
-    found: list[int] = sums.tolist()
-    return found

@@ -19,6 +19,7 @@ from antecede.verify.breakdown_counter import (
     bucket_indexes,
     buckets_of_run,
     combine_breakdowns,
+    count_times,
     error_groups,
     find_time_range,
     join_groups,
@@ -109,12 +110,12 @@ def combine_windows(
     at_limit = np.searchsorted(wanted, pending.limit[has_limit])
     pending.earlier[has_limit] = sources[at_limit]
     none = select_groups(pending, np.zeros(len(pending.row), np.bool_))
+    timeline = np.zeros_like(parts[0].timeline)
+    reached = pending._replace(
+        row=np.full_like(pending.row, -1), limit=np.full_like(pending.limit, -1)
+    )
     resolved = PartialBreakdown(
-        pending._replace(
-            row=np.full_like(pending.row, -1), limit=np.full_like(pending.limit, -1)
-        ),
-        none,
-        np.zeros(buckets.count, np.int64),
+        count_times(reached, timeline), none, np.zeros(buckets.count, np.int64), timeline
     )
     settled = [part._replace(pending=none) for part in parts]
     return combine_breakdowns(buckets, [*settled, resolved])

@@ -42,7 +42,7 @@ def heat_map(
     """
     cells: Counter[tuple[int, int]] = Counter()
     for pair in pairs:
-        cells[pair.late_source(), pair.process] += pair.count
+        cells[pair.source, pair.process] += pair.count
     rows: Counter[int] = Counter()
     columns: Counter[int] = Counter()
     for (source, process), count in cells.items():

@@ -198,14 +198,23 @@ class VerificationPage:
             "left_out": heat.left_out,
             "pairs": [
                 {
-                    "process": name(pair.process),
                     "source": name(pair.source),
-                    "late_source": name(pair.late_source()),
+                    "process": name(pair.process),
                     "count": pair.count,
                 }
                 for pair in pairs[:PAIRS_MAX]
             ],
             "more_pairs": max(0, len(pairs) - PAIRS_MAX),
+            "overtakings": [
+                {
+                    "late_source": name(each.late_source),
+                    "source": name(each.source),
+                    "process": name(each.process),
+                    "count": each.count,
+                }
+                for each in breakdown.overtakings
+                if each.property is which
+            ][:PAIRS_MAX],
             "peak": _peak(breakdown, which, zero),
             "example": None,
         }
