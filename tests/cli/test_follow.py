@@ -135,3 +135,8 @@ def test_what_cannot_be_followed_is_refused(
 ) -> None:
     assert main(["verify", "--follow", *arguments]) == 2
     assert error in capsys.readouterr().err
+
+
+def test_options_of_following_need_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "run", "--until-finished"]) == 2
+    assert "--until-finished needs --follow" in capsys.readouterr().err

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from antecede.verify.online.status import OnlineViolation
     from antecede.verify.online.verifier import OnlineVerifier
 
-__all__ = ["add_follow", "follow"]
+__all__ = ["add_follow", "follow", "is_followed"]
 
 WATERMARK_S = 60.0
 POLL_S = 0.25
@@ -44,6 +44,19 @@ def add_follow(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="end when all nodes have closed their traces",
     )
+
+
+def is_followed(options: argparse.Namespace) -> bool:
+    """Return whether to follow; raise ConfigError on an option that needs ``--follow``."""
+    if not options.follow:
+        given = {
+            "--watermark": options.watermark,
+            "--until-finished": options.until_finished,
+        }
+        for option, value in given.items():
+            if value:
+                raise ConfigError(f"{option} needs --follow: add it")
+    return bool(options.follow)
 
 
 def follow(options: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from antecede.cli.exit_codes import (
     EXIT_VIOLATED,
     exit_code,
 )
-from antecede.cli.follow import add_follow, follow
+from antecede.cli.follow import add_follow, follow, is_followed
 from antecede.cli.inputs import local_argument, path_or_uri, sort_inputs, verify_stored
 from antecede.cli.options import VIOLATIONS_SHOWN, add_foreign, add_session, check_cores
 from antecede.cli.terminal import ProgressLine
@@ -75,7 +75,7 @@ def add_parser(commands: "Commands") -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.follow:
+    if is_followed(options):
         return follow(options)
     from antecede.pipeline.spark.session import open_session
     from antecede.pipeline.spark.settings import parse_settings
