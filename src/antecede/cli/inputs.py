@@ -121,7 +121,7 @@ def _has_events(where: Path | str) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from antecede.ingest.formats.messages import is_parquet
+    from antecede.ingest.formats.parquet_columns import is_parquet
     from antecede.ingest.formats.source import open_bytes
     from antecede.ingest.table_runs import is_event_table
     from antecede.trace.schema import EVENTS_NAME

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from antecede.errors import TraceError
+from antecede.ingest.formats.span_csv import SPAN_COLUMNS
 from antecede.ingest.live_tables import LiveTable
 from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
@@ -25,8 +26,10 @@ RUNS_MAX = 500
 
 
 def is_event_table(schema: pa.Schema) -> bool:
-    """Return whether a table has events, and not messages or something else."""
-    return {"process", "kind"} <= set(schema.names)
+    """Return whether a table has events, and not messages, spans or something else."""
+    names = set(schema.names)
+    has_spans = all(names & set(SPAN_COLUMNS[each]) for each in ("span", "parent"))
+    return {"process", "kind"} <= names and not has_spans
 
 
 def write_copy(table: LiveTable, path: Path) -> Path:

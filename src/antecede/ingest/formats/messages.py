@@ -7,19 +7,21 @@ message that was not received; an empty ``sent`` is a message without a recorded
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from antecede.errors import TraceError
 from antecede.ingest.formats.csv_columns import (
     csv_columns,
     find_columns,
     first_columns,
     read_header,
+)
+from antecede.ingest.formats.parquet_columns import (
+    is_parquet,
+    parquet_columns,
+    read_names,
 )
 from antecede.ingest.formats.records import (
     MESSAGE_SCHEMA,
@@ -28,10 +30,10 @@ from antecede.ingest.formats.records import (
     UnreadableError,
     problem_batch,
 )
-from antecede.ingest.formats.source import ExpansionLimit, Split, open_bytes
+from antecede.ingest.formats.source import Split
 from antecede.ingest.timestamps import TimeUnits
 
-__all__ = ["MESSAGE_COLUMNS", "is_parquet", "message_batch", "read_messages"]
+__all__ = ["MESSAGE_COLUMNS", "message_batch", "read_messages"]
 
 MESSAGE_COLUMNS = {
     "source": ("source", "from", "sender", "src"),
@@ -43,13 +45,6 @@ MESSAGE_COLUMNS = {
 """By column, its usual names in lower case."""
 REQUIRED = ("source", "target", "sent", "received")
 TIMES = ("sent", "received")
-PARQUET_MAGIC = b"PAR1"
-
-
-def is_parquet(path: str | Path) -> bool:
-    """Return whether the first bytes of a file are those of Parquet."""
-    with open_bytes(path) as file:
-        return file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
 def read_messages(split: Split, options: ReadOptions) -> Records:
@@ -57,11 +52,10 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
 
     Raise ConfigError if a required column is not found.
     """
-    if is_parquet(split.path):
-        return _from_parquet(split, options)
-    header = read_header(split.path)
+    of_parquet = is_parquet(split.path)
+    header = read_names(split.path) if of_parquet else read_header(split.path)
     names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
-    return _from_csv(split, names)
+    return _from_parquet(split, names) if of_parquet else _from_csv(split, names)
 
 
 def _from_csv(split: Split, names: dict[str, str]) -> Records:
@@ -76,25 +70,13 @@ def _from_csv(split: Split, names: dict[str, str]) -> Records:
         yield problem_batch([(error.line, error.reason)], MESSAGE_SCHEMA)
 
 
-def _from_parquet(split: Split, options: ReadOptions) -> Records:
-    with open_bytes(split.path) as file:
-        try:
-            parquet = pq.ParquetFile(file)
-        except (pa.ArrowException, OSError) as error:
-            raise TraceError(f"{split.path}: truncated or not a Parquet file") from error
-        header = parquet.schema_arrow.names
-        names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
-        row, units = 1, TimeUnits()
-        limit = ExpansionLimit(split.path)
-        try:
-            for batch in parquet.iter_batches(columns=list(names.values())):
-                limit.add(batch.nbytes)
-                columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
-                lines = np.arange(row, row + batch.num_rows)
-                yield message_batch(lines, columns, units)
-                row += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            yield problem_batch([(row, f"damaged: {error}")], MESSAGE_SCHEMA)
+def _from_parquet(split: Split, names: dict[str, str]) -> Records:
+    units = TimeUnits()
+    try:
+        for lines, columns in parquet_columns(split, names):
+            yield message_batch(lines, columns, units)
+    except UnreadableError as error:
+        yield problem_batch([(error.line, error.reason)], MESSAGE_SCHEMA)
 
 
 def message_batch(

@@ -1,7 +1,7 @@
 """The foreign formats, their detection and their readers."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +10,9 @@ import pyarrow as pa
 from antecede.errors import ConfigError, TraceError
 from antecede.ingest.formats.csv_columns import read_header
 from antecede.ingest.formats.jaeger import read_jaeger
-from antecede.ingest.formats.messages import MESSAGE_COLUMNS, is_parquet, read_messages
+from antecede.ingest.formats.messages import MESSAGE_COLUMNS, read_messages
 from antecede.ingest.formats.otlp import read_otlp
+from antecede.ingest.formats.parquet_columns import is_parquet, read_names
 from antecede.ingest.formats.records import (
     CLOCK_SCHEMA,
     MESSAGE_SCHEMA,
@@ -85,7 +86,7 @@ def detect_format(path: str | Path, options: ReadOptions) -> Format:
     if is_parquet(path):
         if Path(path).name == EVENTS_NAME:
             raise ConfigError(f"{path} is part of a trace: give the directory of the run")
-        return get_format("messages")
+        return _by_columns(read_names(path), options) or get_format("messages")
     text = read_head(path).decode("utf-8", "replace")
     start = text.lstrip()
     if start[0] in "{[":
@@ -99,14 +100,9 @@ def detect_format(path: str | Path, options: ReadOptions) -> Format:
             if key in start:
                 return get_format(name)
     if options.regex is None:
-        header = [name.lower().strip() for name in read_header(path)]
-        for name, columns in (("spancsv", SPAN_COLUMNS), ("messages", MESSAGE_COLUMNS)):
-            required = ("span", "parent") if name == "spancsv" else ("source", "target")
-            if all(
-                key in options.columns or set(columns[key]) & set(header)
-                for key in required
-            ):
-                return get_format(name)
+        found = _by_columns(read_header(path), options)
+        if found is not None:
+            return found
         try:
             find_layout(str(path), options)
         except TraceError:
@@ -116,6 +112,16 @@ def detect_format(path: str | Path, options: ReadOptions) -> Format:
                 " describe an event with --regex"
             ) from None
     return get_format("shiviz")
+
+
+def _by_columns(header: Sequence[str], options: ReadOptions) -> Format | None:
+    """Return the format of a table with these columns, if it has spans or messages."""
+    found = {name.lower().strip() for name in header}
+    for name, columns in (("spancsv", SPAN_COLUMNS), ("messages", MESSAGE_COLUMNS)):
+        required = ("span", "parent") if name == "spancsv" else ("source", "target")
+        if all(key in options.columns or set(columns[key]) & found for key in required):
+            return get_format(name)
+    return None
 
 
 def read_file(

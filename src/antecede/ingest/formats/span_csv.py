@@ -1,4 +1,4 @@
-"""Read spans from a CSV file with a header, such as those of the Nezha data set.
+"""Read spans from a CSV file with a header or from a Parquet file.
 
 The columns are ``trace``, ``span``, ``parent``, ``process``, ``start``, one of ``end`` and
 ``duration``, and optionally ``kind`` and ``name``. They are found by their usual names, or
@@ -18,6 +18,11 @@ from antecede.ingest.formats.csv_columns import (
     find_columns,
     first_columns,
     read_header,
+)
+from antecede.ingest.formats.parquet_columns import (
+    is_parquet,
+    parquet_columns,
+    read_names,
 )
 from antecede.ingest.formats.records import (
     SPAN_SCHEMA,
@@ -41,8 +46,10 @@ SPAN_COLUMNS = {
     ),
     "name": ("operationname", "operation_name", "operation", "name", "url"),
     "kind": ("spankind", "span_kind", "kind"),
-    "start": ("starttimeunixnano", "starttime", "start_time", "timestamp", "start"),
-    "end": ("endtimeunixnano", "endtime", "end_time", "end"),
+    "start": (
+        "starttimeunixnano", "starttime", "start_time", "timestamp", "start", "start_ns",
+    ),
+    "end": ("endtimeunixnano", "endtime", "end_time", "end", "end_ns"),
     "duration": ("duration",),
 }  # fmt: skip
 """By column, its usual names in lower case."""
@@ -58,7 +65,8 @@ def read_span_csv(split: Split, options: ReadOptions) -> Records:
 
     Raise ConfigError if a required column is not found.
     """
-    header = read_header(split.path)
+    of_parquet = is_parquet(split.path)
+    header = read_names(split.path) if of_parquet else read_header(split.path)
     names = find_columns(split.path, header, SPAN_COLUMNS, options, REQUIRED)
     if "end" not in names and "duration" not in names:
         raise ConfigError(
@@ -66,10 +74,23 @@ def read_span_csv(split: Split, options: ReadOptions) -> Records:
             f" {options.option('columns', 'end=NAME')} or duration=NAME; the file has"
             f" {', '.join(header)}"
         )
-    return _batches(split, names)
+    return _from_parquet(split, names) if of_parquet else _from_csv(split, names)
 
 
-def _batches(split: Split, names: dict[str, str]) -> Records:
+def _from_parquet(split: Split, names: dict[str, str]) -> Records:
+    units = TimeUnits()
+    try:
+        for lines, columns in parquet_columns(split, names):
+            texts = {
+                name: column if name in (*TIMES, "duration") else column.cast(pa.string())
+                for name, column in columns.items()
+            }
+            yield span_batch(lines, texts, units)
+    except UnreadableError as error:
+        yield problem_batch([(error.line, error.reason)], SPAN_SCHEMA)
+
+
+def _from_csv(split: Split, names: dict[str, str]) -> Records:
     units = TimeUnits()
     times = {ours: theirs for ours, theirs in names.items() if ours in TIMES}
     try:
