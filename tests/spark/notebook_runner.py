@@ -60,6 +60,9 @@ def main(notebook: Path) -> None:
                 for name in ("cells", "verdicts", "measures", "summary", "copies", "events")
             ),
             "advice": names["advice"].protocol,
+            "calls": [row.text for row in names["calls"].violations.collect()],
+            "streamed": names["streamed"],
+            "listed": names["violations"].count(),
             "alive": names["spark"].range(3).count(),
         }
         print(json.dumps(found))

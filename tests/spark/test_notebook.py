@@ -17,6 +17,11 @@ def test_the_notebook_runs_in_a_session_of_its_own() -> None:
     assert found["simulated"] == 2
     assert found["loaded"]
     assert found["advice"] in ("hybrid", "fifo", "unordered")
+    request = (
+        "stock delivered shop:2 before shop:1, which happened before it: shop:1 -> shop:2"
+    )
+    assert found["calls"] == [f"causal: {request}", f"fifo: {request}"]
+    assert found["streamed"] == found["listed"] > 0
     charts = [types for types in found["shown"] if "image/svg+xml" in types]
     assert charts == [["application/vnd.vegalite.v6+json", "image/svg+xml", "text/plain"]]
     assert found["shown"].count(["text/html"]) == 2  # The verdicts and the advice.
