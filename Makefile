@@ -112,11 +112,12 @@ bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, pyzmq and na
 bench-budget: $(VENV)/installed  ## the aims of bounded: latency, bytes, frames and silent members
 	$(BIN)/python -m bench.budget
 
-bench-spark: $(VENV)/installed  ## speed of the pipeline, beside plain Spark and Python (SIZES="100000000 300000000")
+bench-spark: $(VENV)/installed  ## speed of the pipeline, beside plain Spark and Python (SIZES="100000000 300000000" SPANS=50000000)
 	$(BIN)/python -m bench.spark_verify --events 20000000 --growth
 	$(BIN)/python -m bench.spark_table --events 20000000
 	$(BIN)/python -m bench.spark_extrapolation --table --sizes $(or $(SIZES),10000000 30000000)
 	$(BIN)/python -m bench.spark_stream
+	$(BIN)/python -m bench.spark_spans --spans $(or $(SPANS),3000000)
 	$(BIN)/python -m bench.spark_others
 
 bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's own reading
