@@ -34,7 +34,8 @@ settings.register_profile(
     database=None,
     phases=(Phase.explicit, Phase.generate),  # No shrinking: any failure is enough.
 )
-settings.load_profile("mutant" if "ANTECEDE_MUTANT" in os.environ else "antecede")
+USUAL_PROFILE = "short" if os.environ.get("CI") == "true" else "antecede"
+settings.load_profile("mutant" if "ANTECEDE_MUTANT" in os.environ else USUAL_PROFILE)
 
 FIRST_FILES = (
     "tests/packaging/",

@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,7 @@ def open_session(
         try:
             with defer_interrupt():
                 started = _start(master, {**defaults, **conf}, user)
-            with cancel_on_interrupt(started.sparkContext.cancelAllJobs), explain_errors():
+            with cancel_on_interrupt(partial(_cancel, started)), explain_errors():
                 yield started
         finally:
             if started is not None:
@@ -239,6 +240,15 @@ def _environment(master: str, user: Mapping[str, str], scratch: Path) -> Iterato
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _cancel(spark: "SparkSession") -> None:
+    """Cancel all jobs of a session that is about to be stopped.
+
+    Spark logs an error for each task that ends after the session, which is no error here.
+    """
+    spark.sparkContext.setLogLevel("OFF")
+    spark.sparkContext.cancelAllJobs()
 
 
 def _stop(spark: "SparkSession") -> None:
