@@ -22,12 +22,11 @@ from pyspark.sql import DataFrame
 
 from antecede.spark import verify
 from bench.generate_spans import generate_spans
-from bench.measure import fastest
+from bench.measure import seconds_of
 from bench.spark_session import plain_session
 from bench.spark_verify import worker_peak_mib
 
 SPANS = 3_000_000
-ROUNDS = 1
 
 
 def scan(table: DataFrame) -> None:
@@ -53,7 +52,6 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spans", type=int, default=SPANS, help="number of spans")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds to measure")
     parser.add_argument(
         "--directory",
         type=Path,
@@ -67,10 +65,10 @@ def main() -> int:
     with plain_session() as spark:
         table = spark.read.parquet(str(path))
         scan(table)  # The first read starts the session's threads.
-        seconds = fastest(
-            {"scan": lambda: scan(table), "verify": lambda: verify_spans(table, found)},
-            options.rounds,
-        )
+        seconds = {
+            "scan": seconds_of(lambda: scan(table)),
+            "verify": seconds_of(lambda: verify_spans(table, found)),
+        }
         found["spans"] = table.count()
         found |= {f"{name}_s": round(value, 1) for name, value in seconds.items()}
         found["verify_per_scan"] = round(seconds["verify"] / seconds["scan"], 1)
