@@ -86,6 +86,7 @@ def test_testing_generates_schedules(wheel: Path, tmp_path: Path) -> None:
     assert environment.python(TESTING_PROGRAM) == "held\n"
 
 
+@pytest.mark.proof  # The installation of PySpark takes minutes.
 def test_spark_and_report_run_a_study_and_write_its_page(
     wheel: Path, tmp_path: Path
 ) -> None:
