@@ -6,7 +6,7 @@ with a problem.
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +17,22 @@ from antecede.errors import ConfigError
 from antecede.ingest.formats.records import ReadOptions, UnreadableError
 from antecede.ingest.formats.source import Split, read_blocks, read_head, whole_file
 
-__all__ = ["Columns", "csv_columns", "find_columns", "first_columns", "read_header"]
+__all__ = [
+    "Columns",
+    "ReadColumns",
+    "csv_columns",
+    "find_columns",
+    "first_columns",
+    "read_header",
+]
 
 BLOCK_BYTES = 4 << 20
 DELIMITERS = ",;\t|"
 
 Columns = tuple[np.ndarray, dict[str, pa.Array], list[tuple[int, str]]]
 """The line numbers of records, their columns, and the invalid lines, each with a reason."""
+ReadColumns = Callable[[Split, Mapping[str, str]], Iterator[Columns]]
+"""Yields the columns of a split under our names, given by our names."""
 
 
 def read_header(path: str | Path) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.ingest.formats.csv_columns import (
+    ReadColumns,
     csv_columns,
     find_columns,
     first_columns,
@@ -55,26 +56,17 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
     of_parquet = is_parquet(split.path)
     header = read_names(split.path) if of_parquet else read_header(split.path)
     names = find_columns(split.path, header, MESSAGE_COLUMNS, options, REQUIRED)
-    return _from_parquet(split, names) if of_parquet else _from_csv(split, names)
+    return _batches(split, names, parquet_columns if of_parquet else csv_columns)
 
 
-def _from_csv(split: Split, names: dict[str, str]) -> Records:
+def _batches(split: Split, names: dict[str, str], read: ReadColumns) -> Records:
     units = TimeUnits()
     try:
         units.decide(first_columns(split, {name: names[name] for name in TIMES}))
-        for lines, columns, bad in csv_columns(split, names):
+        for lines, columns, bad in read(split, names):
             yield message_batch(lines, columns, units)
             if bad:
                 yield problem_batch(bad, MESSAGE_SCHEMA)
-    except UnreadableError as error:
-        yield problem_batch([(error.line, error.reason)], MESSAGE_SCHEMA)
-
-
-def _from_parquet(split: Split, names: dict[str, str]) -> Records:
-    units = TimeUnits()
-    try:
-        for lines, columns in parquet_columns(split, names):
-            yield message_batch(lines, columns, units)
     except UnreadableError as error:
         yield problem_batch([(error.line, error.reason)], MESSAGE_SCHEMA)
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antecede.errors import TraceError
+from antecede.ingest.formats.csv_columns import Columns
 from antecede.ingest.formats.records import UnreadableError
 from antecede.ingest.formats.source import ExpansionLimit, Split, open_bytes
 
@@ -32,10 +33,10 @@ def read_names(path: str | Path) -> list[str]:
         return names
 
 
-def parquet_columns(
-    split: Split, names: Mapping[str, str]
-) -> Iterator[tuple[np.ndarray, dict[str, pa.Array]]]:
+def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]:
     """Yield the numbers of rows, from 1, and their columns under our names.
+
+    No row is invalid by itself, unlike a line of :func:`csv_columns`.
 
     Args:
         split: The file.
@@ -50,7 +51,7 @@ def parquet_columns(
             for batch in pq.ParquetFile(file).iter_batches(columns=list(names.values())):
                 limit.add(batch.nbytes)
                 columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
-                yield np.arange(row, row + batch.num_rows), columns
+                yield np.arange(row, row + batch.num_rows), columns, []
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise UnreadableError(row, f"damaged: {error}") from error

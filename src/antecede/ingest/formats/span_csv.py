@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from antecede.errors import ConfigError
 from antecede.ingest.formats.csv_columns import (
+    ReadColumns,
     csv_columns,
     find_columns,
     first_columns,
@@ -74,29 +75,20 @@ def read_span_csv(split: Split, options: ReadOptions) -> Records:
             f" {options.option('columns', 'end=NAME')} or duration=NAME; the file has"
             f" {', '.join(header)}"
         )
-    return _from_parquet(split, names) if of_parquet else _from_csv(split, names)
+    return _batches(split, names, parquet_columns if of_parquet else csv_columns)
 
 
-def _from_parquet(split: Split, names: dict[str, str]) -> Records:
+def _batches(split: Split, names: dict[str, str], read: ReadColumns) -> Records:
     units = TimeUnits()
+    times = {ours: theirs for ours, theirs in names.items() if ours in TIMES}
     try:
-        for lines, columns in parquet_columns(split, names):
+        units.decide(first_columns(split, times))
+        for lines, columns, bad in read(split, names):
             texts = {
                 name: column if name in (*TIMES, "duration") else column.cast(pa.string())
                 for name, column in columns.items()
             }
             yield span_batch(lines, texts, units)
-    except UnreadableError as error:
-        yield problem_batch([(error.line, error.reason)], SPAN_SCHEMA)
-
-
-def _from_csv(split: Split, names: dict[str, str]) -> Records:
-    units = TimeUnits()
-    times = {ours: theirs for ours, theirs in names.items() if ours in TIMES}
-    try:
-        units.decide(first_columns(split, times))
-        for lines, columns, bad in csv_columns(split, names):
-            yield span_batch(lines, columns, units)
             if bad:
                 yield problem_batch(bad, SPAN_SCHEMA)
     except UnreadableError as error:

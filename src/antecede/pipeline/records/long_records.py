@@ -15,8 +15,8 @@ Spark keeps the events on the disks of the executors between the jobs.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from antecede.pipeline.records.record_lookup import find_records
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
 from antecede.pipeline.records.slices import SlicePlan
 from antecede.pipeline.records.stages import arrange, make_buckets
+from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_run import PackedVerification
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace
 from antecede.pipeline.verify.run_result import MessageRecord, error_row, result_row
@@ -85,18 +86,6 @@ def verify_long_records(
     return found
 
 
-@contextmanager
-def _kept(table: "DataFrame") -> "Iterator[DataFrame]":
-    """Let Spark keep a table on disk in the block."""
-    from pyspark import StorageLevel
-
-    kept = table.persist(StorageLevel.DISK_ONLY)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
-
-
 class _LongRecordsRun:
     """One long run of spans or messages."""
 
@@ -120,7 +109,7 @@ class _LongRecordsRun:
         kind, large = self._options.rows, self._options.large
         buckets = make_buckets(self._records, kind, bucket_count, large=large)
         with ExitStack() as stack:
-            buckets = stack.enter_context(_kept(buckets))
+            buckets = stack.enter_context(kept_on_disk(buckets))
             listed = buckets.select("events", "summary", "error").collect()
             _raise_first(self._location, listed)
             summary = merge_summaries((row["summary"] for row in listed), kind)
@@ -160,7 +149,7 @@ class _LongRecordsRun:
                     " the times, or give a table of events with the column step"
                 )
             table = stack.enter_context(
-                _kept(
+                kept_on_disk(
                     arrange(
                         buckets,
                         dropped,

@@ -40,7 +40,7 @@ from antecede.ingest.event_table import DELIVER, SEND
 from antecede.ingest.inference.cycles import messages_in_cycles
 from antecede.ingest.inference.ordering import ambiguous_events
 from antecede.pipeline.records.bucket_events import EVENTS, NS_PER_MS
-from antecede.pipeline.verify.packed_rows import read_blob
+from antecede.pipeline.verify.packed_rows import read_blob, write_blob
 from antecede.trace.event import Kind
 from antecede.verify.kernels.hybrid_clock import hybrid_clocks
 from antecede.verify.kernels.slot_map import Ints, Longs
@@ -92,13 +92,7 @@ class SlicePlan:
 def to_blob(events: pa.Table, bucket: int, names: list[str]) -> bytes:
     """Return a table of :data:`EVENTS` as bytes, with the names of its processes."""
     metadata = {NAMES_KEY: json.dumps(names), BUCKET_KEY: str(bucket)}
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-    events = events.replace_schema_metadata(metadata)
-    with pa.ipc.new_stream(sink, events.schema, options=options) as writer:
-        writer.write_table(events)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return write_blob(events.replace_schema_metadata(metadata))
 
 
 def read_events(blob: pa.Buffer) -> tuple[pa.Table, int, list[str]]:

@@ -20,9 +20,9 @@ from antecede.pipeline.records.slices import (
 from antecede.pipeline.verify.packed_rows import (
     PACKED,
     large_types,
-    pack_run,
     row_packer,
     unpack_run,
+    write_blob,
 )
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PARTITION_BITS
 
@@ -207,8 +207,7 @@ def _slice_task(
             for index, start in enumerate(range(0, found.rows.num_rows, BLOB_ROWS)):
                 part = found.rows.slice(start, BLOB_ROWS)
                 blob = {"id": (number << PARTITION_BITS) + index, "shift": found.shift}
-                packed = pack_run(None, part)
-                rows.append({**blob, "rows": part.num_rows, "data": packed["data"]})
+                rows.append({**blob, "rows": part.num_rows, "data": write_blob(part)})
         return rows
 
     def arrange_partition(batches: Batches) -> Batches:

@@ -12,11 +12,12 @@ step nor time, or if no sort puts the rows into a linear extension of happened-b
 """
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from antecede.errors import AntecedeError, StorageError, TraceError
+from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
 from antecede.pipeline.verify.packed_run import PackedVerification
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace, blob_packer
@@ -74,24 +75,16 @@ def verify_long_runs(
     return found
 
 
-@contextmanager
 def _packed(
     table: "DataFrame", blob_rows: int, options: TableOptions
-) -> "Iterator[DataFrame]":
+) -> "AbstractContextManager[DataFrame]":
     """Pack the rows of a table into blobs, which Spark keeps in the block."""
-    from pyspark import StorageLevel
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from antecede.pipeline.verify.packed_trace import BLOBS
 
     pack = blob_packer(rows_max=blob_rows, large=options.large)
-    blobs = table.mapInArrow(pack, from_arrow_schema(BLOBS))
-    # The memory of the executors is left to the tables that the caller keeps there.
-    blobs = blobs.persist(StorageLevel.DISK_ONLY)
-    try:
-        yield blobs
-    finally:
-        blobs.unpersist()
+    return kept_on_disk(table.mapInArrow(pack, from_arrow_schema(BLOBS)))
 
 
 class _LongTableRun:

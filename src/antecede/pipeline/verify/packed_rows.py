@@ -25,6 +25,7 @@ __all__ = [
     "row_packer",
     "split_runs",
     "unpack_run",
+    "write_blob",
 ]
 
 PACK_ROWS = 1 << 18
@@ -129,11 +130,7 @@ def pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
         index = rows.schema.get_field_index(name)
         if index >= 0 and _is_text(rows.schema.field(index).type):
             rows = rows.set_column(index, name, rows[name].dictionary_encode())
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
-        writer.write_table(rows)
-    data = sink.getvalue().to_pybytes()
+    data = write_blob(rows)
     return {"run": run, "rows": rows.num_rows, "first": first, "last": last, "data": data}
 
 
@@ -149,6 +146,16 @@ def _step_range(rows: pa.Table) -> tuple[int | None, int | None]:
     if np.any(steps[1:] <= steps[:-1]):
         return None, None
     return int(steps[0]), int(steps[-1])
+
+
+def write_blob(rows: pa.Table) -> bytes:
+    """Return rows as a blob, with the metadata of their schema."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
+        writer.write_table(rows)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def read_blob(blob: pa.Buffer) -> pa.Table:
