@@ -13,6 +13,7 @@ from antecede.ingest.formats.messages import message_batch
 from antecede.ingest.formats.records import CLOCK_SCHEMA, SPAN_SCHEMA
 from antecede.ingest.formats.span_csv import span_batch
 from antecede.ingest.timestamps import TimeUnits
+from antecede.verify.kernels.slot_map import Longs
 
 __all__ = ["to_records"]
 
@@ -99,10 +100,32 @@ def _sorted(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         entries = columns["clock"].to_pylist()
         totals = [sum(count or 0 for _, count in entry or ()) for entry in entries]
         keys["total"] = pa.array(totals, pa.int64())
-    order = pc.sort_indices(
-        pa.table(keys), sort_keys=[(name, "ascending") for name in keys]
-    )
+    order = pa.array(_sort(keys))
     return {name: column.take(order) for name, column in columns.items()}
+
+
+def _sort(keys: dict[str, pa.Array]) -> Longs:
+    """Return the rows in the order of the keys; nulls come last."""
+    first = next(iter(keys.values()))
+    is_number = pa.types.is_integer(first.type) or pa.types.is_timestamp(first.type)
+    if first.null_count or not is_number:
+        return _sort_by_all(keys)
+    # Arrow compares all keys of two rows; most rows differ in the first one.
+    values = first.cast(pa.int64()).to_numpy()
+    order: Longs = np.argsort(values)
+    is_tie = np.zeros(len(order) + 1, np.bool_)
+    is_tie[1:-1] = values[order[1:]] == values[order[:-1]]
+    tied = np.flatnonzero(is_tie[:-1] | is_tie[1:])
+    rows = np.sort(order[tied])
+    taken = pa.array(rows)
+    order[tied] = rows[_sort_by_all({name: k.take(taken) for name, k in keys.items()})]
+    return order
+
+
+def _sort_by_all(keys: dict[str, pa.Array]) -> Longs:
+    sort_keys = [(name, "ascending") for name in keys]
+    found: Longs = pc.sort_indices(pa.table(keys), sort_keys=sort_keys).to_numpy()
+    return found.astype(np.int64)
 
 
 def _with_shared(records: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
