@@ -203,7 +203,8 @@ def _scrambled(number: np.ndarray) -> np.ndarray:
     found: np.ndarray = number * np.uint64(0x9E3779B97F4A7C15)
     found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return found ^ (found >> np.uint64(31))
+    found ^= found >> np.uint64(31)
+    return found
 
 
 def main() -> int:

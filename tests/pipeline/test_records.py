@@ -22,7 +22,7 @@ from antecede.trace.run_info import RunInfo
 from antecede.verify.oracle import MessageId, Property, Verdict, verify_events
 from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
-from tests.pipeline.span_runs import SpanRun
+from tests.pipeline.span_runs import SpanRun, with_hashed_ids
 
 MS = 1_000_000
 ORDERS = (Property.CAUSAL, Property.FIFO)
@@ -34,8 +34,9 @@ class LocalRun:
     def __init__(self, spans: pa.Table, buckets: int) -> None:
         traces = spans["trace"].to_pylist()
         bucket = np.array([crc32(trace.encode()) % buckets for trace in traces])
+        hashed = with_hashed_ids(spans)
         found = [
-            infer_bucket(spans.filter(pa.array(bucket == each)), "spans")
+            infer_bucket(hashed.filter(pa.array(bucket == each)), "spans")
             for each in np.unique(bucket)
         ]
         self.blobs = [

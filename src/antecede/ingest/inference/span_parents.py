@@ -155,9 +155,7 @@ def _span_ids(table: pa.Table) -> _SpanIds:
     (trace,), _ = _codes(table["trace"])
     (span, parent), texts = _codes(table["span"], table["parent"])
     width = len(texts) + 1
-    return _SpanIds(
-        2 * (trace * width + span), 2 * (trace * width + parent), has_parent
-    )
+    return _SpanIds(2 * (trace * width + span), 2 * (trace * width + parent), has_parent)
 
 
 class _KeyIndex:

@@ -43,7 +43,6 @@ from antecede.ingest.event_table import (
     EventTable,
     skew_of,
 )
-from antecede.ingest.formats.records import SPAN_SCHEMA
 from antecede.ingest.inference.cycles import messages_in_cycles
 from antecede.ingest.inference.ordering import (
     AMBIGUOUS_ORDER,
@@ -63,7 +62,7 @@ from antecede.ingest.inference.span_tree import find_cycles_of_parents, find_tre
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["SPAN_COLUMNS_USED", "infer_from_spans"]
+__all__ = ["infer_from_spans", "span_columns_used"]
 
 ASSUMPTIONS = (
     "each process's own timestamps order its events",
@@ -76,10 +75,12 @@ NS_PER_MS = 1_000_000
 COARSE_BY_CHANCE_MAX = 0.01
 """The largest share of whole milliseconds that can be by chance; of timestamps in
 microseconds, one in a thousand is a whole millisecond."""
-SPAN_COLUMNS_USED = pa.schema(
-    [field for field in SPAN_SCHEMA if field.name not in ("problem", "run", "name")]
-)
-"""The columns of a span that the inference uses."""
+NOT_USED = ("problem", "run", "name")
+
+
+def span_columns_used(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of spans that the inference uses."""
+    return pa.schema([field for field in schema if field.name not in NOT_USED])
 
 
 class _Calls(NamedTuple):

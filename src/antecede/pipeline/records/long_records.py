@@ -122,13 +122,7 @@ class _LongRecordsRun:
 
             def find(messages: Iterable[MessageId]) -> dict[MessageId, MessageRecord]:
                 return find_records(
-                    self._records,
-                    buckets,
-                    plan,
-                    messages,
-                    kind=kind,
-                    count=bucket_count,
-                    large=large,
+                    self._records, buckets, plan, messages, kind=kind, large=large
                 )
 
             blobs = arranged.where("id IS NOT NULL")

@@ -4,13 +4,14 @@ Rows are packed before a shuffle (:mod:`antecede.pipeline.verify.packed_rows`), 
 Spark shuffles few large rows faster than many small ones.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from antecede.errors import AntecedeError, StorageError
 from antecede.pipeline.records.bucket_events import BucketSummary, infer_bucket
+from antecede.pipeline.records.hashed_ids import with_hashed_ids
 from antecede.pipeline.records.slices import (
     SlicePlan,
     arrange_slice,
@@ -90,20 +91,18 @@ def make_buckets(
 
 
 def pack_by_bucket(
-    records: "DataFrame",
-    kind: str,
-    count: int,
-    *,
-    large: bool,
-    buckets: Sequence[int] | None = None,
+    records: "DataFrame", kind: str, count: int, *, large: bool
 ) -> "DataFrame":
-    """Return the packed records of each bucket, or of some; ``run`` is the bucket."""
+    """Return the packed records of each bucket; ``run`` is the bucket.
+
+    The records have hashes in place of their ids.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    bucket = F.pmod(_bucket_key(records, kind), F.lit(count))
-    chosen = records if buckets is None else records.where(bucket.isin(list(buckets)))
-    keyed = chosen.select(bucket.cast("string").alias("run"), *records.columns)
+    hashed = with_hashed_ids(records, kind)
+    bucket = F.pmod(_bucket_key(hashed, kind), F.lit(count)).cast("int")
+    keyed = hashed.select(bucket.alias("run"), *hashed.columns)
     return keyed.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
 
 
@@ -112,11 +111,9 @@ def _bucket_key(records: "DataFrame", kind: str) -> "Column":
     from pyspark.sql import functions as F
 
     if kind == "spans":
-        return F.xxhash64("trace")
+        return F.coalesce("trace", F.lit(0))
     own = F.xxhash64(*records.columns)
-    if "message" not in records.columns:
-        return own
-    return F.when(F.col("message").isNull(), own).otherwise(F.xxhash64("source", "message"))
+    return F.coalesce("message", own) if "message" in records.columns else own
 
 
 def _bucket_task(

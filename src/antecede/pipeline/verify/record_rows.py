@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.ingest.formats.messages import message_batch
-from antecede.ingest.formats.records import CLOCK_SCHEMA, SPAN_SCHEMA
+from antecede.ingest.formats.records import CLOCK_SCHEMA, RECORD_IDS, SPAN_SCHEMAS
 from antecede.ingest.formats.span_csv import span_batch
 from antecede.ingest.timestamps import TimeUnits
 from antecede.verify.kernels.slot_map import Longs
@@ -51,19 +51,20 @@ def to_records(
         elif name in columns:
             columns[name] = _without_zone(columns[name])
     for name in TEXTS:
-        if name in columns:
+        if name in columns and not _is_hashed(name, schema):
             columns[name] = _text(columns[name])
     columns = _sorted(columns)
     lines = np.arange(1, table.num_rows + 1)
     if schema is CLOCK_SCHEMA:
         records = _clock_batch(lines, columns)
-    elif schema is SPAN_SCHEMA:
+    elif schema in SPAN_SCHEMAS:
         if "kind" in columns:
             lower = pc.utf8_lower(columns["kind"])
             columns["kind"] = pc.replace_substring_regex(lower, KIND_PREFIX, "")
-        records = _with_shared(span_batch(lines, columns, TimeUnits()), columns)
+        batch = span_batch(lines, columns, TimeUnits(), schema)
+        records = _with_shared(batch, columns)
     else:
-        records = message_batch(lines, columns, TimeUnits())
+        records = message_batch(lines, columns, TimeUnits(), schema)
     if "problem" in columns:
         found = pc.coalesce(columns["problem"], records.column("problem"))
         index = records.schema.get_field_index("problem")
@@ -72,6 +73,10 @@ def to_records(
     if "file" in columns and "line" in columns:
         locations = (columns["file"], columns["line"])
     return pa.Table.from_batches([records]), locations
+
+
+def _is_hashed(name: str, schema: pa.Schema) -> bool:
+    return name in RECORD_IDS and pa.types.is_integer(schema.field(name).type)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
@@ -132,7 +137,8 @@ def _with_shared(records: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.Re
     if "shared" not in columns:
         return records
     index = records.schema.get_field_index("shared")
-    return records.set_column(index, SPAN_SCHEMA.field("shared"), columns["shared"])
+    field = records.schema.field("shared")
+    return records.set_column(index, field, columns["shared"])
 
 
 def _clock_batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:

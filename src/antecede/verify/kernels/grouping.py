@@ -22,7 +22,7 @@ def group(key: Ints | Longs, groups: int) -> tuple[Longs, Longs]:
 
 
 @compiled
-def _group(key: Longs, groups: int) -> tuple[Longs, Longs]:
+def _group(key: Ints | Longs, groups: int) -> tuple[Longs, Longs]:
     start = np.zeros(groups + 1, np.int64)
     for i in range(key.size):
         if key[i] >= 0:
