@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from antecede.errors import AntecedeError, StorageError, TraceError
 from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER
+from antecede.pipeline.records.arrangement import arrange
 from antecede.pipeline.records.record_lookup import find_records
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
 from antecede.pipeline.records.slices import SlicePlan
-from antecede.pipeline.records.stages import arrange, make_buckets
+from antecede.pipeline.records.stages import make_buckets
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_run import PackedVerification
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace
