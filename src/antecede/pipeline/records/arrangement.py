@@ -1,134 +1,248 @@
-"""The job of Spark that puts the events of all buckets into a linear extension."""
+"""The job of Spark that puts the events of all buckets into a linear extension.
 
+If messages that are dropped have events in several slices, these slices are arranged again,
+and the others are kept.
+"""
+
+import logging
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline.records.slices import SlicePlan, arrange_slice, split_bucket
+from antecede.pipeline.records.slice_task import arrange_slice
+from antecede.pipeline.records.slices import (
+    Dropped,
+    SlicePlan,
+    slices_of_messages,
+    split_bucket,
+)
+from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_rows import large_types, write_blob
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PARTITION_BITS
+from antecede.verify.kernels.stream import Bools
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
-__all__ = ["arrange"]
+__all__ = ["ArrangedRun", "arrange_run"]
+
+LOG = logging.getLogger("antecede")
 
 PARTS: pa.Schema = pa.schema([("slice", pa.int32()), ("data", pa.binary())])
-"""One row for each bucket and each slice that its events overlap."""
+"""One row for each bucket and each slice in which it has events."""
 ARRANGED: pa.Schema = pa.schema(
     [
+        ("slice", pa.int32()),
         # The position of a blob in the run, its number of rows, and these; null in other
         # rows.
         ("id", pa.int64()),
         ("rows", pa.int64()),
         ("data", pa.binary()),
-        # The greatest T' - T in the slice.
-        ("shift", pa.int64()),
-        # The bucket of messages to drop, these, and the number of ambiguous events.
+        # A bucket, its messages that the slice dropped, and whether the slice must be
+        # arranged again because one of its messages has events in other slices.
         ("bucket", pa.int32()),
         ("dropped", pa.binary()),
+        ("crosses", pa.bool_()),
+        # The number of ambiguous events, and of messages in a cycle of happened-before.
         ("ambiguous", pa.int64()),
-        # The number of messages in a cycle of happened-before.
         ("in_cycle", pa.int64()),
     ]
 )
-"""The events of all slices as blobs, and the messages to drop."""
+"""The events of all slices as blobs, and the messages that were dropped."""
+SLICES: pa.Schema = pa.schema([("slice", pa.int32())])
 
 Batches = Iterator[pa.RecordBatch]
 
 
-def arrange(
-    buckets: "DataFrame",
-    dropped: "DataFrame | None",
-    plan: SlicePlan,
-    *,
-    find_ambiguous: bool,
-    large: bool,
-) -> "DataFrame":
-    """Return rows of :data:`ARRANGED`: the events of a run in a linear extension.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrangedRun:
+    """The events of a run in a linear extension."""
+
+    blobs: "DataFrame"
+    """The blobs, with the columns ``id``, ``rows`` and ``data``."""
+    listed: "list[Row]"
+    """``id`` and ``rows`` of the blobs, in the order of the run."""
+    ambiguous: int
+    """The number of events that were dropped because their order is not determined."""
+    in_cycle: int
+    """The number of messages that were dropped because they form a cycle."""
+
+
+def arrange_run(
+    buckets: "DataFrame", plan: SlicePlan, stack: ExitStack, *, large: bool
+) -> ArrangedRun:
+    """Put the events of a run into a linear extension; Spark keeps them on disk.
 
     Args:
-        buckets: The rows of :func:`make_buckets`.
-        dropped: Rows of :data:`ARRANGED` with messages to drop.
+        buckets: A table with the events of the buckets in its column ``data``.
         plan: The slices.
-        find_ambiguous: Find events whose order the timestamps do not determine.
+        stack: Lets Spark remove the events.
         large: Use columns with 64-bit offsets.
     """
-    from pyspark.sql import functions as F
+    dropped: Dropped = {}
+    wanted: Bools | None = None
+    blobs: DataFrame | None = None
+    listed: list[Row] = []
+    ambiguous = in_cycle = 0
+    while True:
+        chosen = buckets.where("events > 0").select("data")
+        job = _Job(plan, dropped, wanted, large=large)
+        table = stack.enter_context(kept_on_disk(job.arrange(chosen)))
+        columns = [name for name in ARRANGED.names if name != "data"]
+        found = table.select(*columns).collect()
+        ambiguous += sum(int(row["ambiguous"] or 0) for row in found)
+        in_cycle += sum(int(row["in_cycle"] or 0) for row in found)
+        LOG.info(
+            "%s: %d events of ambiguous order, %d messages in a cycle",
+            plan.location, ambiguous, in_cycle,
+        )  # fmt: skip
+        _add_dropped(dropped, found)
+        again = {row["slice"] for row in found if row["crosses"]}
+        if again:
+            rows = chosen.mapInArrow(job.find_slices(dropped), _spark(SLICES)).collect()
+            again |= {row["slice"] for row in rows}
+        done = [row for row in found if row["id"] is not None]
+        if wanted is not None:
+            listed = [row for row in listed if not wanted[row["slice"]]]
+        listed += done
+        part = table.where("id IS NOT NULL").select("slice", "id", "rows", "data")
+        if blobs is None:
+            blobs = part
+        else:
+            assert wanted is not None
+            blobs = blobs.where(~blobs["slice"].isin(_numbers(wanted))).unionAll(part)
+        if not again:
+            break
+        wanted = np.zeros(plan.slices, np.bool_)
+        wanted[list(again)] = True
+    listed.sort(key=lambda row: int(row["id"]))
+    return ArrangedRun(blobs=blobs, listed=listed, ambiguous=ambiguous, in_cycle=in_cycle)
+
+
+def _numbers(wanted: Bools) -> list[int]:
+    found: list[int] = np.flatnonzero(wanted).tolist()
+    return found
+
+
+def _add_dropped(dropped: Dropped, rows: "list[Row]") -> None:
+    for row in rows:
+        if row["dropped"] is not None:
+            messages = np.frombuffer(row["dropped"], np.int32)
+            before = dropped.get(row["bucket"], np.empty(0, np.int32))
+            dropped[row["bucket"]] = np.union1d(before, messages)
+
+
+def _spark(schema: pa.Schema) -> object:
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    chosen = buckets.where("events > 0").select("bucket", "data")
-    if dropped is None:
-        chosen = chosen.select("data", F.array().cast("array<binary>").alias("dropped"))
-    else:
-        lists = dropped.groupBy("bucket").agg(F.collect_list("dropped").alias("dropped"))
-        chosen = chosen.join(lists, "bucket", "left").select("data", "dropped")
-    split = _split_task(plan, large=large)
-    task = _slice_task(plan, find_ambiguous=find_ambiguous, large=large)
-    return (
-        chosen.mapInArrow(split, from_arrow_schema(PARTS))
-        .repartition(plan.slices, "slice")
-        .sortWithinPartitions("slice")
-        .mapInArrow(task, from_arrow_schema(ARRANGED))
-    )
+    return from_arrow_schema(schema)
 
 
-def _split_task(plan: SlicePlan, *, large: bool) -> Callable[[Batches], Batches]:
-    def split(batches: Batches) -> Batches:
-        for batch in batches:
-            for data, dropped in zip(*batch.columns, strict=True):
-                messages = [each.as_buffer() for each in dropped.values or ()]
-                for number, part in split_bucket(data.as_buffer(), messages, plan):
-                    row = {"slice": number, "data": part}
-                    result = pa.RecordBatch.from_pylist([row], schema=PARTS)
-                    yield result.cast(large_types(PARTS)) if large else result
+class _Job:
+    """The functions of the tasks that arrange some slices."""
 
-    return split
+    def __init__(
+        self, plan: SlicePlan, dropped: Dropped, wanted: Bools | None, *, large: bool
+    ) -> None:
+        self._plan = plan
+        self._dropped = dict(dropped)
+        self._wanted = wanted
+        self._large = large
+
+    def arrange(self, blobs: "DataFrame") -> "DataFrame":
+        """Return rows of :data:`ARRANGED`."""
+        slices = self._plan.slices
+        if self._wanted is not None:
+            slices = int(np.count_nonzero(self._wanted))
+        return (
+            blobs.mapInArrow(self._split(), _spark(PARTS))
+            .repartition(slices, "slice")
+            .sortWithinPartitions("slice")
+            .mapInArrow(self._arrange_slices(), _spark(ARRANGED))
+        )
+
+    def find_slices(self, dropped: Dropped) -> Callable[[Batches], Batches]:
+        """Return the function of a task that finds the slices of dropped messages."""
+        plan, large = self._plan, self._large
+
+        def find(batches: Batches) -> Batches:
+            found = np.zeros(plan.slices, np.bool_)
+            for batch in batches:
+                for data in batch.column(0):
+                    found |= slices_of_messages(data.as_buffer(), dropped, plan)
+            rows = [{"slice": number} for number in _numbers(found)]
+            yield _batch(rows, SLICES, large=large)
+
+        return find
+
+    def _split(self) -> Callable[[Batches], Batches]:
+        plan, dropped, wanted, large = (
+            self._plan, self._dropped, self._wanted, self._large,
+        )  # fmt: skip
+
+        def split(batches: Batches) -> Batches:
+            for batch in batches:
+                for data in batch.column(0):
+                    parts = split_bucket(data.as_buffer(), dropped, plan, wanted)
+                    for number, part in parts:
+                        row = {"slice": number, "data": part}
+                        yield _batch([row], PARTS, large=large)
+
+        return split
+
+    def _arrange_slices(self) -> Callable[[Batches], Batches]:
+        """Return the function of a partition: it gets the parts of some slices."""
+        plan, large, find_ambiguous = self._plan, self._large, self._wanted is None
+
+        def arrange_partition(batches: Batches) -> Batches:
+            current: int | None = None
+            blobs: list[pa.Buffer] = []
+            for number, blob in _parts(batches):
+                if current is not None and number != current:
+                    for row in _arrange(current, blobs, plan, find_ambiguous):
+                        yield _batch([row], ARRANGED, large=large)
+                    blobs = []
+                current = number
+                blobs.append(blob)
+            if current is not None:
+                for row in _arrange(current, blobs, plan, find_ambiguous):
+                    yield _batch([row], ARRANGED, large=large)
+
+        return arrange_partition
 
 
-def _slice_task(
-    plan: SlicePlan, *, find_ambiguous: bool, large: bool
-) -> Callable[[Batches], Batches]:
-    """Return the function of a partition: it gets the parts of some slices, by slice."""
-
-    def arrange_one(number: int, blobs: list[pa.Buffer]) -> list[dict[str, object]]:
-        found = arrange_slice(blobs, number, plan, find_ambiguous=find_ambiguous)
-        rows: list[dict[str, object]] = [
-            {"bucket": bucket, "dropped": messages.tobytes()}
-            for bucket, messages in found.dropped.items()
-        ]
-        if rows:
-            rows[0].update(ambiguous=found.ambiguous, in_cycle=found.in_cycle)
-        if found.rows is not None:
-            for index, start in enumerate(range(0, found.rows.num_rows, BLOB_ROWS)):
-                part = found.rows.slice(start, BLOB_ROWS)
-                blob = {"id": (number << PARTITION_BITS) + index, "shift": found.shift}
-                rows.append({**blob, "rows": part.num_rows, "data": write_blob(part)})
-        return rows
-
-    def arrange_partition(batches: Batches) -> Batches:
-        current: int | None = None
-        blobs: list[pa.Buffer] = []
-        for number, blob in _parts(batches):
-            if number != current:
-                if current is not None:
-                    yield from _results(arrange_one(current, blobs), large=large)
-                current, blobs = number, []
-            blobs.append(blob)
-        if current is not None:
-            yield from _results(arrange_one(current, blobs), large=large)
-
-    return arrange_partition
+def _arrange(
+    number: int, blobs: list[pa.Buffer], plan: SlicePlan, find_ambiguous: bool
+) -> Iterator[dict[str, object]]:
+    """Yield the rows of :data:`ARRANGED` of a slice."""
+    found = arrange_slice(blobs, plan, find_ambiguous=find_ambiguous)
+    yield {
+        "slice": number,
+        "crosses": found.crosses,
+        "ambiguous": found.ambiguous,
+        "in_cycle": found.in_cycle,
+    }
+    for bucket, messages in found.dropped.items():
+        yield {"slice": number, "bucket": bucket, "dropped": messages.tobytes()}
+    if found.rows is not None:
+        for index, start in enumerate(range(0, found.rows.num_rows, BLOB_ROWS)):
+            part = found.rows.slice(start, BLOB_ROWS)
+            blob = {"slice": number, "id": (number << PARTITION_BITS) + index}
+            yield {**blob, "rows": part.num_rows, "data": write_blob(part)}
 
 
 def _parts(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
     for batch in batches:
         for number, data in zip(*batch.columns, strict=True):
-            yield number.as_py(), pa.py_buffer(data.as_py())
+            yield number.as_py(), data.as_buffer()
 
 
-def _results(rows: list[dict[str, object]], *, large: bool) -> Batches:
-    for row in rows:
-        result = pa.RecordBatch.from_pylist([row], schema=ARRANGED)
-        yield result.cast(large_types(ARRANGED)) if large else result
+def _batch(
+    rows: list[dict[str, object]], schema: pa.Schema, *, large: bool
+) -> pa.RecordBatch:
+    result = pa.RecordBatch.from_pylist(rows, schema=schema)
+    return result.cast(large_types(schema)) if large else result
