@@ -27,6 +27,7 @@ from antecede.verify.kernels.stream import Bools
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import StructType
 
 __all__ = ["ArrangedRun", "arrange_run"]
 
@@ -136,7 +137,7 @@ def _add_dropped(dropped: Dropped, rows: "list[Row]") -> None:
             dropped[row["bucket"]] = np.union1d(before, messages)
 
 
-def _spark(schema: pa.Schema) -> object:
+def _spark(schema: pa.Schema) -> "StructType":
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
@@ -174,7 +175,7 @@ class _Job:
             for batch in batches:
                 for data in batch.column(0):
                     found |= slices_of_messages(data.as_buffer(), dropped, plan)
-            rows = [{"slice": number} for number in _numbers(found)]
+            rows: list[dict[str, object]] = [{"slice": each} for each in _numbers(found)]
             yield _batch(rows, SLICES, large=large)
 
         return find

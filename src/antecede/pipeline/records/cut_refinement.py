@@ -2,13 +2,14 @@
 
 The guess is closed first (:mod:`antecede.pipeline.records.cuts`). That can make a slice
 much larger than others, because the clocks mislead the guess. Such a slice, between the
-cuts A and B with n events, is divided as follows:
+cuts A and B, is first divided by *shares*: cut j of m has j/m of the events of each process
+in the slice, and is closed. If a part still has most of the events, the slice is divided by
+*pasts*, with n the number of its events:
 
 1. Let the *past* of an event be the least consistent cut that contains A and the event. Up
    to :data:`CHAINS_MAX` processes are chosen. For each, m events at equal distances in its
    part of the slice are chosen, with the first and the last; their pasts are a chain of
-   cuts, and all chains are closed at once. Another chain has guesses by shares: j/m of the
-   events of each process.
+   cuts, and all chains are closed at once.
 2. These cuts are sorted by their numbers of events. The maximum of each cut and all before
    it is consistent, since the union of consistent cuts is, and these maxima ascend.
 
@@ -17,15 +18,15 @@ event f in the part that a cut D adds, and a chosen event e before f in the same
 The past of e is contained in that of f, and so in D. If it has fewer events than D, it
 comes earlier, and e is in an earlier part. Otherwise, it is equal to D, and contains f, so
 that e and f are in a cycle. So of each process, the part has at most the events between two
-chosen ones, n/m in all, and beside these only events of one cycle. If no cut divides a
-slice, all its events are in one cycle: the past of the first event of each process is the
+chosen ones, about n/m in all, and beside these only events of one cycle. If no cut divides
+a slice, all its events are in one cycle: the past of the first event of each process is the
 slice.
 
 Of more processes, some are drawn at random, weighted by their events. If processes that
 have g events of a part were not chosen, and each had more than 1/m of its events there, one
 of them would have been chosen with probability 1 - (1 - g/n) ** CHAINS_MAX. So the parts
-become smaller by a factor with high probability, and the large ones are divided again,
-with other processes. A slice that stays as large :data:`FAILURES_MAX` times is kept.
+become smaller by a factor with high probability, and the large ones are divided again, with
+other processes. A slice that stays as large :data:`FAILURES_MAX` times is kept.
 
 Small slices are joined, so that the cuts remain few.
 """
@@ -54,11 +55,11 @@ CHAINS_MAX = 64
 """The most processes whose events are used to divide a slice."""
 PARTS_MAX = 64
 """The most parts that a slice is divided into at a time."""
-FRONTIERS_MAX = 1 << 23
-"""The most frontiers in the chains of one attempt: 64 MiB."""
+FRONTIERS_MAX = 1 << 19
+"""The most frontiers in the chains of an attempt; each task may return so many."""
 SAMPLES_MAX = 1 << 20
 """About the most events that the driver gets to divide slices."""
-FAILURES_MAX = 2
+FAILURES_MAX = 3
 FAILURE_SHARE = 0.75
 """A slice was not divided if a part has more than this share of its events."""
 LIMIT = 2
@@ -107,7 +108,10 @@ class CutSearch:
             is_large &= failures < FAILURES_MAX
             if not np.any(is_large):
                 return found
-            found, failures = self._divide(found, failures, is_large)
+            # Slices that shares can divide come first.
+            is_large &= (failures > 0) == np.all(failures[is_large] > 0)
+            chains = 0 if np.all(failures[is_large] == 0) else CHAINS_MAX
+            found, failures = self._divide(found, failures, is_large, chains)
 
     def _join(
         self, frontier: Longs, ends: Longs, failures: Longs
@@ -132,91 +136,108 @@ class CutSearch:
         return found, np.array(kept_failures)
 
     def _divide(
-        self, found: FoundCuts, failures: Longs, is_large: Bools
+        self, found: FoundCuts, failures: Longs, is_large: Bools, chains: int
     ) -> tuple[FoundCuts, Longs]:
+        """Divide large slices, by shares if ``chains`` is 0, otherwise by pasts."""
+        large = self._choose(found, is_large)
+        is_large = np.zeros_like(is_large)
+        is_large[[each.number for each in large]] = True
         step = max(1, int(found.sizes[is_large].sum()) // SAMPLES_MAX)
         samples = self.sample(found.frontier, is_large, step)
-        seed = int(failures.sum()) + len(found.sizes)
-        guess = _Guess(found, is_large, samples, self.slice_events, seed)
+        random = np.random.default_rng(int(failures.sum()) + len(found.sizes))
+        guess = _guess(found.frontier, large, samples, chains, random)
         frontiers, sizes, is_closed = close_cuts(
-            round_up(guess.frontiers, self.units[:, None]), self.close
+            round_up(guess, self.units[:, None]), self.close
         )
         columns = [found.frontier]
-        for first, last in guess.ranges:
-            chosen = is_closed[:, first:last]
-            inside = frontiers[:, :, first:last].transpose(0, 2, 1)[chosen]
-            order = np.argsort(sizes[:, first:last][chosen], kind="stable")
+        for each in large:
+            chosen = is_closed[:, each.cuts]
+            inside = frontiers[:, :, each.cuts].transpose(0, 2, 1)[chosen]
+            order = np.argsort(sizes[:, each.cuts][chosen], kind="stable")
             columns.append(np.maximum.accumulate(inside[order], axis=0).T)
-        frontier = np.concatenate(columns, axis=1)
-        # The cuts ascend, so each process sorts them alike.
-        frontier = np.unique(np.sort(frontier, axis=1), axis=1)
+        # The cuts ascend, so a sort of each process sorts them.
+        frontier = np.sort(np.concatenate(columns, axis=1), axis=1)
+        is_new = np.any(frontier[:, 1:] != frontier[:, :-1], axis=0)
+        frontier = np.ascontiguousarray(frontier[:, np.append(is_new, True)])
         counts = self.close(frontier[None]).counts[0]
         ends = np.cumsum(counts)
         parent = np.searchsorted(np.cumsum(found.sizes), ends)
-        is_same = counts > FAILURE_SHARE * found.sizes[parent]
-        is_same &= is_large[parent]
-        return self._join(frontier, ends, np.where(is_same, failures[parent] + 1, 0))
+        is_divided = is_large[parent] & (counts <= FAILURE_SHARE * found.sizes[parent])
+        failures = np.where(is_divided, 0, failures[parent] + is_large[parent])
+        return self._join(frontier, ends, failures)
 
-
-class _Guess:
-    """Chains of cuts that divide large slices; each chain has guesses for all of them."""
-
-    frontiers: Frontiers
-    ranges: list[tuple[int, int]]
-    """By large slice, the first of its cuts in every chain, and the cut after the last."""
-
-    def __init__(
-        self,
-        found: FoundCuts,
-        is_large: Bools,
-        samples: Longs,
-        slice_events: int,
-        seed: int,
-    ) -> None:
-        processes = len(found.frontier)
-        bounds = np.full((processes, found.frontier.shape[1] + 2), NOTHING)
-        bounds[:, 1:-1], bounds[:, -1] = found.frontier, ALL
-        large = np.flatnonzero(is_large)
-        wanted = -(-LIMIT * found.sizes[large] // max(1, slice_events))
-        parts = np.clip(wanted, 2, PARTS_MAX)
-        cuts = int(np.sum(parts + 2))
-        chains = min(CHAINS_MAX, processes, FRONTIERS_MAX // (processes * cuts))
-        self.ranges = []
-        self.frontiers = np.empty((max(2, chains + 1), processes, cuts), np.int64)
-        random = np.random.default_rng(seed)
+    def _choose(self, found: FoundCuts, is_large: Bools) -> "list[_Large]":
+        """Return the slices to divide in one attempt, the largest first."""
+        processes, first = len(found.frontier), 0
+        chosen: list[_Large] = []
+        for number in np.argsort(-found.sizes, kind="stable").tolist():
+            if is_large[number]:
+                wanted = int(-(-LIMIT * found.sizes[number] // self.slice_events))
+                parts = min(max(2, wanted), PARTS_MAX)
+                if chosen and (first + parts + 2) * processes * 2 > FRONTIERS_MAX:
+                    break
+                chosen.append(_Large(number, slice(first + 1, first + parts + 1)))
+                first += parts + 2
+        # The cuts of a chain ascend.
+        chosen.sort(key=lambda each: each.number)
         first = 0
-        for number, count in zip(large.tolist(), parts.tolist(), strict=True):
-            low, high = bounds[:, number], bounds[:, number + 1]
-            part = self.frontiers[:, :, first : first + count + 2]
-            part[:, :, :-1] = low[:, None]
-            part[:, :, -1] = high
-            chosen = samples[:, samples[0] == number]
-            self._fill(part[:, :, 1:-1], chosen[1], chosen[2], random)
-            self.ranges.append((first + 1, first + count + 1))
-            first += count + 2
+        for each in chosen:
+            parts = each.cuts.stop - each.cuts.start
+            each.cuts = slice(first + 1, first + parts + 1)
+            first += parts + 2
+        return chosen
 
-    def _fill(
-        self,
-        part: Longs,
-        process: Longs,
-        position: Longs,
-        random: np.random.Generator,
-    ) -> None:
-        """Fill in the cuts of a slice from a sample of its events."""
+
+@dataclass(slots=True)
+class _Large:
+    """A slice to divide."""
+
+    number: int
+    cuts: slice
+    """The new cuts in each chain; the cut before and the one after are its bounds."""
+
+
+def _guess(
+    frontier: Longs,
+    large: list[_Large],
+    samples: Longs,
+    chains: int,
+    random: np.random.Generator,
+) -> Frontiers:
+    """Return chains of cuts: the first divides the slices by shares, others by pasts."""
+    processes, cuts = len(frontier), large[-1].cuts.stop + 1
+    room = FRONTIERS_MAX // (processes * cuts)
+    count = 1 + (0 if chains == 0 else max(1, min(chains, processes, room)))
+    found = np.empty((count, processes, cuts), np.int64)
+    for each in large:
+        first, last = each.cuts.start - 1, each.cuts.stop
+        low = frontier[:, each.number - 1] if each.number else np.full(processes, NOTHING)
+        high = np.full(processes, ALL)
+        if each.number < frontier.shape[1]:
+            high = frontier[:, each.number]
+        found[:, :, first:last] = low[:, None]
+        found[:, :, last] = high
+        _, process, position = samples[:, samples[0] == each.number]
         order = np.lexsort((position, process))
-        process, position = process[order], position[order]
-        cuts = part.shape[2]
-        names, first, counts = np.unique(process, return_index=True, return_counts=True)
-        share = np.arange(cuts) / cuts
-        for p, start, count in zip(names, first, counts, strict=True):
-            at = start + np.floor(share * count).astype(np.int64)
-            part[0, p, 1:] = position[at][1:]
-        chains = min(len(names), len(part) - 1)
-        weights = counts / max(1, counts.sum())
-        drawn = random.choice(len(names), size=chains, replace=False, p=weights)
-        for chain, which in enumerate(drawn, start=1):
-            at = np.linspace(0, counts[which] - 1, cuts).astype(np.int64)
-            part[chain, names[which]] = position[first[which] + at]
+        _fill(found[:, :, each.cuts], process[order], position[order], random)
+    return found
+
+
+def _fill(
+    cuts: Frontiers, process: Longs, position: Longs, random: np.random.Generator
+) -> None:
+    """Fill in the new cuts of a slice from a sample of its events, sorted by process."""
+    parts = cuts.shape[2]
+    which, first, counts = np.unique(process, return_index=True, return_counts=True)
+    share = np.arange(1, parts) / parts
+    for p, start, count in zip(which, first, counts, strict=True):
+        cuts[0, p, 1:] = position[start + np.floor(share * count).astype(np.int64)]
+    chains = min(len(which), len(cuts) - 1)
+    weights = counts / max(1, counts.sum())
+    drawn = random.choice(len(which), size=chains, replace=False, p=weights)
+    for chain, index in enumerate(drawn, start=1):
+        at = np.linspace(0, counts[index] - 1, parts).astype(np.int64)
+        cuts[chain, which[index]] = position[first[index] + at]
 
 
 def sample_events(

@@ -19,6 +19,7 @@ from antecede.pipeline.records.cuts import (
 )
 from antecede.pipeline.records.slices import cut_events
 from antecede.pipeline.verify.packed_rows import large_types
+from antecede.pipeline.verify.runs import parallelism
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools
 
@@ -30,7 +31,7 @@ __all__ = ["cut_search"]
 RESULT: pa.Schema = pa.schema([("arrays", pa.binary())])
 """One row for each task."""
 
-Task = Callable[[list[CutEvents]], list[Longs]]
+Task = Callable[[Iterator[CutEvents]], list[Longs]]
 
 
 def cut_search(
@@ -52,7 +53,7 @@ def cut_search(
     """
 
     def close(frontiers: Frontiers) -> RoundResult:
-        def task(parts: list[CutEvents]) -> list[Longs]:
+        def task(parts: Iterator[CutEvents]) -> list[Longs]:
             raised = frontiers.copy()
             chains, _, cuts = frontiers.shape
             counts = np.zeros((chains, cuts + 1), np.int64)
@@ -66,7 +67,7 @@ def cut_search(
         return merge_rounds(results, frontiers)
 
     def sample(frontier: Longs, is_wanted: Bools, step: int) -> Longs:
-        def task(parts: list[CutEvents]) -> list[Longs]:
+        def task(parts: Iterator[CutEvents]) -> list[Longs]:
             found = [np.empty((3, 0), np.int64)]
             for number, events in enumerate(parts):
                 start = 7919 * number + len(events.process)
@@ -88,17 +89,18 @@ def _collect(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = {name: number for number, name in enumerate(names)}
-        parts = [
+        parts = (
             cut_events(data.as_buffer(), numbers)
             for batch in batches
             for data in batch.column(0)
-        ]
-        if parts:
-            row = {"arrays": _to_bytes(task(parts))}
-            result = pa.RecordBatch.from_pylist([row], schema=RESULT)
-            yield result.cast(large_types(RESULT)) if large else result
+        )
+        row = {"arrays": _to_bytes(task(parts))}
+        result = pa.RecordBatch.from_pylist([row], schema=RESULT)
+        yield result.cast(large_types(RESULT)) if large else result
 
-    blobs = buckets.where("events > 0").select("data")
+    # A task that has many buckets passes on what it raises, and returns one result.
+    tasks = parallelism(buckets.sparkSession)
+    blobs = buckets.where("events > 0").select("data").coalesce(tasks)
     rows = blobs.mapInArrow(run, from_arrow_schema(RESULT)).collect()
     return [_from_bytes(bytes(row["arrays"])) for row in rows]
 

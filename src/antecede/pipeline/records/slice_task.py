@@ -97,7 +97,8 @@ def arrange_slice(
     if find_ambiguous:
         chosen = _ambiguous(found, plan)
         ambiguous = int(np.count_nonzero(chosen))
-    is_dropped, dropped = chosen, {}
+    is_dropped: Bools = chosen
+    dropped: Dropped = {}
     if ambiguous:
         is_dropped, dropped = found.messages_of(chosen)
     order = _order(found, found.without(is_dropped), plan)

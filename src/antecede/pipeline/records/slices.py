@@ -78,7 +78,7 @@ class SlicePlan:
     @property
     def slices(self) -> int:
         """The number of slices."""
-        return self.frontier.shape[1] + 1
+        return int(self.frontier.shape[1]) + 1
 
     @property
     def units(self) -> Longs:
