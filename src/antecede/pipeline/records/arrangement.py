@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline.records.slice_task import arrange_slice
+from antecede.pipeline.records.slice_job import (
+    make_batch,
+    slice_blobs,
+    slice_job,
+    spark_schema,
+)
+from antecede.pipeline.records.slice_task import Arranged, arrange_slice
 from antecede.pipeline.records.slices import (
     Dropped,
     SlicePlan,
@@ -21,20 +27,16 @@ from antecede.pipeline.records.slices import (
     split_bucket,
 )
 from antecede.pipeline.spark.kept_table import kept_on_disk
-from antecede.pipeline.verify.packed_rows import large_types, write_blob
-from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PARTITION_BITS
+from antecede.pipeline.verify.packed_trace import BLOB_ROWS
 from antecede.verify.kernels.stream import Bools
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
-    from pyspark.sql.types import StructType
 
 __all__ = ["ArrangedRun", "arrange_run"]
 
 LOG = logging.getLogger("antecede")
 
-PARTS: pa.Schema = pa.schema([("slice", pa.int32()), ("data", pa.binary())])
-"""One row for each bucket and each slice in which it has events."""
 ARRANGED: pa.Schema = pa.schema(
     [
         ("slice", pa.int32()),
@@ -104,7 +106,9 @@ def arrange_run(
         _add_dropped(dropped, found)
         again = {row["slice"] for row in found if row["crosses"]}
         if again:
-            rows = chosen.mapInArrow(job.find_slices(dropped), _spark(SLICES)).collect()
+            rows = chosen.mapInArrow(
+                job.find_slices(dropped), spark_schema(SLICES)
+            ).collect()
             again |= {row["slice"] for row in rows}
         done = [row for row in found if row["id"] is not None]
         if wanted is not None:
@@ -137,14 +141,8 @@ def _add_dropped(dropped: Dropped, rows: "list[Row]") -> None:
             dropped[row["bucket"]] = np.union1d(before, messages)
 
 
-def _spark(schema: pa.Schema) -> "StructType":
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
-
-
 class _Job:
-    """The functions of the tasks that arrange some slices."""
+    """The tasks that arrange some slices."""
 
     def __init__(
         self, plan: SlicePlan, dropped: Dropped, wanted: Bools | None, *, large: bool
@@ -156,15 +154,17 @@ class _Job:
 
     def arrange(self, blobs: "DataFrame") -> "DataFrame":
         """Return rows of :data:`ARRANGED`."""
-        slices = self._plan.slices
-        if self._wanted is not None:
-            slices = int(np.count_nonzero(self._wanted))
-        return (
-            blobs.mapInArrow(self._split(), _spark(PARTS))
-            .repartition(slices, "slice")
-            .sortWithinPartitions("slice")
-            .mapInArrow(self._arrange_slices(), _spark(ARRANGED))
-        )
+        plan, dropped, wanted = self._plan, self._dropped, self._wanted
+        slices = plan.slices if wanted is None else int(np.count_nonzero(wanted))
+
+        def split(data: pa.Buffer) -> Iterator[tuple[int, bytes]]:
+            return split_bucket(data, dropped, plan, wanted)
+
+        def arrange(number: int, parts: list[pa.Buffer]) -> Iterator[dict[str, object]]:
+            found = arrange_slice(parts, plan, find_ambiguous=wanted is None)
+            return _rows(number, found)
+
+        return slice_job(blobs, slices, split, arrange, ARRANGED, large=self._large)
 
     def find_slices(self, dropped: Dropped) -> Callable[[Batches], Batches]:
         """Return the function of a task that finds the slices of dropped messages."""
@@ -176,51 +176,13 @@ class _Job:
                 for data in batch.column(0):
                     found |= slices_of_messages(data.as_buffer(), dropped, plan)
             rows: list[dict[str, object]] = [{"slice": each} for each in _numbers(found)]
-            yield _batch(rows, SLICES, large=large)
+            yield make_batch(rows, SLICES, large=large)
 
         return find
 
-    def _split(self) -> Callable[[Batches], Batches]:
-        plan, dropped, wanted, large = (
-            self._plan, self._dropped, self._wanted, self._large,
-        )  # fmt: skip
 
-        def split(batches: Batches) -> Batches:
-            for batch in batches:
-                for data in batch.column(0):
-                    parts = split_bucket(data.as_buffer(), dropped, plan, wanted)
-                    for number, part in parts:
-                        row = {"slice": number, "data": part}
-                        yield _batch([row], PARTS, large=large)
-
-        return split
-
-    def _arrange_slices(self) -> Callable[[Batches], Batches]:
-        """Return the function of a partition: it gets the parts of some slices."""
-        plan, large, find_ambiguous = self._plan, self._large, self._wanted is None
-
-        def arrange_partition(batches: Batches) -> Batches:
-            current: int | None = None
-            blobs: list[pa.Buffer] = []
-            for number, blob in _parts(batches):
-                if current is not None and number != current:
-                    for row in _arrange(current, blobs, plan, find_ambiguous):
-                        yield _batch([row], ARRANGED, large=large)
-                    blobs = []
-                current = number
-                blobs.append(blob)
-            if current is not None:
-                for row in _arrange(current, blobs, plan, find_ambiguous):
-                    yield _batch([row], ARRANGED, large=large)
-
-        return arrange_partition
-
-
-def _arrange(
-    number: int, blobs: list[pa.Buffer], plan: SlicePlan, find_ambiguous: bool
-) -> Iterator[dict[str, object]]:
+def _rows(number: int, found: Arranged) -> Iterator[dict[str, object]]:
     """Yield the rows of :data:`ARRANGED` of a slice."""
-    found = arrange_slice(blobs, plan, find_ambiguous=find_ambiguous)
     yield {
         "slice": number,
         "crosses": found.crosses,
@@ -230,20 +192,4 @@ def _arrange(
     for bucket, messages in found.dropped.items():
         yield {"slice": number, "bucket": bucket, "dropped": messages.tobytes()}
     if found.rows is not None:
-        for index, start in enumerate(range(0, found.rows.num_rows, BLOB_ROWS)):
-            part = found.rows.slice(start, BLOB_ROWS)
-            blob = {"slice": number, "id": (number << PARTITION_BITS) + index}
-            yield {**blob, "rows": part.num_rows, "data": write_blob(part)}
-
-
-def _parts(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
-    for batch in batches:
-        for number, data in zip(*batch.columns, strict=True):
-            yield number.as_py(), data.as_buffer()
-
-
-def _batch(
-    rows: list[dict[str, object]], schema: pa.Schema, *, large: bool
-) -> pa.RecordBatch:
-    result = pa.RecordBatch.from_pylist(rows, schema=schema)
-    return result.cast(large_types(schema)) if large else result
+        yield from slice_blobs(number, found.rows, BLOB_ROWS)

@@ -26,7 +26,9 @@ __all__ = [
     "Dropped",
     "SlicePlan",
     "cut_events",
+    "cut_events_of",
     "message_numbers",
+    "process_numbers",
     "read_column",
     "read_events",
     "slices_of_messages",
@@ -106,14 +108,17 @@ def read_events(blob: pa.Buffer) -> tuple[pa.Table, int, list[str]]:
 def cut_events(blob: pa.Buffer, numbers: dict[str, int]) -> CutEvents:
     """Return the events of a bucket, with the numbers of the processes by name."""
     events, _, names = read_events(blob)
-    return _cut_events(events, _numbers(names, numbers))
+    return cut_events_of(events, np.array([numbers[name] for name in names], np.int32))
 
 
-def _numbers(names: list[str], numbers: dict[str, int]) -> Ints:
+def process_numbers(names: list[str], every: tuple[str, ...]) -> Ints:
+    """Return the numbers of some processes, which are their indexes in ``every``."""
+    numbers = {name: number for number, name in enumerate(every)}
     return np.array([numbers[name] for name in names], np.int32)
 
 
-def _cut_events(events: pa.Table, number: Ints) -> CutEvents:
+def cut_events_of(events: pa.Table, number: Ints) -> CutEvents:
+    """Return the events of a bucket; ``number`` has the numbers of its processes."""
     return CutEvents(
         process=number[read_column(events, "process")],
         position=read_column(events, "time"),
@@ -141,8 +146,8 @@ def split_bucket(
         wanted: By slice, whether to yield it; None for all.
     """
     table, bucket, names = read_events(blob)
-    number = _numbers(names, {name: i for i, name in enumerate(plan.names)})
-    events = _cut_events(table, number)
+    number = process_numbers(names, plan.names)
+    events = cut_events_of(table, number)
     slices = slice_numbers(events.process, events.position, plan.frontier)
     message = read_column(table, "message")
     messages = int(message.max(initial=-1)) + 1
@@ -199,8 +204,8 @@ def slices_of_messages(blob: pa.Buffer, dropped: Dropped, plan: SlicePlan) -> Bo
     table, bucket, names = read_events(blob)
     found = np.zeros(plan.slices, np.bool_)
     if bucket in dropped:
-        number = _numbers(names, {name: i for i, name in enumerate(plan.names)})
-        events = _cut_events(table, number)
+        number = process_numbers(names, plan.names)
+        events = cut_events_of(table, number)
         slices = slice_numbers(events.process, events.position, plan.frontier)
         found[slices[np.isin(read_column(table, "message"), dropped[bucket])]] = True
     return found
