@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from antecede.errors import TraceError
-from antecede.pipeline.records import event_slices
 from antecede.pipeline.records.cut_refinement import LIMIT
+from antecede.pipeline.records.cuts import slice_numbers
 from antecede.pipeline.records.event_buckets import EventRun, EventSurvey, event_bucket
 from antecede.pipeline.records.event_slices import (
     EventPlan,
@@ -24,6 +24,7 @@ from antecede.trace.event import Event, Kind
 from antecede.trace.run_info import RunInfo
 from antecede.trace.table import events_to_table
 from antecede.verify import verify_events
+from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import NotLinearExtensionError
 from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
@@ -72,7 +73,9 @@ class LocalOrder:
     """The stages that find the order of a run, in this process, without Spark."""
 
     def __init__(self, rows: pa.Table, *, buckets: int, has_seq: bool = True) -> None:
-        run = EventRun(location="run 'r'", names=(), has_seq=has_seq, sample_step=1)
+        run = EventRun(
+            location="run 'r'", names=(), has_seq=has_seq, is_unique=True, sample_step=1
+        )
         key = [
             hash((row["source"], row["number"])) % buckets
             if row["kind"] in (Kind.SEND.value, Kind.DELIVER.value)
@@ -201,16 +204,13 @@ MUTANTS: dict[str, tuple[str, object]] = {
     ),
     "a slice begins one event late": (
         "antecede.pipeline.records.event_slices.slice_numbers",
-        lambda process, position, frontier: event_slices_numbers(
-            process, position - 1, frontier
-        ),
+        lambda process, position, frontier: slice_numbers(process, position - 1, frontier),
     ),
     "no event waits in a slice": (
         "antecede.pipeline.records.event_slices.order_events",
         lambda preferred, *rest: preferred,
     ),
 }
-event_slices_numbers = event_slices.slice_numbers
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -245,6 +245,57 @@ def test_a_cycle_is_an_error_that_names_a_delivery() -> None:
     local = LocalOrder(with_clocks(Random(3), run), buckets=2)
     with pytest.raises(TraceError, match=r"run 'r': process 0 delivered 1:900 before it"):
         local.slices(20)
+
+
+@pytest.mark.parametrize("has_seq", [True, False])
+def test_an_event_that_is_there_twice_is_an_error(has_seq: bool) -> None:
+    run = [e for n in range(1, 50) for e in (send(0, n, 1), deliver(1, 0, n))]
+    rows = events_to_table(run, "r")
+    twice = pa.concat_tables([rows, rows.slice(61, 1)])
+    text = "process 1 and seq 30" if has_seq else "step 61"
+    with pytest.raises(TraceError, match=f"run 'r': two rows have {text}: remove the"):
+        LocalOrder(twice, buckets=3, has_seq=has_seq).slices(10)
+
+
+def flights_of(tables: list[pa.Table]) -> Longs:
+    """Return by delivery the number of events since its send."""
+    times: dict[bool, dict[object, int]] = {True: {}, False: {}}
+    for at, row in enumerate(row for table in tables for row in table.to_pylist()):
+        times[row["kind"] == "send"][row["source"], row["number"]] = at
+    return np.array([at - times[True][which] for which, at in times[False].items()])
+
+
+def test_few_messages_are_in_flight_although_no_time_is_known() -> None:
+    # Two processes are there all the time, and the others come and go.
+    random, run, in_flight = Random(1), [], []
+    for number in range(1, 3001):
+        there = [0, 1, 2 + number // 500, 3 + number // 700]
+        source, target = random.sample(sorted(set(there)), 2)
+        run.append(send(source, number, target))
+        in_flight.append((target, source, number))
+        if len(in_flight) > 5:
+            run.append(deliver(*in_flight.pop(random.randrange(4))))
+    run += [deliver(*copy) for copy in in_flight]
+    rows = with_clocks(random, run)
+    tables = LocalOrder(rows.drop_columns(["time"]), buckets=3).slices(600)
+    assert len(tables) > 5
+    # In the order in which the events happened, a message is in flight for 10 events or so.
+    assert np.quantile(flights_of(tables), 0.9) < 40
+
+
+@pytest.mark.parametrize("slice_events", [300, 10_000])
+def test_messages_of_processes_that_only_send_are_not_sent_long_before(
+    slice_events: int,
+) -> None:
+    run = [
+        event
+        for n in range(1, 1000)
+        for event in (send(0, n, 2), send(1, n, 2), deliver(2, 0, n), deliver(2, 1, n))
+    ]
+    rows = events_to_table(run, "r").drop_columns(["time"])
+    tables = LocalOrder(rows, buckets=3).slices(slice_events)
+    assert (len(tables) > 5) == (slice_events == 300)
+    assert flights_of(tables).max() < 200
 
 
 def test_a_message_that_is_sent_twice_is_noticed() -> None:

@@ -11,10 +11,10 @@ the cut A and has n events, is divided as follows:
 2. These cuts are sorted by their numbers of events. The maximum of each cut and all before
    it is consistent, since the union of consistent cuts is, and these maxima ascend.
 
-The first attempt chooses only the process with the most events. If it communicates with the
-others, its pasts are close to the true state of the run at the time of its events, whatever
-the clocks show, and few messages are in flight at the cuts. If a part still has most of the
-events, the next attempt chooses many processes.
+The first attempt chooses only the process with the most deliveries. If it hears from the
+others, directly or not, its pasts are close to the true state of the run at the time of its
+events, whatever the clocks show, and few messages are in flight at the cuts. If a part
+still has most of the events, the next attempt chooses many processes.
 
 **Each part is small, unless there is a cycle.** Let all processes be chosen. Consider an
 event f in the part that a cut D adds, and a chosen event e before f in the same process.
@@ -220,19 +220,21 @@ def _guess(
             high = frontier[:, each.number]
         found[:, :, first:last] = low[:, None]
         found[:, :, last] = high
-        _, process, position = samples[:, samples[0] == each.number]
-        order = np.lexsort((position, process))
-        _fill(found[:, :, each.cuts], process[order], position[order], random)
+        chosen = samples[1:, samples[0] == each.number]
+        chosen = chosen[:, np.lexsort((chosen[1], chosen[0]))]
+        _fill(found[:, :, each.cuts], chosen, random)
     return found
 
 
-def _fill(
-    cuts: Frontiers, process: Longs, position: Longs, random: np.random.Generator
-) -> None:
+def _fill(cuts: Frontiers, samples: Longs, random: np.random.Generator) -> None:
     """Fill in the new cuts of a slice from a sample of its events, sorted by process."""
     parts = cuts.shape[2]
+    process, position, is_delivery = samples
     which, first, counts = np.unique(process, return_index=True, return_counts=True)
-    drawn = np.array([np.argmax(counts)])
+    if not len(which):
+        return
+    deliveries = np.bincount(process, weights=is_delivery)[which]
+    drawn = np.lexsort((counts, deliveries))[-1:]
     if len(cuts) > 1:
         chains = min(len(which), len(cuts))
         weights = counts / counts.sum()
@@ -245,7 +247,9 @@ def _fill(
 def sample_events(
     events: CutEvents, frontier: Longs, is_wanted: Bools, step: int, start: int
 ) -> Longs:
-    """Return the slice, the process and the position of some events of a bucket, as rows.
+    """Return some events of a bucket.
+
+    The rows are the slice, the process, the position, and 1 for a delivery, otherwise 0.
 
     Args:
         events: The bucket.
@@ -256,5 +260,8 @@ def sample_events(
     """
     number = slice_numbers(events.process, events.position, frontier)
     chosen = np.flatnonzero(is_wanted[number])[start % step :: step]
-    columns = (number[chosen], events.process[chosen], events.position[chosen])
+    is_delivery = ~events.is_send[chosen] & (events.sent[chosen] != NOTHING)
+    columns = (
+        number[chosen], events.process[chosen], events.position[chosen], is_delivery,
+    )  # fmt: skip
     return np.stack([column.astype(np.int64) for column in columns])

@@ -25,6 +25,7 @@ from antecede.pipeline.records.slices import (
     read_column,
     read_events,
 )
+from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
 from antecede.pipeline.verify.packed_rows import read_blob, write_blob
 from antecede.verify.kernels.slot_map import Ints, Longs
 
@@ -82,7 +83,7 @@ def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:
         plan: The slices.
 
     Raises:
-        TraceError: Happened-before has a cycle.
+        TraceError: Happened-before has a cycle, or an event is there twice.
     """
     tables = [read_blob(blob) for blob in blobs]
     slots = [int(read_column(table, "slot").max(initial=NONE)) + 1 for table in tables]
@@ -93,11 +94,15 @@ def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:
     process, is_send = read_column(events, "process"), read_column(events, "is_send")
     position = read_column(events, "time")
     by_history = np.lexsort((position, process))
+    if plan.run.is_unique:
+        _reject_repeated(events, by_history, plan.run)
     count, processes = int(np.sum(slots)), len(plan.names)
     key = _preference(process[by_history], read_column(events, "clock")[by_history], plan)
     if key is None:
         bounds = np.searchsorted(process[by_history], np.arange(processes + 1))
-        leaders = np.argsort(-np.diff(bounds), kind="stable")
+        # A process that delivers much needs the events of others when these happened.
+        deliveries = np.bincount(process[~is_send], minlength=processes)
+        leaders = np.argsort(-deliveries, kind="stable")
         order = order_on_demand(by_history, bounds, leaders, process, is_send, slot, count)
     if key is not None or len(order) < len(process):
         preferred = by_history
@@ -118,6 +123,19 @@ def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:
     if plan.run.has_seq:
         columns["seq"] = rows["time"]
     return pa.table(columns)
+
+
+def _reject_repeated(events: pa.Table, by_history: Longs, run: EventRun) -> None:
+    """Raise TraceError if two rows are the same event of a process."""
+    process = events["event_process"].to_numpy()[by_history]
+    position = events["time"].to_numpy()[by_history]
+    is_same = (process[1:] == process[:-1]) & (position[1:] == position[:-1])
+    if np.any(is_same):
+        first = int(np.flatnonzero(is_same)[0])
+        at = int(position[first])
+        if not run.has_seq:
+            raise repeated_step(run.location, at)
+        raise repeated_event(run.location, run.name(int(process[first])), at)
 
 
 def _preference(process: Ints, clock: Longs, plan: EventPlan) -> Longs | None:
