@@ -9,6 +9,7 @@ from antecede.trace.event import Event, Kind
 
 NS = 1_000_000_000
 START = 1_700_000_000 * NS
+STEP_AT = 5 * NS
 SPANS = pa.schema(
     [
         ("trace", pa.string()),
@@ -34,6 +35,8 @@ class SpanRun:
     """The greatest change of that difference, per time that passes."""
     resolution_ns: int = 1
     """The recorded times are multiples of it."""
+    step_ns: int = 0
+    """The greatest step forward of a clock, at :data:`STEP_AT`."""
     rows: list[dict[str, object]] = field(default_factory=list)
     _truth: list[tuple[int, int, str, int]] = field(default_factory=list)
     """The true time, the service, the kind and the message of each event."""
@@ -46,6 +49,9 @@ class SpanRun:
         self._drifts = [
             self.random.uniform(-self.drift, self.drift) for _ in range(self.services)
         ]
+        self._steps = [0] * self.services
+        if self.step_ns:
+            self._steps = [self.random.randint(0, self.step_ns) for _ in self._steps]
 
     def add_traces(self, count: int, *, duration_ns: int, first_ns: int = 0) -> None:
         """Add traces that begin at random times within a duration."""
@@ -99,6 +105,7 @@ class SpanRun:
     def _clock(self, service: int, time: int) -> int:
         """Return a true time by the clock of a service."""
         shown = time + self._offsets[service] + round(time * self._drifts[service])
+        shown += self._steps[service] if time > STEP_AT else 0
         return (START + shown) // self.resolution_ns * self.resolution_ns
 
     def table(self) -> pa.Table:
