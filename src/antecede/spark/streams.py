@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from antecede.errors import ConfigError
 from antecede.pipeline.verify.event_stream import verify_event_stream
+from antecede.pipeline.verify.table_columns import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,6 +29,7 @@ def verify_stream(
     watermark: str = WATERMARK,
     columns: "Mapping[str, str | Column] | None" = None,
     run: "str | Column | None" = None,
+    rows: Rows | None = None,
     expire_quiet: bool = True,
 ) -> "DataFrame":
     """Verify the runs of a streaming DataFrame of events while they happen.
@@ -68,6 +70,7 @@ def verify_stream(
     return verify_event_stream(
         stream,
         columns=mapped,
+        rows=rows,
         delay_s=_parse_seconds(watermark),
         expire_quiet=expire_quiet,
     )

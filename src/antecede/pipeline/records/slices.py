@@ -49,8 +49,10 @@ from antecede.verify.linear_extension import find_linear_extension
 __all__ = [
     "Arranged",
     "SlicePlan",
+    "ambiguous_rows",
     "arrange_slice",
     "message_numbers",
+    "order_events",
     "read_events",
     "split_bucket",
     "to_blob",
@@ -164,7 +166,7 @@ def arrange_slice(
     process = events["process"].to_numpy()
     message = events["message"].to_numpy()
     if find_ambiguous:
-        found = _ambiguous(process, time, bucket, plan)
+        found = ambiguous_rows(process, time, bucket, plan.is_mixed)
         if len(found):
             dropped = _by_bucket(bucket[found], message[found])
             return Arranged(rows=None, shift=0, dropped=dropped, ambiguous=len(found))
@@ -172,7 +174,7 @@ def arrange_slice(
     moved = time + plan.offsets[process]
     keys, slot = np.unique((bucket << 32) | message, return_inverse=True)
     by_history = np.lexsort((events["position"].to_numpy(), moved, process))
-    order = _order(by_history, process, moved, is_send, slot, plan)
+    order = order_events(by_history, process, moved, is_send, slot, len(plan.names))
     if len(order) < len(moved):
         kind = np.where(is_send, SEND, DELIVER).astype(np.int32)[by_history]
         is_doubtful = np.zeros(len(keys), np.bool_)
@@ -228,11 +230,18 @@ def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> tuple[pa.Table, Longs]:
     return pa.concat_tables(tables).combine_chunks(), np.concatenate(buckets)
 
 
-def _ambiguous(
-    process: np.ndarray, time: Longs, bucket: Longs, plan: SlicePlan
+def ambiguous_rows(
+    process: np.ndarray, time: Longs, bucket: Longs, is_mixed: np.ndarray
 ) -> np.ndarray:
-    """Return the events to drop; most slices have none, which a sort shows."""
-    coarse = plan.is_mixed[process] & (time % NS_PER_MS == 0)
+    """Return the events to drop; most slices have none, which a sort shows.
+
+    Args:
+        process: By event, its process.
+        time: By event, its time in nanoseconds.
+        bucket: By event, its bucket.
+        is_mixed: By process, as :attr:`SlicePlan.is_mixed`.
+    """
+    coarse = is_mixed[process] & (time % NS_PER_MS == 0)
     resolution = np.where(coarse, NS_PER_MS, 0)
     order = np.lexsort((time, process))
     near = time[order[1:]] - time[order[:-1]] < np.maximum(resolution[order[:-1]], 1)
@@ -247,16 +256,25 @@ def _ambiguous(
     return np.flatnonzero(found)
 
 
-def _order(
+def order_events(
     by_history: Longs,
     process: np.ndarray,
     moved: Longs,
     is_send: np.ndarray,
     slot: Longs,
-    plan: SlicePlan,
+    processes: int,
 ) -> Longs:
-    """Return the events in a linear extension; without some if there is none."""
-    bounds = np.searchsorted(process[by_history], np.arange(len(plan.names) + 1))
+    """Return some events in a linear extension; without some of them if there is none.
+
+    Args:
+        by_history: The events to order, by process and in the order of its history.
+        process: By event, its process.
+        moved: By event, its time with the offset of its clock.
+        is_send: By event, whether it is a send.
+        slot: By event, the index of its message.
+        processes: The number of processes.
+    """
+    bounds = np.searchsorted(process[by_history], np.arange(processes + 1))
     is_sent = np.zeros(int(slot.max(initial=-1)) + 1, np.bool_)
     is_sent[slot[is_send]] = True
     hint = (moved - (moved.min() if len(moved) else 0)).astype(np.float64)

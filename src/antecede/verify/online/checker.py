@@ -189,6 +189,11 @@ class DeliveryChecker:
         self.lose_past(process)
         process.gap_ordinal = process.sends
 
+    def lose_gap(self, process: ProcessState) -> None:
+        """Note that the next events of the process, also sends, are unknown."""
+        self.lose_events(process)
+        process.gap_until = process.inexact_until
+
     def _deliver_settled(
         self, process: ProcessState, source: int, number: int, time: float
     ) -> bool:
