@@ -43,7 +43,7 @@ STARTS = {
     "messages": (("source", "sent_ns"), ("target", "received_ns")),
     "spans": (("process", "start_ns"),),
 }
-"""By kind of records, pairs of a process and a time before which it has no event of them."""
+"""By kind of records, the columns of processes and of their first events."""
 
 
 class OpenRecords:
@@ -167,4 +167,3 @@ def _groups(records: pa.Table, kind: str) -> tuple[Longs, "np.ndarray"]:
     alone = np.flatnonzero(group < 0)
     group[alone] = len(key) + np.arange(len(alone))
     return group, np.append(key, np.full(len(alone), ALONE))
-

@@ -1,11 +1,11 @@
 """Order the events that were inferred from records, and release them for verification.
 
 The records of a message are in one group, so its events are inferred together, and may be
-*released* when no earlier event of their process can come any more. The *limit* of a process
-is the earliest time at which it can have an event of a group that is still open. Each event
-of a closed group arrived at least one watermark ago, so an event before the limit is
-released: an earlier one that comes after that is *late*, and its message is dropped. An
-event that has waited for :data:`LIFETIME` watermarks is released in any case.
+*released* when no earlier event of their process can come any more. The *limit* of a
+process is the earliest time at which it can have an event of a group that is still open.
+Each event of a closed group arrived at least one watermark ago, so an event before the
+limit is released: an earlier one that comes after that is *late*, and its message is
+dropped. An event that has waited for :data:`LIFETIME` watermarks is released in any case.
 
 Events are released in a linear extension of happened-before: a delivery waits for the
 release of its send. So no part of a cycle of happened-before is ever released, and the
@@ -200,9 +200,7 @@ class WaitingEvents:
         slot = self._slots()
         kind = np.where(is_send, SEND, DELIVER).astype(np.int32)[by_history]
         is_doubtful = np.zeros(int(slot.max()) + 1, np.bool_)
-        found = messages_in_cycles(
-            process[by_history], kind, slot[by_history], is_doubtful
-        )
+        found = messages_in_cycles(process[by_history], kind, slot[by_history], is_doubtful)
         return self._drop(np.isin(slot, found))
 
     def _choose(self, limit: Longs, is_mixed: np.ndarray, before: float) -> Longs:
