@@ -48,6 +48,8 @@ WAITING: pa.Schema = pa.schema(
         ("bucket", pa.int64()),
         # The time at the inference.
         ("stamp", pa.float64()),
+        # Whether the message is the reply of a call.
+        ("is_reply", pa.bool_()),
         *((name, pa.string()) for name in RECORD),
     ]
 )
@@ -125,6 +127,7 @@ class WaitingEvents:
         )
         columns["bucket"] = pa.array(np.full(events.num_rows, self.buckets))
         columns["stamp"] = pa.array(np.full(events.num_rows, now))
+        columns["is_reply"] = pa.array(_find_replies(events, self.kind))
         columns |= _record_columns(records, columns, self.kind)
         found = pa.table([columns[name] for name in WAITING.names], schema=WAITING)
         self.buckets += 1
@@ -196,10 +199,11 @@ class WaitingEvents:
         by_history = self._by_history()
         if len(self._order(by_history)) == len(by_history):
             return 0
-        process, is_send = self._columns("process", "is_send")
+        process, is_send, is_reply = self._columns("process", "is_send", "is_reply")
         slot = self._slots()
         kind = np.where(is_send, SEND, DELIVER).astype(np.int32)[by_history]
         is_doubtful = np.zeros(int(slot.max()) + 1, np.bool_)
+        is_doubtful[slot[is_reply]] = True
         found = messages_in_cycles(process[by_history], kind, slot[by_history], is_doubtful)
         return self._drop(np.isin(slot, found))
 
@@ -266,6 +270,24 @@ class WaitingEvents:
             self.next_seq = np.append(self.next_seq, np.zeros(new, np.int64))
             none = np.zeros((new, 2), np.int64)
             self.counts = np.concatenate((self.counts, none))
+
+
+def _find_replies(events: pa.Table, kind: str) -> Bools:
+    """Return which events of an inference send or deliver a reply.
+
+    A called span delivers the request and then sends the reply; a call span does the
+    opposite. So a message is a reply if its record has a delivery before the send.
+    """
+    if kind != "spans":
+        return np.zeros(events.num_rows, np.bool_)
+    line, position, message = (
+        events[name].to_numpy() for name in ("line", "position", "message")
+    )
+    is_send = events["is_send"].to_numpy()
+    delivered = np.full(int(line.max()) + 1, len(line) + int(position.max()), np.int64)
+    delivered[line[~is_send]] = position[~is_send]
+    replies = message[is_send & (position > delivered[line])]
+    return np.isin(message, replies)
 
 
 def _record_columns(
