@@ -101,6 +101,7 @@ def messages_of(violations: Sequence[OnlineViolation]) -> list[MessageId]:
     """Return the messages that some violations name."""
     found = {each.message for each in violations}
     found.update(each.earlier for each in violations if each.earlier is not None)
+    found.update(which for each in violations for which in each.chain)
     return sorted(found, key=lambda each: (each.source, each.number))
 
 
@@ -164,6 +165,8 @@ def _violation(
             **message(found.earlier, found.earlier_sent_time),
             "delivered_time": _known(found.earlier_delivered_time),
         }
+        times = {found.message: found.sent_time, found.earlier: found.earlier_sent_time}
+        row["path"] = [message(each, times.get(each)) for each in found.chain] or None
     return row
 
 

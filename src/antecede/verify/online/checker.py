@@ -17,6 +17,7 @@ from collections import deque
 import numpy as np
 
 from antecede.errors import TraceError
+from antecede.verify.online.event_log import EventLog
 from antecede.verify.online.records import (
     BROADCAST,
     NEVER,
@@ -52,6 +53,7 @@ class DeliveryChecker:
     retained: deque[Message]
     """The same messages, in the order in which they were sent."""
     settled: SettledMessages
+    log: EventLog
     order: int
     """The number of sends that were processed."""
 
@@ -65,6 +67,7 @@ class DeliveryChecker:
         self.messages = []
         self.retained = deque()
         self.settled = SettledMessages()
+        self.log = EventLog()
         self.order = 0
         self._capacity = CAPACITY
 
@@ -126,6 +129,7 @@ class DeliveryChecker:
             time, self.now, process.inexact_until, process.gap_until,
         )  # fmt: skip
         own[number] = message
+        self.log.rows.append((True, slot, (slot, number)))
         self.retained.append(message)
         processes = self.processes
         if targets == BROADCAST:
@@ -144,6 +148,7 @@ class DeliveryChecker:
             return self._deliver_settled(process, source, number, time)
         self.counters.deliveries += 1
         slot = process.slot
+        self.log.rows.append((False, slot, (source, number)))
         bit = 1 << slot
         clock = message.clock
         if message.delivered & bit or not message.targets & bit:
@@ -274,16 +279,22 @@ class DeliveryChecker:
         time: float,
     ) -> None:
         self.counters.violated[which.value] += 1
+        message = suspect.message
+        chain = self.log.find_chain(
+            (late.source, late.number), late.order,
+            (message.source, message.number), message.order,
+        )  # fmt: skip
         self.found.append(
             OnlineViolation(
                 property=which,
                 process=process.id,
-                message=self.message_id(suspect.message.source, suspect.message.number),
-                sent_time=suspect.message.time,
+                message=self.message_id(message.source, message.number),
+                sent_time=message.time,
                 delivered_time=suspect.time,
                 earlier=self.message_id(late.source, late.number),
                 earlier_sent_time=late.time,
                 earlier_delivered_time=time,
+                chain=tuple(self.message_id(*each) for each in chain),
             )
         )
 
@@ -314,6 +325,7 @@ class DeliveryChecker:
 
     def compact(self) -> None:
         """Drop the suspects that are decided or expired, and compress settled messages."""
+        self.log.compact(self.now, self.order, self.now - RETENTION * self.delay)
         for process in self.processes:
             if process.suspects:
                 self._drop_suspects(process)

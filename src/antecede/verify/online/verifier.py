@@ -25,6 +25,9 @@ No false violation. Giving up removes knowledge, and never invents any:
 * no-creation: the send was seen, and the process is not among its targets. A delivery
   without a send is unknown until :meth:`OnlineVerifier.finish`.
 
+Chains. :mod:`antecede.verify.online.event_log` keeps the sends and deliveries for as long
+as the messages, so that the chain of a violation is known.
+
 A message is expired only after all messages of its causal past that the verifier knows, so
 a suspect is dropped, and is unknown, when its own message expires.
 
