@@ -233,11 +233,8 @@ def test_a_stream_that_cannot_be_verified_is_refused(
         verify_stream(stream.drop("seq"))
     with pytest.raises(ConfigError, match="such as '10 minutes', got '10 parsecs'"):
         verify_stream(stream, watermark="10 parsecs")
-    messages = stream.selectExpr(
-        "'a' AS source", "'b' AS target", "time AS sent", "time AS received"
-    )
-    with pytest.raises(ConfigError, match="takes events, and this stream has messages"):
-        verify_stream(messages)
+    with pytest.raises(ConfigError, match="rows must be one of events, spans"):
+        verify_stream(stream, rows="traces")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from collections import deque
 import numpy as np
 
 from antecede.errors import TraceError
-from antecede.verify.online.event_log import EventLog
+from antecede.verify.online.event_log import PROCESS_SHIFT, EventLog
 from antecede.verify.online.records import (
     BROADCAST,
     NEVER,
@@ -129,7 +129,9 @@ class DeliveryChecker:
             time, self.now, process.inexact_until, process.gap_until,
         )  # fmt: skip
         own[number] = message
-        self.log.rows.append((True, slot, (slot, number)))
+        log = self.log
+        log.processes.append(slot << PROCESS_SHIFT | slot << 1 | 1)
+        log.numbers.append(number)
         self.retained.append(message)
         processes = self.processes
         if targets == BROADCAST:
@@ -148,7 +150,9 @@ class DeliveryChecker:
             return self._deliver_settled(process, source, number, time)
         self.counters.deliveries += 1
         slot = process.slot
-        self.log.rows.append((False, slot, (source, number)))
+        log = self.log
+        log.processes.append(slot << PROCESS_SHIFT | source << 1)
+        log.numbers.append(number)
         bit = 1 << slot
         clock = message.clock
         if message.delivered & bit or not message.targets & bit:

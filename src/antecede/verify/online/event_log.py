@@ -6,14 +6,20 @@ of it was undelivered; so the events of the time for which a message is kept are
 """
 
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
+from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.witnesses import MessageRow, find_chain
 
-__all__ = ["EventLog", "LogChunk"]
+__all__ = ["PROCESS_SHIFT", "EventLog", "LogChunk"]
+
+PROCESS_SHIFT: Final = 32
+LOW_BITS = (1 << PROCESS_SHIFT) - 1
 
 LEVEL = 1
 """The level of compression: the fastest."""
@@ -37,13 +43,16 @@ class EventLog:
     """The events in the order in which they were processed."""
 
     chunks: list[LogChunk]
-    rows: list[MessageRow]
-    """The events since the last call of :meth:`compact`."""
+    processes: "array[int]"
+    """The events since the last call of :meth:`compact`: the slot of the process, shifted
+    by :data:`PROCESS_SHIFT`, plus that of the source, shifted by 1, plus 1 for a send."""
+    numbers: "array[int]"
+    """The numbers of their messages."""
 
     def __init__(self, chunks: Iterable[LogChunk] = (), first: int = 0) -> None:
         """Take the chunks of a saved log, and the number of sends in and before them."""
         self.chunks = list(chunks)
-        self.rows = []
+        self.processes, self.numbers = array("q"), array("q")
         self._first = first
         self._left = SEARCHED_MAX
 
@@ -55,10 +64,10 @@ class EventLog:
             sends: The number of all sends that were processed.
             before: The time.
         """
-        if self.rows:
-            data = _encode(self.rows)
-            self.chunks.append(LogChunk(stamp, self._first, len(self.rows), data))
-            self.rows = []
+        if self.numbers:
+            count, data = len(self.numbers), self._encode()
+            self.chunks.append(LogChunk(stamp, self._first, count, data))
+            self.processes, self.numbers = array("q"), array("q")
         self._first = sends
         self._left = SEARCHED_MAX
         self.chunks = [each for each in self.chunks if each.stamp >= before]
@@ -90,30 +99,37 @@ class EventLog:
                     return
                 self._left -= chunk.count
                 yield from _decode(chunk)
-        if self._left >= len(self.rows):
-            self._left -= len(self.rows)
-            yield from self.rows
+        if self._left >= len(self.numbers):
+            self._left -= len(self.numbers)
+            yield from _rows(np.array(self.processes), np.array(self.numbers))
 
-
-def _encode(rows: list[MessageRow]) -> bytes:
-    is_send, process, messages = zip(*rows, strict=True)
-    source, number = zip(*messages, strict=True)
-    columns = (
-        np.array(is_send, np.int8),
-        np.array(process, np.int32),
-        np.array(source, np.int32),
-        np.array(number, np.int64),
-    )
-    return zlib.compress(b"".join(each.tobytes() for each in columns), LEVEL)
+    def _encode(self) -> bytes:
+        processes = np.array(self.processes)
+        numbers = np.array(self.numbers)[_by_source(processes)]
+        low, high = processes & LOW_BITS, processes >> PROCESS_SHIFT
+        # The numbers of a source nearly ascend: their differences are compressed well.
+        columns = low.astype(np.int32), high.astype(np.int32), np.diff(numbers, prepend=0)
+        return zlib.compress(b"".join(each.tobytes() for each in columns), LEVEL)
 
 
 def _decode(chunk: LogChunk) -> Iterator[MessageRow]:
     data, count = zlib.decompress(chunk.data), chunk.count
-    columns = []
-    at = 0
-    for dtype in (np.int8, np.int32, np.int32, np.int64):
-        column = np.frombuffer(data, dtype, count, at)
-        columns.append(column.tolist())
-        at += column.nbytes
-    is_send, process, source, number = columns
-    return zip(map(bool, is_send), process, zip(source, number, strict=True), strict=True)
+    low, high = (np.frombuffer(data, np.int32, count, 4 * count * i) for i in (0, 1))
+    processes = low.astype(np.int64) | high.astype(np.int64) << PROCESS_SHIFT
+    numbers = np.empty(count, np.int64)
+    numbers[_by_source(processes)] = np.cumsum(np.frombuffer(data, np.int64, -1, 8 * count))
+    return _rows(processes, numbers)
+
+
+def _by_source(processes: Longs) -> Longs:
+    return np.argsort((processes & LOW_BITS) >> 1, kind="stable")
+
+
+def _rows(processes: Longs, numbers: Longs) -> Iterator[MessageRow]:
+    source = (processes & LOW_BITS) >> 1
+    return zip(
+        (processes & 1 == 1).tolist(),
+        (processes >> PROCESS_SHIFT).tolist(),
+        zip(source.tolist(), numbers.tolist(), strict=True),
+        strict=True,
+    )
