@@ -1,6 +1,7 @@
 """Generate spans of a service graph: ``python -m bench.generate_spans OUT --spans N``.
 
-The spans are those of random trees of calls between services, in Parquet files. The clock
+The spans are those of random trees of calls between services, in Parquet files, with ids
+like those of OpenTelemetry. The clock
 of each service has a constant offset of up to 50 ms and drifts by up to 1 part in 100,000.
 In a thousandth of the calls each, the client times out before the reply, the client tries
 again, or a span is lost.
@@ -17,6 +18,7 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 START_NS = 1_700_000_000_000_000_000
@@ -28,6 +30,9 @@ RARE = 0.001
 SKEW_NS = 50_000_000
 DRIFT = 1e-5
 KINDS = pa.array(["server", "client"])
+SPAN_BITS = 6
+DIGITS = np.array([tuple(f"{byte:02x}".encode()) for byte in range(256)], np.uint8)
+"""By byte, its two hexadecimal digits."""
 
 __all__ = ["generate_spans"]
 
@@ -157,14 +162,13 @@ def _file(
     found = {name: np.concatenate(parts) for name, parts in rows.items()}
     order = np.argsort(found["end"])  # Spans are recorded when they end.
     found = {name: column[order] for name, column in found.items()}
-    ids = pa.array((found["trace"] << 6) + found["index"]).cast(pa.string())
-    parent = (found["trace"] << 6) + found["parent"]
-    above = pa.array(parent, mask=found["parent"] < 0).cast(pa.string())
+    own = (found["trace"] << SPAN_BITS) + found["index"]
+    parent = (found["trace"] << SPAN_BITS) + found["parent"]
     table = pa.table(
         {
-            "trace": pa.array(found["trace"]).cast(pa.string()),
-            "span": ids,
-            "parent": above,
+            "trace": _hex_ids(found["trace"], words=2),
+            "span": _hex_ids(own, words=1),
+            "parent": _hex_ids(parent, words=1, is_null=found["parent"] < 0),
             "kind": KINDS.take(pa.array(found["kind"])),
             "service": found["service"],
             "start": found["start"],
@@ -172,6 +176,35 @@ def _file(
         }
     )
     return table, count
+
+
+def _hex_ids(
+    number: np.ndarray, *, words: int, is_null: np.ndarray | None = None
+) -> pa.Array:
+    """Return a different text of 16 hexadecimal digits per word for each number.
+
+    Ids of OpenTelemetry have this form: 16 bytes for a trace, and 8 bytes for a span.
+    """
+    parts = np.empty((len(number), words), np.uint64)
+    for word in range(words):
+        parts[:, word] = _scrambled(number.astype(np.uint64) + np.uint64(word << 56))
+    data = DIGITS[parts.view(np.uint8)].tobytes()
+    offsets = np.arange(len(number) + 1, dtype=np.int32) * (16 * words)
+    texts = pa.StringArray.from_buffers(
+        len(number), pa.py_buffer(offsets), pa.py_buffer(data)
+    )
+    if is_null is None:
+        return texts
+    return pc.if_else(pa.array(is_null), pa.scalar(None, pa.string()), texts)
+
+
+def _scrambled(number: np.ndarray) -> np.ndarray:
+    """Return the finalizer of SplitMix64 of each number, which is a bijection."""
+    found: np.ndarray = number * np.uint64(0x9E3779B97F4A7C15)
+    found = (found ^ (found >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    found = (found ^ (found >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    found ^= found >> np.uint64(31)
+    return found
 
 
 def main() -> int:

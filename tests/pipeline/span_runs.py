@@ -1,6 +1,7 @@
 """Random runs of services as spans, with skewed clocks, and the events they stand for."""
 
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from random import Random
 
 import pyarrow as pa
@@ -147,3 +148,21 @@ class SpanRun:
             )
             for time, service, kind, m in sorted(self._truth)
         ]
+
+
+def with_hashed_ids(spans: pa.Table) -> pa.Table:
+    """Return spans with hashes in place of their ids, as Spark makes them for a bucket."""
+    trace = spans["trace"].to_pylist()
+    for name in ("trace", "span", "parent"):
+        found = [
+            None if text is None else _hash(name != "trace" and trace[i], text)
+            for i, text in enumerate(spans[name].to_pylist())
+        ]
+        index = spans.schema.get_field_index(name)
+        spans = spans.set_column(index, name, pa.array(found, pa.int64()))
+    return spans
+
+
+def _hash(*texts: object) -> int:
+    digest = blake2b(repr(texts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)

@@ -1,5 +1,6 @@
 """Long runs of spans in buckets and slices have the verdicts of the oracle."""
 
+from dataclasses import replace
 from random import Random
 from zlib import crc32
 
@@ -9,20 +10,25 @@ import pytest
 
 from antecede.pipeline.records.bucket_events import infer_bucket
 from antecede.pipeline.records.clock_offsets import find_offsets
+from antecede.pipeline.records.cut_refinement import CutSearch
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
+from antecede.pipeline.records.slice_task import arrange_slice
 from antecede.pipeline.records.slices import (
+    Dropped,
     SlicePlan,
-    arrange_slice,
+    cut_events,
     split_bucket,
     to_blob,
 )
 from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
 from antecede.pipeline.verify.spooled_run import SpooledRun
 from antecede.trace.run_info import RunInfo
+from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.oracle import MessageId, Property, Verdict, verify_events
 from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
-from tests.pipeline.span_runs import SpanRun
+from tests.pipeline.local_cuts import local_search
+from tests.pipeline.span_runs import SpanRun, with_hashed_ids
 
 MS = 1_000_000
 ORDERS = (Property.CAUSAL, Property.FIFO)
@@ -34,8 +40,9 @@ class LocalRun:
     def __init__(self, spans: pa.Table, buckets: int) -> None:
         traces = spans["trace"].to_pylist()
         bucket = np.array([crc32(trace.encode()) % buckets for trace in traces])
+        hashed = with_hashed_ids(spans)
         found = [
-            infer_bucket(spans.filter(pa.array(bucket == each)), "spans")
+            infer_bucket(hashed.filter(pa.array(bucket == each)), "spans")
             for each in np.unique(bucket)
         ]
         self.blobs = [
@@ -48,37 +55,42 @@ class LocalRun:
         """The source and the number of each message."""
         self.summary: RunSummary = merge_summaries(texts, "spans")
 
-    def plan(self, slices: int, reach: int = 0) -> SlicePlan:
-        return self.summary.plan("run", self.events, -(-self.events // slices), reach=reach)
+    def search(self, names: tuple[str, ...], units: Longs, slice_events: int) -> CutSearch:
+        numbers = {name: number for number, name in enumerate(names)}
+        buckets = [cut_events(blob, numbers) for blob in self.blobs]
+        return local_search(buckets, units, slice_events)
+
+    def plan(self, slices: int) -> SlicePlan:
+        slice_events = -(-self.events // slices)
+        plan = self.summary.plan("run", self.events, slice_events)
+        found = self.search(plan.names, plan.units, slice_events).find(plan.frontier)
+        return replace(plan, frontier=found.frontier)
 
     def arrange(
-        self, plan: SlicePlan, dropped: dict[int, list[pa.Buffer]], *, find: bool
-    ) -> tuple[list[pa.Table], dict[int, list[pa.Buffer]], int]:
-        """Return the rows of all slices, the messages to drop, and the greatest shift."""
+        self, plan: SlicePlan, dropped: Dropped, *, find: bool
+    ) -> tuple[list[pa.Table], Dropped, bool]:
+        """Return the rows of all slices, the messages to drop, and whether to repeat it."""
         parts: dict[int, list[pa.Buffer]] = {}
-        for number, blob in enumerate(self.blobs):
-            for each, part in split_bucket(blob, dropped.get(number, []), plan):
+        for blob in self.blobs:
+            for each, part in split_bucket(blob, dropped, plan):
                 parts.setdefault(each, []).append(pa.py_buffer(part))
-        tables, shift = [], 0
-        found: dict[int, list[pa.Buffer]] = {}
+        tables, again = [], False
+        found = dict(dropped)
         for each in sorted(parts):
-            arranged = arrange_slice(parts[each], each, plan, find_ambiguous=find)
-            shift = max(shift, arranged.shift)
+            arranged = arrange_slice(parts[each], plan, find_ambiguous=find)
+            again |= arranged.crosses
             for bucket, messages in arranged.dropped.items():
-                found.setdefault(bucket, []).append(pa.py_buffer(messages.tobytes()))
+                found[bucket] = np.union1d(found.get(bucket, messages[:0]), messages)
             if arranged.rows is not None:
                 tables.append(arranged.rows)
-        return tables, found, shift
+        return tables, found, again
 
     def verify(self, slices: int) -> TraceVerdict:
         """Return the verdict, with the steps of the driver."""
         plan = self.plan(slices)
-        tables, dropped, shift = self.arrange(plan, {}, find=True)
-        if dropped:
-            tables, _, shift = self.arrange(plan, dropped, find=False)
-        while 2 * shift > plan.reach:
-            plan = self.plan(slices, reach=max(4 * plan.reach, 2 * shift))
-            tables, _, shift = self.arrange(plan, dropped, find=False)
+        tables, dropped, again = self.arrange(plan, {}, find=True)
+        while again:
+            tables, dropped, again = self.arrange(plan, dropped, find=False)
         loader = EventLoader(ProcessNames(), "run")
         with SpooledRun(RunInfo(run="r", complete=True)) as run:
             for table in tables:
@@ -135,18 +147,6 @@ def test_slices_have_the_verdict_of_the_oracle(
     assert found.counts[Property.CAUSAL] + found.counts[Property.FIFO] == len(actual)
 
 
-def test_clocks_that_drift_need_a_longer_reach() -> None:
-    run = SpanRun(Random(1), 5, 0, drift=0.3)
-    run.add_traces(60, duration_ns=40 * MS)
-    local = LocalRun(run.table(), 3)
-    plan = local.plan(10)
-    assert len(plan.bounds) == 9
-    _, _, shift = local.arrange(plan, {}, find=True)
-    assert 2 * shift > plan.reach  # The driver tries again.
-    longer = local.plan(10, reach=4 * shift)
-    assert 2 * local.arrange(longer, {}, find=True)[2] <= longer.reach
-
-
 @pytest.mark.parametrize("slices", [1, 7])
 def test_no_ambiguous_event_remains_after_the_messages_are_dropped(slices: int) -> None:
     run = SpanRun(Random(2), 4, 5 * MS, resolution_ns=MS // 20)
@@ -155,8 +155,11 @@ def test_no_ambiguous_event_remains_after_the_messages_are_dropped(slices: int) 
     plan = local.plan(slices)
     _, dropped, _ = local.arrange(plan, {}, find=True)
     assert dropped
-    tables, remaining, _ = local.arrange(plan, dropped, find=True)
-    assert not remaining
+    tables, remaining, again = local.arrange(plan, dropped, find=True)
+    assert not again
+    assert {bucket: list(found) for bucket, found in remaining.items()} == {
+        bucket: list(found) for bucket, found in dropped.items()
+    }
     kept = sum(table.num_rows for table in tables)
     assert 0 < kept < local.events
     # The deliveries of a dropped message are dropped, too.
@@ -201,9 +204,11 @@ def test_messages_of_different_traces_that_form_a_cycle_are_dropped() -> None:
     ]
     local = LocalRun(pa.Table.from_pylist(rows), 64)
     assert len(local.blobs) == 2
-    plan = local.plan(1, reach=1000 * MS)
-    _, dropped, _ = local.arrange(plan, {}, find=True)
-    assert sorted(dropped) == [0, 1]  # The request of each trace.
-    tables, remaining, _ = local.arrange(plan, dropped, find=False)
-    assert not remaining
-    assert sum(table.num_rows for table in tables) == local.events - 4
+    for slices in (1, 8):
+        plan = local.plan(slices)
+        tables, dropped, again = local.arrange(plan, {}, find=True)
+        assert sorted(dropped) == [0, 1]  # The request of each trace.
+        assert not again
+        assert sum(table.num_rows for table in tables) == local.events - 4
+        _, remaining, _ = local.arrange(plan, dropped, find=False)
+        assert [len(found) for found in remaining.values()] == [1, 1]

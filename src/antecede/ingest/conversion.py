@@ -17,15 +17,14 @@ from antecede.ingest.diagnostics import IngestSummary
 from antecede.ingest.event_table import EventTable, WrittenTrace, write_event_table
 from antecede.ingest.formats.records import (
     CLOCK_SCHEMA,
-    MESSAGE_SCHEMA,
-    SPAN_SCHEMA,
+    SPAN_SCHEMAS,
     ReadOptions,
 )
 from antecede.ingest.formats.registry import Format, detect_format, get_format, read_file
 from antecede.ingest.inference.clocks import ClockLog, infer_from_clocks
 from antecede.ingest.inference.pairs import infer_from_pairs
 from antecede.ingest.inference.record_log import RecordLog
-from antecede.ingest.inference.spans import SPAN_COLUMNS_USED, infer_from_spans
+from antecede.ingest.inference.spans import infer_from_spans, span_columns_used
 from antecede.trace.run_info import RunInfo
 from antecede.trace.store import open_store
 from antecede.trace.uri import redact
@@ -135,7 +134,7 @@ def new_log(format_name: str, schema: pa.Schema) -> Log:
     """
     if schema is CLOCK_SCHEMA:
         return ClockLog(format_name)
-    kept = SPAN_COLUMNS_USED if schema is SPAN_SCHEMA else MESSAGE_SCHEMA
+    kept = span_columns_used(schema) if schema in SPAN_SCHEMAS else schema
     return RecordLog(format_name, kept)
 
 
@@ -167,7 +166,7 @@ def infer_run(
         raise TraceError(f"{log.files[0]}: no record can be read: {first}")
     if isinstance(log, ClockLog):
         table, summary = infer_from_clocks(log)
-    elif schema is SPAN_SCHEMA:
+    elif schema in SPAN_SCHEMAS:
         table, summary = infer_from_spans(log)
     else:
         table, summary = infer_from_pairs(log)

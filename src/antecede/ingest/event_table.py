@@ -21,6 +21,7 @@ from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
 from antecede.trace.table import missing_row
 from antecede.trace.writer import TraceWriter
+from antecede.verify.kernels.grouping import group
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.linear_extension import find_linear_extension
 from antecede.verify.oracle import MessageId
@@ -212,9 +213,11 @@ def _targets(table: EventTable) -> tuple[Longs, Ints]:
     got = np.flatnonzero(table.kind == DELIVER)
     width = len(table.names)
     message = np.concatenate((table.message[got], table.undelivered[0]))
-    pair = np.unique(
-        message * width + np.concatenate((table.process[got], table.undelivered[1]))
-    )
+    target = np.concatenate((table.process[got], table.undelivered[1]))
+    order, start = group(message, len(table.is_known))
+    if not np.any(np.diff(start) > 1):
+        return start, target[order]
+    pair = np.unique(message * width + target)
     start = np.searchsorted(pair // width, np.arange(len(table.is_known) + 1))
     return start, (pair % width).astype(np.int32)
 

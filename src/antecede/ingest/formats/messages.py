@@ -72,7 +72,10 @@ def _batches(split: Split, names: dict[str, str], read: ReadColumns) -> Records:
 
 
 def message_batch(
-    lines: np.ndarray, columns: Mapping[str, pa.Array], units: TimeUnits
+    lines: np.ndarray,
+    columns: Mapping[str, pa.Array],
+    units: TimeUnits,
+    schema: pa.Schema = MESSAGE_SCHEMA,
 ) -> pa.RecordBatch:
     """Return messages as records, each with the problem of its values, if any.
 
@@ -80,6 +83,7 @@ def message_batch(
         lines: By message, its line.
         columns: The columns by our names, texts or timestamps.
         units: The units of the times of the file, which this batch may decide.
+        schema: The schema of the records; that of hashed messages if names are hashes.
     """
     nothing = pa.nulls(len(lines), pa.string())
     problem = nothing
@@ -101,6 +105,6 @@ def message_batch(
         "message": columns.get("message", nothing),
     }
     return pa.record_batch(
-        [found.get(field.name, nothing).cast(field.type) for field in MESSAGE_SCHEMA],
-        schema=MESSAGE_SCHEMA,
+        [found.get(field.name, nothing).cast(field.type) for field in schema],
+        schema=schema,
     )

@@ -17,8 +17,13 @@ import pyarrow as pa
 __all__ = [
     "BATCH_RECORDS",
     "CLOCK_SCHEMA",
+    "HASHED_MESSAGE_SCHEMA",
+    "HASHED_SPAN_SCHEMA",
     "MESSAGE_SCHEMA",
+    "RECORD_IDS",
+    "SPAN_IDS",
     "SPAN_SCHEMA",
+    "SPAN_SCHEMAS",
     "ReadOptions",
     "Records",
     "UnreadableError",
@@ -92,6 +97,24 @@ MESSAGE_SCHEMA: pa.Schema = pa.schema(
         pa.field("message", pa.string()),
     ]
 )
+
+SPAN_IDS = ("trace", "span", "parent")
+RECORD_IDS = (*SPAN_IDS, "message")
+
+
+def _with_hashes(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with 64-bit hashes in place of ids."""
+    return pa.schema(
+        [
+            pa.field(each.name, pa.int64()) if each.name in RECORD_IDS else each
+            for each in schema
+        ]
+    )
+
+
+HASHED_SPAN_SCHEMA: pa.Schema = _with_hashes(SPAN_SCHEMA)
+HASHED_MESSAGE_SCHEMA: pa.Schema = _with_hashes(MESSAGE_SCHEMA)
+SPAN_SCHEMAS = (SPAN_SCHEMA, HASHED_SPAN_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

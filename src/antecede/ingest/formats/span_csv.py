@@ -96,7 +96,10 @@ def _batches(split: Split, names: dict[str, str], read: ReadColumns) -> Records:
 
 
 def span_batch(
-    lines: np.ndarray, columns: Mapping[str, pa.Array], units: TimeUnits
+    lines: np.ndarray,
+    columns: Mapping[str, pa.Array],
+    units: TimeUnits,
+    schema: pa.Schema = SPAN_SCHEMA,
 ) -> pa.RecordBatch:
     """Return spans as records, each with the problem of its values, if any.
 
@@ -104,6 +107,7 @@ def span_batch(
         lines: By span, its line.
         columns: The columns by our names, texts or timestamps.
         units: The units of the times of the file, which this batch may decide.
+        schema: The schema of the records; that of hashed spans if ids are hashes.
     """
     times = units.parse({name: columns[name] for name in TIMES if name in columns})
     start = times["start"]
@@ -119,13 +123,15 @@ def span_batch(
     for name, column in needed.items():
         problem = pc.if_else(pc.is_null(column), f"no valid {name}", problem)
     parent = columns["parent"]
-    is_root = pc.is_in(parent, ROOTS)
+    if schema is SPAN_SCHEMA:
+        is_root = pc.is_in(parent, ROOTS)
+        parent = pc.if_else(is_root, pa.scalar(None, pa.string()), parent)
     found = {
         "line": pa.array(lines, pa.int64()),
         "problem": problem,
         "trace": columns["trace"],
         "span": columns["span"],
-        "parent": pc.if_else(is_root, pa.scalar(None, pa.string()), parent),
+        "parent": parent,
         "process": columns["process"],
         "name": columns.get("name", nothing),
         "kind": pc.utf8_lower(columns.get("kind", nothing)),
@@ -135,9 +141,9 @@ def span_batch(
     return pa.record_batch(
         [
             found.get(field.name, pa.nulls(len(lines), field.type)).cast(field.type)
-            for field in SPAN_SCHEMA
+            for field in schema
         ],
-        schema=SPAN_SCHEMA,
+        schema=schema,
     )
 
 

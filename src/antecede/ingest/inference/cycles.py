@@ -10,6 +10,7 @@ import numpy as np
 
 from antecede.ingest.event_table import DELIVER, NONE, SEND
 from antecede.verify.kernels.compiled import compiled
+from antecede.verify.kernels.grouping import group
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
@@ -31,9 +32,11 @@ def messages_in_cycles(
         is_doubtful: By message, whether its delivery is less certain than others.
     """
     kind = kind.copy()
-    removed: list[Longs] = []
+    removed: list[Longs] = [np.empty(0, np.int64)]
     # A component without its messages is a part of a history, so two rounds are enough.
     for only_doubtful in (True, False):
+        if _is_acyclic(process, kind == SEND, kind == DELIVER, message, len(is_doubtful)):
+            break
         component = _components(process, kind, message, len(is_doubtful))
         sends = np.flatnonzero(kind == SEND)
         sent_in = np.full(len(is_doubtful), NONE, np.int64)
@@ -52,10 +55,53 @@ def messages_in_cycles(
 
 def _components(process: Ints, kind: Ints, message: Longs, messages: int) -> Longs:
     """Return the strongly connected component of each event, as a number."""
-    got = np.flatnonzero(kind == DELIVER)
-    by_message = got[np.argsort(message[got], kind="stable")]
-    first = np.searchsorted(message[by_message], np.arange(messages + 1))
+    by_message, first = group(np.where(kind == DELIVER, message, NONE), messages)
     return _tarjan(process, kind == SEND, message, by_message, first)
+
+
+@compiled
+def _is_acyclic(
+    process: Ints, is_send: Bools, is_delivery: Bools, message: Longs, messages: int
+) -> bool:
+    """Return whether all events can be taken in an order of happened-before.
+
+    Each history is followed until a delivery whose send is not taken; that send resumes it.
+    """
+    count = process.size
+    is_awaited = np.zeros(messages, np.bool_)  # It has a send, which is not taken.
+    for event in range(count):
+        if is_send[event]:
+            is_awaited[message[event]] = True
+    # Deliveries that wait for the same message form a list.
+    waiting = np.full(messages, NONE, np.int64)
+    next_waiting = np.full(count, NONE, np.int64)
+    ready = np.empty(count + 1, np.int64)
+    taken = 0
+    for first in range(count):
+        if first > 0 and process[first] == process[first - 1]:
+            continue
+        ready[0], size = first, 1
+        while size > 0:
+            size -= 1
+            event = ready[size]
+            while True:
+                if is_delivery[event] and is_awaited[message[event]]:
+                    next_waiting[event] = waiting[message[event]]
+                    waiting[message[event]] = event
+                    break
+                taken += 1
+                if is_send[event]:
+                    is_awaited[message[event]] = False
+                    resumed = waiting[message[event]]
+                    waiting[message[event]] = NONE
+                    while resumed != NONE:
+                        ready[size] = resumed
+                        size += 1
+                        resumed = next_waiting[resumed]
+                if event + 1 == count or process[event + 1] != process[event]:
+                    break
+                event += 1
+    return taken == count
 
 
 @compiled

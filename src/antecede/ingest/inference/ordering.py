@@ -7,16 +7,42 @@ the one with the coarser timestamp, or else the later one. The order of all rema
 is certain.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from antecede.verify.kernels.compiled import compiled
+from antecede.verify.kernels.grouping import group
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["AMBIGUOUS_ORDER", "ambiguous_events"]
+__all__ = ["AMBIGUOUS_ORDER", "ambiguous_events", "sort_histories"]
 
 AMBIGUOUS_ORDER = "events whose order in their process the timestamps do not determine"
+
+
+def sort_histories(process: Ints, time: Longs, *ties: Longs) -> Longs:
+    """Return the events by process, and those of each process by time.
+
+    Args:
+        process: By event, its process.
+        time: By event, its time.
+        ties: What orders events of one process with equal times: by event, the first key,
+            then the second one, and so on.
+    """
+    by_time = np.argsort(time)
+    at = process[by_time]
+    grouped, _ = group(at, int(process.max(initial=-1)) + 1)
+    order: Longs = by_time[grouped]
+    at, when = at[grouped], time[order]
+    is_tie = np.zeros(len(order) + 1, np.bool_)
+    is_tie[1:-1] = (at[1:] == at[:-1]) & (when[1:] == when[:-1])
+    tied = np.flatnonzero(is_tie[:-1] | is_tie[1:])
+    if len(tied):
+        events = np.sort(order[tied])
+        keys: Sequence[np.ndarray] = (*reversed(ties), time, process)
+        order[tied] = events[np.lexsort([key[events] for key in keys])]
+    return order
 
 
 def ambiguous_events(
@@ -24,6 +50,8 @@ def ambiguous_events(
     time_ns: Longs,
     resolution_ns: Longs,
     is_ordered: Callable[[int, int], bool] | None = None,
+    *,
+    order: Longs | None = None,
 ) -> Bools:
     """Return the events to drop so that the order of all others is certain.
 
@@ -33,25 +61,46 @@ def ambiguous_events(
         resolution_ns: By event, the length of the interval; 0 for an instant.
         is_ordered: Returns whether another source orders one event before another of the
             same process.
+        order: The events by process and time, if the caller has sorted them.
     """
-    order = np.lexsort((resolution_ns, time_ns, process))
-    at, time = process[order], time_ns[order]
+    if order is None:
+        order = sort_histories(process, time_ns)
+    dropped = np.zeros(len(process), np.bool_)
+    overlapping = order[_overlapping(order, process, time_ns, resolution_ns)]
+    if not len(overlapping):
+        return dropped
+    keys = (resolution_ns, time_ns, process)
+    order = overlapping[np.lexsort([key[overlapping] for key in keys])]
+    time, at = time_ns[order], process[order]
     end = time + np.maximum(resolution_ns[order], 1)
-    dropped = np.zeros(len(order), np.bool_)
-    bounds = np.flatnonzero(np.diff(at, prepend=-1, append=-1))
-    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        # For each event but the first, the latest end of all intervals before it.
-        latest_end = np.maximum.accumulate(end[first : last - 1])
-        overlaps = np.concatenate(([False], time[first + 1 : last] < latest_end, [False]))
-        # Overlapping intervals are adjacent, and form clusters.
-        starts = np.flatnonzero(~overlaps[:-1] & overlaps[1:]) + first
-        stops = np.flatnonzero(overlaps[:-1] & ~overlaps[1:]) + first + 1
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-            cluster = [
-                (int(order[i]), int(time[i]), int(end[i])) for i in range(start, stop)
-            ]
+    # Overlapping intervals of a process are adjacent, and form clusters.
+    cluster: list[tuple[int, int, int]] = []
+    latest_end = 0
+    for i in range(len(order)):
+        if cluster and (at[i] != at[i - 1] or time[i] >= latest_end):
             dropped[_select_dropped(cluster, is_ordered)] = True
+            cluster, latest_end = [], 0
+        cluster.append((int(order[i]), int(time[i]), int(end[i])))
+        latest_end = max(latest_end, int(end[i])) if len(cluster) > 1 else int(end[i])
+    dropped[_select_dropped(cluster, is_ordered)] = True
     return dropped
+
+
+@compiled
+def _overlapping(order: Longs, process: Ints, time: Longs, resolution: Longs) -> Bools:
+    """Return whether the interval of each event of an order overlaps another one."""
+    found = np.zeros(order.size, np.bool_)
+    start, latest_end = 0, np.int64(0)
+    for i in range(order.size):
+        event = order[i]
+        end = time[event] + max(resolution[event], 1)
+        if i > start and process[event] == process[order[start]]:
+            if time[event] < latest_end:
+                found[i - 1] = found[i] = True
+            latest_end = max(latest_end, end)
+        else:
+            start, latest_end = i, end
+    return found
 
 
 def _select_dropped(

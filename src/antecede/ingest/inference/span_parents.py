@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from antecede.ingest.diagnostics import LOCATIONS_MAX, Diagnostics, SourceLocation
 from antecede.ingest.event_table import NONE
-from antecede.verify.kernels.slot_map import Ints, Longs
+from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import Bools
 
 __all__ = [
@@ -52,18 +53,19 @@ def resolve_parents(
 ) -> tuple[Spans, Bools]:
     """Return the spans with their parents, and which of them are incomplete.
 
-    Of identical spans, only the first is kept.
+    Of identical spans, only the first is kept. The ids are texts; or 64-bit hashes, each of
+    the trace and the id.
     """
-    (trace,), _ = _codes(table["trace"])
-    (span, above), texts = _codes(table["span"], table["parent"])
+    ids = _span_ids(table)
     (process,), names = _codes(table["process"])
     (kind,), kinds = _codes(table["kind"])
     shared = table["shared"].fill_null(False).to_numpy()
+    count = len(process)
     spans = Spans(
         names=names,
         process=process.astype(np.int32),
-        parent=np.full(len(span), NONE, np.int64),
-        is_orphan=np.zeros(len(span), np.bool_),
+        parent=np.full(count, NONE, np.int64),
+        is_orphan=np.zeros(count, np.bool_),
         kind=np.array([*(KINDS.get(each, 0) for each in kinds), 0], np.int32)[kind],
         start=table["start_ns"].to_numpy(),
         end=table["end_ns"].to_numpy(),
@@ -71,35 +73,29 @@ def resolve_parents(
         line=table["line"].to_numpy(),
     )
     # The two halves of a shared span have the same id, but adjacent keys.
-    width = 2 * (len(texts) + 1)
-    key = trace * width + 2 * span + shared
-    order = np.argsort(key, kind="stable")
-    is_repeated = np.zeros(len(key), np.bool_)
-    is_repeated[order[1:]] = key[order[1:]] == key[order[:-1]]
+    key = ids.own + shared
+    index = _KeyIndex(key)
+    is_repeated = index.is_repeated
     if np.any(is_repeated):
-        copies = _copies(order, is_repeated, (above, process, spans.start, spans.end))
+        columns = (ids.above, process, spans.start, spans.end)
+        copies = _copies(key, is_repeated, columns)
         if np.any(copies):
             add_span_diagnostic(notes, "repeated spans", copies, spans, files)
             kept = table.filter(pa.array(~copies)).combine_chunks()
             return resolve_parents(kept, file[~copies], files, missing, notes)
-    wanted = trace * width + 2 * np.where(shared, span, above)
-    whole, half = _find(key, order, wanted), _find(key, order, wanted + 1)
-    # The parent of a child of a shared span is the half in the child's process, if any.
-    takes_half = (half != NONE) & ~shared & (
-        (whole == NONE)
-        | (process[half] == process)
-        | ((process[whole] != process) & (process[half] != process))
-    )  # fmt: skip
-    has = (above != NONE) | shared
-    spans.parent[:] = np.where(has, np.where(takes_half, half, whole), NONE)
-    # If only the receiving half was recorded, it has the parent of the shared span.
+    has = ids.has_parent | shared
+    wanted = np.where(shared, ids.own, ids.above)
+    spans.parent[:] = np.where(has, index.find(wanted), NONE)
+    if np.any(shared):
+        _take_halves(spans, index.find(wanted + 1), has, shared)
+        # If only the receiving half was recorded, it has the parent of the shared span.
+        lone = shared & (spans.parent == NONE) & ids.has_parent
+        spans.parent[lone] = index.find(ids.above[lone])
     lost = has & (spans.parent == NONE)
-    lone = lost & shared & (above != NONE)
-    if np.any(lone):
-        spans.parent[lone] = _find(key, order, trace * width + 2 * above)[lone]
-        lost = has & (spans.parent == NONE)
-    several = (spans.parent != NONE) & np.isin(key[spans.parent], key[is_repeated])
-    spans.parent[several] = NONE
+    several = np.zeros(count, np.bool_)
+    if np.any(is_repeated):
+        several = (spans.parent != NONE) & np.isin(key[spans.parent], key[is_repeated])
+        spans.parent[several] = NONE
     spans.is_orphan[:] = lost | several
     backwards = spans.end < spans.start
     for description, mask in (
@@ -112,8 +108,28 @@ def resolve_parents(
     return spans, is_repeated | lost | several | backwards
 
 
-def _copies(order: Longs, is_repeated: Bools, columns: tuple[Longs, ...]) -> Bools:
+def _take_halves(spans: Spans, half: Longs, has: Bools, shared: Bools) -> None:
+    """Let the receiving half of a shared span, if it fits better, become the parent.
+
+    Args:
+        spans: The spans; the parent of a child of a shared span is the sending half.
+        half: By span, the receiving half of its parent, or NONE.
+        has: By span, whether it has a parent.
+        shared: By span, whether it is the receiving half of a shared span.
+    """
+    process, whole = spans.process, spans.parent
+    # The parent of a child of a shared span is the half in the child's process, if any.
+    takes_half = has & (half != NONE) & ~shared & (
+        (whole == NONE)
+        | (process[half] == process)
+        | ((process[whole] != process) & (process[half] != process))
+    )  # fmt: skip
+    spans.parent[takes_half] = half[takes_half]
+
+
+def _copies(key: Longs, is_repeated: Bools, columns: tuple[Longs, ...]) -> Bools:
     """Return the repeated spans that equal the previous one in all these columns."""
+    order = np.argsort(key, kind="stable")
     is_equal = is_repeated[order[1:]]
     for column in columns:
         is_equal &= column[order[1:]] == column[order[:-1]]
@@ -122,13 +138,45 @@ def _copies(order: Longs, is_repeated: Bools, columns: tuple[Longs, ...]) -> Boo
     return copies
 
 
-def _find(key: Longs, order: Longs, wanted: Longs) -> Longs:
-    """Return the first index of each wanted key, or NONE."""
-    if not len(key):
-        return np.full(len(wanted), NONE, np.int64)
-    position = np.minimum(np.searchsorted(key, wanted, sorter=order), len(key) - 1)
-    found = order[position]
-    return np.where(key[found] == wanted, found, NONE)
+class _SpanIds(NamedTuple):
+    """The ids of spans as even numbers, different for each id of each trace."""
+
+    own: Longs
+    above: Longs
+    """The number of the parent's id; meaningless without a parent."""
+    has_parent: Bools
+
+
+def _span_ids(table: pa.Table) -> _SpanIds:
+    has_parent = np.asarray(pc.is_valid(table["parent"]))
+    if pa.types.is_integer(table.schema.field("span").type):
+        own, above = (table[name].fill_null(0).to_numpy() for name in ("span", "parent"))
+        return _SpanIds(own & ~1, above & ~1, has_parent)
+    (trace,), _ = _codes(table["trace"])
+    (span, parent), texts = _codes(table["span"], table["parent"])
+    width = len(texts) + 1
+    return _SpanIds(2 * (trace * width + span), 2 * (trace * width + parent), has_parent)
+
+
+class _KeyIndex:
+    """Finds spans by key."""
+
+    is_repeated: Bools
+    """By span, whether an earlier span has its key."""
+
+    def __init__(self, key: Longs) -> None:
+        self._slots = SlotMap()
+        slot = self._slots.add(key, np.zeros(len(key), np.int64))
+        # The first span of each key is written last. The last element is for no slot.
+        self._first = np.full(len(self._slots) + 1, NONE, np.int64)
+        self._first[slot[::-1]] = np.arange(len(key))[::-1]
+        self.is_repeated = self._first[slot] != np.arange(len(key))
+
+    def find(self, wanted: Longs) -> Longs:
+        """Return the first span with each key, or NONE."""
+        slot = self._slots.find(wanted, np.zeros(len(wanted), np.int64))
+        found: Longs = self._first[slot]
+        return found
 
 
 def _codes(*columns: pa.ChunkedArray) -> tuple[list[Longs], list[str]]:

@@ -43,9 +43,12 @@ from antecede.ingest.event_table import (
     EventTable,
     skew_of,
 )
-from antecede.ingest.formats.records import SPAN_SCHEMA
 from antecede.ingest.inference.cycles import messages_in_cycles
-from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER, ambiguous_events
+from antecede.ingest.inference.ordering import (
+    AMBIGUOUS_ORDER,
+    ambiguous_events,
+    sort_histories,
+)
 from antecede.ingest.inference.record_log import RecordLog
 from antecede.ingest.inference.span_parents import (
     CLIENT,
@@ -55,10 +58,11 @@ from antecede.ingest.inference.span_parents import (
     add_span_diagnostic,
     resolve_parents,
 )
+from antecede.ingest.inference.span_tree import find_cycles_of_parents, find_trees
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["SPAN_COLUMNS_USED", "infer_from_spans"]
+__all__ = ["infer_from_spans", "span_columns_used"]
 
 ASSUMPTIONS = (
     "each process's own timestamps order its events",
@@ -71,10 +75,12 @@ NS_PER_MS = 1_000_000
 COARSE_BY_CHANCE_MAX = 0.01
 """The largest share of whole milliseconds that can be by chance; of timestamps in
 microseconds, one in a thousand is a whole millisecond."""
-SPAN_COLUMNS_USED = pa.schema(
-    [field for field in SPAN_SCHEMA if field.name not in ("problem", "run", "name")]
-)
-"""The columns of a span that the inference uses."""
+NOT_USED = ("problem", "run", "name")
+
+
+def span_columns_used(schema: pa.Schema) -> pa.Schema:
+    """Return the columns of spans that the inference uses."""
+    return pa.schema([field for field in schema if field.name not in NOT_USED])
 
 
 class _Calls(NamedTuple):
@@ -111,17 +117,13 @@ def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
     records, file = log.table()
     missing, notes = Diagnostics(), Diagnostics()
     spans, unknown = resolve_parents(records, file, log.files, missing, notes)
-    levels = _levels(spans)
-    in_cycle = np.ones(len(spans.parent), np.bool_)
-    for level in levels:
-        in_cycle[level] = False
+    in_cycle = find_cycles_of_parents(spans.parent)
     spans.parent[in_cycle] = NONE
     spans.is_orphan[in_cycle] = True
-    levels.append(np.flatnonzero(in_cycle))
     calls = _find_calls(spans)
     is_unanswered = np.zeros(len(in_cycle), np.bool_)
     is_unanswered[spans.parent[calls.is_late]] = True
-    events = _infer_events(spans, calls, levels, log.files)
+    events = _infer_events(spans, calls, log.files)
     for description, mask in (
         ("spans in a cycle of parents, or below one", in_cycle),
         ("calls by a span of another process that is not a call span", calls.is_unresolved),
@@ -186,32 +188,10 @@ def _find_calls(spans: Spans) -> _Calls:
     return _Calls(is_caller, is_called, is_two_way, is_late, is_unresolved, is_one_way)
 
 
-def _levels(spans: Spans) -> list[Longs]:
-    """Return the spans by level, parents first, without those in cycles."""
-    children = np.argsort(spans.parent, kind="stable")
-    parents = spans.parent[children]
-    level = np.flatnonzero(spans.parent == NONE)
-    levels = []
-    while len(level):
-        levels.append(level)
-        first = np.searchsorted(parents, level, "left")
-        lengths = np.searchsorted(parents, level, "right") - first
-        total = np.concatenate(([0], np.cumsum(lengths)))
-        level = children[np.repeat(first - total[:-1], lengths) + np.arange(total[-1])]
-    return levels
-
-
-def _infer_events(
-    spans: Spans, calls: _Calls, levels: list[Longs], files: list[str]
-) -> _Events:
+def _infer_events(spans: Spans, calls: _Calls, files: list[str]) -> _Events:
     """Return two events per span, without the messages that are not certain."""
     count = len(spans.parent)
-    start, depth = spans.start.copy(), np.zeros(count, np.int64)
-    cause = _nearest_in_process(spans)
-    for number, level in enumerate(levels):
-        depth[level] = number
-        caused = level[cause[level] != NONE]
-        start[caused] = np.maximum(start[caused], start[cause[caused]])
+    depth, start = find_trees(spans.parent, spans.process, spans.start)
     time = np.concatenate((start, np.maximum(spans.end, start)))
     message = np.concatenate(_number_messages(calls, spans))
     first = np.where(calls.is_called, DELIVER, np.where(calls.is_caller, SEND, LOCAL))
@@ -220,18 +200,16 @@ def _infer_events(
     messages = 1 + int(message.max())
     _mark_missing(spans, calls, kind)
     is_message = message != NONE
-    ambiguous = _ambiguous(spans, is_message, time)
+    order = sort_histories(
+        np.concatenate((spans.process, spans.process)),
+        time,
+        np.repeat([0, 1], count),
+        np.concatenate((depth, -depth)),
+        np.concatenate((spans.line, spans.line)),
+    )
+    ambiguous = _ambiguous(spans, order[is_message[order]], time)
     backwards = np.tile(spans.end < spans.start, 2)
     _drop(message[(ambiguous | backwards) & is_message], kind, message)
-    order = np.lexsort(
-        (
-            np.concatenate((spans.line, spans.line)),
-            np.concatenate((depth, -depth)),
-            np.repeat([0, 1], count),
-            time,
-            np.concatenate((spans.process, spans.process)),
-        )
-    )
     own = order % count
     is_reply = np.arange(messages) >= np.count_nonzero(calls.is_caller)
     cyclic = messages_in_cycles(spans.process[own], kind[order], message[order], is_reply)
@@ -276,38 +254,30 @@ def _drop(dropped: Longs, kind: Longs, message: Longs) -> None:
     message[is_dropped] = NONE
 
 
-def _nearest_in_process(spans: Spans) -> Longs:
-    """Return the nearest ancestor of each span in its own process, or NONE."""
-    nearest = spans.parent.copy()
-    far = np.flatnonzero((nearest != NONE) & (spans.process[nearest] != spans.process))
-    while len(far):
-        nearest[far] = spans.parent[nearest[far]]
-        far = far[nearest[far] != NONE]
-        far = far[spans.process[nearest[far]] != spans.process[far]]
-    return nearest
+def _ambiguous(spans: Spans, order: Longs, time: Longs) -> Bools:
+    """Return which starts, then which ends, have an ambiguous order in their process.
 
-
-def _ambiguous(spans: Spans, is_message: Bools, time: Longs) -> Bools:
-    """Return which starts, then which ends, have an ambiguous order in their process."""
+    Args:
+        spans: The spans.
+        order: The starts and the ends that send or deliver, by process and time.
+        time: The times of all starts, and then of all ends.
+    """
     count = len(spans.parent)
-    events = np.flatnonzero(is_message)
 
     def is_ordered(one: int, other: int) -> bool:
         """Return whether one is the start of the other's span or of an ancestor of it."""
-        wanted, ancestor = events[one], events[other] % count
-        while ancestor not in (wanted, NONE):  # An end is never equal to an ancestor.
-            ancestor = spans.parent[ancestor]
-        return bool(ancestor == wanted)
+        ancestor = other % count
+        while ancestor not in (one, NONE):  # An end is never equal to an ancestor.
+            ancestor = int(spans.parent[ancestor])
+        return ancestor == one
 
-    coarse = np.concatenate(_is_coarse(spans))
-    ambiguous = np.zeros(2 * count, np.bool_)
-    ambiguous[events] = ambiguous_events(
-        spans.process[events % count],
-        time[events],
-        np.where(coarse[events], NS_PER_MS, 0),
+    return ambiguous_events(
+        np.concatenate((spans.process, spans.process)),
+        time,
+        np.where(np.concatenate(_is_coarse(spans)), NS_PER_MS, 0),
         is_ordered,
+        order=order,
     )
-    return ambiguous
 
 
 def _number_messages(calls: _Calls, spans: Spans) -> tuple[Longs, Longs]:

@@ -5,10 +5,12 @@ The jobs for one run:
 1. Spark divides the records into *buckets*: the spans of a trace, or the records of a
    message, are in one bucket. One task infers the events of each bucket
    (:mod:`antecede.pipeline.records.bucket_events`). The driver gets a summary of each.
-2. The driver chooses offsets for the clocks, and slices of time. One task puts the events
-   of each slice into a linear extension (:mod:`antecede.pipeline.records.slices`). This is
-   repeated if messages have to be dropped, or if clocks differ by more than was assumed.
-3. The events are verified in windows, as those of a table of events
+2. Consistent cuts divide the run into slices, whatever its clocks show. The driver guesses
+   them, and a few jobs correct the guess (:mod:`antecede.pipeline.records.cuts`).
+3. One task puts the events of each slice into a linear extension
+   (:mod:`antecede.pipeline.records.slice_task`). Some slices are arranged again if messages
+   have to be dropped.
+4. The events are verified in windows, as those of a table of events
    (:mod:`antecede.pipeline.verify.packed_run`).
 
 Spark keeps the events on the disks of the executors between the jobs.
@@ -22,10 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from antecede.errors import AntecedeError, StorageError, TraceError
 from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER
+from antecede.pipeline.records.arrangement import arrange_run
+from antecede.pipeline.records.cut_rounds import cut_search
 from antecede.pipeline.records.record_lookup import find_records
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
 from antecede.pipeline.records.slices import SlicePlan
-from antecede.pipeline.records.stages import arrange, make_buckets
+from antecede.pipeline.records.stages import make_buckets
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_run import PackedVerification
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace
@@ -48,8 +52,7 @@ BUCKET_ROWS = 1 << 18
 SLICE_EVENTS = 1 << 19
 """The events of a slice, on average."""
 SLICE_EVENTS_MAX = 1 << 23
-"""The most events that the task of a slice may need, estimated; about 1 GiB."""
-REACH_GROWTH = 4
+"""The most events of a slice; its task needs about 1 GiB."""
 IN_CYCLE = "messages in a cycle of happened-before"
 NS = 1e9
 
@@ -115,79 +118,38 @@ class _LongRecordsRun:
             summary = merge_summaries((row["summary"] for row in listed), kind)
             events = sum(int(row["events"]) for row in listed)
             LOG.info("%s: %d sends and deliveries", self._location, events)
-            arranged, listed, plan = self._arrange(buckets, summary, events, stack)
-            rows = sorted(
-                (row for row in listed if row["id"] is not None), key=lambda row: row["id"]
-            )
+            plan = self._find_cuts(buckets, summary, events)
+            arranged = arrange_run(buckets, plan, stack, large=large)
+            summary.add_unknown(AMBIGUOUS_ORDER, arranged.ambiguous)
+            summary.add_unknown(IN_CYCLE, arranged.in_cycle)
 
             def find(messages: Iterable[MessageId]) -> dict[MessageId, MessageRecord]:
                 return find_records(
-                    self._records,
-                    buckets,
-                    plan,
-                    messages,
-                    kind=kind,
-                    count=bucket_count,
-                    large=large,
+                    self._records, buckets, plan, messages, kind=kind, large=large
                 )
 
-            blobs = arranged.where("id IS NOT NULL")
-            return self._verify_blobs(blobs, rows, summary, find)
+            return self._verify_blobs(arranged.blobs, arranged.listed, summary, find)
 
-    def _arrange(
-        self, buckets: "DataFrame", summary: RunSummary, events: int, stack: ExitStack
-    ) -> "tuple[DataFrame, list[Row], SlicePlan]":
-        """Return rows of :data:`ARRANGED` with the order of the run, and their sizes."""
+    def _find_cuts(
+        self, buckets: "DataFrame", summary: RunSummary, events: int
+    ) -> SlicePlan:
+        """Return a plan with consistent cuts."""
         plan = summary.plan(self._location, events, self._slice_events)
-        dropped: DataFrame | None = None
-        find_ambiguous = True
-        while True:
-            if summary.slice_events(plan, events) > SLICE_EVENTS_MAX:
-                raise TraceError(
-                    f"{self._location}: the clocks of its processes differ by"
-                    f" {plan.reach / 2 / NS:.3g} s or more, and not by a constant: correct"
-                    " the times, or give a table of events with the column step"
-                )
-            table = stack.enter_context(
-                kept_on_disk(
-                    arrange(
-                        buckets,
-                        dropped,
-                        plan,
-                        find_ambiguous=find_ambiguous,
-                        large=self._options.large,
-                    )
-                )
+        search = cut_search(
+            buckets, plan.names, plan.units, self._slice_events, large=self._options.large
+        )
+        found = search.find(plan.frontier)
+        largest = int(found.sizes.max(initial=0))
+        LOG.info(
+            "%s: %d slices of at most %d events", self._location, len(found.sizes), largest
+        )
+        if largest > SLICE_EVENTS_MAX:
+            raise TraceError(
+                f"{self._location}: a cycle of happened-before has {largest:,} sends and"
+                f" deliveries, and at most {SLICE_EVENTS_MAX:,} are supported: correct the"
+                " times, or give a table of events with the column seq"
             )
-            columns = ("id", "rows", "shift", "ambiguous", "in_cycle")
-            listed = table.select(*columns).collect()
-            ambiguous, in_cycle = (
-                sum(int(row[name] or 0) for row in listed) for name in columns[3:]
-            )
-            shift = max((int(row["shift"] or 0) for row in listed), default=0)
-            if ambiguous or in_cycle:
-                LOG.info(
-                    "%s: %d events of ambiguous order, %d messages in a cycle",
-                    self._location,
-                    ambiguous,
-                    in_cycle,
-                )
-                summary.add_unknown(AMBIGUOUS_ORDER, ambiguous)
-                summary.add_unknown(IN_CYCLE, in_cycle)
-                found = table.where("bucket IS NOT NULL").select("bucket", "dropped")
-                dropped = found if dropped is None else dropped.unionAll(found)
-                # A task with ambiguous events has not searched for cycles.
-                find_ambiguous = False
-            elif 2 * shift > plan.reach:
-                LOG.info("%s: a reach of %d ns is too short", self._location, plan.reach)
-                plan = summary.plan(
-                    self._location,
-                    events,
-                    self._slice_events,
-                    reach=max(REACH_GROWTH * plan.reach, 2 * shift),
-                )
-            else:
-                return table, listed, plan
+        return replace(plan, frontier=found.frontier)
 
     def _verify_blobs(
         self,

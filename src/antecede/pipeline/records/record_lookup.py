@@ -6,37 +6,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline.records.bucket_events import SCHEMAS
+from antecede.pipeline.records.hashed_ids import collect_records
 from antecede.pipeline.records.slices import SlicePlan, message_numbers, read_events
-from antecede.pipeline.records.stages import pack_by_bucket
-from antecede.pipeline.verify.packed_rows import large_types, unpack_run
-from antecede.pipeline.verify.record_rows import to_records
+from antecede.pipeline.verify.packed_rows import large_types
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.oracle import MessageId
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Row
 
 __all__ = ["find_records"]
 
-LINES: pa.Schema = pa.schema(
-    [
-        ("source", pa.int64()),
-        ("number", pa.int64()),
-        ("bucket", pa.int32()),
-        ("line", pa.int32()),
-    ]
+IDS: pa.Schema = pa.schema(
+    [("source", pa.int64()), ("number", pa.int64()), ("id", pa.int64())]
 )
-"""The record of the send of each message, by bucket and line."""
-FOUND: pa.Schema = pa.schema(
-    [
-        ("bucket", pa.int32()),
-        ("line", pa.int32()),
-        ("name", pa.string()),
-        ("trace", pa.string()),
-        ("span", pa.string()),
-    ]
-)
+"""The hash of the record of the send of each message."""
 COLUMNS = {"name": "message", "trace": "trace", "span": "span"}
 """By our name of a column, that of the records."""
 
@@ -48,7 +32,6 @@ def find_records(
     messages: Iterable[MessageId],
     *,
     kind: str,
-    count: int,
     large: bool,
 ) -> dict[MessageId, MessageRecord]:
     """Return the records of the sends of some messages; two jobs.
@@ -59,7 +42,6 @@ def find_records(
         plan: The slices of the run.
         messages: The messages, with the numbers of the processes in ``plan``.
         kind: ``spans`` or ``messages``.
-        count: The number of buckets.
         large: Use columns with 64-bit offsets.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -67,31 +49,25 @@ def find_records(
     wanted = {(each.source, each.number) for each in messages}
     if not wanted:
         return {}
-    locate = _line_finder(wanted, plan, large=large)
+    locate = _id_finder(wanted, plan, large=large)
     located = buckets.where("events > 0").select("data")
-    rows = located.mapInArrow(locate, from_arrow_schema(LINES)).collect()
-    lines: dict[int, set[int]] = {}
-    for row in rows:
-        lines.setdefault(row["bucket"], set()).add(row["line"])
-    chosen = pack_by_bucket(records, kind, count, large=large, buckets=sorted(lines))
-    found = (
-        chosen.repartition(max(1, len(lines)), "run")
-        .groupBy("run")
-        .applyInArrow(_record_finder(lines, kind, large=large), from_arrow_schema(FOUND))
-        .collect()
-    )
-    by_line = {
-        (row["bucket"], row["line"]): MessageRecord(**{n: row[n] for n in COLUMNS})
-        for row in found
-    }
+    rows = located.mapInArrow(locate, from_arrow_schema(IDS)).collect()
+    ids = {row["id"] for row in rows if row["id"] is not None}
+    by_id = collect_records(records, kind, ids, COLUMNS.values())
     return {
-        MessageId(row["source"], row["number"]): by_line[row["bucket"], row["line"]]
+        MessageId(row["source"], row["number"]): _message_record(by_id[row["id"]])
         for row in rows
-        if (row["bucket"], row["line"]) in by_line
+        if row["id"] in by_id
     }
 
 
-def _line_finder(
+def _message_record(row: "Row") -> MessageRecord:
+    found = row.asDict()
+    texts = {ours: found.get(theirs) for ours, theirs in COLUMNS.items()}
+    return MessageRecord(**{n: None if t is None else str(t) for n, t in texts.items()})
+
+
+def _id_finder(
     wanted: set[tuple[int, int]], plan: SlicePlan, *, large: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     numbers = np.array(sorted(number for _, number in wanted), np.int64)
@@ -100,41 +76,17 @@ def _line_finder(
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for data in batch.column(0):
-                events, bucket, names = read_events(data.as_buffer())
+                events, _, names = read_events(data.as_buffer())
                 number = message_numbers(events, plan)
                 hits = np.isin(number, numbers) & events["is_send"].to_numpy()
                 rows = [
-                    {"source": source, "number": int(number[i]), "bucket": bucket,
-                     "line": events["line"][i].as_py()}
+                    {"source": source, "number": int(number[i]),
+                     "id": events["record"][i].as_py()}
                     for i in np.flatnonzero(hits).tolist()
                     if ((source := process[names[events["source"][i].as_py()]]),
                         int(number[i])) in wanted
                 ]  # fmt: skip
-                result = pa.RecordBatch.from_pylist(rows, schema=LINES)
-                yield result.cast(large_types(LINES)) if large else result
+                result = pa.RecordBatch.from_pylist(rows, schema=IDS)
+                yield result.cast(large_types(IDS)) if large else result
 
     return find
-
-
-def _record_finder(
-    lines: dict[int, set[int]], kind: str, *, large: bool
-) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    def find(key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
-        bucket = int(key[0].as_py())
-        found = _select(packed, kind, bucket, sorted(lines.get(bucket, ())))
-        return found.cast(large_types(FOUND)) if large else found
-
-    return find
-
-
-def _select(packed: pa.Table, kind: str, bucket: int, lines: list[int]) -> pa.Table:
-    """Return some records of a bucket, with the schema :data:`FOUND`."""
-    schema = SCHEMAS[kind]
-    records, _ = to_records(unpack_run(packed).table(), schema)
-    chosen = records.take(pa.array([line - 1 for line in lines], pa.int64()))
-    columns = {
-        ours: chosen[theirs] if theirs in schema.names else pa.nulls(len(lines))
-        for ours, theirs in COLUMNS.items()
-    }
-    columns |= {"bucket": pa.repeat(bucket, len(lines)), "line": pa.array(lines)}
-    return pa.table([columns[field.name].cast(field.type) for field in FOUND], FOUND)

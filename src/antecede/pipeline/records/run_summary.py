@@ -16,10 +16,6 @@ from antecede.verify.kernels.slot_map import Longs
 
 __all__ = ["RunSummary", "merge_summaries"]
 
-REACH_MIN_NS = 2_000_000
-"""At least twice the longest interval that a coarse timestamp stands for."""
-SLICES_PER_REACH = 40
-"""A reach on both sides adds a twentieth to the events of a slice."""
 NUMBER_BITS = 62
 TIE_BITS_MAX = 16
 
@@ -47,46 +43,30 @@ class RunSummary:
         """The earliest time of an event, in nanoseconds."""
         return int(self.times[0]) if len(self.times) else 0
 
-    def plan(
-        self, location: str, events: int, slice_events: int, *, reach: int = 0
-    ) -> SlicePlan:
-        """Return a plan with slices of about equal numbers of events.
+    def plan(self, location: str, events: int, slice_events: int) -> SlicePlan:
+        """Return a plan with a guess of the cuts, by the times.
 
         Args:
             location: The text that error messages begin with.
             events: The number of events of the run.
             slice_events: The wanted number of events of a slice.
-            reach: The least reach, in nanoseconds.
         """
-        offsets, lead = find_offsets(len(self.names), *self.pairs)
+        offsets, _ = find_offsets(len(self.names), *self.pairs)
         count = max(1, -(-events // slice_events))
         chosen = np.linspace(0, max(0, len(self.times) - 1), count + 1).astype(np.int64)
         # A clock with an offset is not one of many: most events keep their time.
         middle = int(np.median(offsets)) if len(offsets) else 0
-        bounds = np.unique(self.times[chosen[1:-1]] + middle)
+        ends = np.unique(self.times[chosen[1:-1]] + middle)
         last = int(self.times[-1]) - self.zero if len(self.times) else 0
-        # A longer reach than needed costs little, and a shorter one another attempt.
-        spare = last // count // SLICES_PER_REACH
         return SlicePlan(
             location=location,
             names=self.names,
             offsets=offsets,
             is_mixed=self.is_mixed,
-            bounds=bounds,
-            reach=max(REACH_MIN_NS, spare, 2 * lead + 2, reach),
+            frontier=ends[None, :] - offsets[:, None],
             zero=self.zero,
             tie_bits=min(TIE_BITS_MAX, NUMBER_BITS - last.bit_length()),
         )
-
-    def slice_events(self, plan: SlicePlan, events: int) -> int:
-        """Estimate the greatest number of events that the task of a slice needs."""
-        if not len(self.times):
-            return 0
-        ends = np.append(plan.bounds, self.times[-1] + plan.reach)
-        starts = np.insert(plan.bounds, 0, self.times[0] - plan.reach)
-        first = np.searchsorted(self.times, starts - plan.reach)
-        last = np.searchsorted(self.times, ends + plan.reach)
-        return int(events * (last - first).max() / len(self.times))
 
     def unverified(self, deliveries: int) -> int | None:
         """Return how many deliveries are not verified, if ``deliveries`` are.

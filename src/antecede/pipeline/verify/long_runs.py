@@ -7,16 +7,18 @@ The driver gets one row for each blob, without its data, and the results of the 
 
 If the steps of the rows ascend within the partitions of the table, and no two partitions
 overlap, the rows need not be sorted. Otherwise Spark sorts them by ``step``, or by ``time``
-where steps are unknown. One task verifies the whole run, from its disk, if there is neither
-step nor time, or if no sort puts the rows into a linear extension of happened-before.
+where steps are unknown. If there is neither, or the rows are not in a linear extension of
+happened-before, further jobs find one (:mod:`antecede.pipeline.records.ordered_events`).
 """
 
 import logging
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from antecede.errors import AntecedeError, StorageError, TraceError
+from antecede.pipeline.records.ordered_events import EventOrder, OrderOptions
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
 from antecede.pipeline.verify.packed_run import PackedVerification
@@ -113,6 +115,9 @@ class _LongTableRun:
                 return self._verify_blobs(blobs, listed, window_rows)
             keys, is_known = self._sort_keys()
             rows = sum(int(row["rows"]) for row in listed)
+            if not is_known:
+                self._notice("there is neither step nor time: finding an order")
+                return self._order_and_verify(rows, window_rows)
             parts = max(parallelism(blobs.sparkSession), -(-rows // SORTED_ROWS))
             # Spark's own number of partitions is too high for tasks of Python.
             ordered = self._rows.repartitionByRange(parts, *keys)
@@ -122,7 +127,7 @@ class _LongTableRun:
                 listed.sort(key=lambda row: int(row["id"]))
                 if not self._has_seq and not _is_in_order(listed):
                     raise self._repeated_step()
-                return self._verify_blobs(blobs, listed, window_rows if is_known else -1)
+                return self._verify_blobs(blobs, listed, window_rows)
         except RepeatedEventError as error:
             name = self._names.get(error.process, str(error.process))
             raise repeated_event(self._location, name, error.seq) from None
@@ -150,7 +155,31 @@ class _LongTableRun:
     def _verify_blobs(
         self, blobs: "DataFrame", listed: "Sequence[Row]", window_rows: int | None
     ) -> dict[str, Any]:
-        """Return the row of the run; -1 for ``window_rows`` to verify it in one task."""
+        """Return the row of the run, from blobs that may be in a linear extension."""
+        try:
+            return self._verify_ordered(blobs, listed, window_rows)
+        except NotLinearExtensionError:
+            self._notice("the order is not a linear extension: finding one")
+            rows = sum(int(row["rows"]) for row in listed)
+            return self._order_and_verify(rows, window_rows)
+
+    def _order_and_verify(self, rows: int, window_rows: int | None) -> dict[str, Any]:
+        """Return the row of the run, whose order is found first."""
+        self._reject_repeated()
+        options = OrderOptions(blob_rows=self._blob_rows, large=self._options.large)
+        if window_rows is not None:
+            options = replace(
+                options, bucket_rows=window_rows, slice_events=max(1, window_rows // 2)
+            )
+        names = tuple(self._names[i] for i in range(len(self._names)))
+        order = EventOrder(self._location, self._rows, rows, names, options)
+        with ExitStack() as stack:
+            found = order.find(stack, self._reject_sent_twice)
+            return self._verify_ordered(found.blobs, found.listed, window_rows)
+
+    def _verify_ordered(
+        self, blobs: "DataFrame", listed: "Sequence[Row]", window_rows: int | None
+    ) -> dict[str, Any]:
         info = RunInfo(run=self._run, complete=self._options.complete, names=self._names)
         trace = PackedTrace(
             info, [row["id"] for row in listed], [r["rows"] for r in listed]
@@ -164,21 +193,20 @@ class _LongTableRun:
             has_seq=self._has_seq,
             large=self._options.large,
             find_duplicate_send=self._find_duplicate_send,
-            window_rows=None if window_rows == -1 else window_rows,
+            window_rows=window_rows,
         )
-        if window_rows == -1:
-            self._notice("there is neither step nor time: one task verifies the whole run")
-            self._reject_repeated()
-            verdict = verification.verify_in_one_task()
-        else:
-            try:
-                verdict = verification.verify()
-            except NotLinearExtensionError:
-                self._notice("the order is not a linear extension: one task verifies it")
-                self._reject_repeated()
-                verdict = verification.verify_in_one_task()
+        verdict = verification.verify()
         found = verification.find_rows(verdict)
         return result_row(self._run, verdict, events=trace.rows, found=found)
+
+    def _reject_sent_twice(self) -> None:
+        """Raise TraceError if a message is sent twice; one job."""
+        message = self._find_duplicate_send()
+        if message is not None:
+            source = self._names.get(message.source, str(message.source))
+            raise TraceError(
+                f"{self._location}: message {source}:{message.number} is sent twice"
+            )
 
     def _reject_repeated(self) -> None:
         """Raise TraceError if two rows have the same process and seq; one job."""
@@ -195,7 +223,7 @@ class _LongTableRun:
         (found,) = steps.orderBy("step").limit(1).collect()
         return repeated_step(self._location, int(found["step"]))
 
-    def _find_duplicate_send(self, _: LongRun) -> MessageId | None:
+    def _find_duplicate_send(self, _: LongRun | None = None) -> MessageId | None:
         """Return a message that is sent twice, if there is one."""
         sends = self._rows.where(self._rows["kind"] == Kind.SEND.value)
         twice = sends.groupBy("source", "number").count().where("count > 1")

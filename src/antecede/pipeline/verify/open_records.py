@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.pipeline.records.bucket_events import SCHEMAS
+from antecede.pipeline.records.bucket_events import TEXT_SCHEMAS
 from antecede.pipeline.verify.event_rows import ProcessNames
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.verify.kernels.slot_map import Longs
@@ -35,7 +35,7 @@ STAMP = pa.field("stamp", pa.float64())
 NOT_STORED = ("line", "problem", "run")
 OPEN_SCHEMAS: dict[str, pa.Schema] = {
     kind: pa.schema([*(each for each in schema if each.name not in NOT_STORED), STAMP])
-    for kind, schema in SCHEMAS.items()
+    for kind, schema in TEXT_SCHEMAS.items()
 }
 """By kind of records, the columns that are stored."""
 TIMES = {"messages": ("sent_ns", "received_ns"), "spans": ("start_ns", "end_ns")}
@@ -82,7 +82,7 @@ class OpenRecords:
         Args:
             rows: The records, under our names of the columns.
         """
-        records, _ = to_records(rows, SCHEMAS[self.kind])
+        records, _ = to_records(rows, TEXT_SCHEMAS[self.kind])
         self.records += records.num_rows
         is_read = pc.is_null(records["problem"])
         records = records.filter(is_read).drop_columns(list(NOT_STORED))

@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from antecede.verify.kernels.grouping import group
+
 __all__ = [
     "PACKED",
     "PackedRun",
@@ -105,22 +107,25 @@ def split_runs(
 
 def _split(batches: Sequence[pa.RecordBatch]) -> list[tuple[str | None, pa.Table]]:
     table = pa.Table.from_batches(batches).combine_chunks()
-    runs = table["run"].combine_chunks().cast(pa.string()).dictionary_encode()
+    runs = table["run"].combine_chunks()
+    if not pa.types.is_integer(runs.type):
+        runs = runs.cast(pa.string())
+    runs = runs.dictionary_encode()
     if isinstance(runs, pa.ChunkedArray):
         runs = runs.chunk(0)
-    codes = runs.indices.fill_null(len(runs.dictionary)).to_numpy(zero_copy_only=False)
-    names = [*runs.dictionary.to_pylist(), None]
+    count = len(runs.dictionary)
+    codes = runs.indices.fill_null(count).to_numpy(zero_copy_only=False)
+    names = [str(name) for name in runs.dictionary.to_pylist()]
     table = table.drop_columns(["run"])
-    starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    if len(starts) > len(np.unique(codes)):  # The rows of some run are not together.
-        order = np.argsort(codes, kind="stable")
-        table, codes = table.take(pa.array(order)), codes[order]
-        starts = np.flatnonzero(np.diff(codes, prepend=-1))
-    ends = [*starts[1:].tolist(), table.num_rows]
-    return [
-        (names[codes[start]], table.slice(start, end - start))
-        for start, end in zip(starts.tolist(), ends, strict=True)
+    order, starts = group(codes, count + 1)
+    if np.any(order[1:] < order[:-1]):  # The rows of some run are not together.
+        table = table.take(pa.array(order))
+    found: list[tuple[str | None, pa.Table]] = [
+        (name, table.slice(start, end - start))
+        for name, start, end in zip([*names, None], starts[:-1], starts[1:], strict=True)
+        if end > start
     ]
+    return found
 
 
 def pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:

@@ -51,10 +51,6 @@ class PackedVerification:
         """Return the verdict on the run; the exceptions are those of windows."""
         return self._windowed().verify(self.trace)
 
-    def verify_in_one_task(self) -> TraceVerdict:
-        """Return the verdict on the run, by a single task."""
-        return self._windowed().verify_in_one_task(self.trace)
-
     def find_rows(self, verdict: TraceVerdict) -> ViolationRows:
         """Find the rows of the messages of the violations."""
         messages = tuple(sorted(messages_of(verdict.violations)))

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.ingest.formats.messages import message_batch
-from antecede.ingest.formats.records import CLOCK_SCHEMA, SPAN_SCHEMA
+from antecede.ingest.formats.records import CLOCK_SCHEMA, RECORD_IDS, SPAN_SCHEMAS
 from antecede.ingest.formats.span_csv import span_batch
 from antecede.ingest.timestamps import TimeUnits
+from antecede.verify.kernels.slot_map import Longs
 
 __all__ = ["to_records"]
 
@@ -50,19 +51,20 @@ def to_records(
         elif name in columns:
             columns[name] = _without_zone(columns[name])
     for name in TEXTS:
-        if name in columns:
+        if name in columns and not _is_hashed(name, schema):
             columns[name] = _text(columns[name])
     columns = _sorted(columns)
     lines = np.arange(1, table.num_rows + 1)
     if schema is CLOCK_SCHEMA:
         records = _clock_batch(lines, columns)
-    elif schema is SPAN_SCHEMA:
+    elif schema in SPAN_SCHEMAS:
         if "kind" in columns:
             lower = pc.utf8_lower(columns["kind"])
             columns["kind"] = pc.replace_substring_regex(lower, KIND_PREFIX, "")
-        records = _with_shared(span_batch(lines, columns, TimeUnits()), columns)
+        batch = span_batch(lines, columns, TimeUnits(), schema)
+        records = _with_shared(batch, columns)
     else:
-        records = message_batch(lines, columns, TimeUnits())
+        records = message_batch(lines, columns, TimeUnits(), schema)
     if "problem" in columns:
         found = pc.coalesce(columns["problem"], records.column("problem"))
         index = records.schema.get_field_index("problem")
@@ -71,6 +73,10 @@ def to_records(
     if "file" in columns and "line" in columns:
         locations = (columns["file"], columns["line"])
     return pa.Table.from_batches([records]), locations
+
+
+def _is_hashed(name: str, schema: pa.Schema) -> bool:
+    return name in RECORD_IDS and pa.types.is_integer(schema.field(name).type)
 
 
 def _array(column: pa.ChunkedArray) -> pa.Array:
@@ -99,17 +105,40 @@ def _sorted(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         entries = columns["clock"].to_pylist()
         totals = [sum(count or 0 for _, count in entry or ()) for entry in entries]
         keys["total"] = pa.array(totals, pa.int64())
-    order = pc.sort_indices(
-        pa.table(keys), sort_keys=[(name, "ascending") for name in keys]
-    )
+    order = pa.array(_sort(keys))
     return {name: column.take(order) for name, column in columns.items()}
+
+
+def _sort(keys: dict[str, pa.Array]) -> Longs:
+    """Return the rows in the order of the keys; nulls come last."""
+    first = next(iter(keys.values()))
+    is_number = pa.types.is_integer(first.type) or pa.types.is_timestamp(first.type)
+    if first.null_count or not is_number:
+        return _sort_by_all(keys)
+    # Arrow compares all keys of two rows; most rows differ in the first one.
+    values = first.cast(pa.int64()).to_numpy()
+    order: Longs = np.argsort(values)
+    is_tie = np.zeros(len(order) + 1, np.bool_)
+    is_tie[1:-1] = values[order[1:]] == values[order[:-1]]
+    tied = np.flatnonzero(is_tie[:-1] | is_tie[1:])
+    rows = np.sort(order[tied])
+    taken = pa.array(rows)
+    order[tied] = rows[_sort_by_all({name: k.take(taken) for name, k in keys.items()})]
+    return order
+
+
+def _sort_by_all(keys: dict[str, pa.Array]) -> Longs:
+    sort_keys = [(name, "ascending") for name in keys]
+    found: Longs = pc.sort_indices(pa.table(keys), sort_keys=sort_keys).to_numpy()
+    return found.astype(np.int64)
 
 
 def _with_shared(records: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
     if "shared" not in columns:
         return records
     index = records.schema.get_field_index("shared")
-    return records.set_column(index, SPAN_SCHEMA.field("shared"), columns["shared"])
+    field = records.schema.field("shared")
+    return records.set_column(index, field, columns["shared"])
 
 
 def _clock_batch(lines: np.ndarray, columns: dict[str, pa.Array]) -> pa.RecordBatch:

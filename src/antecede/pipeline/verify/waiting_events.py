@@ -22,15 +22,21 @@ import pyarrow as pa
 
 from antecede.ingest.event_table import DELIVER, SEND
 from antecede.ingest.inference.cycles import messages_in_cycles
+from antecede.ingest.inference.ordering import ambiguous_events
 from antecede.ingest.inference.spans import COARSE_BY_CHANCE_MAX
-from antecede.pipeline.records.bucket_events import EVENTS, NS_PER_MS, SCHEMAS, infer_bucket
-from antecede.pipeline.records.slices import ambiguous_rows, order_events
+from antecede.pipeline.records.bucket_events import (
+    EVENTS,
+    NS_PER_MS,
+    TEXT_SCHEMAS,
+    infer_bucket,
+)
 from antecede.pipeline.verify.event_rows import ProcessNames
 from antecede.pipeline.verify.open_records import LIFETIME, NEVER_NS
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.trace.event import Kind
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools
+from antecede.verify.linear_extension import find_linear_extension
 
 __all__ = ["WAITING", "Released", "WaitingEvents"]
 
@@ -103,9 +109,9 @@ class WaitingEvents:
         """Infer the events of closed groups, and drop those that are late."""
         if not records.num_rows:
             return
-        # The lines of the events are positions among the sorted records.
-        records, _ = to_records(records.drop_columns(["stamp"]), SCHEMAS[self.kind])
-        events, own_names, summary = infer_bucket(records, self.kind)
+        # An event has the number of its record among the sorted records.
+        records, _ = to_records(records.drop_columns(["stamp"]), TEXT_SCHEMAS[self.kind])
+        events, own_names, summary = infer_bucket(records, self.kind, is_hashed=False)
         number = names.encode(pa.array(own_names, pa.string()))
         self._grow(len(names.numbers))
         for name, counts in summary.processes.items():
@@ -158,8 +164,12 @@ class WaitingEvents:
         process, time = self._columns("process", "time")
         share = self.counts[:, 1] / np.maximum(self.counts[:, 0], 1)
         is_mixed = (share > COARSE_BY_CHANCE_MAX) & (share < 1) & (self.kind == "spans")
-        ambiguous = np.zeros(len(time), np.bool_)
-        ambiguous[ambiguous_rows(process, time, bucket, is_mixed)] = True
+
+        def is_ordered(one: int, other: int) -> bool:
+            return bool(bucket[one] == bucket[other])
+
+        resolution = self._resolution(is_mixed)
+        ambiguous = ambiguous_events(process, time, resolution, is_ordered)
         released.unknown += self._drop(ambiguous)
         released.unknown += self._drop_cycles()
         chosen = self._choose(limit, is_mixed, now - LIFETIME * self.delay)
@@ -191,9 +201,17 @@ class WaitingEvents:
         return np.lexsort((position, time, process))
 
     def _order(self, by_history: Longs) -> Longs:
+        """Return some events in a linear extension, without those that wait for others."""
         process, time, is_send = self._columns("process", "time", "is_send")
-        count = len(self.frontier)
-        return order_events(by_history, process, time, is_send, self._slots(), count)
+        slot = self._slots()
+        bounds = np.searchsorted(process[by_history], np.arange(len(self.frontier) + 1))
+        is_sent = np.zeros(int(slot.max(initial=-1)) + 1, np.bool_)
+        is_sent[slot[is_send]] = True
+        hint = (time - time.min(initial=NEVER_NS)).astype(np.float64)
+        order, _ = find_linear_extension(
+            bounds, by_history, is_send, slot.astype(np.int32), is_sent, hint
+        )
+        return order
 
     def _drop_cycles(self) -> int:
         by_history = self._by_history()
@@ -281,7 +299,7 @@ def _find_replies(events: pa.Table, kind: str) -> Bools:
     if kind != "spans":
         return np.zeros(events.num_rows, np.bool_)
     line, position, message = (
-        events[name].to_numpy() for name in ("line", "position", "message")
+        events[name].to_numpy() for name in ("record", "position", "message")
     )
     is_send = events["is_send"].to_numpy()
     delivered = np.full(int(line.max()) + 1, len(line) + int(position.max()), np.int64)
@@ -294,7 +312,8 @@ def _record_columns(
     records: pa.Table, events: dict[str, pa.Array], kind: str
 ) -> dict[str, pa.Array]:
     """Return the name, trace and span of the record of each send; null for deliveries."""
-    line = pa.array(events["line"].to_numpy() - 1, mask=~events["is_send"].to_numpy(False))
+    line = events["record"].to_numpy() - 1
+    line = pa.array(line, mask=~events["is_send"].to_numpy(False))
     return {
         ours: records[theirs].combine_chunks().take(line)
         if theirs in records.schema.names

@@ -38,25 +38,34 @@ A forward pass skips a delivery whose send it has not read, although that messag
 the causal past of its target. That is correct: only copies in flight at v(i) matter; these
 were sent even earlier, so they are stragglers, and their propagation includes the target.
 
-**Fallbacks.** If there are many stragglers, the windows become longer. If there are still
-many, or no sort puts the rows into a linear extension, one task verifies the whole run,
-with memory for the messages in flight. Each fallback calls ``on_notice``.
+**Fallbacks.** If the rows are not in a linear extension, Spark sorts them by step or time.
+If that is none either, further jobs find one
+(:mod:`antecede.pipeline.records.ordered_events`). If there are many stragglers, the windows
+become longer. If there are still many, one task verifies the whole run, with memory for the
+messages in flight. Each fallback calls ``on_notice``.
 """
 
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from antecede.errors import ConfigError
+import pyarrow as pa
+
+from antecede.errors import ConfigError, TraceError
+from antecede.pipeline.records.ordered_events import EventOrder, OrderOptions
 from antecede.pipeline.spark.stage import spark_stage
+from antecede.pipeline.verify.packed_rows import read_blob
 from antecede.pipeline.verify.runs import parallelism
 from antecede.pipeline.verify.window_config import choose_config
 from antecede.pipeline.verify.windowed_run import OnNotice, WindowedVerification
 from antecede.trace.event import Kind
 from antecede.trace.reader import Trace, read_trace
-from antecede.trace.schema import EVENTS_NAME, INFO_NAME
+from antecede.trace.schema import EVENTS_NAME, INFO_NAME, SCHEMA
 from antecede.verify.kernels.stream import NotLinearExtensionError
 from antecede.verify.oracle import MessageId
+from antecede.verify.process_names import with_names
 from antecede.verify.verdict import TraceVerdict
 
 if TYPE_CHECKING:
@@ -120,8 +129,14 @@ def verify_windows(
         try:
             return verification.verify(_sorted_copy(spark, trace, Path(scratch)))
         except NotLinearExtensionError:
-            on_notice("no sort puts the rows in order: one task verifies the whole run")
-    return verification.verify_in_one_task(trace)
+            on_notice("no sort puts the rows in order: finding an order")
+    with tempfile.TemporaryDirectory(prefix="antecede-ordered-") as scratch:
+        options = OrderOptions()
+        if rows_per_window is not None:
+            options = OrderOptions(
+                bucket_rows=rows_per_window, slice_events=max(1, rows_per_window // 2)
+            )
+        return verification.verify(_ordered_copy(spark, trace, Path(scratch), options))
 
 
 def _read_events(spark: "SparkSession", trace: Trace) -> "DataFrame":
@@ -149,9 +164,68 @@ def _sorted_copy(spark: "SparkSession", trace: Trace, scratch: Path) -> Trace:
     events = _read_events(spark, trace)
     has_steps = not events.filter("step is null").limit(1).collect()
     keys = ["step"] if has_steps else ["time", "process", "seq"]
+    return _write_copy(events.orderBy(*keys), trace, scratch)
+
+
+def _ordered_copy(
+    spark: "SparkSession", trace: Trace, scratch: Path, options: OrderOptions
+) -> Trace:
+    """Return a copy of a trace in a linear extension, whatever its clocks show.
+
+    Raises:
+        TraceError: There is none, or a message is sent twice.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def reject_sent_twice() -> None:
+        message = _find_duplicate_send(spark, trace)
+        if message is not None:
+            raise TraceError(f"{trace.location}: message {message} is sent twice")
+
+    location = str(trace.location)
+    order = EventOrder(location, _read_events(spark, trace), trace.rows, (), options)
+    with ExitStack() as stack:
+        try:
+            blobs = order.find(stack, reject_sent_twice).blobs
+        except TraceError as error:
+            raise with_names(error, trace) from error
+        unpack = _row_reader(trace.info.run)
+        rows = blobs.select("id", "data").orderBy("id")
+        return _write_copy(
+            rows.mapInArrow(unpack, from_arrow_schema(SCHEMA)), trace, scratch
+        )
+
+
+def _row_reader(
+    run: str,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function of a task that unpacks blobs into rows of a trace."""
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for data in batch.column(1):
+                table = read_blob(data.as_buffer())
+                columns = {name: table[name] for name in table.schema.names}
+                columns["run"] = pa.repeat(pa.scalar(run), table.num_rows)
+                rows = pa.table(
+                    [
+                        columns[field.name].cast(field.type)
+                        if field.name in columns
+                        else pa.nulls(table.num_rows, field.type)
+                        for field in SCHEMA
+                    ],
+                    names=SCHEMA.names,
+                )
+                yield from rows.to_batches()
+
+    return unpack
+
+
+def _write_copy(rows: "DataFrame", trace: Trace, scratch: Path) -> Trace:
+    """Write a copy of a trace with its rows in another order."""
     directory = scratch / "run"
     directory.mkdir()
     (directory / INFO_NAME).write_text(trace.info.to_json(), encoding="utf-8")
-    writer = events.orderBy(*keys).write.option("parquet.block.size", BLOCK_BYTES)
+    writer = rows.write.option("parquet.block.size", BLOCK_BYTES)
     writer.parquet(str(directory / EVENTS_NAME))
     return read_trace(directory)

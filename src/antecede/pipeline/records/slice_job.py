@@ -1,0 +1,96 @@
+"""A job of Spark that splits buckets by slice, and arranges each slice in a task."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from antecede.pipeline.verify.packed_rows import large_types, write_blob
+from antecede.pipeline.verify.packed_trace import PARTITION_BITS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+__all__ = ["make_batch", "slice_blobs", "slice_job", "spark_schema"]
+
+PARTS: pa.Schema = pa.schema([("slice", pa.int32()), ("data", pa.binary())])
+"""One row for each bucket and each slice in which it has events."""
+
+Batches = Iterator[pa.RecordBatch]
+Row = dict[str, object]
+
+
+def slice_job(
+    blobs: "DataFrame",
+    slices: int,
+    split: Callable[[pa.Buffer], Iterator[tuple[int, bytes]]],
+    arrange: Callable[[int, list[pa.Buffer]], Iterator[Row]],
+    schema: pa.Schema,
+    *,
+    large: bool,
+) -> "DataFrame":
+    """Return the rows that tasks yield for the slices of a run.
+
+    Args:
+        blobs: The events of the buckets, in one column.
+        slices: The number of slices.
+        split: Yields for each slice its number and the events of a bucket in it.
+        arrange: Yields the rows of a slice, from its number and all its parts.
+        schema: The schema of these rows.
+        large: Use columns with 64-bit offsets.
+    """
+
+    def split_partition(batches: Batches) -> Batches:
+        for batch in batches:
+            for data in batch.column(0):
+                for number, part in split(data.as_buffer()):
+                    yield make_batch([{"slice": number, "data": part}], PARTS, large=large)
+
+    def arrange_partition(batches: Batches) -> Batches:
+        current: int | None = None
+        parts: list[pa.Buffer] = []
+        for batch in batches:
+            for each, data in zip(*batch.columns, strict=True):
+                number = each.as_py()
+                if current is not None and number != current:
+                    for row in arrange(current, parts):
+                        yield make_batch([row], schema, large=large)
+                    parts = []
+                current = number
+                parts.append(data.as_buffer())
+        if current is not None:
+            for row in arrange(current, parts):
+                yield make_batch([row], schema, large=large)
+
+    return (
+        blobs.mapInArrow(split_partition, spark_schema(PARTS))
+        .repartition(slices, "slice")
+        .sortWithinPartitions("slice")
+        .mapInArrow(arrange_partition, spark_schema(schema))
+    )
+
+
+def slice_blobs(number: int, rows: pa.Table, blob_rows: int) -> Iterator[Row]:
+    """Yield the rows of a slice as blobs, whose ids ascend with the order of the run."""
+    for index, start in enumerate(range(0, rows.num_rows, blob_rows)):
+        part = rows.slice(start, blob_rows)
+        yield {
+            "slice": number,
+            "id": (number << PARTITION_BITS) + index,
+            "rows": part.num_rows,
+            "data": write_blob(part),
+        }
+
+
+def make_batch(rows: list[Row], schema: pa.Schema, *, large: bool) -> pa.RecordBatch:
+    """Return rows as a batch with the types that the session expects."""
+    result = pa.RecordBatch.from_pylist(rows, schema=schema)
+    return result.cast(large_types(schema)) if large else result
+
+
+def spark_schema(schema: pa.Schema) -> "StructType":
+    """Return the schema for Spark."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
