@@ -14,7 +14,7 @@ from antecede.pipeline.study.measure import spark_schema
 from antecede.spark import verify_stream
 from tests.pipeline.span_runs import SPANS, START, SpanRun
 from tests.pipeline.test_record_stream import MS, S, arrivals, true_keys
-from tests.spark.test_verify_stream import two_partitions, write_part
+from tests.spark.test_verify_stream import run_killed, two_partitions, write_part
 
 __all__ = ["two_partitions"]
 
@@ -109,6 +109,17 @@ def test_a_restarted_query_of_spans_reports_each_violation_once(
     (tmp_path / "checkpoint" / "commits" / ".2.crc").unlink(missing_ok=True)
     write_part(tmp_path / "in", "3.parquet", last)
     run_query(spark, tmp_path)
+    check_result(spark, tmp_path, runs)
+
+
+@pytest.mark.slow
+def test_a_killed_process_reports_each_violation_of_spans_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = span_runs()
+    for index, part in enumerate(parts(runs, 3)):
+        write_part(tmp_path / "in", f"{index}.parquet", part)
+    run_killed(tmp_path, "spans")
     check_result(spark, tmp_path, runs)
 
 

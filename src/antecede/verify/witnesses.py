@@ -72,17 +72,19 @@ def find_chains(
     ]
 
 
-def find_chain(rows: Iterable[MessageRow], start: Message, end: Message) -> list[Message]:
+def find_chain(
+    parts: Iterable[Sequence[MessageRow]], start: Message, end: Message
+) -> list[Message]:
     """Return a shortest chain from one message to another, or nothing if there is none.
 
     Args:
-        rows: Sends and deliveries in a linear extension, with all between the two sends.
+        parts: Parts of a linear extension, with all rows from one send to the other.
         start: The first message.
         end: The last message.
     """
     search = _Search(start=start, end=end, first=0, last=0)
-    for row in rows:
-        search.advance((row,))
+    for rows in parts:
+        search.advance(rows)
         if end in search.links:
             return search.chain()
     return []
@@ -133,7 +135,7 @@ class _Search:
     nearest: dict[int, tuple[int, Message]] = field(default_factory=dict)
     """For each process reached: the least distance of its messages, and that message."""
 
-    def advance(self, rows: Iterable[MessageRow]) -> None:
+    def advance(self, rows: Sequence[MessageRow]) -> None:
         """Process the next rows between the sends of the start and the end."""
         for is_send, process, message in rows:
             known = self.nearest.get(process)

@@ -88,20 +88,39 @@ class EventLog:
         """
         if start[0] == end[0]:
             return [start, end]
-        return find_chain(self._rows_between(first, last), start, end)
+        return find_chain(self._rows_between(start, first, end, last), start, end)
 
-    def _rows_between(self, first: int, last: int) -> Iterator[MessageRow]:
-        """Yield events that contain those between two sends; stop at the limit."""
+    def _rows_between(
+        self, start: tuple[int, int], first: int, end: tuple[int, int], last: int
+    ) -> Iterator[list[MessageRow]]:
+        """Yield the events from one send to another, in parts; stop at the limit."""
+        is_reached = False
+        for processes, numbers in self._parts(first, last):
+            sends = np.flatnonzero(processes & 1)
+            low, number = (processes & LOW_BITS)[sends] >> 1, numbers[sends]
+            if not is_reached:
+                found = sends[(low == start[0]) & (number == start[1])]
+                if not len(found):
+                    continue
+                is_reached, begin = True, int(found[0])
+            else:
+                begin = 0
+            found = sends[(low == end[0]) & (number == end[1])]
+            stop = int(found[0]) + 1 if len(found) else len(numbers)
+            if self._left < stop - begin:
+                return
+            self._left -= stop - begin
+            yield list(_rows(processes[begin:stop], numbers[begin:stop]))
+            if len(found):
+                return
+
+    def _parts(self, first: int, last: int) -> Iterator[tuple[Longs, Longs]]:
+        """Yield the parts of the log that may have events between two sends."""
         ends = [*(each.first for each in self.chunks), self._first][1:]
         for chunk, end in zip(self.chunks, ends, strict=True):
             if end >= first and chunk.first < last:
-                if self._left < chunk.count:
-                    return
-                self._left -= chunk.count
-                yield from _decode(chunk)
-        if self._left >= len(self.numbers):
-            self._left -= len(self.numbers)
-            yield from _rows(np.array(self.processes), np.array(self.numbers))
+                yield _decode(chunk)
+        yield np.array(self.processes), np.array(self.numbers)
 
     def _encode(self) -> bytes:
         processes = np.array(self.processes)
@@ -112,13 +131,13 @@ class EventLog:
         return zlib.compress(b"".join(each.tobytes() for each in columns), LEVEL)
 
 
-def _decode(chunk: LogChunk) -> Iterator[MessageRow]:
+def _decode(chunk: LogChunk) -> tuple[Longs, Longs]:
     data, count = zlib.decompress(chunk.data), chunk.count
     low, high = (np.frombuffer(data, np.int32, count, 4 * count * i) for i in (0, 1))
     processes = low.astype(np.int64) | high.astype(np.int64) << PROCESS_SHIFT
     numbers = np.empty(count, np.int64)
     numbers[_by_source(processes)] = np.cumsum(np.frombuffer(data, np.int64, -1, 8 * count))
-    return _rows(processes, numbers)
+    return processes, numbers
 
 
 def _by_source(processes: Longs) -> Longs:
