@@ -159,7 +159,9 @@ def message_rows(random: Random) -> tuple[list[dict[str, object]], list[Event]]:
         found.append((sent, send))
         for target in targets:
             count = random.choice((0, 1, 1, 1, 1, 1, 2))
-            received = [sent + random.randrange(100 * MS) for _ in range(count)]
+            received: list[int | None] = [
+                sent + random.randrange(100 * MS) for _ in range(count)
+            ]
             for time in received or [None]:
                 rows.append(
                     {"source": str(source), "target": str(target), "sent_ns": sent,

@@ -133,14 +133,14 @@ def test_messages_late_rows_and_metrics(spark: SparkSession, tmp_path: Path) -> 
     ]  # fmt: skip
     late = row("a", "b", 4, 4.5)
     batches = [early, [row("a", "b", 90, 91)], [late], [row("a", "b", 200, 201)]]
-    for index, rows in enumerate(batches):
-        write_part(tmp_path / "in", f"{index}.parquet", pa.Table.from_pylist(rows))
+    for index, batch in enumerate(batches):
+        write_part(tmp_path / "in", f"{index}.parquet", pa.Table.from_pylist(batch))
     schema = "`from` string, `to` string, sent_at double, received_at double, id string"
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     stream = reader.parquet(str(tmp_path / "in"))
     found = verify_stream(stream, watermark="20 seconds", expire_quiet=False)
-    query = found.writeStream.format("memory").queryName("messages")
-    query = query.trigger(availableNow=True).start()
+    writer = found.writeStream.format("memory").queryName("messages")
+    query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(120)
     rows = spark.table("messages").collect()
     (violation,) = [each for each in rows if each.record == "violation"]

@@ -39,7 +39,8 @@ def verify_stream(
     streaming DataFrame for a sink in append mode. Its column ``record`` is ``violation``,
     with the columns of :attr:`Verification.violations`; or ``status``, once per run and
     micro-batch, with the struct ``status``: what was counted so far, and what was given up.
-    A violation is one row, as soon as it is known. Nothing is ever *held*, and liveness is
+    A violation is one row, as soon as it is known; it is never false, as far as the
+    messages are known. Nothing is ever *held*, and liveness is
     not judged, because the run has not ended. The sums of the counts over all runs are the
     observed metrics ``antecede`` of the query.
 

@@ -40,7 +40,7 @@ from antecede.trace.live.reader import find_node_traces, read_info
 from antecede.trace.live.row_ranges import count_rows, read_rows
 from antecede.trace.run_info import RunInfo
 
-__all__ = ["NODE_EVENTS", "NodeTraceSource"]
+__all__ = ["NODE_EVENTS", "NodeTraceSource", "NodeTraceStreamReader"]
 
 NODE_EVENTS: pa.Schema = pa.schema(
     [

@@ -75,7 +75,8 @@ def save_state(verifier: OnlineVerifier) -> bytes:
     text = json.dumps(header).encode()
     block = zlib.compress(b"".join(array.tobytes() for array in arrays.values()), LEVEL)
     sizes = [PREFIX.pack(MARK, len(text)), text, len(block).to_bytes(8, "little"), block]
-    return b"".join([*sizes, *(each.data for each in [*chunks, *checker.log.chunks])])
+    stored = [each.data for each in chunks] + [each.data for each in checker.log.chunks]
+    return b"".join([*sizes, *stored])
 
 
 def load_state(data: bytes) -> OnlineVerifier:
@@ -112,8 +113,9 @@ def load_state(data: bytes) -> OnlineVerifier:
         chunks.append(Chunk(stamp, known, ranges, tuple(counts), stored))
         block_end += size
     log = []
-    for *fields, size in header["log"]:
-        log.append(LogChunk(*fields, data[block_end : block_end + size]))
+    for stamp, first, count, size in header["log"]:
+        stored = data[block_end : block_end + size]
+        log.append(LogChunk(stamp, first, count, stored))
         block_end += size
     checker.settled = SettledMessages(chunks)
     checker.log = EventLog(log, checker.order)
