@@ -1,4 +1,4 @@
-"""Compare the verification of a stream and of a table: ``python -m bench.spark_stream``.
+"""Compare the verification of streams and of tables: ``python -m bench.spark_stream``.
 
 The events are one long run, by default 1 million events, in Parquet files. Causality is
 sequential over a run, so that one task, hence one core, verifies it in each case:
@@ -6,6 +6,11 @@ sequential over a run, so that one task, hence one core, verifies it in each cas
 * *stream*: ``antecede.spark.verify_stream`` over the files, in micro-batches of some files;
 * *batch*: ``antecede.spark.verify`` of the same files, without windows;
 * *online*: the online verifier alone, in this process, without Spark.
+
+The same is measured for a run of spans of 60 services, by default 500,000 spans, which
+arrive in the order of their ends, 20,000 in a second of their time. The watermark is 5 s:
+*span_stream*, *span_batch* and *span_online*, which is the inference and the verification
+in this process, without Spark. The size of the state is that after each micro-batch.
 
 The benchmark also feeds the run to the online verifier with times that are spread over an
 hour, and prints the size of its state in bytes after each ten seconds, from the time on at
@@ -26,12 +31,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from antecede.pipeline.study.measure import spark_schema
+from antecede.pipeline.verify.event_rows import ProcessNames
+from antecede.pipeline.verify.packed_rows import write_blob
+from antecede.pipeline.verify.record_stream import RecordStream
 from antecede.spark import verify, verify_stream
 from antecede.trace.reader import read_trace
 from antecede.trace.schema import EVENTS_NAME, SCHEMA
 from antecede.verify.online.checker import RETENTION
 from antecede.verify.online.state import save_state
 from antecede.verify.online.verifier import OnlineVerifier
+from bench.generate_spans import generate_spans
 from bench.measure import fastest, seconds_of
 from bench.spark_session import make_parser, plain_session
 from bench.spark_verify import long_run
@@ -43,6 +52,8 @@ FILES_PER_BATCH = 5
 DELAY_S = 600.0
 HOUR_S = 3600.0
 STEP_S = 10.0
+SPANS = 500_000
+SPAN_DELAY_S = 5.0
 
 
 def stream_files(directory: Path, events: int) -> Path:
@@ -90,6 +101,91 @@ def run_online(batches: list[pa.RecordBatch], delay: float) -> None:
         assert not verifier.advance(now)
 
 
+def span_files(directory: Path, spans: int) -> Path:
+    """Return a directory with the spans of one run in files, in the order of their ends."""
+    path = directory / f"span-stream-{spans}"
+    if path.exists():
+        return path
+    generated = directory / f"generated-spans-{spans}"
+    generate_spans(generated, spans)
+    table = pq.read_table(generated).sort_by("end_ns")
+    written = path.with_name(path.name + ".partial")
+    shutil.rmtree(written, ignore_errors=True)
+    written.mkdir(parents=True)
+    for index, start in enumerate(range(0, table.num_rows, FILE_ROWS)):
+        pq.write_table(table.slice(start, FILE_ROWS), written / f"{index:05}.parquet")
+    written.rename(path)
+    return path
+
+
+def run_span_stream(spark: SparkSession, files: Path) -> None:
+    """Verify the spans as a stream."""
+    reader = spark.readStream.schema(spark.read.parquet(str(files)).schema)
+    stream = reader.option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(files))
+    with tempfile.TemporaryDirectory() as scratch:
+        found = verify_stream(
+            stream, watermark=f"{SPAN_DELAY_S:g} seconds", rows="spans", expire_quiet=False
+        )
+        writer = found.writeStream.format("parquet").option("path", f"{scratch}/out")
+        writer = writer.option("checkpointLocation", f"{scratch}/checkpoint")
+        writer.trigger(availableNow=True).start().awaitTermination()
+        statuses = spark.read.parquet(f"{scratch}/out").where("record = 'status'")
+        last = statuses.selectExpr("max(status.deliveries)", "max(status.late)").first()
+    assert last is not None
+    assert last[0] > 0
+    assert last[1] == 0, last
+
+
+def run_span_batch(spark: SparkSession, files: Path) -> None:
+    """Verify the spans as a table, in one task."""
+    result = verify(spark.read.parquet(str(files)), rows="spans", windows=False)
+    assert result.errors.count() == 0
+    result.unpersist()
+
+
+def run_span_online(batches: list[list[pa.Buffer]], sizes: list[int]) -> None:
+    """Infer and verify the spans in this process, and save the state after each batch."""
+    stream = RecordStream("spans", SPAN_DELAY_S)
+    verifier, names = OnlineVerifier(SPAN_DELAY_S), ProcessNames()
+    for blobs in batches:
+        stream.add(blobs, names, verifier)
+        verifier.advance(stream.opened.now)
+        stream.forget()
+        sizes.append(len(stream.save()) + len(save_state(verifier)))
+    assert verifier.counters.late == 0
+
+
+def measure_spans(spark: SparkSession, files: Path, rounds: int) -> dict[str, object]:
+    """Return the measurements of the spans."""
+    tables = [pq.read_table(file) for file in sorted(files.glob("*.parquet"))]
+    blobs = [pa.py_buffer(write_blob(table)) for table in tables]
+    sizes: list[int] = []
+    batches = [
+        blobs[start : start + FILES_PER_BATCH]
+        for start in range(0, len(blobs), FILES_PER_BATCH)
+    ]
+    seconds = fastest(
+        {
+            "span_stream": partial(run_span_stream, spark, files),
+            "span_batch": partial(run_span_batch, spark, files),
+            "span_online": partial(run_span_online, batches, sizes),
+        },
+        rounds,
+    )
+    spans = sum(table.num_rows for table in tables)
+    result: dict[str, object] = {"spans": spans}
+    for name, value in seconds.items():
+        result[f"{name}_s"] = round(value, 2)
+        result[f"{name}_spans_per_s"] = round(spans / value)
+    result["span_stream_per_batch"] = round(
+        seconds["span_stream"] / seconds["span_batch"], 2
+    )
+    result["span_state_bytes"] = {
+        "min": min(sizes), "median": round(median(sizes)), "max": max(sizes),
+    }  # fmt: skip
+    return result
+
+
 def state_sizes(table: pa.Table) -> tuple[list[int], float]:
     """Return the sizes of the state over an hour, and the seconds that this took."""
     time = table.column("time").to_numpy()
@@ -115,7 +211,11 @@ def state_sizes(table: pa.Table) -> tuple[list[int], float]:
 def main() -> int:
     """Print the measurements as JSON, and then the ratios."""
     parser = make_parser(__doc__, events=EVENTS, rounds=ROUNDS)
+    parser.add_argument(
+        "--spans", type=int, default=SPANS, help=f"number of spans; default: {SPANS}"
+    )
     options = parser.parse_args()
+    spans = span_files(options.directory, options.spans)
     files = stream_files(options.directory, options.events)
     trace = read_trace(long_run(options.directory, options.events))
     batches = list(trace.batches())
@@ -134,6 +234,7 @@ def main() -> int:
             },
             options.rounds,
         )
+        span_result = measure_spans(spark, spans, options.rounds)
     sizes, hour = state_sizes(pa.Table.from_batches(batches).unify_dictionaries())
     result: dict[str, object] = {"events": trace.rows}
     for name, value in seconds.items():
@@ -145,6 +246,7 @@ def main() -> int:
     result["state_bytes"] = {
         "min": min(sizes), "median": round(median(sizes)), "max": max(sizes),
     }  # fmt: skip
+    result |= span_result
     print(json.dumps(result, indent=2))
     print(
         f"time per event, a stream to a table, one core each: {result['stream_per_batch']}"

@@ -52,7 +52,8 @@ def test_a_violation_is_printed_while_the_nodes_record(tmp_path: Path) -> None:
         writers[2].flush()
         assert child.stdout is not None
         assert child.stdout.readline() == (
-            "causal: cat delivered bob:1 before ann:1, which happened before it\n"
+            "causal: cat delivered bob:1 before ann:1, which happened before it:"
+            " ann:1 -> ann:2 -> bob:1\n"
         )
         assert not list(tmp_path.glob("*/events.parquet"))
         child.send_signal(signal.SIGINT)

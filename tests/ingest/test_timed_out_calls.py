@@ -1,6 +1,7 @@
 """Calls that ended before their reply, repeated calls, and cycles of happened-before."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,45 @@ def test_a_late_reply_is_not_a_violation(tmp_path: Path) -> None:
     assert missing(verdict) == {LATE: 1}
     # Two requests, the reply of c, and one reply that is not known.
     assert verdict.trace_verdict.delivery_counts(Property.CAUSAL) == (3, 0, 1)
+
+
+DELAYED = (
+    Span(id="r", process="shop", kind="server", begin=0, end=400),
+    Span(id="a", parent="r", process="shop", kind="client", begin=10, end=60),
+    Span(id="b", parent="a", process="stock", kind="server", begin=1020, end=1040),
+    Span(id="c", parent="r", process="shop", kind="client", begin=100, end=150),
+    Span(id="d", parent="c", process="stock", kind="server", begin=1300, end=1310),
+    Span(id="e", parent="r", process="shop", kind="client", begin=20, end=300),
+    Span(id="f", parent="e", process="stock", kind="server", begin=1030, end=1200),
+)
+"""Stock's clock is 1 s ahead. The request of c is delayed, so that stock serves it at 300,
+when shop has given it up. If its reply were delivered at 150, it would overtake that of e.
+The call a shows that the difference of the clocks is at most 1,010 ms."""
+
+
+def test_a_call_whose_request_was_delayed_has_no_reply(tmp_path: Path) -> None:
+    verdict = verdict_on(DELAYED, tmp_path)
+    assert missing(verdict) == {LATE: 1}
+    assert verdict.trace_verdict.counts[Property.FIFO] == 0
+    # Three requests, two replies, and one reply that is not known.
+    assert verdict.trace_verdict.delivery_counts(Property.FIFO) == (5, 0, 1)
+    # Without the call a, the difference of the clocks may be 1,200 ms.
+    without = [each for each in DELAYED if each.id not in "abef"]
+    assert missing(verdict_on(without, tmp_path / "without")) == {}
+
+
+@pytest.mark.parametrize(("end", "expected"), [(1311, {}), (1312, {LATE: 1})])
+def test_a_time_in_whole_milliseconds_may_be_a_millisecond_too_early(
+    end: int, expected: dict[str, int], tmp_path: Path
+) -> None:
+    # The request of a was received at 1,021 at the latest, so the difference of the clocks
+    # is at most 1,011 ms, and c may have ended at 300.
+    spans = (
+        *DELAYED[:3],
+        replace(DELAYED[3], end=299),
+        replace(DELAYED[4], end=end),
+    )
+    assert missing(verdict_on(spans, tmp_path)) == expected
 
 
 def test_a_called_span_as_long_as_its_call_has_a_reply(tmp_path: Path) -> None:

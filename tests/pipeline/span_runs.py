@@ -44,6 +44,8 @@ class SpanRun:
     _truth: list[tuple[int, int, str, int]] = field(default_factory=list)
     """The true time, the service, the kind and the message of each event."""
     _messages: int = 0
+    _senders: list[str] = field(default_factory=list)
+    """By message, the span that sent it."""
 
     def __post_init__(self) -> None:
         self._offsets = [
@@ -85,6 +87,7 @@ class SpanRun:
         self.rows.append(row)
         request, reply = self._messages, self._messages + 1
         self._messages += 2
+        self._senders += [span, f"s{len(self.rows)}"]
         arrived = begin + self._delay()
         served = self._serve(trace, span, target, arrived, depth + 1)
         end = served + self._delay()
@@ -116,15 +119,32 @@ class SpanRun:
         rows = self.random.sample(self.rows, len(self.rows))
         return pa.Table.from_pylist(rows, schema=SPANS)
 
-    def events(self) -> list[Event]:
-        """Return the true events, in the true order."""
-        sent = {m: (time, p) for time, p, kind, m in self._truth if kind == "send"}
-        target = {m: p for _, p, kind, m in self._truth if kind == "deliver"}
+    def _sends(self) -> dict[int, tuple[int, int]]:
+        """Return by message the true time and the service of its send."""
+        return {m: (time, p) for time, p, kind, m in self._truth if kind == "send"}
+
+    def _numbers(self) -> dict[int, int]:
         numbers: dict[int, int] = {}
         counts = dict.fromkeys(range(self.services), 0)
-        for message, (_, service) in sorted(sent.items(), key=lambda item: item[1]):
+        for message, (_, service) in sorted(
+            self._sends().items(), key=lambda item: item[1]
+        ):
             counts[service] += 1
             numbers[message] = counts[service]
+        return numbers
+
+    def spans(self) -> dict[tuple[int, int], str]:
+        """Return by service and number of a message the span that sent it."""
+        sent = self._sends()
+        return {
+            (sent[message][1], number): self._senders[message]
+            for message, number in self._numbers().items()
+        }
+
+    def events(self) -> list[Event]:
+        """Return the true events, in the true order."""
+        sent, numbers = self._sends(), self._numbers()
+        target = {m: p for _, p, kind, m in self._truth if kind == "deliver"}
         return [
             Event(
                 process=service,

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ from tests.verify.test_verifier import (
     corrupt,
     deliver,
     keys,
+    message_of,
     send,
 )
 
@@ -88,15 +90,26 @@ def found_keys(found: list[OnlineViolation]) -> Counter[ViolationKey]:
 
 
 def check_pairs(run: list[Event], found: list[OnlineViolation]) -> None:
-    """Check that the oracle finds the same pairs of messages."""
+    """Check that the oracle finds the same pairs, and that the chains are true."""
     pairs = {
         (each.property, each.process, each.message, each.chain[0])
         for each in verify_events(run, complete=False).violations
         if each.chain
     }
+    known: dict[int, set[MessageId]] = {}
+    before: dict[MessageId, set[MessageId]] = {}
+    for event in run:
+        if event.kind in (Kind.SEND, Kind.DELIVER):
+            own = known.setdefault(event.process, set())
+            if event.kind is Kind.SEND:
+                before[message_of(event)] = set(own)
+            own.add(message_of(event))
     for each in found:
         if each.earlier is not None:
             assert (each.property, each.process, each.message, each.earlier) in pairs
+            assert (each.chain[0], each.chain[-1]) == (each.earlier, each.message)
+            for one, next_one in pairwise(each.chain):
+                assert one in before[next_one]
 
 
 def test_the_online_verifier_agrees_with_the_oracle_in_any_order_of_arrival() -> None:
@@ -214,7 +227,8 @@ def test_a_violation_is_reported_once_when_the_late_message_is_delivered() -> No
     assert (found.property, found.process) == (CAUSAL, 2)
     assert (found.message, found.earlier) == (MessageId(1, 1), MessageId(0, 1))
     assert found.format({2: "cat", 0: "ann"}) == (
-        "causal: cat delivered 1:1 before ann:1, which happened before it"
+        "causal: cat delivered 1:1 before ann:1, which happened before it:"
+        " ann:1 -> ann:2 -> 1:1"
     )
     assert verifier.checker.pending == 0
     assert verifier.counters.repeated == 2

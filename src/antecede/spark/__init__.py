@@ -17,7 +17,12 @@ if _find_spec("pyspark") is None:
 
 from antecede.spark.advice import AdviceResult, advise
 from antecede.spark.simulation import SimulatedRuns, simulate
-from antecede.spark.sources import read_traces, register, register_active
+from antecede.spark.sources import (
+    read_trace_stream,
+    read_traces,
+    register,
+    register_active,
+)
 from antecede.spark.streams import verify_stream
 from antecede.spark.studies import (
     StudyResult,
@@ -36,6 +41,7 @@ __all__ = [
     "advise",
     "load_study",
     "measure",
+    "read_trace_stream",
     "read_traces",
     "register",
     "report",

@@ -1,9 +1,11 @@
 """Register the data sources, and read our own traces."""
 
+import json
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from antecede.errors import TraceError
 from antecede.pipeline.spark.data_sources import register as register_sources
 from antecede.pipeline.study.measure import address, spark_schema
 from antecede.trace.run_table import list_parts
@@ -14,7 +16,7 @@ from antecede.trace.uri import local_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_traces", "register", "register_active"]
+__all__ = ["read_trace_stream", "read_traces", "register", "register_active"]
 
 
 def register(session: "SparkSession") -> None:
@@ -52,6 +54,35 @@ def read_traces(session: "SparkSession", *paths: "str | PathLike[str]") -> "Data
     """
     files = [file for path in paths for file in _event_files(path)]
     return session.read.schema(spark_schema(SCHEMA)).parquet(*files)
+
+
+def read_trace_stream(
+    session: "SparkSession", *paths: "str | PathLike[str]"
+) -> "DataFrame":
+    """Read the traces of live nodes while they grow, for :func:`verify_stream`.
+
+    The result is a streaming DataFrame with every event that a node has flushed, once, also
+    if the query is started again from its checkpoint. The processes have their names, and
+    the column ``run`` has the name of the run.
+
+    If a node is restarted with its journal, the rows of its run end with an error, which is
+    the last status of the run: events of the node before the restart may not count.
+
+    Args:
+        session: The session, classic or Connect. The source ``antecede.nodes`` is
+            registered in it.
+        *paths: Directories that all workers can read: traces of nodes, or directories in
+            which the nodes create their traces, now or later.
+
+    Raises:
+        TraceError: A directory does not exist.
+    """
+    register(session)
+    reader = session.readStream.format("antecede.nodes")
+    for path in paths:
+        if not Path(path).is_dir():
+            raise TraceError(f"no such directory: {path}: create it, then read it")
+    return reader.option("paths", json.dumps([fspath(path) for path in paths])).load()
 
 
 def _event_files(path: "str | PathLike[str]") -> list[str]:

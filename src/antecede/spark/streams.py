@@ -1,4 +1,4 @@
-"""Verify a stream of events while the system runs."""
+"""Verify a stream of events, spans or messages while the system runs."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from antecede.errors import ConfigError
 from antecede.pipeline.verify.event_stream import verify_event_stream
+from antecede.pipeline.verify.table_columns import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,39 +29,47 @@ def verify_stream(
     watermark: str = WATERMARK,
     columns: "Mapping[str, str | Column] | None" = None,
     run: "str | Column | None" = None,
+    rows: Rows | None = None,
     expire_quiet: bool = True,
 ) -> "DataFrame":
-    """Verify the runs of a streaming DataFrame of events while they happen.
+    """Verify the runs of a streaming DataFrame while they happen.
 
-    The rows are events with the schema of a trace, in any order; ``seq`` is required. The
-    result is a streaming DataFrame for a sink in append mode. Its column ``record`` is
-    ``violation``, with the columns of :attr:`Verification.violations`, where ``path`` is
-    null; or ``status``, once per run and micro-batch, with the struct ``status``: what was
-    counted so far, and what was given up. A violation is one row, as soon as it is known,
-    and is never false. Nothing is ever *held*, and liveness is not judged, because the run
-    has not ended.
+    The rows are events with the schema of a trace, spans, or messages, in any order; events
+    need ``seq``. :func:`read_trace_stream` reads the traces of live nodes. The result is a
+    streaming DataFrame for a sink in append mode. Its column ``record`` is ``violation``,
+    with the columns of :attr:`Verification.violations`; or ``status``, once per run and
+    micro-batch, with the struct ``status``: what was counted so far, and what was given up.
+    A violation is one row, as soon as it is known; it is never false, as far as the
+    messages are known. Nothing is ever *held*, and liveness is
+    not judged, because the run has not ended. The sums of the counts over all runs are the
+    observed metrics ``antecede`` of the query.
 
-    The state of a run is bounded by the watermark: an event that waits for another one for
-    that time stops waiting, and a message is kept for twice that time. The deliveries that
-    this leaves undecided are counted as unknown.
+    The state of a run is bounded by the watermark. An event that waits for another one for
+    that time stops waiting, and a message is kept for twice that time. The spans of a
+    trace, and the rows of a message, are used when no other one has come for that time; a
+    row that comes later is late. The deliveries that this leaves undecided are counted as
+    unknown.
 
-    All events of a run are verified by one task, because causality is sequential.
+    All rows of a run are verified by one task, because causality is sequential.
 
     Args:
         stream: The streaming DataFrame, of a classic or a Connect session.
         watermark: How long to wait for an event, such as ``10 minutes``, by the highest
-            ``time`` of the run; by the arrival of the micro-batches without that column.
+            time of the run; by the arrival of the micro-batches if events have no column
+            ``time``. Spans need a watermark that is longer than the longest span.
         columns: By our name of a column, its name in the stream, or an expression.
         run: The column that distinguishes runs, by name or as an expression. By default
             the column ``run``; without one, the whole stream is one run.
-        expire_quiet: Give up a run that had no event for twice the watermark by the wall
+        rows: ``events``, ``messages`` or ``spans``; None to find it out from the columns.
+        expire_quiet: Give up a run that had no row for twice the watermark by the wall
             clock, and remove its state. With it, a query with
             ``trigger(availableNow=True)`` does not end: pass False. A checkpoint keeps the
             value with which it was started.
 
     Raises:
-        ConfigError: The DataFrame is not a stream, its rows are not events, a column is
-            missing, unknown, ambiguous, or has a wrong type, or the watermark is invalid.
+        ConfigError: The DataFrame is not a stream, its rows are of another kind, a column
+            is missing, unknown, ambiguous, or has a wrong type, or the watermark is
+            invalid.
     """
     mapped = dict(columns or {})
     if run is not None:
@@ -68,6 +77,7 @@ def verify_stream(
     return verify_event_stream(
         stream,
         columns=mapped,
+        rows=rows,
         delay_s=_parse_seconds(watermark),
         expire_quiet=expire_quiet,
     )

@@ -6,7 +6,7 @@ lies between the sends of a and b. So the run is read again: to identify a, to f
 send, and to build the chain from the rows between the two sends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from antecede.verify.kernels.stream import Rows, Stream
 from antecede.verify.oracle import MessageId
 
-__all__ = ["EarlyDelivery", "find_chains"]
+__all__ = ["EarlyDelivery", "MessageRow", "find_chain", "find_chains"]
 
 Message = tuple[int, int]
 """The index of the source of a message, and the number of the message."""
@@ -72,6 +72,24 @@ def find_chains(
     ]
 
 
+def find_chain(
+    parts: Iterable[Sequence[MessageRow]], start: Message, end: Message
+) -> list[Message]:
+    """Return a shortest chain from one message to another, or nothing if there is none.
+
+    Args:
+        parts: Parts of a linear extension, with all rows from one send to the other.
+        start: The first message.
+        end: The last message.
+    """
+    search = _Search(start=start, end=end, first=0, last=0)
+    for rows in parts:
+        search.advance(rows)
+        if end in search.links:
+            return search.chain()
+    return []
+
+
 def _messages_at(stream: Stream, row_numbers: set[int]) -> dict[int, Message]:
     """Return the message that is delivered at each row."""
     wanted = np.array(sorted(row_numbers))
@@ -117,7 +135,7 @@ class _Search:
     nearest: dict[int, tuple[int, Message]] = field(default_factory=dict)
     """For each process reached: the least distance of its messages, and that message."""
 
-    def advance(self, rows: list[MessageRow]) -> None:
+    def advance(self, rows: Sequence[MessageRow]) -> None:
         """Process the next rows between the sends of the start and the end."""
         for is_send, process, message in rows:
             known = self.nearest.get(process)

@@ -11,12 +11,12 @@ several consumers.
 If a parent is not a call span, for example because it makes several calls or repeats one,
 the times of the calls are not recorded. These calls are not verified and count as unknown.
 
-**Timeouts.** A call can end before its reply. The duration of a span is measured by one
-clock, so durations can be compared in spite of clock skew: if the called span lasts longer
-than the call span, its reply did not end the call. Whether and when the reply was delivered
-is not recorded, so it is dropped; the request is kept. If messages still form a cycle of
-happened-before, the replies in it are dropped, and if that is not enough, all messages in
-it (:mod:`antecede.ingest.inference.cycles`).
+**Timeouts.** A call can end before its reply. This is certain if the called span lasts
+longer than the call span, or if other calls of the same tree of spans show that the clocks
+differ by less (:mod:`antecede.ingest.inference.late_replies`). Whether and when the reply
+was delivered is not recorded, so it is dropped; the request is kept. If messages still form
+a cycle of happened-before, the replies in it are dropped, and if that is not enough, all
+messages in it (:mod:`antecede.ingest.inference.cycles`).
 
 **Order.** The timestamps of a process are assumed to order its events. A span that was
 caused by another span of its process starts after it, for any timestamps. If timestamps do
@@ -44,6 +44,7 @@ from antecede.ingest.event_table import (
     skew_of,
 )
 from antecede.ingest.inference.cycles import messages_in_cycles
+from antecede.ingest.inference.late_replies import find_late_replies
 from antecede.ingest.inference.ordering import (
     AMBIGUOUS_ORDER,
     ambiguous_events,
@@ -67,7 +68,7 @@ __all__ = ["infer_from_spans", "span_columns_used"]
 ASSUMPTIONS = (
     "each process's own timestamps order its events",
     "a request is sent at the start of its call span, and its reply delivered at that"
-    " span's end, unless the called span lasts longer than the call span",
+    " span's end, unless durations or other calls show that the call ended before it",
     "spans with the same process name belong to one process; if services have several"
     " instances, map the column process to the name of the instance",
 )
@@ -93,7 +94,7 @@ class _Calls(NamedTuple):
     is_two_way: Bools
     """Whether it delivers (call span) or sends (called span) a reply at its end."""
     is_late: Bools
-    """Whether it was called, and lasted longer than its call span."""
+    """Whether it was called, and its call ended before its reply."""
     is_unresolved: Bools
     """Whether it was called by a span that is not a call span."""
     is_one_way: Bools
@@ -180,8 +181,7 @@ def _find_calls(spans: Spans) -> _Calls:
     )
     is_called = is_remote & is_caller[parent]
     is_one_way = is_remote & ((kind == CONSUMER) | (kind[parent] == PRODUCER))
-    lasted = spans.end - spans.start
-    is_late = is_called & ~is_one_way & (lasted > lasted[parent])
+    is_late = find_late_replies(spans, is_called, is_called & ~is_one_way)
     is_two_way = is_called & ~is_one_way & ~is_late
     is_two_way[parent[is_two_way]] = True
     is_unresolved = is_remote & ~is_called

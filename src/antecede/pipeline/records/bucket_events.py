@@ -23,7 +23,12 @@ from antecede.ingest.event_table import (
     EventTable,
     target_lists,
 )
-from antecede.ingest.formats.records import HASHED_MESSAGE_SCHEMA, HASHED_SPAN_SCHEMA
+from antecede.ingest.formats.records import (
+    HASHED_MESSAGE_SCHEMA,
+    HASHED_SPAN_SCHEMA,
+    MESSAGE_SCHEMA,
+    SPAN_SCHEMA,
+)
 from antecede.pipeline.records.hashed_ids import ID_COLUMNS
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.verify.kernels.slot_map import Longs
@@ -31,6 +36,7 @@ from antecede.verify.kernels.slot_map import Longs
 __all__ = ["EVENTS", "BucketSummary", "Lead", "infer_bucket"]
 
 SCHEMAS = {"messages": HASHED_MESSAGE_SCHEMA, "spans": HASHED_SPAN_SCHEMA}
+TEXT_SCHEMAS = {"messages": MESSAGE_SCHEMA, "spans": SPAN_SCHEMA}
 NS_PER_MS = 1_000_000
 QUANTILES = 64
 """The times that a summary has, to divide the run into slices of about equal length."""
@@ -51,7 +57,8 @@ EVENTS: pa.Schema = pa.schema(
         ("tie", pa.int32()),
         # The index of the message in this bucket.
         ("message", pa.int32()),
-        # The hash of the event's record; null if its messages have no names.
+        # The hash of the event's record; null if its messages have no names. Its number
+        # among the sorted records of the bucket, from 1, if the ids are texts.
         ("record", pa.int64()),
         ("targets", pa.list_(pa.int32())),
     ]
@@ -99,17 +106,20 @@ class BucketSummary:
         return cls(**found)
 
 
-def infer_bucket(rows: pa.Table, kind: str) -> tuple[pa.Table, list[str], BucketSummary]:
+def infer_bucket(
+    rows: pa.Table, kind: str, *, is_hashed: bool = True
+) -> tuple[pa.Table, list[str], BucketSummary]:
     """Infer the sends and deliveries of a bucket.
 
     Args:
-        rows: The records, under our names of the columns, with hashes as ids.
+        rows: The records, under our names of the columns.
         kind: ``spans`` or ``messages``.
+        is_hashed: Whether their ids are hashes; otherwise they are texts.
 
     Returns:
         A table of :data:`EVENTS`, the names of its processes, and the summary.
     """
-    schema = SCHEMAS[kind]
+    schema = (SCHEMAS if is_hashed else TEXT_SCHEMAS)[kind]
     records, _ = to_records(rows, schema)
     log = new_log(kind, schema)
     for batch in records.to_batches():
@@ -127,7 +137,7 @@ def infer_bucket(rows: pa.Table, kind: str) -> tuple[pa.Table, list[str], Bucket
             missing=found,
         )
         return EVENTS.empty_table(), [], lost
-    events = _message_events(table, records[ID_COLUMNS[kind]])
+    events = _message_events(table, records[ID_COLUMNS[kind] if is_hashed else "line"])
     return (
         events,
         table.names,
@@ -148,7 +158,7 @@ def infer_bucket(rows: pa.Table, kind: str) -> tuple[pa.Table, list[str], Bucket
 
 
 def _message_events(table: EventTable, ids: pa.ChunkedArray) -> pa.Table:
-    """Return the events; ``ids`` are the hashes of the sorted records of the bucket."""
+    """Return the events; ``ids`` are those of the sorted records of the bucket."""
     sends = np.flatnonzero(table.kind == SEND)
     # The additional last element stands for no message: NONE is its index.
     count = len(table.is_known) + 1

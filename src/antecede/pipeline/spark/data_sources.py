@@ -13,7 +13,8 @@ of the result; ``.schema(...)`` selects columns, too. Spark does not tell a sour
 kind which columns a query uses, so a selection saves the transfer of the others.
 
 ``spark.readStream`` takes the same formats, paths and options: a new file becomes new rows
-(:mod:`antecede.pipeline.spark.file_stream`).
+(:mod:`antecede.pipeline.spark.file_stream`). ``antecede.nodes`` reads the growing traces of
+live nodes (:mod:`antecede.pipeline.spark.trace_stream`).
 
 The workers read the files; they need ``antecede[trace]`` and access to the path. An
 uncompressed file of lines is split by size; any other file is one task, which streams it.
@@ -21,7 +22,6 @@ uncompressed file of lines is split by size; any other file is one task, which s
 This module needs the extras ``antecede[spark,trace]``.
 """
 
-import json
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -39,7 +39,8 @@ from antecede.ingest.formats.registry import FORMATS, get_format
 from antecede.ingest.formats.source import SPLIT_BYTES, Split
 from antecede.pipeline.spark.file_stream import FileStreamReader
 from antecede.pipeline.spark.filters import RowFilters
-from antecede.pipeline.spark.source_paths import find_files
+from antecede.pipeline.spark.source_paths import find_files, option_paths
+from antecede.pipeline.spark.trace_stream import NodeTraceSource
 
 __all__ = ["PREFIX", "register"]
 
@@ -69,11 +70,11 @@ class _ForeignSource(DataSource):
         return from_arrow_schema(_select(self.format_name, _columns(self.options)[1]))
 
     def reader(self, schema: StructType) -> "_Reader":
-        return self._reader(schema, find_files(_paths(self.options)))
+        return self._reader(schema, find_files(option_paths(self.options, OPTIONS)))
 
     def streamReader(self, schema: StructType) -> FileStreamReader:
         """Return a reader of new files; a batch does not need it."""
-        paths = _paths(self.options)
+        paths = option_paths(self.options, OPTIONS)
         find_files(paths, allow_empty=True)  # Rejects a wrong path at the start.
         return FileStreamReader(self._reader(schema, []), paths)
 
@@ -152,17 +153,19 @@ class _FilteringReader(_Reader):
 
 
 def register(spark: SparkSession) -> None:
-    """Register the formats in a session, for ``spark.read.format(NAME).load(PATH)``.
+    """Register the sources in a session, for ``spark.read.format(NAME).load(PATH)``.
 
     If ``spark.sql.python.filterPushdown.enabled`` is true in the session, the sources apply
     filters of queries themselves; after a change of this setting, register them again.
     """
     pushes = str(spark.conf.get(PUSHDOWN, "false")).lower() == "true"
     reader = _FilteringReader if pushes else _Reader
+    sources: list[type[DataSource]] = [NodeTraceSource]
     for each in FORMATS:
         name = f"{each.name.capitalize()}Source"
         fields = {"format_name": each.name, "reader_class": reader}
-        source = type(name, (_ForeignSource,), fields)
+        sources.append(type(name, (_ForeignSource,), fields))
+    for source in sources:
         try:
             spark.dataSource.register(source)
         except AnalysisException as error:
@@ -222,16 +225,3 @@ def _split_bytes(options: MutableMapping[str, str]) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ConfigError(f'invalid option("splitBytes", "{text}"): must be at least 1')
     return int(text)
-
-
-def _paths(options: MutableMapping[str, str]) -> list[str]:
-    unknown = [name for name in options if name.lower() not in (*OPTIONS, "path", "paths")]
-    if unknown:
-        raise ConfigError(
-            f'unknown option("{unknown[0]}", ...): the options are {", ".join(OPTIONS)}'
-        )
-    paths = [options["path"]] if options.get("path") else []
-    paths += json.loads(options.get("paths", "[]"))
-    if not paths:
-        raise ConfigError("path is missing: call spark.read.format(...).load(PATH)")
-    return paths

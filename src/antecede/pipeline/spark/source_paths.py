@@ -1,13 +1,14 @@
 """Find the files that the path of a data source names."""
 
 import glob
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 
 from antecede.errors import ConfigError, TraceError
 
-__all__ = ["expand_braces", "find_files"]
+__all__ = ["expand_braces", "find_files", "option_paths", "to_local"]
 
 BRACES = re.compile(r"\{([^{}]*)\}")
 WILDCARD = re.compile(r"[*?\[{]")
@@ -28,13 +29,7 @@ def find_files(paths: Sequence[str], *, allow_empty: bool = False) -> list[str]:
     """
     found: dict[str, None] = {}
     for path in paths:
-        scheme = SCHEME.match(path)
-        if scheme is not None and scheme[1] != "file":
-            raise ConfigError(
-                f"{path}: the data sources of antecede read local files and file: URIs, not"
-                f" {scheme[1]}:; read the files with Spark, and pass the table to verify"
-            )
-        local = re.sub(r"^file:(//)?(?=/)", "", path)
+        local = to_local(path)
         files = [local] if Path(local).is_file() else list(_files(local))
         may_be_empty = allow_empty and (
             Path(local).is_dir() or bool(WILDCARD.search(local))
@@ -43,6 +38,40 @@ def find_files(paths: Sequence[str], *, allow_empty: bool = False) -> list[str]:
             raise TraceError(f"{path}: no such file")
         found.update(dict.fromkeys(files))
     return list(found)
+
+
+def to_local(path: str) -> str:
+    """Return a path without the scheme ``file:``; raise ConfigError for another scheme."""
+    scheme = SCHEME.match(path)
+    if scheme is not None and scheme[1] != "file":
+        raise ConfigError(
+            f"{path}: the data sources of antecede read local files and file: URIs, not"
+            f" {scheme[1]}:; read the files with Spark, and pass the table to verify"
+        )
+    return re.sub(r"^file:(//)?(?=/)", "", path)
+
+
+def option_paths(options: MutableMapping[str, str], known: Sequence[str]) -> list[str]:
+    """Return the paths that were passed to ``load``.
+
+    Args:
+        options: The options of a data source.
+        known: The names of its options, in lower case.
+
+    Raises:
+        ConfigError: There is no path, or another option.
+    """
+    unknown = [name for name in options if name.lower() not in (*known, "path", "paths")]
+    if unknown:
+        raise ConfigError(
+            f'unknown option("{unknown[0]}", ...): the options are'
+            f" {', '.join(known) or 'none'}"
+        )
+    paths = [options["path"]] if options.get("path") else []
+    paths += json.loads(options.get("paths", "[]"))
+    if not paths:
+        raise ConfigError("path is missing: call load(PATH)")
+    return paths
 
 
 def _files(pattern: str) -> Iterator[str]:

@@ -23,7 +23,17 @@ from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import grow, process_indexes
 
-__all__ = ["EventLoader", "ProcessNames", "load_events", "repeated_event", "repeated_step"]
+__all__ = [
+    "RESTART",
+    "EventLoader",
+    "ProcessNames",
+    "load_events",
+    "repeated_event",
+    "repeated_step",
+]
+
+RESTART = "restart"
+"""The kind of a row that stands for the restart of a node."""
 
 OUT_OF_ORDER = -2
 NONE = -1
@@ -135,7 +145,7 @@ class EventLoader:
         else:
             kind = encode_kinds(kind)
         if kind.null_count:
-            self._reject_kind(columns["kind"], kind)
+            self._reject_kind(columns, kind)
         process = self._names.encode(columns["process"])
         rows = table.num_rows
         self.has_seq = "seq" in columns
@@ -158,8 +168,15 @@ class EventLoader:
         self._next_seq = grow(self._next_seq, len(self._processes), 0)
         return pa.array(_number_events(index, self._next_seq))
 
-    def _reject_kind(self, texts: pa.Array, kinds: pa.Array) -> NoReturn:
-        wrong = texts.filter(kinds.is_null())[0].as_py()
+    def _reject_kind(self, columns: dict[str, pa.Array], kinds: pa.Array) -> NoReturn:
+        row = kinds.is_null().index(True).as_py()
+        wrong = columns["kind"][row].as_py()
+        if wrong == RESTART:
+            raise TraceError(
+                f"{self._location}: {columns['process'][row]} was restarted, and the run"
+                " cannot be followed any longer: merge the traces at its end, and verify"
+                " the result"
+            )
         known = ", ".join(kind.value for kind in Kind)
         raise TraceError(
             f"{self._location}: unknown kind of event: {wrong!r}; kinds are {known}"

@@ -1,15 +1,18 @@
-"""Verify the runs of a streaming DataFrame of events, with state that Spark checkpoints.
+"""Verify the runs of a streaming DataFrame, with state that Spark checkpoints.
 
 Every partition of a micro-batch packs its rows
 (:mod:`antecede.pipeline.verify.packed_rows`), and one task per run passes them to an
-:class:`antecede.verify.online.verifier.OnlineVerifier`, whose state is one value of Spark's
-state store. The output is in the same micro-batch as its input, so a sink that writes each
-micro-batch once has each violation once.
+:class:`antecede.verify.online.verifier.OnlineVerifier`, or through a
+:class:`antecede.pipeline.verify.record_stream.RecordStream` if they are spans or messages.
+The state of a run is one row of Spark's state store. The output is in the same micro-batch
+as its input, so a sink that writes each micro-batch once has each violation once.
+
+Spark refuses a second ``applyInPandasWithState`` in a query, so the inference of messages
+and the verification are one operator.
 """
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +21,20 @@ import pyarrow as pa
 from antecede.errors import AntecedeError, ConfigError
 from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
 from antecede.pipeline.verify.packed_rows import PACKED, read_blob, row_packer
+from antecede.pipeline.verify.record_stream import RecordStream
+from antecede.pipeline.verify.stream_rows import (
+    FLAT,
+    METRICS,
+    OUTPUT,
+    messages_of,
+    status_of,
+    to_frame,
+)
+from antecede.pipeline.verify.table_columns import Rows
 from antecede.pipeline.verify.tables import has_large_types, select_runs
 from antecede.verify.online.state import load_state, save_state
 from antecede.verify.online.status import OnlineViolation
 from antecede.verify.online.verifier import OnlineVerifier
-from antecede.verify.oracle import MessageId
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,50 +43,17 @@ if TYPE_CHECKING:
 
 __all__ = ["verify_event_stream"]
 
-STATE = "state binary, names string, error string"
-"""The state of a run: that of the verifier, the names of the processes as JSON, and the
-error after which the events of the run are ignored."""
-FLAT = (
-    "record string, run string, property string, process string, source string,"
-    " number bigint, sent_time double, delivered_time double, earlier_source string,"
-    " earlier_number bigint, earlier_sent_time double, earlier_delivered_time double,"
-    " text string, status string"
-)
-"""The rows that a task returns; the struct ``status`` is JSON."""
-FLAT_NAMES = [field.split()[0] for field in FLAT.split(", ")]
-STATUS = (
-    "struct<time: double, is_quiet: boolean, events: bigint, messages: bigint,"
-    " deliveries: bigint, violated: map<string, bigint>, unknown: map<string, bigint>,"
-    " late: bigint, repeated: bigint, missing: bigint, unsent: bigint,"
-    " lost_copies: bigint, undelivered: bigint, pending: bigint, waiting: bigint,"
-    " state_bytes: bigint, error: string>"
-)
-MESSAGE = (
-    "named_struct('source', {0}source, 'number', {0}number, 'name', CAST(NULL AS STRING),"
-    " 'trace', CAST(NULL AS STRING), 'span', CAST(NULL AS STRING), 'sent_time',"
-    " {0}sent_time, 'delivered_time', {0}delivered_time)"
-)
-PATH = (
-    "array<struct<source: string, number: bigint, name: string, trace: string,"
-    " span: string, sent_time: double>>"
-)
-OUTPUT = (
-    "record",
-    "run",
-    "property",
-    "process",
-    f"IF(source IS NULL, NULL, {MESSAGE.format('')}) AS message",
-    f"IF(earlier_source IS NULL, NULL, {MESSAGE.format('earlier_')}) AS earlier",
-    f"CAST(NULL AS {PATH}) AS path",
-    "text",
-    f"from_json(status, '{STATUS}') AS status",
-)
+STATE = "state binary, records binary, names string, error string"
+"""The state of a run: that of the verifier, that of the records, the names of the processes
+as JSON, and the error after which the rows of the run are ignored."""
+METRICS_NAME = "antecede"
 
 
 def verify_event_stream(
     stream: "DataFrame",
     *,
     columns: "Mapping[str, str | Column]",
+    rows: Rows | None,
     delay_s: float,
     expire_quiet: bool,
 ) -> "DataFrame":
@@ -87,38 +66,42 @@ def verify_event_stream(
             "verify_stream needs a streaming DataFrame, from spark.readStream: verify a"
             " table with antecede.spark.verify"
         )
-    kind, selected = select_runs(stream, columns, None)
-    if kind != "events":
+    kind, selected = select_runs(stream, columns, rows)
+    if kind == "clocks":
         raise ConfigError(
-            f"verify_stream takes events, and this stream has {kind}: write it to a table,"
-            " and verify that with antecede.spark.verify"
+            "verify_stream takes events, spans or messages, and this stream has clocks:"
+            " write it to a table, and verify that with antecede.spark.verify"
         )
-    if "seq" not in selected.columns:
+    if kind == "events" and "seq" not in selected.columns:
         raise ConfigError(
             "a stream of events needs the column 'seq', because its rows have no order:"
             " name yours with columns={'seq': 'NAME'}"
         )
+    from pyspark.sql import functions as F
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.streaming.state import GroupStateTimeout
 
     packer = row_packer(large=has_large_types(stream))
     timeouts = GroupStateTimeout
-    return (
+    found = (
         selected.mapInArrow(packer, from_arrow_schema(PACKED))
         .groupBy("run")
         .applyInPandasWithState(
-            _run_verifier(delay_s, has_timeout=expire_quiet),
+            _run_verifier(kind, delay_s, has_timeout=expire_quiet),
             FLAT,
             STATE,
             "append",
             timeouts.ProcessingTimeTimeout if expire_quiet else timeouts.NoTimeout,
         )
         .selectExpr(*OUTPUT)
+        .select("record", "run", "data.*")
     )
+    metrics = [F.expr(value).alias(name) for name, value in METRICS.items()]
+    return found.observe(METRICS_NAME, *metrics)
 
 
 def _run_verifier(
-    delay_s: float, *, has_timeout: bool
+    kind: Rows, delay_s: float, *, has_timeout: bool
 ) -> "Callable[[tuple[Any, ...], Iterator[pd.DataFrame], GroupState], Any]":
     """Return the function of a task, for one run and one micro-batch."""
     timeout_ms = max(1, round(2 * delay_s * 1000))
@@ -126,125 +109,121 @@ def _run_verifier(
     def verify_run(
         key: tuple[Any, ...], rows: "Iterator[pd.DataFrame]", state: "GroupState"
     ) -> "Iterator[pd.DataFrame]":
-        run = key[0]
-        blobs = [blob for frame in rows for blob in frame["data"]]
-        data, names_text, error = state.get if state.exists else (None, "[]", None)
-        if error is not None:  # A row has reported that the run is invalid.
+        name = key[0]
+        blobs = [pa.py_buffer(blob) for frame in rows for blob in frame["data"]]
+        stored = state.get if state.exists else (None, None, "[]", None)
+        if stored[3] is not None:  # A row has reported that the run is invalid.
             if state.hasTimedOut:
                 state.remove()
             elif has_timeout:
                 state.setTimeoutDuration(timeout_ms)
             return
-        names = ProcessNames(json.loads(names_text))
-        location = f"run {run!r}"
-        verifier = (
-            OnlineVerifier(delay_s, location=location)
-            if data is None
-            else load_state(bytes(data))
-        )
-        found: list[OnlineViolation] = []
+        run = _Run(name, kind, delay_s, stored)
         if state.hasTimedOut:
-            found = _give_up_all(verifier)
             state.remove()
-            data = b""
-        else:
-            try:
-                found = _add(verifier, blobs, names, location, state)
-                data = save_state(verifier)
-            except AntecedeError as problem:
-                error, data = str(problem), b""
-            state.update((data, json.dumps(list(names.numbers)), error))
-            if has_timeout:
-                state.setTimeoutDuration(timeout_ms)
-        status = _status(verifier, len(data), error, is_quiet=state.hasTimedOut)
-        yield _frame(run, found, names, status)
+            yield run.give_up()
+            return
+        frame, changed = run.add(blobs, state.getCurrentProcessingTimeMs() / 1000)
+        state.update(changed)
+        if has_timeout:
+            state.setTimeoutDuration(timeout_ms)
+        yield frame
 
     return verify_run
 
 
-def _add(
-    verifier: OnlineVerifier,
-    blobs: Sequence[bytes],
-    names: ProcessNames,
-    location: str,
-    state: "GroupState",
-) -> list[OnlineViolation]:
-    """Pass the rows of a micro-batch to the verifier, and the time."""
-    loader = EventLoader(names, location)
-    tables = [loader.convert(read_blob(pa.py_buffer(blob))) for blob in blobs]
-    times = np.concatenate([table["time"].to_numpy() for table in tables])
-    known = times[np.isfinite(times)]
-    now = state.getCurrentProcessingTimeMs() / 1000 if not len(known) else known.max()
-    batches = [batch for table in tables for batch in table.combine_chunks().to_batches()]
-    found = verifier.add(batches, float(now))
-    return found + verifier.advance(float(now))
+class _Run:
+    """A run during one micro-batch."""
 
+    def __init__(
+        self, run: str, kind: Rows, delay_s: float, stored: tuple[Any, ...]
+    ) -> None:
+        """Restore the run from its state, with the fields of :data:`STATE`."""
+        state, records, names, _ = stored
+        self._run, self._location = run, f"run {run!r}"
+        self._names = ProcessNames(json.loads(names))
+        self._verifier = (
+            OnlineVerifier(delay_s, location=self._location)
+            if state is None
+            else load_state(bytes(state))
+        )
+        self._stream: RecordStream | None = None
+        if kind != "events":
+            self._stream = (
+                RecordStream(kind, delay_s)
+                if records is None
+                else RecordStream.load(bytes(records))
+            )
 
-def _give_up_all(verifier: OnlineVerifier) -> list[OnlineViolation]:
-    """Give up everything that a run still waits for."""
-    checker = verifier.checker
-    found = verifier.advance(checker.now + 2 * checker.delay)
-    return found + verifier.advance(checker.now + 5 * checker.delay)
+    def add(
+        self, blobs: Sequence[pa.Buffer], processing_time: float
+    ) -> "tuple[pd.DataFrame, tuple[Any, ...]]":
+        """Verify the rows of a micro-batch; return the output and the new state."""
+        error: str | None = None
+        found: list[OnlineViolation] = []
+        state, records = b"", None
+        try:
+            if self._stream is not None:
+                found = self._stream.add(blobs, self._names, self._verifier)
+                now = self._stream.opened.now
+            else:
+                batches, now = self._load(blobs, processing_time)
+                found = self._verifier.add(batches, now)
+            found += self._verifier.advance(now)
+            state = save_state(self._verifier)
+        except AntecedeError as problem:
+            error = str(problem)
+        frame, records = self._output(found, len(state), error, is_quiet=False)
+        changed = (state, records, json.dumps(list(self._names.numbers)), error)
+        return frame, changed
 
+    def give_up(self) -> "pd.DataFrame":
+        """Give up everything that the run still waits for; return the output."""
+        checker = self._verifier.checker
+        found: list[OnlineViolation] = []
+        if self._stream is not None:
+            found = self._stream.give_up(self._names, self._verifier)
+        found += self._verifier.advance(checker.now + 2 * checker.delay)
+        found += self._verifier.advance(checker.now + 5 * checker.delay)
+        return self._output(found, 0, None, is_quiet=True)[0]
 
-def _status(
-    verifier: OnlineVerifier, state_bytes: int, error: str | None, *, is_quiet: bool
-) -> str:
-    """Return the status of a run as JSON, with the fields of :data:`STATUS`."""
-    checker = verifier.checker
-    return json.dumps(
-        {
-            **checker.counters.to_fields(),
-            "time": checker.now if np.isfinite(checker.now) else None,
-            "is_quiet": is_quiet,
-            "undelivered": checker.undelivered,
-            "pending": checker.pending,
-            "waiting": verifier.waiting,
-            "state_bytes": state_bytes,
-            "error": error,
-        }
-    )
+    def _load(
+        self, blobs: Sequence[pa.Buffer], processing_time: float
+    ) -> tuple[list[pa.RecordBatch], float]:
+        """Return the events of a micro-batch, and the time."""
+        loader = EventLoader(self._names, self._location)
+        tables = [loader.convert(read_blob(blob)) for blob in blobs]
+        times = np.concatenate([table["time"].to_numpy() for table in tables])
+        known = times[np.isfinite(times)]
+        now = known.max() if len(known) else processing_time
+        batches = [
+            batch for table in tables for batch in table.combine_chunks().to_batches()
+        ]
+        return batches, float(now)
 
-
-def _frame(
-    run: str, found: Sequence[OnlineViolation], names: ProcessNames, status: str
-) -> "pd.DataFrame":
-    """Return the rows of :data:`FLAT`: the violations, and the status."""
-    import pandas as pd
-
-    known = names.names()
-
-    def name(process: int) -> str:
-        return known.get(process, str(process))
-
-    def message(which: MessageId | None, prefix: str) -> dict[str, object]:
-        if which is None:
-            return {}
-        return {f"{prefix}source": name(which.source), f"{prefix}number": which.number}
-
-    rows: list[dict[str, object]] = [
-        {
-            "record": "violation",
-            "property": each.property.value,
-            "process": name(each.process),
-            **message(each.message, ""),
-            "sent_time": _known(each.sent_time),
-            "delivered_time": _known(each.delivered_time),
-            **message(each.earlier, "earlier_"),
-            "earlier_sent_time": _known(each.earlier_sent_time),
-            "earlier_delivered_time": _known(each.earlier_delivered_time),
-            "text": each.format(known),
-        }
-        for each in found
-    ]
-    rows.append({"record": "status", "status": status})
-    return pd.DataFrame(
-        {
-            column: pd.Series([row.get(column) for row in rows], dtype=object)
-            for column in FLAT_NAMES
-        }
-    ).assign(run=run)
-
-
-def _known(time: float | None) -> float | None:
-    return None if time is None or isnan(time) else time
+    def _output(
+        self,
+        found: Sequence[OnlineViolation],
+        state_bytes: int,
+        error: str | None,
+        *,
+        is_quiet: bool,
+    ) -> "tuple[pd.DataFrame, bytes | None]":
+        """Return the rows of the micro-batch, and the state of the records."""
+        stream = self._stream
+        records, saved = {}, None
+        if stream is not None:
+            records = stream.find_records(messages_of(found))
+            stream.forget()
+            if state_bytes:
+                saved = stream.save()
+                state_bytes += len(saved)
+        status = status_of(
+            self._verifier,
+            state_bytes=state_bytes,
+            error=error,
+            is_quiet=is_quiet,
+            records={} if stream is None else stream.to_fields(),
+        )
+        names = self._names.names()
+        return to_frame(self._run, found, names, records, status), saved

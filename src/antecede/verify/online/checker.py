@@ -17,6 +17,7 @@ from collections import deque
 import numpy as np
 
 from antecede.errors import TraceError
+from antecede.verify.online.event_log import PROCESS_SHIFT, EventLog
 from antecede.verify.online.records import (
     BROADCAST,
     NEVER,
@@ -52,6 +53,7 @@ class DeliveryChecker:
     retained: deque[Message]
     """The same messages, in the order in which they were sent."""
     settled: SettledMessages
+    log: EventLog
     order: int
     """The number of sends that were processed."""
 
@@ -65,6 +67,7 @@ class DeliveryChecker:
         self.messages = []
         self.retained = deque()
         self.settled = SettledMessages()
+        self.log = EventLog()
         self.order = 0
         self._capacity = CAPACITY
 
@@ -126,6 +129,9 @@ class DeliveryChecker:
             time, self.now, process.inexact_until, process.gap_until,
         )  # fmt: skip
         own[number] = message
+        log = self.log
+        log.processes.append(slot << PROCESS_SHIFT | slot << 1 | 1)
+        log.numbers.append(number)
         self.retained.append(message)
         processes = self.processes
         if targets == BROADCAST:
@@ -144,6 +150,9 @@ class DeliveryChecker:
             return self._deliver_settled(process, source, number, time)
         self.counters.deliveries += 1
         slot = process.slot
+        log = self.log
+        log.processes.append(slot << PROCESS_SHIFT | source << 1)
+        log.numbers.append(number)
         bit = 1 << slot
         clock = message.clock
         if message.delivered & bit or not message.targets & bit:
@@ -188,6 +197,11 @@ class DeliveryChecker:
         """Note that the next events of the process are unknown."""
         self.lose_past(process)
         process.gap_ordinal = process.sends
+
+    def lose_gap(self, process: ProcessState) -> None:
+        """Note that the next events of the process, also sends, are unknown."""
+        self.lose_events(process)
+        process.gap_until = process.inexact_until
 
     def _deliver_settled(
         self, process: ProcessState, source: int, number: int, time: float
@@ -269,16 +283,22 @@ class DeliveryChecker:
         time: float,
     ) -> None:
         self.counters.violated[which.value] += 1
+        message = suspect.message
+        chain = self.log.find_chain(
+            (late.source, late.number), late.order,
+            (message.source, message.number), message.order,
+        )  # fmt: skip
         self.found.append(
             OnlineViolation(
                 property=which,
                 process=process.id,
-                message=self.message_id(suspect.message.source, suspect.message.number),
-                sent_time=suspect.message.time,
+                message=self.message_id(message.source, message.number),
+                sent_time=message.time,
                 delivered_time=suspect.time,
                 earlier=self.message_id(late.source, late.number),
                 earlier_sent_time=late.time,
                 earlier_delivered_time=time,
+                chain=tuple(self.message_id(*each) for each in chain),
             )
         )
 
@@ -309,6 +329,7 @@ class DeliveryChecker:
 
     def compact(self) -> None:
         """Drop the suspects that are decided or expired, and compress settled messages."""
+        self.log.compact(self.now, self.order, self.now - RETENTION * self.delay)
         for process in self.processes:
             if process.suspects:
                 self._drop_suspects(process)

@@ -1,8 +1,9 @@
 """The state of the online verifier as bytes.
 
 The format is a mark with the version, the length of a header, the header as JSON, the
-columns of all records as one compressed block, and the chunks of settled messages, which
-are compressed already. It holds integers and floats only, and loading it runs no code.
+columns of all records as one compressed block, and the chunks of settled messages and of
+the log, which are compressed already. It holds integers and floats only, and loading it
+runs no code.
 """
 
 import json
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from antecede.errors import TraceError
 from antecede.verify.online.checker import DeliveryChecker
+from antecede.verify.online.event_log import EventLog, LogChunk
 from antecede.verify.online.records import (
     BROADCAST,
+    NEVER,
     Message,
     ProcessState,
     Segment,
@@ -33,7 +36,7 @@ __all__ = ["load_state", "save_state"]
 
 PREFIX = Struct("<8sI")
 """The mark with the version, and the length of the header."""
-MARK = b"online-1"
+MARK = b"online-2"
 LEVEL = 1
 
 Arrays = dict[str, NDArray[Any]]
@@ -47,6 +50,7 @@ MESSAGE_FLOATS = ("time", "stamp", "inexact_until", "gap_until")
 def save_state(verifier: OnlineVerifier) -> bytes:
     """Return the state of a verifier; all its violations must have been taken."""
     checker = verifier.checker
+    checker.log.compact(checker.now, checker.order, NEVER)
     arrays: Arrays = {}
     _save_processes(checker, arrays)
     _save_messages(checker, arrays)
@@ -59,6 +63,10 @@ def save_state(verifier: OnlineVerifier) -> bytes:
         "has_ended": verifier.has_ended,
         "counters": checker.counters.to_fields(),
         "columns": [(name, array.dtype.str, array.shape) for name, array in arrays.items()],
+        "log": [
+            (each.stamp, each.first, each.count, len(each.data))
+            for each in checker.log.chunks
+        ],
         "chunks": [
             (each.stamp, each.known, list(each.bounds.items()), each.counts, len(each.data))
             for each in chunks
@@ -67,7 +75,8 @@ def save_state(verifier: OnlineVerifier) -> bytes:
     text = json.dumps(header).encode()
     block = zlib.compress(b"".join(array.tobytes() for array in arrays.values()), LEVEL)
     sizes = [PREFIX.pack(MARK, len(text)), text, len(block).to_bytes(8, "little"), block]
-    return b"".join([*sizes, *(each.data for each in chunks)])
+    stored = [each.data for each in chunks] + [each.data for each in checker.log.chunks]
+    return b"".join([*sizes, *stored])
 
 
 def load_state(data: bytes) -> OnlineVerifier:
@@ -103,7 +112,13 @@ def load_state(data: bytes) -> OnlineVerifier:
         stored = data[block_end : block_end + size]
         chunks.append(Chunk(stamp, known, ranges, tuple(counts), stored))
         block_end += size
+    log = []
+    for stamp, first, count, size in header["log"]:
+        stored = data[block_end : block_end + size]
+        log.append(LogChunk(stamp, first, count, stored))
+        block_end += size
     checker.settled = SettledMessages(chunks)
+    checker.log = EventLog(log, checker.order)
     _load_processes(verifier, arrays)
     _load_messages(checker, arrays)
     verifier.resume()

@@ -34,6 +34,9 @@ class OnlineViolation:
     """For causal and fifo: a message that should have been delivered first."""
     earlier_sent_time: float | None = None
     earlier_delivered_time: float | None = None
+    chain: tuple[MessageId, ...] = ()
+    """For causal and fifo: messages from the earlier one to the message, each of which
+    happened directly before the next; empty if the search took too long."""
 
     def format(self, names: Mapping[int, str]) -> str:
         """Return the violation as one line.
@@ -48,7 +51,9 @@ class OnlineViolation:
         process = names.get(self.process, f"process {self.process}")
         text = f"{self.property.value}: {process} delivered {name(self.message)}"
         if self.earlier is not None:
-            return f"{text} before {name(self.earlier)}, which happened before it"
+            text += f" before {name(self.earlier)}, which happened before it"
+            chain = " -> ".join(map(name, self.chain))
+            return f"{text}: {chain}" if chain else text
         if self.property is Property.NO_DUPLICATION:
             return f"{text} twice"
         return f"{text}, which was never sent to it"

@@ -25,6 +25,9 @@ No false violation. Giving up removes knowledge, and never invents any:
 * no-creation: the send was seen, and the process is not among its targets. A delivery
   without a send is unknown until :meth:`OnlineVerifier.finish`.
 
+Chains. :mod:`antecede.verify.online.event_log` keeps the sends and deliveries for as long
+as the messages, so that the chain of a violation is known.
+
 A message is expired only after all messages of its causal past that the verifier knows, so
 a suspect is dropped, and is unknown, when its own message expires.
 
@@ -113,6 +116,22 @@ class OnlineVerifier:
                 self._queue(process)
         self._drain()
         return self._take()
+
+    def lose_events(self, ids: Collection[int], now: float) -> None:
+        """Note that events of some processes, before their next ones, are unknown.
+
+        Args:
+            ids: The processes.
+            now: The time.
+        """
+        checker = self.checker
+        checker.now = max(checker.now, now)
+        slots = self.slots.add(np.array(ids, np.int64), np.zeros(len(ids), np.int64))
+        for slot in range(len(checker.processes), len(self.slots)):
+            checker.add_process(int(self.slots.first[slot]))
+        for slot in slots.tolist():
+            process = checker.processes[slot]
+            checker.lose_gap(process)
 
     def advance(self, now: float) -> list[OnlineViolation]:
         """Give up what has waited too long; return the violations that this proves."""
@@ -219,8 +238,7 @@ class OnlineVerifier:
                 and oldest_stamp(process) < before
             ):
                 skip_gap(process, self.checker.now, self.checker.counters)
-                self.checker.lose_events(process)
-                process.gap_until = process.inexact_until
+                self.checker.lose_gap(process)
                 self._queue(process)
                 has_skipped = True
         return has_skipped
