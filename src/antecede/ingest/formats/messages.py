@@ -62,7 +62,8 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
 def _batches(split: Split, names: dict[str, str], read: ReadColumns) -> Records:
     units = TimeUnits()
     try:
-        units.decide(first_columns(split, {name: names[name] for name in TIMES}))
+        times = {name: names[name] for name in TIMES}
+        units.decide(first_columns(read, split, times))
         for lines, columns, bad in read(split, names):
             yield message_batch(lines, columns, units)
             if bad:

@@ -124,15 +124,16 @@ class _StoreFile(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A part of a file that consists of whole lines."""
+    """A part of a file: whole lines, or row groups of Parquet."""
 
     path: str
     start: int = 0
-    """The offset of its first byte."""
+    """The offset of its first byte; of Parquet, the index of its first row group."""
     stop: int | None = None
-    """The offset after its last byte; None for the end of the file."""
+    """The offset after its last byte, or the index after its last row group; None for the
+    end of the file."""
     line: int = 1
-    """The number of its first line."""
+    """The number of its first line or row."""
 
 
 def whole_file(path: str | Path) -> Split:

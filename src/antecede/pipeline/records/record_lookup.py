@@ -35,6 +35,9 @@ FOUND: pa.Schema = pa.schema(
         ("name", pa.string()),
         ("trace", pa.string()),
         ("span", pa.string()),
+        ("file", pa.string()),
+        # The line of the record in the file.
+        ("row", pa.int64()),
     ]
 )
 COLUMNS = {"name": "message", "trace": "trace", "span": "span"}
@@ -81,7 +84,9 @@ def find_records(
         .collect()
     )
     by_line = {
-        (row["bucket"], row["line"]): MessageRecord(**{n: row[n] for n in COLUMNS})
+        (row["bucket"], row["line"]): MessageRecord(
+            file=row["file"], line=row["row"], **{name: row[name] for name in COLUMNS}
+        )
         for row in found
     }
     return {
@@ -130,11 +135,16 @@ def _record_finder(
 def _select(packed: pa.Table, kind: str, bucket: int, lines: list[int]) -> pa.Table:
     """Return some records of a bucket, with the schema :data:`FOUND`."""
     schema = SCHEMAS[kind]
-    records, _ = to_records(unpack_run(packed).table(), schema)
-    chosen = records.take(pa.array([line - 1 for line in lines], pa.int64()))
+    records, places = to_records(unpack_run(packed).table(), schema)
+    indexes = pa.array([line - 1 for line in lines], pa.int64())
+    chosen = records.take(indexes)
     columns = {
         ours: chosen[theirs] if theirs in schema.names else pa.nulls(len(lines))
         for ours, theirs in COLUMNS.items()
     }
+    file, row = (pa.nulls(len(lines)),) * 2 if places is None else places
+    if places is not None:
+        file, row = file.take(indexes), row.take(indexes)
+    columns |= {"file": file, "row": row}
     columns |= {"bucket": pa.repeat(bucket, len(lines)), "line": pa.array(lines)}
     return pa.table([columns[field.name].cast(field.type) for field in FOUND], FOUND)
