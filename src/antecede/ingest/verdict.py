@@ -4,11 +4,12 @@ import json
 from dataclasses import dataclass
 from typing import Protocol
 
+from antecede.ingest.conversion import IngestedRun
 from antecede.ingest.diagnostics import IngestSummary, SourceLocation
 from antecede.verify.oracle import MessageId
 from antecede.verify.verdict import Status, TraceVerdict
 
-__all__ = ["IngestedVerdict", "LocatedRun"]
+__all__ = ["IngestedVerdict", "LocatedRun", "LocatedVerdict"]
 
 
 class LocatedRun(Protocol):
@@ -23,8 +24,8 @@ class LocatedRun(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestedVerdict:
-    """The verdict on the messages and the vector clocks of an ingested run."""
+class LocatedVerdict:
+    """The verdict on a run of foreign files, with the names and lines of the files."""
 
     trace_verdict: TraceVerdict
     """The verdict on the events of the run, which numbers the processes."""
@@ -64,3 +65,10 @@ class IngestedVerdict:
         if len(self.ingested.summary.files) > 1:
             return f"{label} ({location.file}:{location.line})"
         return f"{label} (line {location.line})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedVerdict(LocatedVerdict):
+    """The verdict on the messages and the vector clocks of an ingested run."""
+
+    ingested: IngestedRun

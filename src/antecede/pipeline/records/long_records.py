@@ -246,9 +246,7 @@ class _LongRecordsRun:
         if not listed:
             with SpooledRun(info) as nothing:
                 nothing.finish()
-                verdict = verify_trace(
-                    nothing, with_breakdown=self._options.with_breakdown
-                )
+                verdict = verify_trace(nothing, with_breakdown=self._options.with_breakdown)
             return RecordsVerdict(
                 verdict=replace(verdict, unverified=summary.unverified(0)),
                 summary=ingested,

@@ -79,9 +79,7 @@ class RecordsVerdict:
         )
 
 
-def _ranked(
-    violation: Violation, ranked: Callable[[MessageId], MessageId]
-) -> Violation:
+def _ranked(violation: Violation, ranked: Callable[[MessageId], MessageId]) -> Violation:
     return replace(
         violation,
         message=ranked(violation.message),
