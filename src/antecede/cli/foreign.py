@@ -76,21 +76,24 @@ class ForeignFiles:
     ) -> None:
         self._scratch.cleanup()
 
-    def ingest(self, groups: Sequence[FileGroup]) -> list[Path]:
+    def ingest(
+        self, groups: Sequence[FileGroup], *, has_others: bool = False
+    ) -> list[Path]:
         """Write the traces of files, and return their directories.
 
         The error of a group of files that cannot be read is added to :attr:`errors`. If
-        there is only one group, the error is raised.
+        there is only one group, and no others are verified elsewhere, the error is raised.
 
         Args:
             groups: Files that belong together.
+            has_others: Spark verifies other groups of the command line.
         """
         runs: list[Path] = []
         for index, group in enumerate(groups):
             try:
                 found = self._ingest(group, self._directory(index, group, len(groups)))
             except (ConfigError, StorageError, TraceError) as error:
-                if len(groups) == 1:
+                if len(groups) == 1 and not has_others:
                     raise
                 self.errors.append(str(error))
                 continue

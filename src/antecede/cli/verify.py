@@ -21,8 +21,10 @@ from antecede.errors import ConfigError
 from antecede.trace.uri import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from antecede.cli.foreign import ForeignFiles
     from antecede.cli.options import Commands
@@ -97,7 +99,7 @@ def _run(options: argparse.Namespace) -> int:
             foreign, on_spark = _open_foreign(options, line)
             stack.enter_context(foreign)
             groups = on_spark.choose(inputs.groups(one_run=options.one_run))
-            runs += foreign.ingest(groups)
+            runs += foreign.ingest(groups, has_others=bool(on_spark))
             runs += foreign.add_tables(inputs.tables)
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
@@ -125,14 +127,7 @@ def _run(options: argparse.Namespace) -> int:
             codes[output.add(name, verified.path, verdict, verified.error)] += 1
         if on_spark:
             spark = stack.enter_context(open_session(master, cores=options.cores))
-            for each in on_spark.verify(
-                spark,
-                violations_max=output.violations_max,
-                with_breakdown=output.with_breakdown,
-                on_progress=line.write,
-            ):
-                line.clear()
-                codes[output.add_from_spark(each)] += 1
+            codes.update(_verify_on_spark(on_spark, spark, output, line))
         for stored in verify_stored(
             inputs.stored_runs,
             violations_max=output.violations_max,
@@ -158,6 +153,20 @@ def _open_foreign(
     from antecede.cli.spark_files import SparkFiles
 
     return ForeignFiles(options, line.write), SparkFiles(options, line.say)
+
+
+def _verify_on_spark(
+    files: "SparkFiles", spark: "SparkSession", output: "_Output", line: ProgressLine
+) -> "Iterator[int]":
+    """Verify files on Spark, print the verdicts, and yield their exit codes."""
+    for each in files.verify(
+        spark,
+        violations_max=output.violations_max,
+        with_breakdown=output.with_breakdown,
+        on_progress=line.write,
+    ):
+        line.clear()
+        yield output.add_from_spark(each)
 
 
 def _check_options(options: argparse.Namespace, conf: "Mapping[str, str]") -> None:
