@@ -45,7 +45,8 @@ def add_parser(commands: "Commands") -> None:
         type=path_or_uri,
         nargs="+",
         help="directory of a run, directory that contains runs, Delta or Iceberg table, or"
-        " file of another format; a path or a URI such as s3://BUCKET/RUN",
+        " file of another format, or directory of Parquet files; a path or a URI such as"
+        " s3://BUCKET/RUN",
     )
     parser.add_argument(
         "--max-violations",
@@ -57,7 +58,8 @@ def add_parser(commands: "Commands") -> None:
         "--spark",
         choices=("on", "off", "auto"),
         default="auto",
-        help="use Spark; default: auto, for many events where it is installed",
+        help="use Spark; default: auto, for many events or large files where it is"
+        " installed",
     )
     add_session(parser)
     parser.add_argument(
@@ -72,7 +74,8 @@ def add_parser(commands: "Commands") -> None:
     parser.add_argument(
         "--out",
         type=local_argument,
-        help="directory to keep the traces in that files of other formats are converted to",
+        help="directory to keep the traces in that files of other formats are converted to;"
+        " not for files that are left to Spark",
     )
     add_follow(parser)
     parser.set_defaults(run=_run)
