@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from antecede.cli import main as cli
 from antecede.cli import spark_files
-from antecede.cli.file_groups import file_group, find_parts
+from antecede.cli.file_groups import FileGroup, file_group, find_parts
+from antecede.cli.foreign import ForeignFiles
 from antecede.cli.spark_files import SparkFiles
 from antecede.errors import ConfigError
 from tests.ingest.foreign_samples import (
@@ -22,7 +23,6 @@ from tests.ingest.foreign_samples import (
     SHIVIZ,
     SHOP_SPANS,
     changed,
-    jaeger,
     span_csv,
     write_sample,
 )
@@ -68,20 +68,19 @@ def test_spark_prints_what_one_process_prints(
 ) -> None:
     table = shop_table(directory)
     write_parts(directory / "parts", {"a.parquet": table[:3], "b/c.parquet": table[3:]})
-    write_sample(directory / "orphan.json", jaeger(changed(SHOP_SPANS, "e", parent="x")))
     unread = "t,q,,shop,client,s,a,b,c\nx,y\n"
-    early = changed(SHOP_SPANS, "c", begin=5)
-    write_sample(directory / "unread.csv", span_csv(early) + unread)
+    spans = changed(changed(SHOP_SPANS, "c", begin=5), "e", parent="x")
+    write_sample(directory / "spans.csv", span_csv(spans) + unread)
     named = MESSAGES_CSV.replace("source,target", "sender,wem")
     write_sample(directory / "named.csv", named)
-    files = ["parts", "orphan.json", "unread.csv"]
+    files = ["parts", "spans.csv"]
     expected = verify(capsys, "off", *files)
     assert expected[0] == 1
     assert "(parts/b/c.parquet:1)" in expected[1]
-    assert "orphan.json:" in expected[1]
-    assert "unread.csv:7 " in expected[1]
-    assert "unread.csv:8\n" in expected[1]
-    assert "skew: 1 of 4" in expected[1]
+    assert "parent is not in the files: spans.csv:6 (stöck)\n" in expected[1]
+    assert "no valid start: spans.csv:7 " in expected[1]
+    assert "columns, not 9: spans.csv:8\n" in expected[1]
+    assert "skew: 1 of " in expected[1]
     assert verify(capsys, "on", *files) == expected
     words = ["named.csv", "--columns", "target=wem", "--json", "--one-run"]
     expected = verify(capsys, "off", *words)
@@ -227,6 +226,34 @@ def test_the_parts_of_a_table_are_its_parquet_files(tmp_path: Path) -> None:
     assert find_parts(tmp_path / "none") is None
     (tmp_path / "none" / "_SUCCESS").touch()
     assert find_parts(tmp_path / "none") == []
+
+
+def test_a_table_of_spans_is_drawn_as_one_run(directory: Path) -> None:
+    table = shop_table(directory)
+    write_parts(directory / "parts", {"a.parquet": table[:3], "b.parquet": table[3:]})
+    assert cli.main(["show", "parts", "--violation", "1", "--svg", "shop.svg"]) == 0
+    assert "process 1 delivered 0:2 before 0:1" in Path("shop.svg").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_a_large_table_is_copied_for_spark(large: Path) -> None:
+    """The live rows of a Delta or Iceberg table are not all rows of its files."""
+    taken: list[FileGroup] = []
+    files = SparkFiles(arguments(), lambda line: None)
+
+    def take(group: FileGroup) -> bool:
+        taken.append(group)
+        return files.take(group)
+
+    with ForeignFiles(arguments()) as foreign:
+        assert foreign.add_tables([large], take) == []
+        assert files
+        (group,) = taken
+        (copy,) = group.paths
+        assert group.title == str(large)
+        assert pq.read_table(copy) == pq.read_table(large)
+        assert len(foreign.add_tables([large], lambda group: False)) == 1
 
 
 def test_a_table_without_rows_is_an_error(

@@ -63,6 +63,7 @@ class ForeignFiles:
         self._on_progress = on_progress if on_progress is not None else lambda line: None
         self._ingested: dict[Path, IngestedRun] = {}
         self._names: dict[Path, str] = {}
+        self._tables = 0
 
     def __enter__(self) -> "ForeignFiles":
         self._scratch = tempfile.TemporaryDirectory(prefix="antecede-")
@@ -104,28 +105,41 @@ class ForeignFiles:
                 runs.append(each.directory)
         return runs
 
-    def add_tables(self, tables: Sequence[Path | str]) -> list[Path]:
+    def add_tables(
+        self, tables: Sequence[Path | str], take: Callable[[FileGroup], bool]
+    ) -> list[Path]:
         """Write the traces of tables, and return their directories.
 
         The error of a table that cannot be read is added to :attr:`errors`. If there is
         only one table, the error is raised.
+
+        Args:
+            tables: Delta and Iceberg tables, and Parquet files or folders of events.
+            take: Is called with the copy of a table of spans or messages; returns whether
+                Spark verifies it.
         """
         runs: list[Path] = []
         for where in tables:
             try:
-                runs += self._add_table(where)
+                runs += self._add_table(where, take)
             except (ConfigError, StorageError, TraceError) as error:
                 if len(tables) == 1:
                     raise
                 self.errors.append(str(error))
         return runs
 
-    def _add_table(self, where: Path | str) -> list[Path]:
+    def _add_table(
+        self, where: Path | str, take: Callable[[FileGroup], bool]
+    ) -> list[Path]:
         table = open_live_table(where)
-        directory = Path(self._scratch.name) / f"table-{len(self._names)}"
+        self._tables += 1
+        directory = Path(self._scratch.name) / f"table-{self._tables}"
         if not is_event_table(table.schema):
             copy = write_copy(table, directory / f"{open_store(where).name}.parquet")
-            runs = self._ingest(file_group(copy), directory / "messages")
+            group = FileGroup(title=table.name, name=copy.name, paths=(copy,))
+            if take(group):
+                return []
+            runs = self._ingest(group, directory / "messages")
             for each in runs:
                 self._names[each.directory] = table.name
                 self._ingested[each.directory] = each

@@ -70,9 +70,9 @@ class SparkFiles:
             ConfigError: A group that is too large for one process cannot be converted to a
                 trace, which ``--out`` needs.
         """
-        return [group for group in groups if not self._take(group)]
+        return [group for group in groups if not self.take(group)]
 
-    def _take(self, group: FileGroup) -> bool:
+    def take(self, group: FileGroup) -> bool:
         """Take a group if Spark verifies it; return whether."""
         if any(isinstance(path, str) for path in group.paths):
             return False  # Workers may have no access to a store.

@@ -103,7 +103,7 @@ def _run(options: argparse.Namespace) -> int:
             stack.enter_context(foreign)
             groups = on_spark.choose(inputs.groups(one_run=options.one_run))
             runs += foreign.ingest(groups, has_others=bool(on_spark))
-            runs += foreign.add_tables(inputs.tables)
+            runs += foreign.add_tables(inputs.tables, on_spark.take)
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
                 line.say(f"antecede: {error}")
