@@ -53,6 +53,7 @@ HEAVY_FILES = (
     "tests/cli/test_follow.py",
     "tests/cli/test_report.py",
     "tests/cli/test_verify.py",
+    "tests/cli/test_verify_files.py",
     "tests/demo/",
     "tests/ingest/test_data_sources.py",
     "tests/ingest/test_streams.py",

@@ -10,7 +10,8 @@ import pytest
 from antecede.cli.main import main
 from antecede.errors import ConfigError
 from antecede.ingest.formats.records import ReadOptions
-from antecede.ingest.formats.registry import detect_format
+from antecede.ingest.formats.registry import detect_format, get_format
+from antecede.ingest.formats.source import Split
 from tests.ingest.foreign_samples import SHOP_SPANS, span_csv, verify_file
 
 
@@ -58,3 +59,39 @@ def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:
         list(detect_format(path, options).read(
             detect_format(path, options).splits(path)[0], options
         ))  # fmt: skip
+
+
+def test_a_file_is_divided_by_row_groups(tmp_path: Path) -> None:
+    path = parquet_file(tmp_path)
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table] * 4), path, row_group_size=5)
+    reader = get_format("spancsv")
+    assert reader.splits(path) == [Split(path=str(path))]
+    splits = reader.splits(path, 1)
+    assert [(each.start, each.stop, each.line) for each in splits] == [
+        (0, 1, 1), (1, 2, 6), (2, 3, 11), (3, 4, 16),
+    ]  # fmt: skip
+    found = [
+        (line, span)
+        for split in splits
+        for batch in reader.read(split, ReadOptions())
+        for line, span in zip(
+            batch.column("line").to_pylist(), batch.column("span").to_pylist(), strict=True
+        )
+    ]
+    spans = [each.id for each in SHOP_SPANS] * 4
+    assert found == list(enumerate(spans, start=1))
+
+
+def test_all_row_groups_have_the_unit_of_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "messages.parquet"
+    times = [1_700_000_000_000, 5_000]  # By itself, 5,000 could have any unit.
+    columns = {"source": ["a", "a"], "target": ["b", "b"], "sent": times, "received": times}
+    pq.write_table(pa.table(columns), path, row_group_size=1)
+    reader = get_format("messages")
+    sent = [
+        batch.column("sent_ns")[0].as_py()
+        for split in reader.splits(path, 1)
+        for batch in reader.read(split, ReadOptions())
+    ]
+    assert sent == [1_700_000_000_000_000_000, 5_000_000_000]

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -252,14 +253,19 @@ def test_a_diagram_needs_no_linear_extension_on_disk(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from antecede.diagram.message_events import read_messages
     from antecede.report.verification.examples import draw_examples
 
     run = write(tmp_path / "run", FIGURE)
-    expected = draw_examples(read_trace(run), verify_trace(run).violations, {})
+    expected = draw_examples(
+        partial(read_messages, read_trace(run)), verify_trace(run).violations, {}
+    )
     table = pq.read_table(run / "events.parquet")
     order = Random(3).sample(range(table.num_rows), table.num_rows)
     pq.write_table(table.take(pa.array(order)), run / "events.parquet")
-    found = draw_examples(read_trace(run), verify_trace(run).violations, {})
+    found = draw_examples(
+        partial(read_messages, read_trace(run)), verify_trace(run).violations, {}
+    )
     arrows = r'data-message="\d+:\d+" data-target="\d+"'
     for which in expected:
         ours, theirs = found[which].svg or "", expected[which].svg or ""

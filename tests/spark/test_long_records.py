@@ -1,20 +1,26 @@
 """Long runs of spans and messages on Spark have the result of one task."""
 
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from antecede.ingest import ingest
 from antecede.pipeline.records.arrangement import arrange_run
-from antecede.pipeline.records.long_records import verify_long_records
+from antecede.pipeline.records.long_records import verify_long_records, verify_long_run
 from antecede.pipeline.records.slices import read_events
 from antecede.pipeline.verify.packed_rows import read_blob
 from antecede.pipeline.verify.table_run import TableOptions
 from antecede.spark import verify
+from antecede.verify.oracle import Property
+from antecede.verify.verdict import TraceVerdict
+from antecede.verify.verifier import verify_trace
 from tests.pipeline.span_runs import SpanRun
 from tests.pipeline.test_records import LocalRun
 
@@ -61,12 +67,10 @@ def by_one_task(table: DataFrame) -> dict[str, dict[str, Any]]:
 
 
 def identify(row: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
-    """Return what identifies a violation, and its times.
-
-    Long runs have other numbers of messages.
-    """
+    """Return what identifies a violation, and its times."""
     early = row["message"]
-    record = (early["source"], early["name"], early["trace"], early["span"])
+    names = ("source", "number", "name", "trace", "span")
+    record = tuple(early[name] for name in names)
     times = [early["sent_time"], early["delivered_time"]]
     # A double has about a quarter of a microsecond at these times.
     return (row["property"], row["process"], *record), pytest.approx(times, rel=0, abs=1e-6)
@@ -107,6 +111,48 @@ def test_a_long_run_of_records_has_the_result_of_one_task(
         assert sorted(row["notes"]) == sorted(
             note.replace(f"({kind})", "(table)") for note in wanted["notes"]
         )
+
+
+def test_all_violations_of_a_long_run_are_counted_by_pair_and_by_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = span_table(3, "one", 100).drop_columns(["run"])
+    pq.write_table(table, tmp_path / "spans.parquet")
+    (run,) = ingest([tmp_path / "spans.parquet"], tmp_path / "trace")
+    expected = verify_trace(run.directory, with_breakdown=True)
+    found = verify_long_run(
+        spark.createDataFrame(table),
+        "one",
+        table.num_rows,
+        TableOptions(rows="spans", complete=False, violations_max=1, with_breakdown=True),
+        bucket_rows=300,
+        slice_events=400,
+        window_rows=300,
+    ).verdict
+    assert found.counts == expected.counts
+    assert found.counts[Property.CAUSAL] > 10
+    assert len(found.violations) == 2
+    assert by_names(found) == by_names(expected)
+    assert found.breakdown is not None
+    for which in (Property.CAUSAL, Property.FIFO):
+        assert sum(found.breakdown.timeline[which]) == expected.counts[which]
+    assert sum(found.breakdown.deliveries) == expected.deliveries
+
+
+def by_names(verdict: TraceVerdict) -> list[tuple[object, ...]]:
+    """Return the pairs and overtakings of a verdict, by the names of processes."""
+    breakdown, names = verdict.breakdown, verdict.names
+    assert breakdown is not None
+    pairs = [
+        (each.property.value, names[each.source], names[each.process], "", each.count)
+        for each in breakdown.pairs
+    ]
+    more = [
+        (each.property.value, names[each.source], names[each.process],
+         names[each.late_source], each.count)
+        for each in breakdown.overtakings
+    ]  # fmt: skip
+    return sorted(pairs + more)
 
 
 def test_a_long_run_without_messages_is_verified(spark: SparkSession) -> None:

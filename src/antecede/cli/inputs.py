@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from antecede.cli.file_groups import FileGroup, file_group, find_parts, one_group
 from antecede.errors import ConfigError, StorageError, TraceError
 from antecede.trace.uri import local_path, redact_uri
 
@@ -48,12 +49,16 @@ class Inputs:
 
     directories: list[Path] = field(default_factory=list)
     """Local directories of runs."""
-    files: list[Path | str] = field(default_factory=list)
-    """Files of other formats."""
+    files: list[FileGroup] = field(default_factory=list)
+    """Files of other formats, and directories of Parquet files; each is a group."""
     tables: list[Path | str] = field(default_factory=list)
     """Delta and Iceberg tables, and Parquet files or folders of events."""
     stored_runs: "list[StorePath]" = field(default_factory=list)
     """Directories of runs in a store."""
+
+    def groups(self, *, one_run: bool) -> list[FileGroup]:
+        """Return the groups of files; one group if all files are parts of one run."""
+        return [one_group(self.files)] if one_run and self.files else self.files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +82,40 @@ def sort_inputs(arguments: Sequence[Path | str]) -> Inputs:
         if find_table_format(where) is not None:
             inputs.tables.append(where)
         elif isinstance(where, Path) and where.is_file():
-            (inputs.tables if _has_events(where) else inputs.files).append(where)
+            _sort_file(where, inputs)
         elif isinstance(where, Path):
-            inputs.directories.append(where)
+            _sort_directory(where, inputs)
         else:
             _sort_uri(where, inputs)
     return inputs
+
+
+def _sort_file(where: Path | str, inputs: Inputs) -> None:
+    if _has_events(where):
+        inputs.tables.append(where)
+    else:
+        inputs.files.append(file_group(where))
+
+
+def _sort_directory(where: Path, inputs: Inputs) -> None:
+    """Sort a local directory: of runs, or of a table that was written as Parquet files."""
+    from antecede.pipeline.verify.traces import find_runs
+
+    parts = find_parts(where)
+    if parts is not None:
+        try:
+            find_runs([where])
+        except TraceError:
+            if not parts:
+                raise TraceError(
+                    f"{where} has no Parquet files: nothing to verify"
+                ) from None
+            if _has_events(parts[0]):
+                inputs.tables.append(where)
+            else:
+                inputs.files.append(file_group(where, parts))
+            return
+    inputs.directories.append(where)
 
 
 def _sort_uri(uri: str, inputs: Inputs) -> None:
@@ -92,7 +125,7 @@ def _sort_uri(uri: str, inputs: Inputs) -> None:
 
     path = open_store(uri)
     if path.is_file():
-        (inputs.tables if _has_events(uri) else inputs.files).append(uri)
+        _sort_file(uri, inputs)
         return
     if _is_run(path):
         inputs.stored_runs.append(path)

@@ -21,12 +21,16 @@ from antecede.errors import ConfigError
 from antecede.trace.uri import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
+    from antecede.cli.foreign import ForeignFiles
     from antecede.cli.options import Commands
+    from antecede.cli.spark_files import SparkFiles, SparkVerdict
     from antecede.cli.verify_page import VerifyPage
-    from antecede.ingest.verdict import IngestedVerdict
+    from antecede.ingest.verdict import LocatedVerdict
     from antecede.trace.store import StorePath
     from antecede.verify.verdict import TraceVerdict
 
@@ -41,7 +45,8 @@ def add_parser(commands: "Commands") -> None:
         type=path_or_uri,
         nargs="+",
         help="directory of a run, directory that contains runs, Delta or Iceberg table, or"
-        " file of another format; a path or a URI such as s3://BUCKET/RUN",
+        " file of another format, or directory of Parquet files; a path or a URI such as"
+        " s3://BUCKET/RUN",
     )
     parser.add_argument(
         "--max-violations",
@@ -53,7 +58,8 @@ def add_parser(commands: "Commands") -> None:
         "--spark",
         choices=("on", "off", "auto"),
         default="auto",
-        help="use Spark; default: auto, for many events where it is installed",
+        help="use Spark; default: auto, for many events or large files where it is"
+        " installed",
     )
     add_session(parser)
     parser.add_argument(
@@ -68,7 +74,8 @@ def add_parser(commands: "Commands") -> None:
     parser.add_argument(
         "--out",
         type=local_argument,
-        help="directory to keep the traces in that files of other formats are converted to",
+        help="directory to keep the traces in that files of other formats are converted to;"
+        " not for files that are left to Spark",
     )
     add_follow(parser)
     parser.set_defaults(run=_run)
@@ -88,23 +95,21 @@ def _run(options: argparse.Namespace) -> int:
     codes: Counter[int] = Counter()
     with ProgressLine() as line, ExitStack() as stack:
         inputs = sort_inputs(options.trace)
-        files = inputs.files
-        foreign = None
+        foreign: ForeignFiles | None = None
+        on_spark: SparkFiles | None = None
         runs = find_runs(inputs.directories)
-        if files or inputs.tables:
-            from antecede.cli.foreign import ForeignFiles
-
-            foreign = stack.enter_context(ForeignFiles(options, line.write))
-            if files:
-                groups = [files] if options.one_run else [[file] for file in files]
-                runs += foreign.ingest(groups)
-            runs += foreign.add_tables(inputs.tables)
+        if inputs.files or inputs.tables:
+            foreign, on_spark = _open_foreign(options, line)
+            stack.enter_context(foreign)
+            groups = on_spark.choose(inputs.groups(one_run=options.one_run))
+            runs += foreign.ingest(groups, has_others=bool(on_spark))
+            runs += foreign.add_tables(inputs.tables, on_spark.take)
             for error in foreign.errors:
                 codes[EXIT_USAGE] += 1
                 line.say(f"antecede: {error}")
                 output.add_error(error)
         master = options.master
-        if conf and runs:
+        if conf and (runs or on_spark):
             opened = open_session(master, cores=options.cores, conf=conf)
             master = stack.enter_context(opened)
         for verified in verify_traces(
@@ -119,10 +124,13 @@ def _run(options: argparse.Namespace) -> int:
         ):
             line.clear()
             name: str = str(verified.path)
-            verdict: TraceVerdict | IngestedVerdict | None = verified.verdict
+            verdict: TraceVerdict | LocatedVerdict | None = verified.verdict
             if foreign is not None and verified.verdict is not None:
                 name, verdict = foreign.named_verdict(verified.path, verified.verdict)
             codes[output.add(name, verified.path, verdict, verified.error)] += 1
+        if on_spark:
+            spark = stack.enter_context(open_session(master, cores=options.cores))
+            codes.update(_verify_on_spark(on_spark, spark, output, line))
         for stored in verify_stored(
             inputs.stored_runs,
             violations_max=output.violations_max,
@@ -137,8 +145,31 @@ def _run(options: argparse.Namespace) -> int:
         print(_summary(codes))
     if len(runs) > 1 and are_nodes_of_one_run(runs):
         print("these are nodes of one run: use antecede merge OUT DIR...", file=sys.stderr)
-    worst = (EXIT_USAGE, EXIT_VIOLATED, EXIT_UNKNOWN, EXIT_HELD)
-    return next(code for code in worst if codes[code])
+    return _worst(codes)
+
+
+def _open_foreign(
+    options: argparse.Namespace, line: ProgressLine
+) -> "tuple[ForeignFiles, SparkFiles]":
+    """Return the files of other formats that this process reads, and those for Spark."""
+    from antecede.cli.foreign import ForeignFiles
+    from antecede.cli.spark_files import SparkFiles
+
+    return ForeignFiles(options, line.write), SparkFiles(options, line.say)
+
+
+def _verify_on_spark(
+    files: "SparkFiles", spark: "SparkSession", output: "_Output", line: ProgressLine
+) -> "Iterator[int]":
+    """Verify files on Spark, print the verdicts, and yield their exit codes."""
+    for each in files.verify(
+        spark,
+        violations_max=output.violations_max,
+        with_breakdown=output.with_breakdown,
+        on_progress=line.write,
+    ):
+        line.clear()
+        yield output.add_from_spark(each)
 
 
 def _check_options(options: argparse.Namespace, conf: "Mapping[str, str]") -> None:
@@ -175,7 +206,7 @@ class _Output:
         self,
         name: str,
         where: "Path | StorePath",
-        verdict: "TraceVerdict | IngestedVerdict | None",
+        verdict: "TraceVerdict | LocatedVerdict | None",
         error: str | None,
     ) -> int:
         """Print the verdict on a run, or its error; return the exit code."""
@@ -185,6 +216,25 @@ class _Output:
             self._page.add(name, where, verdict, error)
             if verdict is not None:
                 verdict = first_violations(verdict, self._printed_max)
+        return self._print(name, verdict, error)
+
+    def add_from_spark(self, verified: "SparkVerdict") -> int:
+        """Print the verdict on files that Spark verified, as :meth:`add` does."""
+        verdict: TraceVerdict | LocatedVerdict | None = verified.verdict
+        if self._page is not None:
+            from antecede.cli.verify_page import first_violations
+
+            self._page.add_from_spark(verified.title, verified)
+            if verdict is not None:
+                verdict = first_violations(verdict, self._printed_max)
+        return self._print(verified.title, verdict, verified.error)
+
+    def _print(
+        self,
+        name: str,
+        verdict: "TraceVerdict | LocatedVerdict | None",
+        error: str | None,
+    ) -> int:
         if verdict is None:
             print(f"antecede: {redact(str(error))}", file=sys.stderr)
             return EXIT_USAGE
@@ -201,6 +251,12 @@ class _Output:
         if self._page is not None:
             path = self._page.write()
             print(f"wrote {path}", file=sys.stderr if self._as_json else sys.stdout)
+
+
+def _worst(codes: Counter[int]) -> int:
+    """Return the exit code of the command, from those of its runs."""
+    order = (EXIT_USAGE, EXIT_VIOLATED, EXIT_UNKNOWN, EXIT_HELD)
+    return next(code for code in order if codes[code])
 
 
 def _summary(codes: Counter[int]) -> str:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from antecede.cli.report import PACKAGES
 from antecede.errors import ConfigError
-from antecede.ingest.verdict import IngestedVerdict
+from antecede.ingest.verdict import LocatedVerdict
 from antecede.trace.reader import read_trace
+from antecede.trace.run_info import RunInfo
 from antecede.trace.uri import redact
 from antecede.verify.verdict import TraceVerdict
 
 if TYPE_CHECKING:
+    from antecede.cli.spark_files import SparkVerdict
     from antecede.report.verification.page import VerificationPage
     from antecede.trace.store import StorePath
 
@@ -45,7 +47,7 @@ class VerifyPage:
         self,
         name: str,
         where: "Path | StorePath",
-        verdict: TraceVerdict | IngestedVerdict | None,
+        verdict: TraceVerdict | LocatedVerdict | None,
         error: str | None,
     ) -> None:
         """Add the verdict on a run, or its error; reads the trace at ``where``."""
@@ -63,6 +65,28 @@ class VerifyPage:
             more_statuses=more_statuses,
         )
 
+    def add_from_spark(self, title: str, verified: "SparkVerdict") -> None:
+        """Add the verdict on files that Spark verified, or its error."""
+        if verified.verdict is None or verified.found is None:
+            self.add_error(title, str(verified.error))
+            return
+        from antecede.report.verification.examples import events_of_rows
+
+        verdict, found = verified.verdict.trace_verdict, verified.found
+        listed = json.loads(verified.verdict.to_json())["violations"]
+        info = RunInfo(
+            run=verdict.run,
+            names=dict(verdict.names),
+            parameters={"time_zero_ns": found.zero_ns},
+        )
+        self._page.add_run(
+            title,
+            info,
+            verdict,
+            lambda messages: events_of_rows(found.found),
+            texts=[each["text"] for each in listed],
+        )
+
     def add_error(self, name: str, error: str) -> None:
         """Add a run that has no verdict."""
         self._page.add_error(name, redact(error))
@@ -74,10 +98,10 @@ class VerifyPage:
 
 
 def first_violations(
-    verdict: TraceVerdict | IngestedVerdict, count: int
-) -> TraceVerdict | IngestedVerdict:
+    verdict: TraceVerdict | LocatedVerdict, count: int
+) -> TraceVerdict | LocatedVerdict:
     """Return a verdict that lists at most ``count`` violations of each property."""
-    if isinstance(verdict, IngestedVerdict):
+    if isinstance(verdict, LocatedVerdict):
         return replace(verdict, trace_verdict=_first(verdict.trace_verdict, count))
     return _first(verdict, count)
 
@@ -92,7 +116,7 @@ def _first(verdict: TraceVerdict, count: int) -> TraceVerdict:
 
 
 def _parts(
-    verdict: TraceVerdict | IngestedVerdict,
+    verdict: TraceVerdict | LocatedVerdict,
 ) -> tuple[TraceVerdict, Mapping[str, str]]:
     """Return the verdict on the messages, and the statuses of other properties."""
     if isinstance(verdict, TraceVerdict):

@@ -17,7 +17,7 @@ from antecede.trace.table import events_from_table
 from antecede.verify.kernels.slot_map import SlotMap
 from antecede.verify.oracle import MessageId, Property, Violation
 
-__all__ = ["MessageEvents", "evidence_events", "read_messages"]
+__all__ = ["LocatedEvent", "MessageEvents", "evidence_events", "read_messages"]
 
 AT_TARGET = (Kind.ARRIVE, Kind.DELIVER)
 """The kinds of events of a copy that happen at its target."""
@@ -26,7 +26,7 @@ AT_SOURCE = (Kind.RELEASE, Kind.TRANSMIT, Kind.DROP)
 
 
 @dataclass(frozen=True, slots=True)
-class _Located:
+class LocatedEvent:
     """An event, its row in the trace, and its position in the history of its process."""
 
     row: int
@@ -34,8 +34,8 @@ class _Located:
     event: Event
 
 
-MessageEvents = Mapping[MessageId, Sequence[_Located]]
-"""By message, its events; from :func:`read_messages`."""
+MessageEvents = Mapping[MessageId, Sequence[LocatedEvent]]
+"""By message, its events; such as :func:`read_messages` returns."""
 
 
 def read_messages(trace: Trace, messages: Iterable[MessageId]) -> MessageEvents:
@@ -52,7 +52,7 @@ def read_messages(trace: Trace, messages: Iterable[MessageId]) -> MessageEvents:
         number = np.array(batch.column("number").fill_null(0).to_numpy(), np.int64)
         hits = np.flatnonzero(wanted.find(source, number) >= 0) + first
         rows += hits.tolist()
-    found: dict[MessageId, list[_Located]] = {}
+    found: dict[MessageId, list[LocatedEvent]] = {}
     while rows:
         batches = trace.numbered_batches(first=rows[0], last=rows[0])
         start, batch = next(iter(batches))
@@ -63,7 +63,7 @@ def read_messages(trace: Trace, messages: Iterable[MessageId]) -> MessageEvents:
         for row, seq, event in zip(inside, seqs, events_from_table(taken), strict=True):
             if event.source is not None and event.number is not None:
                 message = MessageId(event.source, event.number)
-                found.setdefault(message, []).append(_Located(row, seq, event))
+                found.setdefault(message, []).append(LocatedEvent(row, seq, event))
     return found
 
 
@@ -96,16 +96,16 @@ def evidence_events(violation: Violation, messages: MessageEvents) -> list[Event
     return [located.event for located in _in_order(chosen)]
 
 
-def _in_order(events: Sequence[_Located]) -> list[_Located]:
+def _in_order(events: Sequence[LocatedEvent]) -> list[LocatedEvent]:
     """Return the events in a linear extension: the order of the rows if that is one."""
-    histories: dict[int, list[_Located]] = {}
+    histories: dict[int, list[LocatedEvent]] = {}
     for located in sorted(events, key=lambda each: (each.seq, each.row)):
         histories.setdefault(located.event.process, []).append(located)
     unsent = {_message(each) for each in events if each.event.kind is Kind.SEND}
     ready = [(history[0].row, process) for process, history in histories.items()]
     heapq.heapify(ready)
     waiting: list[tuple[int, int]] = []
-    ordered: list[_Located] = []
+    ordered: list[LocatedEvent] = []
     taken = dict.fromkeys(histories, 0)
     while ready:
         row, process = heapq.heappop(ready)
@@ -127,5 +127,5 @@ def _in_order(events: Sequence[_Located]) -> list[_Located]:
     return ordered
 
 
-def _message(located: _Located) -> tuple[int | None, int | None]:
+def _message(located: LocatedEvent) -> tuple[int | None, int | None]:
     return located.event.source, located.event.number

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.errors import ConfigError, TraceError
-from antecede.ingest.diagnostics import IngestSummary
+from antecede.ingest.diagnostics import IngestSummary, SourceLocation
 from antecede.ingest.event_table import EventTable, WrittenTrace, write_event_table
 from antecede.ingest.formats.records import (
     CLOCK_SCHEMA,
@@ -28,6 +28,7 @@ from antecede.ingest.inference.spans import infer_from_spans, span_columns_used
 from antecede.trace.run_info import RunInfo
 from antecede.trace.store import open_store
 from antecede.trace.uri import redact
+from antecede.verify.oracle import MessageId
 
 __all__ = ["IngestedRun", "Log", "infer_run", "ingest", "new_log"]
 
@@ -47,6 +48,10 @@ class IngestedRun:
         """The directory of the trace."""
         return self.written.directory
 
+    def location_of_send(self, message: MessageId) -> SourceLocation | None:
+        """Return the location of the send of a message, or None if it was never sent."""
+        return self.written.location_of_send(message)
+
 
 def ingest(
     paths: Sequence[str | Path],
@@ -54,6 +59,7 @@ def ingest(
     *,
     format_name: str | None = None,
     options: ReadOptions | None = None,
+    name: str | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> list[IngestedRun]:
     """Read files that belong together, and write a trace for each run in them.
@@ -66,6 +72,8 @@ def ingest(
         directory: The directory to write, which must not contain a trace.
         format_name: The name of the format; None to detect it from the first file.
         options: How to read the files.
+        name: The name of a run that the files do not name; by default, that of the first
+            file.
         on_progress: Called with the number of records of each batch that was read.
 
     Raises:
@@ -74,7 +82,9 @@ def ingest(
     """
     options = options if options is not None else ReadOptions()
     with _redacted_errors():
-        return _ingest(paths, Path(directory), format_name, options, on_progress)
+        if name is None and paths:
+            name = open_store(paths[0]).name
+        return _ingest(paths, Path(directory), format_name, options, name, on_progress)
 
 
 def _ingest(
@@ -82,6 +92,7 @@ def _ingest(
     directory: Path,
     format_name: str | None,
     options: ReadOptions,
+    name: str | None,
     on_progress: Callable[[int], None] | None,
 ) -> list[IngestedRun]:
     for path in paths:
@@ -105,11 +116,11 @@ def _ingest(
         raise TraceError(f"{paths[0]} has no records")
     ingested: list[IngestedRun] = []
     for run, log in logs.items():
-        name = open_store(paths[0]).name if run is None else run
+        own_name = str(name) if run is None else run
         out = directory
         if len(logs) > 1:
-            out /= _directory_name(name, len(ingested))
-        ingested.append(_write(log, name, out, chosen))
+            out /= _directory_name(own_name, len(ingested))
+        ingested.append(_write(log, own_name, out, chosen))
     return ingested
 
 

@@ -2,21 +2,34 @@
 
 import json
 from dataclasses import dataclass
+from typing import Protocol
 
 from antecede.ingest.conversion import IngestedRun
+from antecede.ingest.diagnostics import IngestSummary, SourceLocation
 from antecede.verify.oracle import MessageId
 from antecede.verify.verdict import Status, TraceVerdict
 
-__all__ = ["IngestedVerdict"]
+__all__ = ["IngestedVerdict", "LocatedRun", "LocatedVerdict"]
+
+
+class LocatedRun(Protocol):
+    """A run of foreign files, such as :class:`antecede.ingest.conversion.IngestedRun`."""
+
+    @property
+    def summary(self) -> IngestSummary:
+        """The number of records that were read, and all diagnostics."""
+
+    def location_of_send(self, message: MessageId) -> SourceLocation | None:
+        """Return the location of the send of a message, or None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestedVerdict:
-    """The verdict on the messages and the vector clocks of an ingested run."""
+class LocatedVerdict:
+    """The verdict on a run of foreign files, with the names and lines of the files."""
 
     trace_verdict: TraceVerdict
-    """The verdict on the trace that was written, which numbers the processes."""
-    ingested: IngestedRun
+    """The verdict on the events of the run, which numbers the processes."""
+    ingested: LocatedRun
 
     @property
     def clock_error_count(self) -> int:
@@ -45,10 +58,17 @@ class IngestedVerdict:
         return json.dumps(fields, indent=2)
 
     def _label(self, message: MessageId) -> str:
-        label = f"{self.ingested.written.table.names[message.source]}:{message.number}"
-        location = self.ingested.written.location_of_send(message)
+        label = message.format(self.trace_verdict.names)
+        location = self.ingested.location_of_send(message)
         if location is None:
             return label
         if len(self.ingested.summary.files) > 1:
             return f"{label} ({location.file}:{location.line})"
         return f"{label} (line {location.line})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestedVerdict(LocatedVerdict):
+    """The verdict on the messages and the vector clocks of an ingested run."""
+
+    ingested: IngestedRun

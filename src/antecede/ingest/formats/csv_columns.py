@@ -119,17 +119,19 @@ def csv_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]:
             yield _parse(line, block, indexes, wanted, delimiter)
 
 
-def first_columns(split: Split, names: Mapping[str, str]) -> dict[str, pa.Array]:
+def first_columns(
+    read: ReadColumns, split: Split, names: Mapping[str, str]
+) -> dict[str, pa.Array]:
     """Return the columns of the first block of the file that a split belongs to.
 
     Every split of a file gets the same columns. Of a whole file, the result is empty: its
-    first block is the first one that :func:`csv_columns` yields. It is also empty if the
-    block cannot be read.
+    first block is the first one that ``read`` yields. It is also empty if the block cannot
+    be read.
     """
     if not split.start and split.stop is None:
         return {}
     try:
-        found = next(csv_columns(whole_file(split.path), names), None)
+        found = next(read(whole_file(split.path), names), None)
     except UnreadableError:
         found = None
     return {} if found is None else found[1]

@@ -62,7 +62,8 @@ def read_messages(split: Split, options: ReadOptions) -> Records:
 def _batches(split: Split, names: dict[str, str], read: ReadColumns) -> Records:
     units = TimeUnits()
     try:
-        units.decide(first_columns(split, {name: names[name] for name in TIMES}))
+        times = {name: names[name] for name in TIMES}
+        units.decide(first_columns(read, split, times))
         for lines, columns, bad in read(split, names):
             yield message_batch(lines, columns, units)
             if bad:
@@ -103,6 +104,7 @@ def message_batch(
         "sent_ns": times["sent"],
         "received_ns": times["received"],
         "message": columns.get("message", nothing),
+        "record": columns.get("record", nothing),
     }
     return pa.record_batch(
         [found.get(field.name, nothing).cast(field.type) for field in schema],

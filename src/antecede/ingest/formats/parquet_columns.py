@@ -1,6 +1,7 @@
 """Read columns of a Parquet file, in batches."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,20 @@ import pyarrow.parquet as pq
 from antecede.errors import TraceError
 from antecede.ingest.formats.csv_columns import Columns
 from antecede.ingest.formats.records import UnreadableError
-from antecede.ingest.formats.source import ExpansionLimit, Split, open_bytes
+from antecede.ingest.formats.source import (
+    ExpansionLimit,
+    Split,
+    open_bytes,
+    whole_file,
+)
 
-__all__ = ["is_parquet", "parquet_columns", "read_names"]
+__all__ = [
+    "count_rows",
+    "divide_parquet",
+    "is_parquet",
+    "parquet_columns",
+    "read_names",
+]
 
 MAGIC = b"PAR1"
 
@@ -25,12 +37,49 @@ def is_parquet(path: str | Path) -> bool:
 
 def read_names(path: str | Path) -> list[str]:
     """Return the names of the columns; raise TraceError if the file is damaged."""
+    with _opened(path) as file:
+        names: list[str] = file.schema_arrow.names
+        return names
+
+
+def count_rows(path: str | Path) -> int:
+    """Return the number of rows; raise TraceError if the file is damaged."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
+
+
+def divide_parquet(path: str | Path, size: int) -> list[Split]:
+    """Return splits of whole row groups, with about ``size`` bytes before compression.
+
+    Raise TraceError if the file is damaged.
+    """
+    with _opened(path) as file:
+        metadata = file.metadata
+        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        starts, lines, row, filled = [0], [1], 1, 0
+        for index, group in enumerate(groups):
+            if filled >= size:
+                starts.append(index)
+                lines.append(row)
+                filled = 0
+            row += group.num_rows
+            filled += group.total_byte_size
+    if len(starts) == 1:
+        return [whole_file(path)]
+    return [
+        Split(path=str(path), start=start, stop=stop, line=line)
+        for start, stop, line in zip(starts, [*starts[1:], len(groups)], lines, strict=True)
+    ]
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[pq.ParquetFile]:
     with open_bytes(path) as file:
         try:
-            names: list[str] = pq.ParquetFile(file).schema_arrow.names
+            opened = pq.ParquetFile(file)
         except (pa.ArrowException, OSError) as error:
             raise TraceError(f"{path}: truncated or not a Parquet file") from error
-        return names
+        yield opened
 
 
 def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]:
@@ -39,16 +88,21 @@ def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]
     No row is invalid by itself, unlike a line of :func:`csv_columns`.
 
     Args:
-        split: The file.
+        split: The file, or some of its row groups.
         names: By our name of a column, its name in the file.
 
     Raises:
         UnreadableError: The file is damaged.
     """
     with open_bytes(split.path) as file:
-        row, limit = 1, ExpansionLimit(split.path)
+        row, limit = split.line, ExpansionLimit(split.path)
         try:
-            for batch in pq.ParquetFile(file).iter_batches(columns=list(names.values())):
+            opened = pq.ParquetFile(file)
+            stop = opened.num_row_groups if split.stop is None else split.stop
+            groups = list(range(split.start, stop))
+            for batch in opened.iter_batches(
+                row_groups=groups, columns=list(names.values())
+            ):
                 limit.add(batch.nbytes)
                 columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
                 yield np.arange(row, row + batch.num_rows), columns, []

@@ -113,7 +113,10 @@ def _with_hashes(schema: pa.Schema) -> pa.Schema:
 
 
 HASHED_SPAN_SCHEMA: pa.Schema = _with_hashes(SPAN_SCHEMA)
-HASHED_MESSAGE_SCHEMA: pa.Schema = _with_hashes(MESSAGE_SCHEMA)
+HASHED_MESSAGE_SCHEMA: pa.Schema = _with_hashes(MESSAGE_SCHEMA).append(
+    # A hash of the record itself.
+    pa.field("record", pa.int64())
+)
 SPAN_SCHEMAS = (SPAN_SCHEMA, HASHED_SPAN_SCHEMA)
 
 

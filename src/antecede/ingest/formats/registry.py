@@ -12,7 +12,11 @@ from antecede.ingest.formats.csv_columns import read_header
 from antecede.ingest.formats.jaeger import read_jaeger
 from antecede.ingest.formats.messages import MESSAGE_COLUMNS, read_messages
 from antecede.ingest.formats.otlp import read_otlp
-from antecede.ingest.formats.parquet_columns import is_parquet, read_names
+from antecede.ingest.formats.parquet_columns import (
+    divide_parquet,
+    is_parquet,
+    read_names,
+)
 from antecede.ingest.formats.records import (
     CLOCK_SCHEMA,
     MESSAGE_SCHEMA,
@@ -47,11 +51,14 @@ class Format:
     read: Callable[[Split, ReadOptions], Records]
     """Yields the records of a split."""
     is_lines: bool = False
-    """Whether every record is a line, so that a plain file can be divided."""
+    """Whether every record is a line, so that a plain file can be divided; a Parquet file
+    is divided in any case."""
 
     def splits(self, path: str | Path, size: int = SPLIT_BYTES) -> list[Split]:
         """Return splits of about this size if the file can be divided, otherwise one."""
-        is_divisible = self.is_lines and not is_parquet(path)
+        if self.name in ("spancsv", "messages") and is_parquet(path):
+            return divide_parquet(path, size)
+        is_divisible = self.is_lines
         if is_divisible and self.name in ("zipkin", "otlp"):
             is_divisible = _is_json_lines(path)
         return divide_file(path, size) if is_divisible else [whole_file(path)]

@@ -28,6 +28,8 @@ __all__ = [
     "SPLIT_BYTES",
     "Split",
     "divide_file",
+    "file_size",
+    "is_gzip",
     "open_bytes",
     "open_file",
     "read_blocks",
@@ -56,7 +58,7 @@ class ExpansionLimit:
     def __init__(self, path: str | Path) -> None:
         """Start at 0; the limit follows from the size of the file."""
         self._path = path
-        self._max = max(EXPANDED_BYTES_ALLOWED, EXPANSION_MAX * _size(path))
+        self._max = max(EXPANDED_BYTES_ALLOWED, EXPANSION_MAX * file_size(path))
         self._count = 0
 
     def add(self, count: int) -> None:
@@ -124,15 +126,16 @@ class _StoreFile(io.RawIOBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """A part of a file that consists of whole lines."""
+    """A part of a file: whole lines, or row groups of Parquet."""
 
     path: str
     start: int = 0
-    """The offset of its first byte."""
+    """The offset of its first byte; of Parquet, the index of its first row group."""
     stop: int | None = None
-    """The offset after its last byte; None for the end of the file."""
+    """The offset after its last byte, or the index after its last row group; None for the
+    end of the file."""
     line: int = 1
-    """The number of its first line."""
+    """The number of its first line or row."""
 
 
 def whole_file(path: str | Path) -> Split:
@@ -142,7 +145,7 @@ def whole_file(path: str | Path) -> Split:
 
 def divide_file(path: str | Path, size: int = SPLIT_BYTES) -> list[Split]:
     """Divide a file whose records are lines into splits of about this size."""
-    if _size(path) <= size or _is_gzip(path):
+    if file_size(path) <= size or is_gzip(path):
         return [whole_file(path)]
     splits: list[Split] = []
     start, line = 0, 1
@@ -175,7 +178,8 @@ def open_bytes(path: str | Path) -> BinaryIO:
     return io.BufferedReader(_StoreFile(open_store(path)), READ_BYTES)
 
 
-def _size(path: str | Path) -> int:
+def file_size(path: str | Path) -> int:
+    """Return the size of a file in bytes."""
     store = open_store(path)
     if store.local is not None:
         return store.local.stat().st_size
@@ -188,14 +192,15 @@ def open_file(path: str | Path) -> BinaryIO:
     Raise TraceError if the file cannot be opened.
     """
     try:
-        if _is_gzip(path):
+        if is_gzip(path):
             return cast("BinaryIO", _LimitedGzip(path))
         return open_bytes(path)
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _is_gzip(path: str | Path) -> bool:
+def is_gzip(path: str | Path) -> bool:
+    """Return whether the first bytes of a file are those of gzip."""
     with open_bytes(path) as file:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 

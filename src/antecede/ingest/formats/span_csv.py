@@ -82,7 +82,7 @@ def _batches(split: Split, names: dict[str, str], read: ReadColumns) -> Records:
     units = TimeUnits()
     times = {ours: theirs for ours, theirs in names.items() if ours in TIMES}
     try:
-        units.decide(first_columns(split, times))
+        units.decide(first_columns(read, split, times))
         for lines, columns, bad in read(split, names):
             texts = {
                 name: column if name in (*TIMES, "duration") else column.cast(pa.string())

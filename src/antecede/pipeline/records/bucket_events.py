@@ -8,6 +8,7 @@ of a process needs the events of all buckets, and is found later
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from antecede.errors import TraceError
 from antecede.ingest.conversion import infer_run, new_log
+from antecede.ingest.diagnostics import Diagnostic
 from antecede.ingest.event_table import (
     DELIVER,
     MISSING,
@@ -30,10 +32,11 @@ from antecede.ingest.formats.records import (
     SPAN_SCHEMA,
 )
 from antecede.pipeline.records.hashed_ids import ID_COLUMNS
+from antecede.pipeline.verify.record_locations import located, located_diagnostics
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.verify.kernels.slot_map import Longs
 
-__all__ = ["EVENTS", "BucketSummary", "Lead", "infer_bucket"]
+__all__ = ["EVENTS", "BucketSummary", "Lead", "Location", "infer_bucket"]
 
 SCHEMAS = {"messages": HASHED_MESSAGE_SCHEMA, "spans": HASHED_SPAN_SCHEMA}
 TEXT_SCHEMAS = {"messages": MESSAGE_SCHEMA, "spans": SPAN_SCHEMA}
@@ -70,6 +73,9 @@ Lead = tuple[str, str, int, int, int]
 is after its delivery, by the two clocks (negative if none is), the number of such messages,
 and the number of all messages."""
 
+Location = tuple[str, int, str | None]
+"""A file, a line, and the process of the record if it is known."""
+
 
 @dataclass(slots=True, kw_only=True)
 class BucketSummary:
@@ -86,6 +92,8 @@ class BucketSummary:
     missing: dict[str, int] = field(default_factory=dict)
     """By description, how many records lack information."""
     notes: dict[str, int] = field(default_factory=dict)
+    locations: dict[str, list[Location]] = field(default_factory=dict)
+    """By description, the first locations, if the records have files and lines."""
     assumptions: list[str] = field(default_factory=list)
     processes: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By name: the number of events, and of those at a whole millisecond."""
@@ -103,6 +111,8 @@ class BucketSummary:
         found = json.loads(text)
         found["processes"] = {n: tuple(each) for n, each in found["processes"].items()}
         found["leads"] = [tuple(each) for each in found["leads"]]
+        for name, places in found["locations"].items():
+            found["locations"][name] = [tuple(each) for each in places]
         return cls(**found)
 
 
@@ -120,7 +130,7 @@ def infer_bucket(
         A table of :data:`EVENTS`, the names of its processes, and the summary.
     """
     schema = (SCHEMAS if is_hashed else TEXT_SCHEMAS)[kind]
-    records, _ = to_records(rows, schema)
+    records, places = to_records(rows, schema)
     log = new_log(kind, schema)
     for batch in records.to_batches():
         log.add("table", batch)
@@ -129,14 +139,16 @@ def infer_bucket(
     except TraceError:
         if log.read:
             raise
-        found = {each.description: each.count for each in log.missing.collected()}
+        unread = located_diagnostics(log.missing.collected(), places)
         lost = BucketSummary(
             records=log.records,
             unknown=log.records,
             has_more_missing=True,
-            missing=found,
+            missing={each.description: each.count for each in unread},
+            locations=_locations(unread),
         )
         return EVENTS.empty_table(), [], lost
+    summary = located(summary, places)
     events = _message_events(table, records[ID_COLUMNS[kind] if is_hashed else "line"])
     return (
         events,
@@ -149,12 +161,21 @@ def infer_bucket(
             has_more_missing=table.has_more_missing,
             missing={each.description: each.count for each in summary.missing},
             notes={each.description: each.count for each in summary.notes},
+            locations=_locations((*summary.missing, *summary.notes)),
             assumptions=list(summary.assumptions),
             processes=_processes(table),
             leads=_leads(events, table.names),
             quantiles=_quantiles(events["time"].to_numpy()),
         ),
     )
+
+
+def _locations(found: Iterable[Diagnostic]) -> dict[str, list[Location]]:
+    return {
+        each.description: [(at.file, at.line, at.process) for at in each.locations]
+        for each in found
+        if each.locations
+    }
 
 
 def _message_events(table: EventTable, ids: pa.ChunkedArray) -> pa.Table:

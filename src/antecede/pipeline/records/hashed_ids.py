@@ -3,7 +3,8 @@
 Spark hands a number to Python several times as fast as a text, and the inference compares
 numbers faster than texts. ``trace`` becomes a hash of the id of the trace, ``span`` and
 ``parent`` become hashes of the id of the trace and their own, and ``message`` becomes a
-hash of the source and the name of the message.
+hash of the source and the name of the message. Messages also get the column ``record``, a
+hash of the whole record.
 
 Two records are confused only if these hashes are equal, and they are in one bucket. Among
 a billion spans in 4,000 buckets, there is such a pair with a probability of about 1 in
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ID_COLUMNS", "collect_records", "with_hashed_ids"]
 
-ID_COLUMNS = {"spans": "span", "messages": "message"}
+ID_COLUMNS = {"spans": "span", "messages": "record"}
 """By kind, the column whose hash identifies a record."""
 NOT_INFERRED_FROM = ("name",)
 """Columns that the inference does not need."""
@@ -48,9 +49,9 @@ def collect_records(
         ids: The hashes of the records.
         columns: The names of the columns, of which absent ones are left out.
     """
-    chosen = _hashes(records, kind).get(ID_COLUMNS[kind])
-    if chosen is None or not ids:
+    if not ids:
         return {}
+    chosen = _hashes(records, kind)[ID_COLUMNS[kind]]
     kept = [records[name] for name in columns if name in records.columns]
     found = records.select(chosen.alias("id"), *kept).where(chosen.isin(list(ids)))
     return {row["id"]: row for row in found.collect()}
@@ -60,10 +61,12 @@ def _hashes(records: "DataFrame", kind: str) -> "dict[str, Column]":
     from pyspark.sql import functions as F
 
     if kind == "messages":
-        if "message" not in records.columns:
-            return {}
-        source, message = (_text(name) for name in ("source", "message"))
-        return {"message": F.when(_has_text(message), F.xxhash64(source, message))}
+        found = {"record": F.xxhash64(*records.columns)}
+        if "message" in records.columns:
+            source, message = (_text(name) for name in ("source", "message"))
+            hashed = F.xxhash64(source, message)
+            found["message"] = F.when(_has_text(message), hashed)
+        return found
     trace, span, parent = (_text(name) for name in SPAN_IDS)
     is_child = _has_text(parent) & ~parent.isin(ROOTS.to_pylist())
     return {

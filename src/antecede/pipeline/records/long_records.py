@@ -27,16 +27,16 @@ from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER
 from antecede.pipeline.records.arrangement import arrange_run
 from antecede.pipeline.records.cut_rounds import cut_search
 from antecede.pipeline.records.record_lookup import find_records
+from antecede.pipeline.records.records_verdict import RecordsVerdict
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
 from antecede.pipeline.records.slices import SlicePlan
 from antecede.pipeline.records.stages import make_buckets
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_run import PackedVerification
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace
-from antecede.pipeline.verify.run_result import MessageRecord, error_row, result_row
+from antecede.pipeline.verify.run_result import MessageRecord, error_row
 from antecede.pipeline.verify.spooled_run import SpooledRun
 from antecede.pipeline.verify.table_run import TableOptions
-from antecede.pipeline.verify.violation_rows import ViolationRows
 from antecede.trace.run_info import RunInfo
 from antecede.verify.oracle import MessageId
 from antecede.verify.verifier import verify_trace
@@ -44,7 +44,7 @@ from antecede.verify.verifier import verify_trace
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-__all__ = ["verify_long_records"]
+__all__ = ["verify_long_records", "verify_long_run"]
 
 LOG = logging.getLogger("antecede")
 BUCKET_ROWS = 1 << 18
@@ -79,14 +79,50 @@ def verify_long_records(
     found = []
     for run, rows in runs.items():
         records = selected.where(selected["run"] == run).drop("run")
-        one = _LongRecordsRun(run, records, options, slice_events, window_rows)
         try:
-            found.append(one.verify(-(-rows // bucket_rows)))
+            verified = verify_long_run(
+                records,
+                run,
+                rows,
+                options,
+                bucket_rows=bucket_rows,
+                slice_events=slice_events,
+                window_rows=window_rows,
+            )
+            found.append(verified.row(run))
         except StorageError:
             raise
         except AntecedeError as error:
             found.append(error_row(run, error))
     return found
+
+
+def verify_long_run(
+    records: "DataFrame",
+    run: str,
+    rows: int,
+    options: TableOptions,
+    *,
+    bucket_rows: int = BUCKET_ROWS,
+    slice_events: int = SLICE_EVENTS,
+    window_rows: int | None = None,
+) -> RecordsVerdict:
+    """Return the verdict on one run; starts several jobs.
+
+    Args:
+        records: The records of the run, without ``run``.
+        run: The name of the run.
+        rows: The number of the records, or an estimate of it.
+        options: How to verify them.
+        bucket_rows: The records of a bucket.
+        slice_events: The events of a slice.
+        window_rows: The length of windows; None to choose it.
+
+    Raises:
+        TraceError: The run cannot be verified.
+    """
+    one = _LongRecordsRun(run, records, options, slice_events, window_rows)
+    return one.verify(max(1, -(-rows // bucket_rows)))
 
 
 class _LongRecordsRun:
@@ -107,8 +143,8 @@ class _LongRecordsRun:
         self._window_rows = window_rows
         self._location = f"run {run!r}"
 
-    def verify(self, bucket_count: int) -> dict[str, Any]:
-        """Return the row of the run."""
+    def verify(self, bucket_count: int) -> RecordsVerdict:
+        """Return the verdict on the run."""
         kind, large = self._options.rows, self._options.large
         buckets = make_buckets(self._records, kind, bucket_count, large=large)
         with ExitStack() as stack:
@@ -157,8 +193,8 @@ class _LongRecordsRun:
         listed: "list[Row]",
         summary: RunSummary,
         find: Callable[[Iterable[MessageId]], Mapping[MessageId, MessageRecord]],
-    ) -> dict[str, Any]:
-        """Return the row of the run; ``find`` returns the records of messages."""
+    ) -> RecordsVerdict:
+        """Return the verdict; ``find`` returns the records of messages."""
         ingested = summary.ingested
         info = RunInfo(
             run=self._run,
@@ -172,13 +208,12 @@ class _LongRecordsRun:
         if not listed:
             with SpooledRun(info) as nothing:
                 nothing.finish()
-                verdict = verify_trace(nothing)
-            return result_row(
-                self._run,
-                replace(verdict, unverified=summary.unverified(0)),
+                verdict = verify_trace(nothing, with_breakdown=self._options.with_breakdown)
+            return RecordsVerdict(
+                verdict=replace(verdict, unverified=summary.unverified(0)),
+                summary=ingested,
                 events=0,
-                found=ViolationRows(),
-                notes=ingested.lines(),
+                zero_ns=summary.zero,
             )
         verification = PackedVerification(
             blobs=blobs,
@@ -189,23 +224,22 @@ class _LongRecordsRun:
             has_seq=False,
             large=self._options.large,
             window_rows=self._window_rows,
+            with_breakdown=self._options.with_breakdown,
+            has_ranks=False,
         )
         LOG.info("%s: its events are in order", self._location)
         verdict = verification.verify()
         verdict = replace(verdict, unverified=summary.unverified(verdict.deliveries))
         LOG.info("%s: verified", self._location)
         found = verification.find_rows(verdict)
-        records = find(found.sends)
-        by_row = {row: records.get(which) for which, (row, _) in found.sends.items()}
-        return result_row(
-            self._run,
-            verdict,
+        return RecordsVerdict(
+            verdict=verdict,
+            summary=ingested,
             events=trace.rows,
+            zero_ns=summary.zero,
             found=found,
-            record_of_send=lambda row: by_row.get(row) or MessageRecord(),
-            time_zero=summary.zero / NS,
-            notes=ingested.lines(),
-        )
+            records=find(found.sends),
+        ).with_ranks()
 
 
 def _raise_first(location: str, rows: "list[Row]") -> None:

@@ -21,7 +21,7 @@ IDS: pa.Schema = pa.schema(
     [("source", pa.int64()), ("number", pa.int64()), ("id", pa.int64())]
 )
 """The hash of the record of the send of each message."""
-COLUMNS = {"name": "message", "trace": "trace", "span": "span"}
+COLUMNS = {"name": "message", "trace": "trace", "span": "span", "file": "file"}
 """By our name of a column, that of the records."""
 
 
@@ -53,7 +53,7 @@ def find_records(
     located = buckets.where("events > 0").select("data")
     rows = located.mapInArrow(locate, from_arrow_schema(IDS)).collect()
     ids = {row["id"] for row in rows if row["id"] is not None}
-    by_id = collect_records(records, kind, ids, COLUMNS.values())
+    by_id = collect_records(records, kind, ids, (*COLUMNS.values(), "line"))
     return {
         MessageId(row["source"], row["number"]): _message_record(by_id[row["id"]])
         for row in rows
@@ -64,7 +64,10 @@ def find_records(
 def _message_record(row: "Row") -> MessageRecord:
     found = row.asDict()
     texts = {ours: found.get(theirs) for ours, theirs in COLUMNS.items()}
-    return MessageRecord(**{n: None if t is None else str(t) for n, t in texts.items()})
+    return MessageRecord(
+        **{name: None if text is None else str(text) for name, text in texts.items()},
+        line=found.get("line"),
+    )
 
 
 def _id_finder(

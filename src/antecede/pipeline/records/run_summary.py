@@ -6,10 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from antecede.ingest.diagnostics import Diagnostic, IngestSummary
+from antecede.ingest.diagnostics import (
+    LOCATIONS_MAX,
+    Diagnostic,
+    IngestSummary,
+    SourceLocation,
+)
 from antecede.ingest.inference.spans import COARSE_BY_CHANCE_MAX
 from antecede.ingest.skew import Skew, SkewedPair
-from antecede.pipeline.records.bucket_events import BucketSummary
+from antecede.pipeline.records.bucket_events import BucketSummary, Location
 from antecede.pipeline.records.clock_offsets import find_offsets
 from antecede.pipeline.records.slices import SlicePlan
 from antecede.verify.kernels.slot_map import Longs
@@ -81,12 +86,15 @@ class RunSummary:
         """Add a reason why records are unknown, and how many are."""
         if not count:
             return
-        missing = {each.description: each.count for each in self.ingested.missing}
-        missing[description] = missing.get(description, 0) + count
+        added = Diagnostic(description=description, count=count, locations=())
+        missing = {each.description: each for each in self.ingested.missing}
+        before = missing.get(description)
+        if before is not None:
+            added = replace(before, count=before.count + count)
         self.ingested = replace(
             self.ingested,
             unknown=min(self.ingested.records, self.ingested.unknown + count),
-            missing=_diagnostics(missing),
+            missing=tuple((missing | {description: added}).values()),
         )
 
 
@@ -101,6 +109,7 @@ def merge_summaries(texts: Iterable[str], kind: str) -> RunSummary:
     notes: Counter[str] = Counter()
     records = unknown = deliveries = missing_deliveries = 0
     has_more_missing = False
+    places: dict[str, list[Location]] = {}
     assumptions: dict[str, None] = {}
     processes: dict[str, tuple[int, int]] = {}
     leads: dict[tuple[str, str], tuple[int, int, int]] = {}
@@ -114,6 +123,8 @@ def merge_summaries(texts: Iterable[str], kind: str) -> RunSummary:
         has_more_missing |= found.has_more_missing
         missing.update(found.missing)
         notes.update(found.notes)
+        for description, found_at in found.locations.items():
+            places.setdefault(description, []).extend(found_at)
         assumptions.update(dict.fromkeys(found.assumptions))
         times += found.quantiles
         for name, (count, coarse) in found.processes.items():
@@ -131,8 +142,8 @@ def merge_summaries(texts: Iterable[str], kind: str) -> RunSummary:
         records=records,
         unknown=unknown,
         processes=len(names),
-        missing=_diagnostics(missing),
-        notes=_diagnostics(notes),
+        missing=_diagnostics(missing, places),
+        notes=_diagnostics(notes, places),
         skew=_skew(leads),
         assumptions=tuple(assumptions),
     )
@@ -155,9 +166,21 @@ def merge_summaries(texts: Iterable[str], kind: str) -> RunSummary:
     )
 
 
-def _diagnostics(counts: dict[str, int]) -> tuple[Diagnostic, ...]:
+def _diagnostics(
+    counts: dict[str, int], places: dict[str, list[Location]]
+) -> tuple[Diagnostic, ...]:
+    """Return diagnostics with the first of their locations, by file and line."""
     return tuple(
-        Diagnostic(description=text, count=count, locations=())
+        Diagnostic(
+            description=text,
+            count=count,
+            locations=tuple(
+                SourceLocation(*each)
+                for each in sorted(
+                    places.get(text, ()), key=lambda each: (each[0], each[1])
+                )[:LOCATIONS_MAX]
+            ),
+        )
         for text, count in counts.items()
     )
 

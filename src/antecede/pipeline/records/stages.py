@@ -83,8 +83,9 @@ def _bucket_key(records: "DataFrame", kind: str) -> "Column":
 
     if kind == "spans":
         return F.coalesce("trace", F.lit(0))
-    own = F.xxhash64(*records.columns)
-    return F.coalesce("message", own) if "message" in records.columns else own
+    if "message" in records.columns:
+        return F.coalesce("message", "record")
+    return F.col("record")
 
 
 def _bucket_task(

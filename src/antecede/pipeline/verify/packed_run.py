@@ -46,6 +46,10 @@ class PackedVerification:
     """Returns a message that is sent twice, if any."""
     window_rows: int | None = None
     """The length of windows; None to choose it by run and cluster."""
+    with_breakdown: bool = False
+    """Also count the violations by pair of processes and by time."""
+    has_ranks: bool = True
+    """The number of a message is its rank among the messages of its source, from 1."""
 
     def verify(self) -> TraceVerdict:
         """Return the verdict on the run; the exceptions are those of windows."""
@@ -61,7 +65,15 @@ class PackedVerification:
         windows = split_into_windows(
             self.trace.rows, config.window_rows, config.margin_rows
         )
-        tasks = [FindTask(trace=self.trace, window=w, messages=messages) for w in windows]
+        tasks = [
+            FindTask(
+                trace=self.trace,
+                window=window,
+                messages=messages,
+                with_ranks=not self.has_ranks,
+            )
+            for window in windows
+        ]
         return merge_rows(verification.stage(find_window_rows, tasks))
 
     def _windowed(self) -> WindowedVerification:
@@ -74,5 +86,6 @@ class PackedVerification:
             on_notice=self.on_notice,
             verify_whole=verify_spooled,
             has_seq=self.has_seq,
+            with_breakdown=self.with_breakdown,
             is_unique=True,
         )

@@ -235,4 +235,8 @@ def verify_spooled(task: WholeTask) -> TraceVerdict:
         for _, batch in task.trace.numbered_batches():
             events.add(pa.Table.from_batches([batch]))
         events.finish()
-        return verify_trace(events, violations_max=task.violations_max)
+        return verify_trace(
+            events,
+            violations_max=task.violations_max,
+            with_breakdown=task.with_breakdown,
+        )

@@ -82,6 +82,8 @@ class MessageRecord:
     name: str | None = None
     trace: str | None = None
     span: str | None = None
+    file: str | None = None
+    line: int | None = None
 
 
 def _no_record(row: int) -> MessageRecord:
@@ -127,10 +129,10 @@ def result_row(
         return row
 
     def delivered(which: MessageId, violation: Violation) -> dict[str, Any]:
-        times = found.deliveries.get((violation.process, which), [])
+        rows = found.deliveries.get((violation.process, which), [])
         is_surplus = violation.property is Property.NO_DUPLICATION
-        chosen = times[int(is_surplus) : int(is_surplus) + 1]
-        return {**message(which), "delivered_time": time(chosen[0]) if chosen else None}
+        times = [each for _, each in rows[int(is_surplus) : int(is_surplus) + 1]]
+        return {**message(which), "delivered_time": time(times[0]) if times else None}
 
     violations = [
         {

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from antecede.errors import AntecedeError, StorageError, TraceError
 from antecede.ingest.conversion import infer_run, new_log
-from antecede.ingest.diagnostics import Diagnostic, IngestSummary, SourceLocation
 from antecede.ingest.event_table import ArrangedEvents, arrange
 from antecede.ingest.formats.records import CLOCK_SCHEMA, MESSAGE_SCHEMA, SPAN_SCHEMA
 from antecede.pipeline.verify.event_rows import load_events
 from antecede.pipeline.verify.packed_rows import PackedRun, large_types, unpack_run
+from antecede.pipeline.verify.record_locations import located
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.pipeline.verify.run_result import (
     RESULT,
@@ -49,6 +48,8 @@ class TableOptions:
     """The most violations to list of each property of a run."""
     large: bool = False
     """Return columns with 64-bit offsets."""
+    with_breakdown: bool = False
+    """Also count the violations of long runs by pair of processes and by time."""
 
 
 def run_verifier(
@@ -100,7 +101,7 @@ def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[
     for batch in records.to_batches():
         log.add("table", batch)
     table, summary, info = infer_run(log, run, schema)
-    summary = _located(summary, locations)
+    summary = located(summary, locations)
     info = replace(info, complete=options.complete, missing=summary.unknown_reasons)
     arranged = arrange(table)
     with SpooledRun(info) as events:
@@ -150,37 +151,3 @@ def _record_finder(
         )
 
     return find
-
-
-def _located(
-    summary: IngestSummary, locations: tuple[pa.Array, pa.Array] | None
-) -> IngestSummary:
-    """Replace the row numbers of diagnostics by files and lines, or drop them."""
-
-    def location(each: SourceLocation) -> SourceLocation:
-        assert locations is not None
-        file, line = (column[each.line - 1].as_py() for column in locations)
-        return SourceLocation(str(file), int(line or 0), each.process)
-
-    def located(found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-        return tuple(
-            replace(
-                each,
-                locations=()
-                if locations is None
-                else tuple(location(where) for where in each.locations),
-            )
-            for each in found
-        )
-
-    files: tuple[str, ...] = ("table",)
-    if locations is not None:
-        files = tuple(map(str, pc.unique(locations[0]).to_pylist()))
-    errors = summary.clock_errors
-    return replace(
-        summary,
-        files=files,
-        missing=located(summary.missing),
-        clock_errors=None if errors is None else located(errors),
-        notes=located(summary.notes),
-    )

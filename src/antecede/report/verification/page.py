@@ -3,14 +3,20 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from antecede.diagram.message_events import read_messages
 from antecede.errors import ConfigError
 from antecede.report.charts.spec import CONFIG, Spec
 from antecede.report.rendering import package_text, render_template, write_atomically
 from antecede.report.verification.charts import heat_map, timeline_chart
-from antecede.report.verification.examples import draw_examples
+from antecede.report.verification.examples import (
+    Example,
+    ReadMessages,
+    draw_examples,
+)
 from antecede.report.verification.paths import name_of, worst_paths
 from antecede.trace.reader import Trace
 from antecede.trace.run_info import RunInfo
@@ -91,16 +97,48 @@ class VerificationPage:
             status: The status of the run, if it is not that of the verdict.
             more_statuses: The status of further properties.
         """
+        self.add_run(
+            name,
+            trace.info,
+            verdict,
+            partial(read_messages, trace),
+            texts=texts,
+            status=status,
+            more_statuses=more_statuses,
+        )
+
+    def add_run(
+        self,
+        name: str,
+        info: RunInfo,
+        verdict: TraceVerdict,
+        read: ReadMessages,
+        *,
+        texts: Sequence[str] | None = None,
+        status: Status | None = None,
+        more_statuses: Mapping[str, str] | None = None,
+    ) -> None:
+        """Add a verified run that has no trace on disk.
+
+        Args:
+            name: The heading of the run.
+            info: The names of its processes, and the origin of its times.
+            verdict: The verdict, with a breakdown.
+            read: Returns the events of the messages of violations.
+            texts: The line of each listed violation; by default, with names of processes.
+            status: The status of the run, if it is not that of the verdict.
+            more_statuses: The status of further properties.
+        """
         if verdict.breakdown is None:
             raise ConfigError("a page needs a verdict with a breakdown")
         found = verdict.status if status is None else status
         section = None
         if found is not Status.HELD and self._sections < SECTIONS_MAX:
             self._sections += 1
-            names = trace.info.names
             if texts is None:
-                texts = [each.format(names) for each in verdict.violations]
-            section = self._section(trace, verdict, verdict.breakdown, texts)
+                texts = [each.format(info.names) for each in verdict.violations]
+            examples = draw_examples(read, verdict.violations, info.names)
+            section = self._section(info, verdict, verdict.breakdown, texts, examples)
             section["more_statuses"] = dict(more_statuses or {})
         self._runs.append(
             _Run(
@@ -146,14 +184,14 @@ class VerificationPage:
 
     def _section(
         self,
-        trace: Trace,
+        info: RunInfo,
         verdict: TraceVerdict,
         breakdown: ViolationBreakdown,
         texts: Sequence[str],
+        examples: Mapping[Property, Example],
     ) -> dict[str, Any]:
-        name = name_of(trace.info.names)
+        name = name_of(info.names)
         zero = _zero(breakdown.buckets)
-        examples = draw_examples(trace, verdict.violations, trace.info.names)
         violated = [
             which for which in Property if verdict.statuses[which] is Status.VIOLATED
         ]
@@ -174,7 +212,7 @@ class VerificationPage:
             "paths": worst_paths(verdict.violations, texts, name),
             "listed": len(verdict.violations),
             "total": sum(verdict.counts[which] for which in violated),
-            "origin": _origin(trace.info, breakdown.buckets, zero),
+            "origin": _origin(info, breakdown.buckets, zero),
         }
 
     def _part(
