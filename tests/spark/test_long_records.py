@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from antecede.ingest import ingest
 from antecede.pipeline.records.arrangement import arrange_run
 from antecede.pipeline.records.long_records import verify_long_records, verify_long_run
+from antecede.pipeline.records.record_source import TableSource
 from antecede.pipeline.records.slices import read_events
 from antecede.pipeline.verify.packed_rows import read_blob
 from antecede.pipeline.verify.table_run import TableOptions
@@ -121,7 +122,7 @@ def test_all_violations_of_a_long_run_are_counted_by_pair_and_by_time(
     (run,) = ingest([tmp_path / "spans.parquet"], tmp_path / "trace")
     expected = verify_trace(run.directory, with_breakdown=True)
     found = verify_long_run(
-        spark.createDataFrame(table),
+        TableSource(spark.createDataFrame(table), "spans"),
         "one",
         table.num_rows,
         TableOptions(rows="spans", complete=False, violations_max=1, with_breakdown=True),

@@ -140,7 +140,7 @@ class SparkFiles:
         from antecede.pipeline.spark.master import master_name
 
         for title, run in self._runs:
-            count = f"{run.records:,} {run.kind}"
+            count = f"{run.records:,} {_unit(run.format)}"
             self._on_notice(f"verified on Spark, {master_name(spark)}: about {count}")
             try:
                 found = verify_files(

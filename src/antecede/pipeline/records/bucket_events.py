@@ -32,7 +32,11 @@ from antecede.ingest.formats.records import (
     SPAN_SCHEMA,
 )
 from antecede.pipeline.records.hashed_ids import ID_COLUMNS
-from antecede.pipeline.verify.record_locations import located, located_diagnostics
+from antecede.pipeline.verify.record_locations import (
+    join_locations,
+    located,
+    located_diagnostics,
+)
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.verify.kernels.slot_map import Longs
 
@@ -149,7 +153,11 @@ def infer_bucket(
         )
         return EVENTS.empty_table(), [], lost
     summary = located(summary, places)
-    events = _message_events(table, records[ID_COLUMNS[kind] if is_hashed else "line"])
+    ids = records[ID_COLUMNS[kind] if is_hashed else "line"]
+    if places is not None and "location" in rows.schema.names:
+        file, line = places
+        ids = pa.chunked_array([join_locations(file.to_numpy(), line.to_numpy())])
+    events = _message_events(table, ids)
     return (
         events,
         table.names,

@@ -1,15 +1,14 @@
 """Verify files of spans or messages on Spark, with the result of one process.
 
-The readers of :mod:`antecede.ingest.formats` run as data sources in the workers, so that
-they find columns, decide units and report problems as they do in one process. A Parquet
-file is divided by row groups, and a plain file of lines by size. The run is verified as a
-long run of a DataFrame (:mod:`antecede.pipeline.records.long_records`): neither the driver
-nor a task holds all records.
+The readers of :mod:`antecede.ingest.formats` run in the workers, so that they find columns,
+decide units and report problems as they do in one process. A Parquet file is divided by row
+groups, and a plain file of lines by size. The run is verified as a long run of a DataFrame
+(:mod:`antecede.pipeline.records.long_records`): neither the driver nor a task holds all
+records.
 
 This module needs the extras ``antecede[spark,trace]``.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from antecede.errors import AntecedeError, TraceError
 from antecede.ingest.diagnostics import Diagnostic, IngestSummary, SourceLocation
-from antecede.ingest.formats.records import SPAN_SCHEMA, ReadOptions
+from antecede.ingest.formats.records import ReadOptions
 from antecede.ingest.formats.registry import Format
 from antecede.ingest.formats.source import whole_file
+from antecede.pipeline.records.file_source import FileSource
 from antecede.pipeline.records.long_records import verify_long_run
 from antecede.pipeline.records.records_verdict import RecordsVerdict
-from antecede.pipeline.spark.data_sources import PREFIX, register
 from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.spark.progress import (
     OnProgress,
@@ -33,21 +32,15 @@ from antecede.pipeline.spark.progress import (
     RunningTasks,
     poll_progress,
 )
+from antecede.pipeline.spark.task_files import task_files
 from antecede.pipeline.verify.table_run import TableOptions
 from antecede.pipeline.verify.tables import has_large_types
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 __all__ = ["ForeignRun", "verify_files"]
 
-COLUMNS = {
-    "spans": ("file", "line", "problem", "trace", "span", "parent", "shared", "process",
-              "kind", "start_ns", "end_ns"),
-    "messages": ("file", "line", "problem", "source", "target", "sent_ns", "received_ns",
-                 "message"),
-}  # fmt: skip
-"""By kind of records, the columns that the verification needs."""
 ERROR_OF_WORKER = re.compile(r"antecede\.errors\.\w+: (.+)")
 
 
@@ -61,11 +54,6 @@ class ForeignRun:
     options: ReadOptions
     records: int
     """The number of records, or an estimate of it."""
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of the records: ``spans`` or ``messages``."""
-        return "spans" if self.format.schema is SPAN_SCHEMA else "messages"
 
 
 def verify_files(
@@ -93,19 +81,21 @@ def verify_files(
             seconds=seconds,
         )  # fmt: skip
 
-    records = _read(spark, run)
+    paths = [os.path.abspath(file) for file in run.files]  # The workers need these.
+    records = FileSource(spark, paths, run.format, run.options)
     options = TableOptions(
-        rows=run.kind,
+        rows=records.kind,
         complete=False,
         violations_max=violations_max,
-        large=has_large_types(records),
+        large=has_large_types(spark),
         with_breakdown=with_breakdown,
     )
     title = f"antecede: verify {run.name}"
     with (
         poll_progress(on_progress, progress),
-        described(records, title),
+        described(spark, title),
         explained(),
+        task_files(spark),
         _errors_of_workers(),
     ):
         verified = verify_long_run(records, run.name, run.records, options)
@@ -121,18 +111,9 @@ def verify_files(
     )
 
 
-def _read(spark: "SparkSession", run: ForeignRun) -> "DataFrame":
-    register(spark)
-    columns = [f"{ours}={theirs}" for ours, theirs in run.options.columns.items()]
-    reader = spark.read.format(PREFIX + run.format.name).option(
-        "columns", ",".join([*columns, *COLUMNS[run.kind]])
-    )
-    return reader.option("paths", json.dumps(list(_given_names(run)))).load()
-
-
 def _given_names(run: ForeignRun) -> dict[str, str]:
-    """Return by absolute path, which workers need, the path as the user gave it."""
-    return {os.path.abspath(file): str(file) for file in run.files}
+    """Return by the text of its number the path of each file, as the user gave it."""
+    return {str(number): str(file) for number, file in enumerate(run.files)}
 
 
 @contextmanager

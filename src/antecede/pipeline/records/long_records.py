@@ -27,6 +27,7 @@ from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER
 from antecede.pipeline.records.arrangement import arrange_run
 from antecede.pipeline.records.cut_rounds import cut_search
 from antecede.pipeline.records.record_lookup import find_records
+from antecede.pipeline.records.record_source import RecordSource, TableSource
 from antecede.pipeline.records.records_verdict import RecordsVerdict
 from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
 from antecede.pipeline.records.slices import SlicePlan
@@ -81,7 +82,7 @@ def verify_long_records(
         records = selected.where(selected["run"] == run).drop("run")
         try:
             verified = verify_long_run(
-                records,
+                TableSource(records, options.rows),
                 run,
                 rows,
                 options,
@@ -98,7 +99,7 @@ def verify_long_records(
 
 
 def verify_long_run(
-    records: "DataFrame",
+    records: RecordSource,
     run: str,
     rows: int,
     options: TableOptions,
@@ -110,7 +111,7 @@ def verify_long_run(
     """Return the verdict on one run; starts several jobs.
 
     Args:
-        records: The records of the run, without ``run``.
+        records: The records of the run.
         run: The name of the run.
         rows: The number of the records, or an estimate of it.
         options: How to verify them.
@@ -131,7 +132,7 @@ class _LongRecordsRun:
     def __init__(
         self,
         run: str,
-        records: "DataFrame",
+        records: RecordSource,
         options: TableOptions,
         slice_events: int,
         window_rows: int | None,
@@ -145,8 +146,8 @@ class _LongRecordsRun:
 
     def verify(self, bucket_count: int) -> RecordsVerdict:
         """Return the verdict on the run."""
-        kind, large = self._options.rows, self._options.large
-        buckets = make_buckets(self._records, kind, bucket_count, large=large)
+        kind, large = self._records.kind, self._options.large
+        buckets = make_buckets(self._records, bucket_count, large=large)
         with ExitStack() as stack:
             buckets = stack.enter_context(kept_on_disk(buckets))
             listed = buckets.select("events", "summary", "error").collect()
@@ -160,9 +161,7 @@ class _LongRecordsRun:
             summary.add_unknown(IN_CYCLE, arranged.in_cycle)
 
             def find(messages: Iterable[MessageId]) -> dict[MessageId, MessageRecord]:
-                return find_records(
-                    self._records, buckets, plan, messages, kind=kind, large=large
-                )
+                return find_records(self._records, buckets, plan, messages, large=large)
 
             return self._verify_blobs(arranged.blobs, arranged.listed, summary, find)
 

@@ -6,32 +6,30 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from antecede.pipeline.records.hashed_ids import collect_records
+from antecede.pipeline.records.record_source import RecordSource
 from antecede.pipeline.records.slices import SlicePlan, message_numbers, read_events
 from antecede.pipeline.verify.packed_rows import large_types
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.oracle import MessageId
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 __all__ = ["find_records"]
 
 IDS: pa.Schema = pa.schema(
     [("source", pa.int64()), ("number", pa.int64()), ("id", pa.int64())]
 )
-"""The hash of the record of the send of each message."""
-COLUMNS = {"name": "message", "trace": "trace", "span": "span", "file": "file"}
-"""By our name of a column, that of the records."""
+"""The id of the record of the send of each message."""
+EVENT_COLUMNS = ("is_send", "source", "sent", "tie", "record")
 
 
 def find_records(
-    records: "DataFrame",
+    records: RecordSource,
     buckets: "DataFrame",
     plan: SlicePlan,
     messages: Iterable[MessageId],
     *,
-    kind: str,
     large: bool,
 ) -> dict[MessageId, MessageRecord]:
     """Return the records of the sends of some messages; two jobs.
@@ -41,7 +39,6 @@ def find_records(
         buckets: The rows of :func:`antecede.pipeline.records.stages.make_buckets`.
         plan: The slices of the run.
         messages: The messages, with the numbers of the processes in ``plan``.
-        kind: ``spans`` or ``messages``.
         large: Use columns with 64-bit offsets.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -53,21 +50,12 @@ def find_records(
     located = buckets.where("events > 0").select("data")
     rows = located.mapInArrow(locate, from_arrow_schema(IDS)).collect()
     ids = {row["id"] for row in rows if row["id"] is not None}
-    by_id = collect_records(records, kind, ids, (*COLUMNS.values(), "line"))
+    by_id = records.find(ids)
     return {
-        MessageId(row["source"], row["number"]): _message_record(by_id[row["id"]])
+        MessageId(row["source"], row["number"]): by_id[row["id"]]
         for row in rows
         if row["id"] in by_id
     }
-
-
-def _message_record(row: "Row") -> MessageRecord:
-    found = row.asDict()
-    texts = {ours: found.get(theirs) for ours, theirs in COLUMNS.items()}
-    return MessageRecord(
-        **{name: None if text is None else str(text) for name, text in texts.items()},
-        line=found.get("line"),
-    )
 
 
 def _id_finder(
@@ -79,7 +67,7 @@ def _id_finder(
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for data in batch.column(0):
-                events, _, names = read_events(data.as_buffer())
+                events, _, names = read_events(data.as_buffer(), EVENT_COLUMNS)
                 number = message_numbers(events, plan)
                 hits = np.isin(number, numbers) & events["is_send"].to_numpy()
                 rows = [

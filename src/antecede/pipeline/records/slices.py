@@ -6,7 +6,7 @@ into a linear extension (:mod:`antecede.pipeline.records.slice_task`).
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -38,6 +38,7 @@ __all__ = [
 
 NAMES_KEY = b"names"
 BUCKET_KEY = b"bucket"
+CUT_COLUMNS = ("process", "time", "is_send", "source", "sent")
 
 PART: pa.Schema = pa.schema(
     [
@@ -98,16 +99,23 @@ def to_blob(events: pa.Table, bucket: int, names: list[str]) -> bytes:
     return write_blob(events.replace_schema_metadata(metadata))
 
 
-def read_events(blob: pa.Buffer) -> tuple[pa.Table, int, list[str]]:
-    """Return the events of :func:`to_blob`, their bucket, and the names of processes."""
-    events = read_blob(blob)
+def read_events(
+    blob: pa.Buffer, columns: Sequence[str] | None = None
+) -> tuple[pa.Table, int, list[str]]:
+    """Return the events of :func:`to_blob`, their bucket, and the names of processes.
+
+    Args:
+        blob: The events.
+        columns: The names of the columns to read; None for all.
+    """
+    events = read_blob(blob, columns)
     metadata = events.schema.metadata
     return events, int(metadata[BUCKET_KEY]), json.loads(metadata[NAMES_KEY])
 
 
 def cut_events(blob: pa.Buffer, numbers: dict[str, int]) -> CutEvents:
     """Return the events of a bucket, with the numbers of the processes by name."""
-    events, _, names = read_events(blob)
+    events, _, names = read_events(blob, CUT_COLUMNS)
     return cut_events_of(events, np.array([numbers[name] for name in names], np.int32))
 
 

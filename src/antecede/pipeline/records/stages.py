@@ -11,19 +11,14 @@ import pyarrow as pa
 
 from antecede.errors import AntecedeError, StorageError
 from antecede.pipeline.records.bucket_events import BucketSummary, infer_bucket
-from antecede.pipeline.records.hashed_ids import with_hashed_ids
+from antecede.pipeline.records.record_source import RecordSource
 from antecede.pipeline.records.slices import to_blob
-from antecede.pipeline.verify.packed_rows import (
-    PACKED,
-    large_types,
-    row_packer,
-    unpack_run,
-)
+from antecede.pipeline.verify.packed_rows import large_types, unpack_run
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-__all__ = ["make_buckets", "pack_by_bucket"]
+__all__ = ["make_buckets"]
 
 BUCKETS: pa.Schema = pa.schema(
     [
@@ -40,52 +35,23 @@ BUCKETS: pa.Schema = pa.schema(
 """One row for each bucket."""
 
 
-def make_buckets(
-    records: "DataFrame", kind: str, count: int, *, large: bool
-) -> "DataFrame":
+def make_buckets(records: RecordSource, count: int, *, large: bool) -> "DataFrame":
     """Return a row of :data:`BUCKETS` for each bucket of a run.
 
     Args:
-        records: The records of one run, under our names of the columns, without ``run``.
-        kind: ``spans`` or ``messages``.
+        records: The records of the run.
         count: The number of buckets.
         large: Use columns with 64-bit offsets.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    packed = pack_by_bucket(records, kind, count, large=large)
+    task = _bucket_task(records.kind, large=large)
     return (
-        packed.repartition(count, "run")
+        records.packed(count, large=large)
+        .repartition(count, "run")
         .groupBy("run")
-        .applyInArrow(_bucket_task(kind, large=large), from_arrow_schema(BUCKETS))
+        .applyInArrow(task, from_arrow_schema(BUCKETS))
     )
-
-
-def pack_by_bucket(
-    records: "DataFrame", kind: str, count: int, *, large: bool
-) -> "DataFrame":
-    """Return the packed records of each bucket; ``run`` is the bucket.
-
-    The records have hashes in place of their ids.
-    """
-    from pyspark.sql import functions as F
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    hashed = with_hashed_ids(records, kind)
-    bucket = F.pmod(_bucket_key(hashed, kind), F.lit(count)).cast("int")
-    keyed = hashed.select(bucket.alias("run"), *hashed.columns)
-    return keyed.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
-
-
-def _bucket_key(records: "DataFrame", kind: str) -> "Column":
-    """Return a number that the records of a trace, or of a message, have in common."""
-    from pyspark.sql import functions as F
-
-    if kind == "spans":
-        return F.coalesce("trace", F.lit(0))
-    if "message" in records.columns:
-        return F.coalesce("message", "record")
-    return F.col("record")
 
 
 def _bucket_task(

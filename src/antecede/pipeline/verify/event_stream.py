@@ -81,7 +81,7 @@ def verify_event_stream(
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.streaming.state import GroupStateTimeout
 
-    packer = row_packer(large=has_large_types(stream))
+    packer = row_packer(large=has_large_types(stream.sparkSession))
     timeouts = GroupStateTimeout
     found = (
         selected.mapInArrow(packer, from_arrow_schema(PACKED))

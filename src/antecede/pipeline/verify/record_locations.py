@@ -1,17 +1,48 @@
-"""Replace the line numbers of sorted records by the files and lines of the caller."""
+"""Replace the line numbers of sorted records by the files and lines of the caller.
+
+The *location* of a record is one number, of its file and its line.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from antecede.ingest.diagnostics import Diagnostic, IngestSummary, SourceLocation
+from antecede.verify.kernels.slot_map import Longs
 
-__all__ = ["Locations", "located", "located_diagnostics"]
+__all__ = [
+    "Locations",
+    "divide_locations",
+    "join_locations",
+    "located",
+    "located_diagnostics",
+]
+
+LINE_BITS = 40
 
 Locations = tuple[pa.Array, pa.Array] | None
 """By record, its file and its line; None if the table does not have them."""
+
+
+@overload
+def join_locations(file: int, line: int) -> int: ...
+
+
+@overload
+def join_locations(file: int | Longs, line: Longs) -> Longs: ...
+
+
+def join_locations(file: int | Longs, line: int | Longs) -> int | Longs:
+    """Return the location of each record from the number of its file, and its line."""
+    return (file << LINE_BITS) + line
+
+
+def divide_locations(location: Longs) -> tuple[Longs, Longs]:
+    """Return the number of the file and the line of each location."""
+    return location >> LINE_BITS, location & ((1 << LINE_BITS) - 1)
 
 
 def located(summary: IngestSummary, locations: Locations) -> IngestSummary:

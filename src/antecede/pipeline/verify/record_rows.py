@@ -13,13 +13,14 @@ from antecede.ingest.formats.messages import message_batch
 from antecede.ingest.formats.records import CLOCK_SCHEMA, RECORD_IDS, SPAN_SCHEMAS
 from antecede.ingest.formats.span_csv import span_batch
 from antecede.ingest.timestamps import TimeUnits
+from antecede.pipeline.verify.record_locations import divide_locations
 from antecede.verify.kernels.slot_map import Longs
 
 __all__ = ["to_records"]
 
 TIMES = ("sent", "received", "start", "end")
-SORT_KEYS = ("file", "line", *TIMES, "process", "trace", "span", "source", "target",
-             "message")  # fmt: skip
+SORT_KEYS = ("location", "file", "line", *TIMES, "process", "trace", "span", "source",
+             "target", "message")  # fmt: skip
 KIND_PREFIX = "^span_kind_"
 """Begins the kinds of spans in OpenTelemetry."""
 TEXTS = (
@@ -41,7 +42,8 @@ def to_records(
     """Return the rows of a run as records, and their files and lines if known.
 
     Args:
-        table: The rows, under our names of the columns.
+        table: The rows, under our names of the columns; ``location`` replaces ``file`` and
+            ``line``.
         schema: The schema of the records.
     """
     columns = {name: _array(table[name]) for name in table.schema.names}
@@ -70,7 +72,10 @@ def to_records(
         index = records.schema.get_field_index("problem")
         records = records.set_column(index, schema.field("problem"), found)
     locations = None
-    if "file" in columns and "line" in columns:
+    if "location" in columns:
+        file, line = divide_locations(columns["location"].to_numpy())
+        locations = (pa.array(file), pa.array(line))
+    elif "file" in columns and "line" in columns:
         locations = (columns["file"], columns["line"])
     return pa.Table.from_batches([records]), locations
 

@@ -28,7 +28,7 @@ from antecede.pipeline.verify.table_columns import NOT_VERIFIED, Rows, select_co
 from antecede.pipeline.verify.table_run import TableOptions, run_verifier
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = ["RUN_NAME", "has_large_types", "select_runs", "verify_table"]
 
@@ -58,7 +58,7 @@ def verify_table(
     if tasks is not None and tasks < 1:
         raise ConfigError(f"tasks must be at least 1, got {tasks}")
     kind, selected = select_runs(df, columns, rows)
-    large = has_large_types(df)
+    large = has_large_types(df.sparkSession)
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(df.sparkSession)
     options = TableOptions(
         rows=kind, complete=complete, violations_max=violations_max, large=large
@@ -88,9 +88,9 @@ def select_runs(
     return kind, selected.selectExpr(f"{run} AS run", *others)
 
 
-def has_large_types(df: "DataFrame") -> bool:
-    """Return whether the session of a table has columns with 64-bit offsets."""
-    return df.sparkSession.conf.get(LARGE_TYPES, "false") == "true"
+def has_large_types(session: "SparkSession") -> bool:
+    """Return whether the tables of a session have columns with 64-bit offsets."""
+    return session.conf.get(LARGE_TYPES, "false") == "true"
 
 
 def _verify_by_size(
