@@ -10,6 +10,7 @@ from antecede.trace.event import Event, Kind
 
 NS = 1_000_000_000
 START = 1_700_000_000 * NS
+STEP_AT = 5 * NS
 SPANS = pa.schema(
     [
         ("trace", pa.string()),
@@ -21,6 +22,8 @@ SPANS = pa.schema(
         ("end_ns", pa.int64()),
     ]
 )
+OWNERS = {"span": "trace", "parent": "trace", "trace": None, "message": "source"}
+"""By id, the column in which it is unique."""
 
 
 @dataclass
@@ -35,6 +38,8 @@ class SpanRun:
     """The greatest change of that difference, per time that passes."""
     resolution_ns: int = 1
     """The recorded times are multiples of it."""
+    step_ns: int = 0
+    """The greatest step forward of a clock, at :data:`STEP_AT`."""
     rows: list[dict[str, object]] = field(default_factory=list)
     _truth: list[tuple[int, int, str, int]] = field(default_factory=list)
     """The true time, the service, the kind and the message of each event."""
@@ -49,6 +54,9 @@ class SpanRun:
         self._drifts = [
             self.random.uniform(-self.drift, self.drift) for _ in range(self.services)
         ]
+        self._steps = [0] * self.services
+        if self.step_ns:
+            self._steps = [self.random.randint(0, self.step_ns) for _ in self._steps]
 
     def add_traces(self, count: int, *, duration_ns: int, first_ns: int = 0) -> None:
         """Add traces that begin at random times within a duration."""
@@ -103,6 +111,7 @@ class SpanRun:
     def _clock(self, service: int, time: int) -> int:
         """Return a true time by the clock of a service."""
         shown = time + self._offsets[service] + round(time * self._drifts[service])
+        shown += self._steps[service] if time > STEP_AT else 0
         return (START + shown) // self.resolution_ns * self.resolution_ns
 
     def table(self) -> pa.Table:
@@ -150,17 +159,18 @@ class SpanRun:
         ]
 
 
-def with_hashed_ids(spans: pa.Table) -> pa.Table:
-    """Return spans with hashes in place of their ids, as Spark makes them for a bucket."""
-    trace = spans["trace"].to_pylist()
-    for name in ("trace", "span", "parent"):
-        found = [
-            None if text is None else _hash(name != "trace" and trace[i], text)
-            for i, text in enumerate(spans[name].to_pylist())
-        ]
-        index = spans.schema.get_field_index(name)
-        spans = spans.set_column(index, name, pa.array(found, pa.int64()))
-    return spans
+def with_hashed_ids(records: pa.Table) -> pa.Table:
+    """Return spans or messages with hashes as ids, as Spark makes them for a bucket."""
+    for name, owner in OWNERS.items():
+        if name in records.schema.names:
+            owners = records[owner].to_pylist() if owner else [""] * records.num_rows
+            found = [
+                None if text is None else _hash(above, text)
+                for above, text in zip(owners, records[name].to_pylist(), strict=True)
+            ]
+            index = records.schema.get_field_index(name)
+            records = records.set_column(index, name, pa.array(found, pa.int64()))
+    return records
 
 
 def _hash(*texts: object) -> int:

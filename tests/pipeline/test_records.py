@@ -22,6 +22,7 @@ from antecede.pipeline.records.slices import (
 )
 from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
 from antecede.pipeline.verify.spooled_run import SpooledRun
+from antecede.trace.event import Event
 from antecede.trace.run_info import RunInfo
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.oracle import MessageId, Property, Verdict, verify_events
@@ -29,6 +30,7 @@ from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
 from tests.pipeline.local_cuts import local_search
 from tests.pipeline.span_runs import SpanRun, with_hashed_ids
+from tests.verify.test_verifier import deliver, send
 
 MS = 1_000_000
 ORDERS = (Property.CAUSAL, Property.FIFO)
@@ -37,12 +39,12 @@ ORDERS = (Property.CAUSAL, Property.FIFO)
 class LocalRun:
     """The stages of a long run in this process, without Spark."""
 
-    def __init__(self, spans: pa.Table, buckets: int) -> None:
-        traces = spans["trace"].to_pylist()
-        bucket = np.array([crc32(trace.encode()) % buckets for trace in traces])
-        hashed = with_hashed_ids(spans)
+    def __init__(self, records: pa.Table, buckets: int, kind: str = "spans") -> None:
+        keys = records["trace" if kind == "spans" else "message"].to_pylist()
+        bucket = np.array([crc32(key.encode()) % buckets for key in keys])
+        hashed = with_hashed_ids(records)
         found = [
-            infer_bucket(hashed.filter(pa.array(bucket == each)), "spans")
+            infer_bucket(hashed.filter(pa.array(bucket == each)), kind)
             for each in np.unique(bucket)
         ]
         self.blobs = [
@@ -53,7 +55,7 @@ class LocalRun:
         texts = [summary.to_json() for _, _, summary in found]
         self.sends: list[tuple[int, int]] = []
         """The source and the number of each message."""
-        self.summary: RunSummary = merge_summaries(texts, "spans")
+        self.summary: RunSummary = merge_summaries(texts, kind)
 
     def search(self, names: tuple[str, ...], units: Longs, slice_events: int) -> CutSearch:
         numbers = {name: number for number, name in enumerate(names)}
@@ -125,16 +127,25 @@ def true_names(
 
 
 @pytest.mark.parametrize(
-    ("skew_ns", "drift"), [(0, 0.0), (3 * MS, 0.0), (10**12, 0.0), (MS, 0.0005)]
+    ("skew_ns", "drift", "step_ns"),
+    [
+        (0, 0.0, 0),
+        (3 * MS, 0.0, 0),
+        (10**12, 0.0, 0),
+        (MS, 0.0005, 0),
+        (10**12, 0.0005, 10**13),
+    ],
 )
 @pytest.mark.parametrize("seed", range(6))
 def test_slices_have_the_verdict_of_the_oracle(
-    seed: int, skew_ns: int, drift: float
+    seed: int, skew_ns: int, drift: float, step_ns: int
 ) -> None:
     random = Random(seed)
-    run = SpanRun(random, random.randint(2, 6), skew_ns, drift)
+    services = random.randint(2, 6)
+    run = SpanRun(random, services, skew_ns, drift, step_ns=step_ns)
     run.add_traces(random.randint(5, 60), duration_ns=20 * MS)
-    # Until then, the drift of two clocks can be 10 ms. Spans are too short for a drift.
+    # Until then, the drift of two clocks can be 10 ms, and clocks step. Spans are too short
+    # for a drift.
     run.add_traces(random.randint(5, 60), duration_ns=20 * MS, first_ns=10_000 * MS)
     expected = verify_events(run.events())
     assert expected.violations
@@ -145,6 +156,55 @@ def test_slices_have_the_verdict_of_the_oracle(
     actual = true_names(early_deliveries(found), local)
     assert actual == early_deliveries(expected)
     assert found.counts[Property.CAUSAL] + found.counts[Property.FIFO] == len(actual)
+
+
+def random_messages(random: Random, count: int) -> tuple[pa.Table, list[Event]]:
+    """Return messages with clocks that differ, drift and step, and the true events."""
+    processes = random.randint(2, 6)
+    skew = [random.randint(-(10**12), 10**12) for _ in range(processes)]
+    drift = [random.uniform(0.5, 2) for _ in range(processes)]
+    step = [(random.randrange(1000 * MS), random.choice([0, 10**13])) for _ in skew]
+
+    def clock(process: int, time: int) -> int:
+        at, length = step[process]
+        shown = round(time * drift[process]) + (length if time > at else 0)
+        return 10**18 + skew[process] + shown
+
+    rows, timed = [], []
+    for index in range(count):
+        source, sent = random.randrange(processes), random.randrange(1000 * MS)
+        others = [p for p in range(processes) if p != source]
+        targets = random.sample(others, random.randint(1, min(3, len(others))))
+        timed.append((sent, source, index, source, targets))
+        for target in targets:
+            got = sent + random.randint(1, random.choice([MS, MS, 100 * MS]))
+            timed.append((got, target, index, source, None))
+            names = {"source": f"service-{source}", "target": f"service-{target}"}
+            times = {"sent_ns": clock(source, sent), "received_ns": clock(target, got)}
+            rows.append({"message": f"m{index}", **names, **times})
+    events, numbers, counts = [], {}, [0] * processes
+    for _, process, index, source, sent_to in sorted(timed, key=lambda each: each[0]):
+        if sent_to is not None:
+            counts[source] += 1
+            numbers[index] = counts[source]
+            events.append(send(source, numbers[index], *sent_to))
+        else:
+            events.append(deliver(process, source, numbers[index]))
+    return pa.Table.from_pylist(random.sample(rows, len(rows))), events
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_messages_have_the_verdict_of_the_oracle_whatever_the_clocks_show(
+    seed: int,
+) -> None:
+    random = Random(seed)
+    rows, events = random_messages(random, random.randint(20, 120))
+    expected = verify_events(events)
+    assert expected.violations
+    local = LocalRun(rows, random.randint(1, 5), "messages")
+    found = local.verify(random.randint(4, 20))
+    assert found.deliveries == expected.deliveries
+    assert true_names(early_deliveries(found), local) == early_deliveries(expected)
 
 
 @pytest.mark.parametrize("slices", [1, 7])

@@ -1,5 +1,6 @@
 """Long runs of spans and messages on Spark have the result of one task."""
 
+from contextlib import ExitStack
 from random import Random
 from typing import Any
 
@@ -8,10 +9,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from antecede.pipeline.records.arrangement import arrange_run
 from antecede.pipeline.records.long_records import verify_long_records
+from antecede.pipeline.records.slices import read_events
+from antecede.pipeline.verify.packed_rows import read_blob
 from antecede.pipeline.verify.table_run import TableOptions
 from antecede.spark import verify
 from tests.pipeline.span_runs import SpanRun
+from tests.pipeline.test_records import LocalRun
 
 MS = 1_000_000
 
@@ -113,3 +118,30 @@ def test_a_long_run_without_messages_is_verified(spark: SparkSession) -> None:
     (row,) = verify_long_records(df, {"quiet": len(spans)}, options)
     assert row["deliveries"] == 0
     assert {each["status"] for each in row["properties"]} == {"held"}
+
+
+def test_slices_with_events_of_dropped_messages_are_arranged_again(
+    spark: SparkSession,
+) -> None:
+    # Coarse timestamps: some messages are dropped that have events in two slices.
+    run = SpanRun(Random(1), 4, 5 * MS, resolution_ns=MS // 20)
+    run.add_traces(80, duration_ns=60 * MS)
+    local = LocalRun(run.table(), 6)
+    plan = local.plan(40)
+    expected, dropped, again = local.arrange(plan, {}, find=True)
+    assert again
+    while again:
+        expected, dropped, again = local.arrange(plan, dropped, find=False)
+    events = [read_events(blob)[0].num_rows for blob in local.blobs]
+    data = [blob.to_pybytes() for blob in local.blobs]
+    buckets = spark.createDataFrame(pa.table({"events": events, "data": data}))
+    with ExitStack() as stack:
+        found = arrange_run(buckets, plan, stack, large=False)
+        assert found.ambiguous > 30
+        data = {row.id: row.data for row in found.blobs.collect()}
+    assert len(data) == len(found.listed)
+    tables = [read_blob(pa.py_buffer(data[row["id"]])) for row in found.listed]
+    assert [table.num_rows for table in tables] == [row["rows"] for row in found.listed]
+    assert [table.to_pylist() for table in tables] == [
+        each.to_pylist() for each in expected
+    ]

@@ -48,7 +48,8 @@ def verify(
 
     A run of more than two million events is verified at the call, in windows that many
     tasks verify, so that no task holds the run. For this, a job at the call counts the rows
-    of every run, if Spark estimates the table at 8 MiB or more.
+    of every run, if Spark estimates the table at 8 MiB or more. A run that no column puts
+    in order is ordered first, by further jobs.
 
     Args:
         df: The table, of a classic or a Connect session.

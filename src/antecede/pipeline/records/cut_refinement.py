@@ -1,10 +1,8 @@
 """Choose consistent cuts so that no slice is too large.
 
 The guess is closed first (:mod:`antecede.pipeline.records.cuts`). That can make a slice
-much larger than others, because the clocks mislead the guess. Such a slice, between the
-cuts A and B, is first divided by *shares*: cut j of m has j/m of the events of each process
-in the slice, and is closed. If a part still has most of the events, the slice is divided by
-*pasts*, with n the number of its events:
+much larger than others, because the clocks mislead the guess. Such a slice, which begins at
+the cut A and has n events, is divided as follows:
 
 1. Let the *past* of an event be the least consistent cut that contains A and the event. Up
    to :data:`CHAINS_MAX` processes are chosen. For each, m events at equal distances in its
@@ -12,6 +10,11 @@ in the slice, and is closed. If a part still has most of the events, the slice i
    cuts, and all chains are closed at once.
 2. These cuts are sorted by their numbers of events. The maximum of each cut and all before
    it is consistent, since the union of consistent cuts is, and these maxima ascend.
+
+The first attempt chooses only the process with the most deliveries. If it hears from the
+others, directly or not, its pasts are close to the true state of the run at the time of its
+events, whatever the clocks show, and few messages are in flight at the cuts. If a part
+still has most of the events, the next attempt chooses many processes.
 
 **Each part is small, unless there is a cycle.** Let all processes be chosen. Consider an
 event f in the part that a cut D adds, and a chosen event e before f in the same process.
@@ -108,9 +111,9 @@ class CutSearch:
             is_large &= failures < FAILURES_MAX
             if not np.any(is_large):
                 return found
-            # Slices that shares can divide come first.
+            # Slices that the pasts of one process may divide come first.
             is_large &= (failures > 0) == np.all(failures[is_large] > 0)
-            chains = 0 if np.all(failures[is_large] == 0) else CHAINS_MAX
+            chains = 1 if np.all(failures[is_large] == 0) else CHAINS_MAX
             found, failures = self._divide(found, failures, is_large, chains)
 
     def _join(
@@ -138,7 +141,7 @@ class CutSearch:
     def _divide(
         self, found: FoundCuts, failures: Longs, is_large: Bools, chains: int
     ) -> tuple[FoundCuts, Longs]:
-        """Divide large slices, by shares if ``chains`` is 0, otherwise by pasts."""
+        """Divide large slices by the pasts of events of ``chains`` processes."""
         large = self._choose(found, is_large)
         is_large = np.zeros_like(is_large)
         is_large[[each.number for each in large]] = True
@@ -204,10 +207,10 @@ def _guess(
     chains: int,
     random: np.random.Generator,
 ) -> Frontiers:
-    """Return chains of cuts: the first divides the slices by shares, others by pasts."""
+    """Return chains of cuts; each has events of one process of each slice."""
     processes, cuts = len(frontier), large[-1].cuts.stop + 1
     room = FRONTIERS_MAX // (processes * cuts)
-    count = 1 + (0 if chains == 0 else max(1, min(chains, processes, room)))
+    count = max(1, min(chains, processes, room))
     found = np.empty((count, processes, cuts), np.int64)
     for each in large:
         first, last = each.cuts.start - 1, each.cuts.stop
@@ -217,25 +220,26 @@ def _guess(
             high = frontier[:, each.number]
         found[:, :, first:last] = low[:, None]
         found[:, :, last] = high
-        _, process, position = samples[:, samples[0] == each.number]
-        order = np.lexsort((position, process))
-        _fill(found[:, :, each.cuts], process[order], position[order], random)
+        chosen = samples[1:, samples[0] == each.number]
+        chosen = chosen[:, np.lexsort((chosen[1], chosen[0]))]
+        _fill(found[:, :, each.cuts], chosen, random)
     return found
 
 
-def _fill(
-    cuts: Frontiers, process: Longs, position: Longs, random: np.random.Generator
-) -> None:
+def _fill(cuts: Frontiers, samples: Longs, random: np.random.Generator) -> None:
     """Fill in the new cuts of a slice from a sample of its events, sorted by process."""
     parts = cuts.shape[2]
+    process, position, is_delivery = samples
     which, first, counts = np.unique(process, return_index=True, return_counts=True)
-    share = np.arange(1, parts) / parts
-    for p, start, count in zip(which, first, counts, strict=True):
-        cuts[0, p, 1:] = position[start + np.floor(share * count).astype(np.int64)]
-    chains = min(len(which), len(cuts) - 1)
-    weights = counts / max(1, counts.sum())
-    drawn = random.choice(len(which), size=chains, replace=False, p=weights)
-    for chain, index in enumerate(drawn, start=1):
+    if not len(which):
+        return
+    deliveries = np.bincount(process, weights=is_delivery)[which]
+    drawn = np.lexsort((counts, deliveries))[-1:]
+    if len(cuts) > 1:
+        chains = min(len(which), len(cuts))
+        weights = counts / counts.sum()
+        drawn = random.choice(len(which), size=chains, replace=False, p=weights)
+    for chain, index in enumerate(drawn):
         at = np.linspace(0, counts[index] - 1, parts).astype(np.int64)
         cuts[chain, which[index]] = position[first[index] + at]
 
@@ -243,7 +247,9 @@ def _fill(
 def sample_events(
     events: CutEvents, frontier: Longs, is_wanted: Bools, step: int, start: int
 ) -> Longs:
-    """Return the slice, the process and the position of some events of a bucket, as rows.
+    """Return some events of a bucket.
+
+    The rows are the slice, the process, the position, and 1 for a delivery, otherwise 0.
 
     Args:
         events: The bucket.
@@ -254,5 +260,8 @@ def sample_events(
     """
     number = slice_numbers(events.process, events.position, frontier)
     chosen = np.flatnonzero(is_wanted[number])[start % step :: step]
-    columns = (number[chosen], events.process[chosen], events.position[chosen])
+    is_delivery = ~events.is_send[chosen] & (events.sent[chosen] != NOTHING)
+    columns = (
+        number[chosen], events.process[chosen], events.position[chosen], is_delivery,
+    )  # fmt: skip
     return np.stack([column.astype(np.int64) for column in columns])

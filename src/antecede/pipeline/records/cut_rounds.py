@@ -68,14 +68,14 @@ def cut_search(
 
     def sample(frontier: Longs, is_wanted: Bools, step: int) -> Longs:
         def task(parts: Iterator[CutEvents]) -> list[Longs]:
-            found = [np.empty((3, 0), np.int64)]
+            found = [np.empty((4, 0), np.int64)]
             for number, events in enumerate(parts):
                 start = 7919 * number + len(events.process)
                 found.append(sample_events(events, frontier, is_wanted, step, start))
             return [np.concatenate(found, axis=1)]
 
         every = _collect(buckets, names, task, large=large)
-        empty: Longs = np.empty((3, 0), np.int64)
+        empty: Longs = np.empty((4, 0), np.int64)
         return np.concatenate([empty, *(found for (found,) in every)], axis=1)
 
     return CutSearch(close=close, sample=sample, units=units, slice_events=slice_events)

@@ -68,6 +68,8 @@ class EventRun:
     """The names of the processes by number; none if processes are integers."""
     has_seq: bool
     """Whether ``seq`` orders the events of a process; otherwise ``step`` does."""
+    is_unique: bool
+    """Reject an event that is there twice; otherwise it counts as one event."""
     sample_step: int
     """Every so many events, one is used to guess the cuts."""
 

@@ -1,8 +1,8 @@
 """Split the events of a bucket by slice, and put a slice into a linear extension.
 
 The events of a process are in the order of their positions. Among the possible orders, the
-chosen one follows the times with the offsets of the clocks, where the times of a process
-ascend in the slice. Other processes spread their events evenly over the time of the slice.
+chosen one follows the times with the offsets of the clocks, if the times of each process
+ascend in the slice. Otherwise, it does not depend on times.
 """
 
 from collections.abc import Iterator
@@ -14,16 +14,20 @@ import pyarrow as pa
 from antecede.errors import TraceError
 from antecede.pipeline.records.cuts import slice_numbers
 from antecede.pipeline.records.event_buckets import UNKNOWN, EventRun
-from antecede.pipeline.records.slice_order import order_events, send_slots
+from antecede.pipeline.records.slice_order import (
+    order_events,
+    order_on_demand,
+    send_slots,
+)
 from antecede.pipeline.records.slices import (
     cut_events_of,
     process_numbers,
     read_column,
     read_events,
 )
+from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
 from antecede.pipeline.verify.packed_rows import read_blob, write_blob
-from antecede.verify.kernels.slot_map import Longs
-from antecede.verify.kernels.stream import Bools, Doubles
+from antecede.verify.kernels.slot_map import Ints, Longs
 
 __all__ = ["EventPlan", "arrange_events", "split_events"]
 
@@ -79,7 +83,7 @@ def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:
         plan: The slices.
 
     Raises:
-        TraceError: Happened-before has a cycle.
+        TraceError: Happened-before has a cycle, or an event is there twice.
     """
     tables = [read_blob(blob) for blob in blobs]
     slots = [int(read_column(table, "slot").max(initial=NONE)) + 1 for table in tables]
@@ -90,11 +94,21 @@ def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:
     process, is_send = read_column(events, "process"), read_column(events, "is_send")
     position = read_column(events, "time")
     by_history = np.lexsort((position, process))
+    if plan.run.is_unique:
+        _reject_repeated(events, by_history, plan.run)
+    count, processes = int(np.sum(slots)), len(plan.names)
     key = _preference(process[by_history], read_column(events, "clock")[by_history], plan)
-    preferred = by_history[np.argsort(key, kind="stable")]
-    order = order_events(
-        preferred, process, is_send, slot, len(plan.names), int(np.sum(slots))
-    )
+    if key is None:
+        bounds = np.searchsorted(process[by_history], np.arange(processes + 1))
+        # A process that delivers much needs the events of others when these happened.
+        deliveries = np.bincount(process[~is_send], minlength=processes)
+        leaders = np.argsort(-deliveries, kind="stable")
+        order = order_on_demand(by_history, bounds, leaders, process, is_send, slot, count)
+    if key is not None or len(order) < len(process):
+        preferred = by_history
+        if key is not None:
+            preferred = by_history[np.argsort(key, kind="stable")]
+        order = order_events(preferred, process, is_send, slot, processes, count)
     if len(order) < len(process):
         raise _cycle(events, by_history, order, plan.run)
     rows = events.take(pa.array(order)).combine_chunks()
@@ -111,26 +125,31 @@ def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:
     return pa.table(columns)
 
 
-def _preference(process: np.ndarray, clock: Longs, plan: EventPlan) -> Doubles:
-    """Return a number for each event by which they are sorted; it ascends in a process.
+def _reject_repeated(events: pa.Table, by_history: Longs, run: EventRun) -> None:
+    """Raise TraceError if two rows are the same event of a process."""
+    process = events["event_process"].to_numpy()[by_history]
+    position = events["time"].to_numpy()[by_history]
+    is_same = (process[1:] == process[:-1]) & (position[1:] == position[:-1])
+    if np.any(is_same):
+        first = int(np.flatnonzero(is_same)[0])
+        at = int(position[first])
+        if not run.has_seq:
+            raise repeated_step(run.location, at)
+        raise repeated_event(run.location, run.name(int(process[first])), at)
+
+
+def _preference(process: Ints, clock: Longs, plan: EventPlan) -> Longs | None:
+    """Return a time for each event, ascending in each process; None if these do not.
 
     Args:
         process: By event, its process; ascending.
         clock: By event, its time or UNKNOWN, in the order of the process.
         plan: The slices.
     """
-    same = process[1:] == process[:-1]
-    is_wrong = clock == UNKNOWN
-    is_wrong[1:] |= same & (clock[1:] < clock[:-1])
-    is_ascending: Bools = np.ones(len(plan.names), np.bool_)
-    is_ascending[process[is_wrong]] = False
-    timed = is_ascending[process]
-    moved = clock + plan.offsets[process]
-    low = int(moved[timed].min()) if np.any(timed) else 0
-    high = int(moved[timed].max()) if np.any(timed) else len(process)
-    starts = np.searchsorted(process, process)
-    share = (np.arange(len(process)) - starts) / np.bincount(process)[process]
-    found: Doubles = np.where(timed, moved - low, share * (high - low))
+    is_same = process[1:] == process[:-1]
+    if np.any(clock == UNKNOWN) or np.any(is_same & (clock[1:] < clock[:-1])):
+        return None
+    found: Longs = clock + plan.offsets[process]
     return found
 
 

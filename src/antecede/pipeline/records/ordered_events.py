@@ -70,7 +70,7 @@ ORDERED: pa.Schema = pa.schema(
         ("id", pa.int64()),
         ("rows", pa.int64()),
         ("data", pa.binary()),
-        # The error of the slice, if happened-before has a cycle.
+        # The error of the slice, if any.
         ("error", pa.string()),
     ]
 )
@@ -107,6 +107,8 @@ class EventOrder:
         count: int,
         names: tuple[str, ...],
         options: OrderOptions,
+        *,
+        is_unique: bool = False,
     ) -> None:
         """Take the rows of a run.
 
@@ -116,6 +118,7 @@ class EventOrder:
             count: Their number.
             names: The names of the processes by number; none if processes are integers.
             options: The sizes of buckets, slices and blobs.
+            is_unique: Reject an event that is there twice; otherwise it counts as one.
         """
         chosen = [name for name in COLUMNS if name in rows.columns]
         self._rows = rows.select(*chosen)
@@ -125,6 +128,7 @@ class EventOrder:
             location=location,
             names=names,
             has_seq="seq" in chosen,
+            is_unique=is_unique,
             sample_step=max(1, count // SAMPLE_EVENTS),
         )
 
@@ -138,7 +142,8 @@ class EventOrder:
             reject_sent_twice: Raises TraceError; called if a message is sent twice.
 
         Raises:
-            TraceError: A value is invalid, or happened-before has a cycle.
+            TraceError: A value is invalid, an event is there twice, or happened-before has
+                a cycle.
         """
         options = self._options
         buckets = stack.enter_context(kept_on_disk(self._buckets()))

@@ -7,6 +7,11 @@ its later events form a queue. A send that is taken ends the waiting of the proc
 next event delivers its message, and their queues are taken at once. So the result follows
 the preferred order, and the pass takes constant time per event. Events that are never taken
 wait for each other, or for such events: happened-before has a cycle.
+
+Without times, :func:`order_on_demand` takes the events of one process after the other. It
+takes what happened before an event only when the event needs it. If the first process
+communicates with the others, this is close to the order in which the events happened, and
+few messages are in flight at a time.
 """
 
 import numpy as np
@@ -15,7 +20,7 @@ from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["order_events", "overlapping_processes", "send_slots"]
+__all__ = ["order_events", "order_on_demand", "overlapping_processes", "send_slots"]
 
 NONE = -1
 NEVER = np.iinfo(np.int64).min
@@ -80,6 +85,65 @@ def order_events(
                 next_event = queue_next[next_event]
             queue_first[q] = next_event
     return order[:taken]
+
+
+@compiled
+def order_on_demand(
+    by_history: Longs,
+    bounds: Longs,
+    leaders: Longs,
+    process: Ints,
+    is_send: Bools,
+    slot: Ints,
+    slots: int,
+) -> Longs:
+    """Return the events in a linear extension; without some if there is a cycle.
+
+    Args:
+        by_history: The events, by process and in the order of its history.
+        bounds: For each process and one more, the start of its history in ``by_history``.
+        leaders: All processes; their events are taken in this order.
+        process: By event, its process.
+        is_send: By event, whether it is a send.
+        slot: By event, the slot of its message; NONE if no event of the slice waits for it.
+        slots: The number of slots.
+    """
+    order = np.empty(by_history.size, np.int64)
+    taken = 0
+    position = bounds[:-1].copy()
+    sent_at = np.full(slots, NONE, np.int64)
+    for i in range(by_history.size):
+        event = by_history[i]
+        if is_send[event] and slot[event] != NONE:
+            sent_at[slot[event]] = i
+    # Each process on the stack waits for the next one, which is taken to its end.
+    stack = np.empty(position.size, np.int64)
+    end = np.empty(position.size, np.int64)
+    is_on_stack = np.zeros(position.size, np.bool_)
+    for leader in leaders:
+        stack[0], end[0], depth = leader, bounds[leader + 1], 1
+        is_on_stack[leader] = True
+        while depth > 0:
+            p = stack[depth - 1]
+            if position[p] >= end[depth - 1]:
+                is_on_stack[p] = False
+                depth -= 1
+                continue
+            event = by_history[position[p]]
+            if not is_send[event] and slot[event] != NONE:
+                send = sent_at[slot[event]]
+                source = process[by_history[send]]
+                if position[source] <= send:
+                    if is_on_stack[source]:
+                        return order[:taken]
+                    stack[depth], end[depth] = source, send + 1
+                    is_on_stack[source] = True
+                    depth += 1
+                    continue
+            order[taken] = event
+            taken += 1
+            position[p] += 1
+    return order
 
 
 @compiled

@@ -6,9 +6,9 @@ packed into blobs, which Spark keeps on the disks of the executors
 The driver gets one row for each blob, without its data, and the results of the windows.
 
 If the steps of the rows ascend within the partitions of the table, and no two partitions
-overlap, the rows need not be sorted. Otherwise Spark sorts them by ``step``, or by ``time``
-where steps are unknown. If there is neither, or the rows are not in a linear extension of
-happened-before, further jobs find one (:mod:`antecede.pipeline.records.ordered_events`).
+overlap, the rows need not be sorted. Otherwise Spark sorts them by ``step``. If steps are
+unknown, or the rows are not in a linear extension of happened-before, further jobs find one
+(:mod:`antecede.pipeline.records.ordered_events`).
 """
 
 import logging
@@ -34,7 +34,7 @@ from antecede.verify.kernels.stream import NotLinearExtensionError
 from antecede.verify.oracle import MessageId
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Row
+    from pyspark.sql import DataFrame, Row
 
 __all__ = ["verify_long_runs"]
 
@@ -113,15 +113,14 @@ class _LongTableRun:
             if _is_in_order(listed):
                 listed.sort(key=lambda row: int(row["first"]))
                 return self._verify_blobs(blobs, listed, window_rows)
-            keys, is_known = self._sort_keys()
             rows = sum(int(row["rows"]) for row in listed)
-            if not is_known:
-                self._notice("there is neither step nor time: finding an order")
+            if not self._has_steps():
+                self._notice("steps are unknown: finding an order")
                 return self._order_and_verify(rows, window_rows)
             parts = max(parallelism(blobs.sparkSession), -(-rows // SORTED_ROWS))
             # Spark's own number of partitions is too high for tasks of Python.
-            ordered = self._rows.repartitionByRange(parts, *keys)
-            ordered = ordered.sortWithinPartitions(*keys)
+            ordered = self._rows.repartitionByRange(parts, "step")
+            ordered = ordered.sortWithinPartitions("step")
             with _packed(ordered, self._blob_rows, self._options) as blobs:
                 listed = blobs.select("id", "rows", "first", "last").collect()
                 listed.sort(key=lambda row: int(row["id"]))
@@ -135,22 +134,18 @@ class _LongTableRun:
             self._reject_repeated()
             raise
 
-    def _sort_keys(self) -> "tuple[list[Column], bool]":
-        """Return the columns to sort by, and whether the order may be happened-before."""
-        from pyspark.sql import functions as F
-
-        has_steps = "step" in self._rows.columns
-        if has_steps and self._rows.where("step IS NULL").limit(1).collect():
-            has_steps = False
-            if not self._has_seq:
-                raise TraceError(
-                    f"{self._location}: column 'step' is null in some rows: remove them,"
-                    " for example with df.dropna(subset=['step'])"
-                )
-        has_times = not has_steps and "time" in self._rows.columns
-        names = [*(["step"] if has_steps else []), *(["time"] if has_times else [])]
-        names += ["process", *(["seq"] if self._has_seq else [])]
-        return [F.col(name).asc_nulls_last() for name in names], has_steps or has_times
+    def _has_steps(self) -> bool:
+        """Return whether the steps of all rows are known."""
+        if "step" not in self._rows.columns:
+            return False
+        if not self._rows.where("step IS NULL").limit(1).collect():
+            return True
+        if self._has_seq:
+            return False
+        raise TraceError(
+            f"{self._location}: column 'step' is null in some rows: remove them, for"
+            " example with df.dropna(subset=['step'])"
+        )
 
     def _verify_blobs(
         self, blobs: "DataFrame", listed: "Sequence[Row]", window_rows: int | None
@@ -165,14 +160,13 @@ class _LongTableRun:
 
     def _order_and_verify(self, rows: int, window_rows: int | None) -> dict[str, Any]:
         """Return the row of the run, whose order is found first."""
-        self._reject_repeated()
         options = OrderOptions(blob_rows=self._blob_rows, large=self._options.large)
         if window_rows is not None:
             options = replace(
                 options, bucket_rows=window_rows, slice_events=max(1, window_rows // 2)
             )
         names = tuple(self._names[i] for i in range(len(self._names)))
-        order = EventOrder(self._location, self._rows, rows, names, options)
+        order = EventOrder(self._location, self._rows, rows, names, options, is_unique=True)
         with ExitStack() as stack:
             found = order.find(stack, self._reject_sent_twice)
             return self._verify_ordered(found.blobs, found.listed, window_rows)

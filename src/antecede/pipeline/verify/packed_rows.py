@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from antecede.pipeline.spark.task_files import get, put
 from antecede.verify.kernels.grouping import group
 
 __all__ = [
@@ -154,20 +155,22 @@ def _step_range(rows: pa.Table) -> tuple[int | None, int | None]:
 
 
 def write_blob(rows: pa.Table) -> bytes:
-    """Return rows as a blob, with the metadata of their schema."""
+    """Return rows as a blob, with the metadata of their schema.
+
+    The rows may be in a file (:mod:`antecede.pipeline.spark.task_files`).
+    """
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    return put(sink.getvalue())
 
 
 def read_blob(blob: pa.Buffer) -> pa.Table:
     """Return the rows of a blob, without the column run."""
     # Spark uses all cores already, and threads make a small blob five times as slow.
     options = pa.ipc.IpcReadOptions(use_threads=False)
-    return pa.ipc.open_stream(blob, options=options).read_all()
+    return pa.ipc.open_stream(get(blob), options=options).read_all()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from antecede.errors import ConfigError
 from antecede.pipeline.records.long_records import verify_long_records
 from antecede.pipeline.spark.jobs import described, explained
+from antecede.pipeline.spark.task_files import task_files
 from antecede.pipeline.verify.long_runs import verify_long_runs
 from antecede.pipeline.verify.packed_rows import PACKED, row_packer
 from antecede.pipeline.verify.run_result import RESULT
@@ -102,7 +103,11 @@ def _verify_by_size(
         long, has_others = find_long_runs(selected, count)
     if not long:
         return _verify_short(selected, options, count)
-    with described(selected, "antecede: verify long runs in windows"), explained():
+    with (
+        described(selected, "antecede: verify long runs in windows"),
+        explained(),
+        task_files(selected.sparkSession),
+    ):
         if options.rows == "events":
             found = verify_long_runs(selected, list(long), options, window_rows=window_rows)
         else:

@@ -1,0 +1,137 @@
+"""Let tasks on one machine hand data to later tasks in files instead of rows.
+
+A worker of Python exchanges rows with Spark about a hundred times as slowly as it writes
+and reads a file. So where driver and workers share a disk, which they do in local mode, a
+task writes a large value to a file (:func:`put`), and its row has a reference to it, which
+Spark shuffles and keeps in place of the value. A task that gets the row reads the value
+(:func:`get`).
+
+The driver makes a directory for the files with :func:`task_files`, and removes it at the
+end of the block. It names the directory to the tasks in a local property, which Spark gives
+to all tasks of the jobs that the block starts. Tasks of other jobs have no such property:
+their rows have the values themselves. So do those of a cluster and of a Connect session.
+"""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from antecede.errors import StorageError
+from antecede.pipeline.spark.master import is_local
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["get", "put", "task_files"]
+
+PROPERTY = "antecede.task.files"
+"""The local property with the directory."""
+MARK = b"antecede file "
+"""Begins a reference. Other values are Arrow streams, which begin otherwise."""
+PREFIX = "antecede-tasks-"
+
+
+@contextmanager
+def task_files(spark: "SparkSession") -> Iterator[None]:
+    """Let the tasks of the block's jobs use files, if they share a disk with the driver."""
+    try:
+        context = spark.sparkContext
+    except Exception:  # Connect sessions have no context; the exception type varies.
+        yield
+        return
+    if not is_local(context.master or "") or context.getLocalProperty(PROPERTY):
+        yield
+        return
+    parent = context.getConf().get("spark.local.dir", tempfile.gettempdir())
+    # An administrator's choice has priority over the setting, as for Spark's own files.
+    parents = os.environ.get("SPARK_LOCAL_DIRS", parent or tempfile.gettempdir())
+    directory = tempfile.mkdtemp(prefix=PREFIX, dir=parents.split(",")[0])
+    context.setLocalProperty(PROPERTY, directory)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(PROPERTY, None)  # type: ignore[arg-type]
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def put(value: pa.Buffer) -> bytes:
+    """Return the value, or a reference to a file that has it; for a task.
+
+    Raises:
+        StorageError: The file cannot be written.
+    """
+    directory = _directory()
+    if directory is None:
+        data: bytes = value.to_pybytes()
+        return data
+    try:
+        path, start = _file_of_worker.append(directory, value)
+    except OSError as error:
+        raise StorageError(f"cannot write rows to disk: {error}") from None
+    return MARK + json.dumps([path, start, value.size]).encode()
+
+
+def get(found: pa.Buffer) -> pa.Buffer:
+    """Return the value that :func:`put` returned, or refers to.
+
+    Raises:
+        StorageError: The file cannot be read.
+    """
+    if found.size < len(MARK) or found.slice(0, len(MARK)).to_pybytes() != MARK:
+        return found
+    path, start, size = json.loads(found.slice(len(MARK)).to_pybytes())
+    try:
+        with open(path, "rb") as file:
+            file.seek(start)
+            data = file.read(size)
+    except OSError as error:
+        raise StorageError(f"cannot read rows from disk: {error}") from None
+    if len(data) < size:
+        raise StorageError(f"cannot read rows from disk: {path} is too short")
+    return pa.py_buffer(data)
+
+
+def _directory() -> str | None:
+    """Return the directory of the job that this task belongs to, if it has one."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(PROPERTY)
+
+
+class _WorkerFile:
+    """The file to which all tasks of this worker append, one after the other."""
+
+    def __init__(self) -> None:
+        self._directory: str | None = None
+        self._path = ""
+        self._descriptor = -1
+
+    def append(self, directory: str, value: pa.Buffer) -> tuple[str, int]:
+        """Append a value; return the path of the file, and where the value starts."""
+        # A worker that Spark forks must not share the file of the worker before.
+        owner = f"{directory}:{os.getpid()}"
+        if owner != self._directory:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._path = os.path.join(directory, uuid.uuid4().hex)
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            self._directory = owner
+        start = os.lseek(self._descriptor, 0, os.SEEK_END)
+        left = memoryview(value)
+        while len(left):
+            left = left[os.write(self._descriptor, left) :]
+        return self._path, start
+
+
+_file_of_worker = _WorkerFile()
