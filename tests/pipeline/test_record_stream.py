@@ -296,10 +296,10 @@ def sent_rows(*rows: tuple[str, str, float, float]) -> pa.Table:
     )  # fmt: skip
 
 
-def test_a_late_send_is_not_placed_after_the_sends_that_were_released() -> None:
+def test_a_late_send_is_not_placed_after_the_sends_that_were_emitted() -> None:
     stream = LocalStream("messages", delay=10)
     stream.add(sent_rows(("c", "d", 8, 50)))
-    # The send at 8 is released, and its delivery waits for the open message to d.
+    # The send at 8 is emitted, and its delivery waits for the open message to d.
     stream.add(sent_rows(("e", "d", 29, 30), ("f", "f", 64, 65)))
     assert stream.verifier.counters.messages == 1
     assert stream.stream.waiting.table.num_rows == 1
@@ -317,13 +317,13 @@ def test_a_late_send_is_not_placed_after_the_sends_that_were_released() -> None:
     }  # fmt: skip
 
 
-def test_an_event_is_released_although_earlier_events_may_come() -> None:
+def test_an_event_is_emitted_although_earlier_events_may_come() -> None:
     stream = LocalStream("spans", delay=10)
     stream.add(spans(span("h", "c1", None, "a", 3, 5), span("h", "s1", "c1", "b", 3.5, 4)))
     waiting = []
     for end in range(16, 72, 8):
         stream.add(spans(span(f"g{end}", "s", "x", "a", 1, end)))
         waiting.append(stream.stream.waiting.table.num_rows)
-    # The group h is closed at 16; 4 watermarks later, its events are released.
+    # The group h is closed at 16; 4 watermarks later, its events are emitted.
     assert waiting == [4, 4, 4, 4, 4, 4, 0]
     assert stream.verifier.counters.deliveries >= 2

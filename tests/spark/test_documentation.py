@@ -15,6 +15,7 @@ from antecede.pipeline.study.measure_schema import (
     SUMMARY_SCHEMA,
 )
 from antecede.pipeline.verify.runs import VERDICTS
+from antecede.pipeline.verify.stream_rows import METRICS, STATUS
 from antecede.spark import verify
 from antecede.spark.advice import _COSTS
 from antecede.trace.table import events_to_table
@@ -54,6 +55,13 @@ def test_the_tables_of_a_verification_are_documented(spark: SparkSession) -> Non
     assert list(documented) == [*violations, *message]
     for name, kind in {**violations, **message}.items():
         assert kind.simpleString().startswith(documented[name].rstrip(">")), name
+
+
+def test_the_statuses_and_metrics_of_streams_are_documented() -> None:
+    fields = re.findall(r"(\w+): ([a-z]+(?:<[^>]*>)?)", STATUS)
+    documented = rows(section("Streams").partition("| field of `status`")[2])
+    assert documented == dict(fields)
+    assert all(f"`{name}`" in section("Streams") for name in METRICS)
 
 
 def test_the_summaries_of_a_verification_are_documented(spark: SparkSession) -> None:

@@ -147,7 +147,7 @@ def test_messages_late_rows_and_metrics(spark: SparkSession, tmp_path: Path) -> 
     assert violation.text.startswith("causal: c delivered b:")
     assert [each.name for each in violation.path] == ["a1", "a2", "b4"]
     assert violation.message.delivered_time == 5.0
-    # The late row arrives after the later events of a and b were released.
+    # The late row arrives after the later events of a and b were emitted.
     metrics = [each["observedMetrics"]["antecede"] for each in query.recentProgress]
     found_late = [(each["late"], each["unknown"], each["open"]) for each in metrics]
     assert found_late == [(0, 0, 4), (0, 0, 1), (0, 0, 2), (2, 7, 1)]

@@ -32,7 +32,7 @@ NS = 1e9
 ALONE = np.uint64(0)
 STAMP = pa.field("stamp", pa.float64())
 """The time at the arrival of a record."""
-NOT_STORED = ("line", "problem", "run")
+NOT_STORED = ("line", "problem", "run", "name")
 OPEN_SCHEMAS: dict[str, pa.Schema] = {
     kind: pa.schema([*(each for each in schema if each.name not in NOT_STORED), STAMP])
     for kind, schema in TEXT_SCHEMAS.items()
@@ -85,7 +85,8 @@ class OpenRecords:
         records, _ = to_records(rows, TEXT_SCHEMAS[self.kind])
         self.records += records.num_rows
         is_read = pc.is_null(records["problem"])
-        records = records.filter(is_read).drop_columns(list(NOT_STORED))
+        stored = [name for name in records.schema.names if name not in NOT_STORED]
+        records = records.filter(is_read).select(stored)
         self.unread += rows.num_rows - records.num_rows
         if not records.num_rows:
             return records

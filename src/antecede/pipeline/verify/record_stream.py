@@ -20,7 +20,7 @@ from antecede.pipeline.verify.event_rows import ProcessNames
 from antecede.pipeline.verify.open_records import OpenRecords, processes_of
 from antecede.pipeline.verify.packed_rows import PackedRun, read_blob, write_blob
 from antecede.pipeline.verify.run_result import MessageRecord
-from antecede.pipeline.verify.waiting_events import Released, WaitingEvents
+from antecede.pipeline.verify.waiting_events import EmittedEvents, WaitingEvents
 from antecede.verify.online.checker import RETENTION
 from antecede.verify.online.status import OnlineViolation
 from antecede.verify.online.verifier import OnlineVerifier
@@ -63,7 +63,7 @@ class RecordStream:
     def give_up(
         self, names: ProcessNames, verifier: OnlineVerifier
     ) -> list[OnlineViolation]:
-        """Close all groups, and release all events."""
+        """Close all groups, and emit all events."""
         return self._advance(names, verifier, None)
 
     def _advance(
@@ -72,7 +72,7 @@ class RecordStream:
         now = self.opened.now
         if not np.isfinite(now):
             return []  # No record could be read.
-        noted = Released()
+        noted = EmittedEvents()
         if late is not None and late.num_rows:
             noted.late = noted.unknown = late.num_rows
             lost = names.encode(pa.array(processes_of(late, self.kind), pa.string()))
@@ -81,21 +81,21 @@ class RecordStream:
         self.waiting.infer(closed, names, now, noted)
         limit = self.opened.earliest_times(names)
         found = self._pass(noted, verifier, now)
-        return found + self._pass(self.waiting.release(limit, now), verifier, now)
+        return found + self._pass(self.waiting.emit(limit, now), verifier, now)
 
     def _pass(
-        self, released: Released, verifier: OnlineVerifier, now: float
+        self, emitted: EmittedEvents, verifier: OnlineVerifier, now: float
     ) -> list[OnlineViolation]:
         """Pass events, and what is known to be missing, to the verifier."""
         counters = verifier.counters
-        counters.late += released.late
-        counters.deliveries += released.unknown
+        counters.late += emitted.late
+        counters.deliveries += emitted.unknown
         for which in counters.unknown:
-            counters.unknown[which] += released.unknown
-        verifier.lose_events(sorted(released.lost), now)
-        if released.records is not None and released.records.num_rows:
-            self._sent.append((now, write_blob(released.records)))
-        return verifier.add([] if released.events is None else [released.events], now)
+            counters.unknown[which] += emitted.unknown
+        verifier.lose_events(sorted(emitted.lost), now)
+        if emitted.records is not None and emitted.records.num_rows:
+            self._sent.append((now, write_blob(emitted.records)))
+        return verifier.add([] if emitted.events is None else [emitted.events], now)
 
     def forget(self) -> None:
         """Remove the records of messages that the verifier has given up."""

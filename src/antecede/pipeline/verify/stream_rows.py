@@ -18,7 +18,7 @@ from antecede.verify.oracle import MessageId
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FLAT", "METRICS", "OUTPUT", "messages_of", "status_of", "to_frame"]
+__all__ = ["FLAT", "METRICS", "OUTPUT", "STATUS", "messages_of", "status_of", "to_frame"]
 
 FLAT = "record string, run string, data string"
 """The rows that a task returns."""

@@ -1,16 +1,16 @@
-"""Order the events that were inferred from records, and release them for verification.
+"""Order the events that were inferred from records, and emit them for verification.
 
 The records of a message are in one group, so its events are inferred together, and may be
-*released* when no earlier event of their process can come any more. The *limit* of a
+*emitted* when no earlier event of their process can come any more. The *limit* of a
 process is the earliest time at which it can have an event of a group that is still open.
 Each event of a closed group arrived at least one watermark ago, so an event before the
-limit is released: an earlier one that comes after that is *late*, and its message is
-dropped. An event that has waited for :data:`LIFETIME` watermarks is released in any case.
+limit is emitted: an earlier one that comes after that is *late*, and its message is
+dropped. An event that has waited for :data:`LIFETIME` watermarks is emitted in any case.
 
-Events are released in a linear extension of happened-before: a delivery waits for the
-release of its send. So no part of a cycle of happened-before is ever released, and the
+Events are emitted in a linear extension of happened-before: a delivery waits for its send
+to be emitted. So no part of a cycle of happened-before is ever emitted, and the
 messages in a cycle are dropped as in a table. So are the messages of events whose order in
-their process the timestamps do not determine; a released event keeps its place.
+their process the timestamps do not determine; an emitted event keeps its place.
 
 Each delivery of a dropped message is unknown.
 """
@@ -38,7 +38,7 @@ from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools
 from antecede.verify.linear_extension import find_linear_extension
 
-__all__ = ["WAITING", "Released", "WaitingEvents"]
+__all__ = ["WAITING", "EmittedEvents", "WaitingEvents"]
 
 NS = 1e9
 TIE_BITS = 4
@@ -59,12 +59,12 @@ WAITING: pa.Schema = pa.schema(
         *((name, pa.string()) for name in RECORD),
     ]
 )
-"""The events that wait for their release; processes have the numbers of the run."""
+"""The events that wait; processes have the numbers of the run."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Released:
-    """The events that are released together, and what is known to be missing."""
+class EmittedEvents:
+    """The events that are emitted together, and what is known to be missing."""
 
     events: pa.RecordBatch | None = None
     """The events, in a linear extension, with the columns of a trace; None without any."""
@@ -79,7 +79,7 @@ class Released:
 
 
 class WaitingEvents:
-    """The events of a run that are inferred and not released."""
+    """The events of a run that are inferred and not emitted."""
 
     table: pa.Table
     """The events, with the schema :data:`WAITING`."""
@@ -88,9 +88,9 @@ class WaitingEvents:
     zero: int | None
     """A time before all events, in nanoseconds; None before the first event."""
     frontier: Longs
-    """By process, a time before which all events are released or late."""
+    """By process, a time before which all events are emitted or late."""
     next_seq: Longs
-    """By process, the number of events that were released."""
+    """By process, the number of events that were emitted."""
     counts: Longs
     """By process, the numbers of its events, and of those at a whole millisecond."""
 
@@ -104,7 +104,7 @@ class WaitingEvents:
         self.counts = np.empty((0, 2), np.int64)
 
     def infer(
-        self, records: pa.Table, names: ProcessNames, now: float, released: Released
+        self, records: pa.Table, names: ProcessNames, now: float, emitted: EmittedEvents
     ) -> None:
         """Infer the events of closed groups, and drop those that are late."""
         if not records.num_rows:
@@ -116,7 +116,7 @@ class WaitingEvents:
         self._grow(len(names.numbers))
         for name, counts in summary.processes.items():
             self.counts[names.numbers[name]] += counts
-        released.unknown += summary.missing_deliveries
+        emitted.unknown += summary.missing_deliveries
         if not events.num_rows:
             return
         if self.zero is None:
@@ -137,28 +137,28 @@ class WaitingEvents:
         columns |= _record_columns(records, columns, self.kind)
         found = pa.table([columns[name] for name in WAITING.names], schema=WAITING)
         self.buckets += 1
-        self._add(found, released)
+        self._add(found, emitted)
 
-    def _add(self, found: pa.Table, released: Released) -> None:
+    def _add(self, found: pa.Table, emitted: EmittedEvents) -> None:
         process, time = found["process"].to_numpy(), found["time"].to_numpy()
         is_late = time < self.frontier[process]
-        released.late += int(np.count_nonzero(is_late))
-        released.lost.update(process[is_late].tolist())
+        emitted.late += int(np.count_nonzero(is_late))
+        emitted.lost.update(process[is_late].tolist())
         has_tie = found["tie"].to_numpy() >= 1 << TIE_BITS
         self.table = pa.concat_tables([self.table, found]).combine_chunks()
         none = np.zeros(self.table.num_rows - len(time), np.bool_)
-        released.unknown += self._drop(np.append(none, is_late | has_tie))
+        emitted.unknown += self._drop(np.append(none, is_late | has_tie))
 
-    def release(self, limit: Longs, now: float) -> Released:
-        """Release the events before the limits of their processes.
+    def emit(self, limit: Longs, now: float) -> EmittedEvents:
+        """Emit the events before the limits of their processes.
 
         Args:
             limit: By process, the limit in nanoseconds.
             now: The time.
         """
-        released = Released()
+        emitted = EmittedEvents()
         if not self.table.num_rows:
-            return released
+            return emitted
         self._grow(len(limit))
         bucket = self.table["bucket"].to_numpy()
         process, time = self._columns("process", "time")
@@ -170,12 +170,12 @@ class WaitingEvents:
 
         resolution = self._resolution(is_mixed)
         ambiguous = ambiguous_events(process, time, resolution, is_ordered)
-        released.unknown += self._drop(ambiguous)
-        released.unknown += self._drop_cycles()
+        emitted.unknown += self._drop(ambiguous)
+        emitted.unknown += self._drop_cycles()
         chosen = self._choose(limit, is_mixed, now - LIFETIME * self.delay)
         if len(chosen):
-            self._take(chosen, is_mixed, released)
-        return released
+            self._take(chosen, is_mixed, emitted)
+        return emitted
 
     def _columns(self, *names: str) -> list[np.ndarray]:
         return [self.table[name].to_numpy() for name in names]
@@ -226,7 +226,7 @@ class WaitingEvents:
         return self._drop(np.isin(slot, found))
 
     def _choose(self, limit: Longs, is_mixed: np.ndarray, before: float) -> Longs:
-        """Return the events to release, in a linear extension."""
+        """Return the events to emit, in a linear extension."""
         by_history = self._by_history()
         process, time, stamp = self._columns("process", "time", "stamp")
         end = time + self._resolution(is_mixed)
@@ -246,7 +246,7 @@ class WaitingEvents:
         is_coarse = is_mixed[process] & (time % NS_PER_MS == 0)
         return np.where(is_coarse, NS_PER_MS, 1)
 
-    def _take(self, chosen: Longs, is_mixed: np.ndarray, released: Released) -> None:
+    def _take(self, chosen: Longs, is_mixed: np.ndarray, emitted: EmittedEvents) -> None:
         process, time = self._columns("process", "time")
         end = (time + self._resolution(is_mixed))[chosen]
         np.maximum.at(self.frontier, process[chosen], end)
@@ -254,10 +254,10 @@ class WaitingEvents:
         is_left = np.ones(len(time), np.bool_)
         is_left[chosen] = False
         self.table = self.table.filter(pa.array(is_left)).combine_chunks()
-        released.events, released.records = self._to_trace(rows)
+        emitted.events, emitted.records = self._to_trace(rows)
 
     def _to_trace(self, rows: pa.Table) -> tuple[pa.RecordBatch, pa.Table]:
-        """Return released events with the columns of a trace, and the records of sends."""
+        """Return emitted events with the columns of a trace, and the records of sends."""
         process, is_send = rows["process"].to_numpy(), rows["is_send"].to_numpy()
         order = np.argsort(process, kind="stable")
         first = np.searchsorted(process[order], process[order])
