@@ -104,7 +104,7 @@ def _verify_by_size(
         return _verify_short(selected, options, count)
     with described(selected, "antecede: verify long runs in windows"), explained():
         if options.rows == "events":
-            found = verify_long_runs(selected, list(long), options, window_rows=window_rows)
+            found = verify_long_runs(selected, long, options, window_rows=window_rows)
         else:
             found = verify_long_records(selected, long, options, window_rows=window_rows)
     rows = pa.Table.from_pylist(found, schema=RESULT)
