@@ -170,7 +170,8 @@ def random_messages(random: Random, count: int) -> tuple[pa.Table, list[Event]]:
         shown = round(time * drift[process]) + (length if time > at else 0)
         return 10**18 + skew[process] + shown
 
-    rows, timed = [], []
+    rows: list[dict[str, object]] = []
+    timed: list[tuple[int, int, int, int, list[int] | None]] = []
     for index in range(count):
         source, sent = random.randrange(processes), random.randrange(1000 * MS)
         others = [p for p in range(processes) if p != source]
@@ -182,7 +183,9 @@ def random_messages(random: Random, count: int) -> tuple[pa.Table, list[Event]]:
             names = {"source": f"service-{source}", "target": f"service-{target}"}
             times = {"sent_ns": clock(source, sent), "received_ns": clock(target, got)}
             rows.append({"message": f"m{index}", **names, **times})
-    events, numbers, counts = [], {}, [0] * processes
+    events: list[Event] = []
+    numbers: dict[int, int] = {}
+    counts = [0] * processes
     for _, process, index, source, sent_to in sorted(timed, key=lambda each: each[0]):
         if sent_to is not None:
             counts[source] += 1

@@ -185,9 +185,9 @@ def test_slices_with_events_of_dropped_messages_are_arranged_again(
     with ExitStack() as stack:
         found = arrange_run(buckets, plan, stack, large=False)
         assert found.ambiguous > 30
-        data = {row.id: row.data for row in found.blobs.collect()}
-    assert len(data) == len(found.listed)
-    tables = [read_blob(pa.py_buffer(data[row["id"]])) for row in found.listed]
+        by_id = {row.id: row.data for row in found.blobs.collect()}
+    assert len(by_id) == len(found.listed)
+    tables = [read_blob(pa.py_buffer(by_id[row["id"]])) for row in found.listed]
     assert [table.num_rows for table in tables] == [row["rows"] for row in found.listed]
     assert [table.to_pylist() for table in tables] == [
         each.to_pylist() for each in expected

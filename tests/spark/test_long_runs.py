@@ -299,7 +299,7 @@ def in_one_order(tables: list[Any]) -> list[Any]:
     "shape",
     [
         "in order",
-        "names and no step",
+        pytest.param("names and no step", marks=pytest.mark.slow),
         "names and wrong clocks",
         pytest.param("shuffled", marks=pytest.mark.slow),
         pytest.param("no seq", marks=pytest.mark.slow),

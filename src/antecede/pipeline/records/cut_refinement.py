@@ -63,8 +63,9 @@ FRONTIERS_MAX = 1 << 19
 SAMPLES_MAX = 1 << 20
 """About the most events that the driver gets to divide slices."""
 FAILURES_MAX = 3
-FAILURE_SHARE = 0.75
-"""A slice was not divided if a part has more than this share of its events."""
+FAILURE_SHARES = (0.75, 0.95)
+"""A slice was not divided if a part has more than this share of its events, by the pasts of
+one process, and of many."""
 LIMIT = 2
 """A slice is divided if it has more than this times the wanted number of events."""
 
@@ -165,7 +166,8 @@ class CutSearch:
         counts = self.close(frontier[None]).counts[0]
         ends = np.cumsum(counts)
         parent = np.searchsorted(np.cumsum(found.sizes), ends)
-        is_divided = is_large[parent] & (counts <= FAILURE_SHARE * found.sizes[parent])
+        share = FAILURE_SHARES[chains > 1]
+        is_divided = is_large[parent] & (counts <= share * found.sizes[parent])
         failures = np.where(is_divided, 0, failures[parent] + is_large[parent])
         return self._join(frontier, ends, failures)
 

@@ -12,7 +12,7 @@ unknown, or the rows are not in a linear extension of happened-before, further j
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ SORTED_ROWS = 1 << 20
 
 def verify_long_runs(
     selected: "DataFrame",
-    runs: Sequence[str],
+    runs: Mapping[str, int],
     options: TableOptions,
     *,
     window_rows: int | None = None,
@@ -55,7 +55,7 @@ def verify_long_runs(
 
     Args:
         selected: The table of events, with our names of columns; ``run`` is the first.
-        runs: The names of the runs.
+        runs: By the name of a run, its number of rows.
         options: How to verify them.
         window_rows: The length of windows; None to choose it by run and cluster.
     """
@@ -65,9 +65,9 @@ def verify_long_runs(
     chosen = selected.where(F.col("run").isin(list(runs)))
     found = []
     with _packed(chosen, blob_rows, options) as blobs:
-        for run in runs:
+        for run, rows in runs.items():
             is_run = F.col("run") == run
-            long_run = _LongTableRun(run, chosen.where(is_run), options, blob_rows)
+            long_run = _LongTableRun(run, chosen.where(is_run), rows, options, blob_rows)
             try:
                 found.append(long_run.verify(blobs.where(is_run), window_rows))
             except StorageError:
@@ -93,10 +93,16 @@ class _LongTableRun:
     """One long run of a table."""
 
     def __init__(
-        self, run: str, rows: "DataFrame", options: TableOptions, blob_rows: int
+        self,
+        run: str,
+        rows: "DataFrame",
+        count: int,
+        options: TableOptions,
+        blob_rows: int,
     ) -> None:
         self._run = run
         self._rows = rows
+        self._count = count
         self._options = options
         self._blob_rows = blob_rows
         self._location = f"run {run!r}"
@@ -104,29 +110,17 @@ class _LongTableRun:
         self._names: dict[int, str] = {}
 
     def verify(self, blobs: "DataFrame", window_rows: int | None) -> dict[str, Any]:
-        """Return the row of the run, from its blobs in the order of the table."""
-        listed = blobs.select("id", "rows", "first", "last").collect()
-        types = dict(self._rows.dtypes)
-        if not {types["process"], types["source"]} <= INTEGERS:
-            self._names = _process_names(blobs)
+        """Return the row of the run, from its blobs in the order of the table.
+
+        The blobs of a table without steps are not used, so that Spark does not make them.
+        """
         try:
-            if _is_in_order(listed):
-                listed.sort(key=lambda row: int(row["first"]))
-                return self._verify_blobs(blobs, listed, window_rows)
-            rows = sum(int(row["rows"]) for row in listed)
-            if not self._has_steps():
+            if "step" not in self._rows.columns:
                 self._notice("steps are unknown: finding an order")
-                return self._order_and_verify(rows, window_rows)
-            parts = max(parallelism(blobs.sparkSession), -(-rows // SORTED_ROWS))
-            # Spark's own number of partitions is too high for tasks of Python.
-            ordered = self._rows.repartitionByRange(parts, "step")
-            ordered = ordered.sortWithinPartitions("step")
-            with _packed(ordered, self._blob_rows, self._options) as blobs:
-                listed = blobs.select("id", "rows", "first", "last").collect()
-                listed.sort(key=lambda row: int(row["id"]))
-                if not self._has_seq and not _is_in_order(listed):
-                    raise self._repeated_step()
-                return self._verify_blobs(blobs, listed, window_rows)
+                if self._has_names():
+                    self._names = _names_in_rows(self._rows)
+                return self._order_and_verify(window_rows)
+            return self._verify_steps(blobs, window_rows)
         except RepeatedEventError as error:
             name = self._names.get(error.process, str(error.process))
             raise repeated_event(self._location, name, error.seq) from None
@@ -134,10 +128,35 @@ class _LongTableRun:
             self._reject_repeated()
             raise
 
+    def _verify_steps(self, blobs: "DataFrame", window_rows: int | None) -> dict[str, Any]:
+        """Return the row of the run, whose steps may put it in order."""
+        if self._has_names():
+            self._names = _names_in_blobs(blobs)
+        listed = blobs.select("id", "rows", "first", "last").collect()
+        if _is_in_order(listed):
+            listed.sort(key=lambda row: int(row["first"]))
+            return self._verify_blobs(blobs, listed, window_rows)
+        if not self._has_steps():
+            self._notice("steps are unknown: finding an order")
+            return self._order_and_verify(window_rows)
+        parts = max(parallelism(blobs.sparkSession), -(-self._count // SORTED_ROWS))
+        # Spark's own number of partitions is too high for tasks of Python.
+        ordered = self._rows.repartitionByRange(parts, "step")
+        ordered = ordered.sortWithinPartitions("step")
+        with _packed(ordered, self._blob_rows, self._options) as blobs:
+            listed = blobs.select("id", "rows", "first", "last").collect()
+            listed.sort(key=lambda row: int(row["id"]))
+            if not self._has_seq and not _is_in_order(listed):
+                raise self._repeated_step()
+            return self._verify_blobs(blobs, listed, window_rows)
+
+    def _has_names(self) -> bool:
+        """Return whether processes are not integers."""
+        types = dict(self._rows.dtypes)
+        return not {types["process"], types["source"]} <= INTEGERS
+
     def _has_steps(self) -> bool:
         """Return whether the steps of all rows are known."""
-        if "step" not in self._rows.columns:
-            return False
         if not self._rows.where("step IS NULL").limit(1).collect():
             return True
         if self._has_seq:
@@ -155,10 +174,9 @@ class _LongTableRun:
             return self._verify_ordered(blobs, listed, window_rows)
         except NotLinearExtensionError:
             self._notice("the order is not a linear extension: finding one")
-            rows = sum(int(row["rows"]) for row in listed)
-            return self._order_and_verify(rows, window_rows)
+            return self._order_and_verify(window_rows)
 
-    def _order_and_verify(self, rows: int, window_rows: int | None) -> dict[str, Any]:
+    def _order_and_verify(self, window_rows: int | None) -> dict[str, Any]:
         """Return the row of the run, whose order is found first."""
         options = OrderOptions(blob_rows=self._blob_rows, large=self._options.large)
         if window_rows is not None:
@@ -166,7 +184,9 @@ class _LongTableRun:
                 options, bucket_rows=window_rows, slice_events=max(1, window_rows // 2)
             )
         names = tuple(self._names[i] for i in range(len(self._names)))
-        order = EventOrder(self._location, self._rows, rows, names, options, is_unique=True)
+        order = EventOrder(
+            self._location, self._rows, self._count, names, options, is_unique=True
+        )
         with ExitStack() as stack:
             found = order.find(stack, self._reject_sent_twice)
             return self._verify_ordered(found.blobs, found.listed, window_rows)
@@ -242,7 +262,20 @@ def _is_in_order(blobs: "Sequence[Row]") -> bool:
     )
 
 
-def _process_names(blobs: "DataFrame") -> dict[int, str]:
+def _names_in_blobs(blobs: "DataFrame") -> dict[int, str]:
     """Return the names of the processes by number, in the order of the names."""
     rows = blobs.selectExpr("explode(names) AS name").distinct().collect()
     return dict(enumerate(sorted((row["name"] for row in rows), key=str.encode)))
+
+
+def _names_in_rows(rows: "DataFrame") -> dict[int, str]:
+    """Return the same from the rows of a table."""
+    from pyspark.sql import functions as F
+
+    every = F.array(F.col("process").cast("string"), F.col("source").cast("string"))
+    if "targets" in rows.columns:
+        targets = F.col("targets").cast("array<string>")
+        every = F.concat(every, F.coalesce(targets, F.array().cast("array<string>")))
+    found = rows.select(F.explode(every).alias("name")).distinct().collect()
+    names = {row["name"] for row in found} - {None}
+    return dict(enumerate(sorted(names, key=str.encode)))

@@ -109,7 +109,7 @@ def _verify_by_size(
         task_files(selected.sparkSession),
     ):
         if options.rows == "events":
-            found = verify_long_runs(selected, list(long), options, window_rows=window_rows)
+            found = verify_long_runs(selected, long, options, window_rows=window_rows)
         else:
             found = verify_long_records(selected, long, options, window_rows=window_rows)
     rows = pa.Table.from_pylist(found, schema=RESULT)
