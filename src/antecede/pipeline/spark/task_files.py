@@ -30,7 +30,7 @@ from antecede.pipeline.spark.master import is_local
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["get", "put", "task_files"]
+__all__ = ["get", "put", "task_files", "uses_files"]
 
 PROPERTY = "antecede.task.files"
 """The local property with the directory."""
@@ -97,6 +97,11 @@ def get(found: pa.Buffer) -> pa.Buffer:
     if len(data) < size:
         raise StorageError(f"cannot read rows from disk: {path} is too short")
     return pa.py_buffer(data)
+
+
+def uses_files() -> bool:
+    """Return whether :func:`put` writes a file in this task."""
+    return _directory() is not None
 
 
 def _directory() -> str | None:

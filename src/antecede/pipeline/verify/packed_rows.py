@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.pipeline.spark.task_files import get, put
+from antecede.pipeline.spark.task_files import get, put, uses_files
 from antecede.verify.kernels.grouping import group
 
 __all__ = [
@@ -160,7 +160,9 @@ def write_blob(rows: pa.Table) -> bytes:
     The rows may be in a file (:mod:`antecede.pipeline.spark.task_files`).
     """
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+    # A file in the page cache is written faster than the rows are compressed.
+    compression = None if uses_files() else "lz4"
+    options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
     return put(sink.getvalue())
