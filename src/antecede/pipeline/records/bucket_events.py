@@ -196,7 +196,8 @@ def _message_events(table: EventTable, ids: pa.ChunkedArray) -> pa.Table:
     source[table.message[sends]] = table.process[sends]
     sent[table.message[sends]] = table.hint[sends]
     tie[table.message[sends]] = _ties(table.process[sends], table.hint[sends])
-    first = np.searchsorted(table.process, table.process)
+    sizes = np.bincount(table.process, minlength=len(table.names))
+    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_message = (table.kind == SEND) | (table.kind == DELIVER)
     kept = np.flatnonzero(is_message & (source[table.message] != NONE))
     message = table.message[kept]
@@ -239,14 +240,18 @@ def _leads(events: pa.Table, names: list[str]) -> list[Lead]:
     source, target = events["source"].to_numpy()[got], events["process"].to_numpy()[got]
     lead = events["sent"].to_numpy()[got] - events["time"].to_numpy()[got]
     width = max(1, len(names))
-    pair, inverse = np.unique(source.astype(np.int64) * width + target, return_inverse=True)
-    worst = np.full(len(pair), np.iinfo(np.int64).min)
-    np.maximum.at(worst, inverse, lead)
-    early = np.bincount(inverse[lead > 0], minlength=len(pair))
-    total = np.bincount(inverse, minlength=len(pair))
+    pair = source.astype(np.int64) * width + target
+    order = np.argsort(pair, kind="stable")
+    pair, lead = pair[order], lead[order]
+    first = np.flatnonzero(np.diff(pair, prepend=-1))
+    if not len(first):
+        return []
+    worst = np.maximum.reduceat(lead, first).tolist()
+    early = np.add.reduceat((lead > 0).astype(np.int64), first).tolist()
+    total = np.diff(np.append(first, len(pair))).tolist()
     return [
-        (names[p // width], names[p % width], int(worst[i]), int(early[i]), int(total[i]))
-        for i, p in enumerate(pair.tolist())
+        (names[p // width], names[p % width], worst[i], early[i], total[i])
+        for i, p in enumerate(pair[first].tolist())
     ]
 
 

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from antecede.pipeline.verify.window_task import LongRun, RowRange, Window
 from antecede.trace.event import Kind
 from antecede.trace.reader import RecordedRun
-from antecede.verify.kernels.slot_map import SlotMap
+from antecede.verify.kernels.compiled import compiled
+from antecede.verify.kernels.slot_map import Longs, SlotMap
 from antecede.verify.oracle import MessageId, Violation
 
 __all__ = [
@@ -120,17 +121,51 @@ class _Ranks:
     """Counts the messages of some sources with lower numbers than some messages."""
 
     def __init__(self, messages: Collection[MessageId]) -> None:
-        self.found = dict.fromkeys(messages, 0)
-        self._numbers: dict[int, list[int]] = {}
-        for each in sorted(messages):
-            self._numbers.setdefault(each.source, []).append(each.number)
+        self._messages = sorted(messages)
+        self._number = np.array([each.number for each in self._messages], np.int64)
+        source = np.array([each.source for each in self._messages], np.int64)
+        self._start = np.searchsorted(source, np.arange(int(source.max()) + 2))
+        # By message, how many have a number between those of it and of the one before.
+        self._between = np.zeros(len(self._messages), np.int64)
 
     def count(self, source: np.ndarray, number: np.ndarray) -> None:
         """Count further messages."""
-        for process, wanted in self._numbers.items():
-            own = np.sort(number[source == process])
-            for each, lower in zip(wanted, np.searchsorted(own, wanted), strict=True):
-                self.found[MessageId(process, each)] += int(lower)
+        _count_between(
+            source.astype(np.int64),
+            number.astype(np.int64),
+            self._start,
+            self._number,
+            self._between,
+        )
+
+    @property
+    def found(self) -> dict[MessageId, int]:
+        """By message, the number of messages of its source with lower numbers."""
+        total = np.cumsum(self._between)
+        source = [each.source for each in self._messages]
+        first = self._start[source]
+        before = np.where(first > 0, total[first - 1], 0)
+        return dict(zip(self._messages, (total - before).tolist(), strict=True))
+
+
+@compiled
+def _count_between(
+    source: Longs, number: Longs, start: Longs, wanted: Longs, between: Longs
+) -> None:
+    """Count each message at the first wanted message of its source that is above it."""
+    for i in range(source.size):
+        if source[i] < 0 or source[i] + 1 >= start.size:
+            continue
+        low, end = start[source[i]], start[source[i] + 1]
+        high = end
+        while low < high:
+            middle = (low + high) // 2
+            if wanted[middle] > number[i]:
+                high = middle
+            else:
+                low = middle + 1
+        if low < end:
+            between[low] += 1
 
 
 def _add_rows(
