@@ -249,10 +249,28 @@ class ReliableLink(ProcessBase):
             if number == in_flight.first or (
                 not unacked.arrived and unacked.transmitted_at + timeout_s <= now
             ):
-                unacked.retransmitted = True
-                unacked.transmitted_at = now
-                segment = Segment(number, channel.received, unacked.frame, channel.dropped)
-                self._transmits.append(Transmit(channel.id, segment, True))
+                self._transmit_again(channel, number, now)
+
+    def _transmit_again(self, channel: _Channel, number: int, now: float) -> None:
+        unacked = channel.in_flight[number]
+        unacked.retransmitted = True
+        unacked.transmitted_at = now
+        segment = Segment(number, channel.received, unacked.frame, channel.dropped)
+        self._transmits.append(Transmit(channel.id, segment, True))
+
+    def frame_lost(self, peer: ProcessId, frame: Frame, sent_at: float, now: float) -> None:
+        channel = self._channels.get(peer)
+        if channel is None:
+            return
+        if isinstance(frame, Segment):
+            in_flight = channel.in_flight
+            if in_flight.first <= frame.number < in_flight.next:
+                unacked = in_flight[frame.number]
+                if not unacked.arrived and unacked.transmitted_at <= sent_at:
+                    self._transmit_again(channel, frame.number, now)
+        elif channel.received > 0:
+            ack = LinkAck(channel.received, channel.received)
+            self._transmits.append(Transmit(channel.id, ack))
 
     def _drop_in_flight(self, channel: _Channel) -> None:
         """Drop all segments in flight: the peer is disconnected and silent."""

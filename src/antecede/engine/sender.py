@@ -5,6 +5,7 @@ from typing import Final
 
 from antecede.core.process import ProcessId
 from antecede.core.registry import ProtocolInfo
+from antecede.engine.acknowledgements import ACK_BLOCK_BYTES_MAX
 from antecede.engine.datagram import DATA_PREFIX
 from antecede.engine.fragmentation import WHOLE_PREFIX, fragment
 from antecede.engine.journal_recorder import JournalRecorder
@@ -70,7 +71,9 @@ class Sender:
         self._process = driver.process
         self._sessions = sessions
         self._journal = journal
-        self._payload_bytes_max = body_bytes_max - DATA_PREFIX.size - METADATA_BYTES_MAX
+        self._payload_bytes_max = (
+            body_bytes_max - DATA_PREFIX.size - ACK_BLOCK_BYTES_MAX - METADATA_BYTES_MAX
+        )
         self._message_bytes_max = limits.message_bytes_max
         self._window_copies_max = limits.window_copies_max
         self._window_bytes_max = limits.window_bytes_max

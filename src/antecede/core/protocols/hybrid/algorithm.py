@@ -248,7 +248,7 @@ class HybridAlgorithm:
         while buffer.first < first and buffer.peek().number < number:
             copy = buffer.remove()
             if copy.number > copy.peer.granted and copy.needs_permit:
-                self._permit(copy.peer)
+                self.permit(copy.peer)
         if first == buffer.next:
             return
         peer = buffer[first].peer
@@ -262,11 +262,12 @@ class HybridAlgorithm:
                 and copy.number > peer.granted
                 and copy.needs_permit
             ):
-                self._permit(peer)
+                self.permit(peer)
             index += 1
         state.first_ungranted = index
 
-    def _permit(self, peer: PeerState) -> None:
+    def permit(self, peer: PeerState) -> None:
+        """Transmit the permit that the frontier towards a peer allows."""
         frontier = self.rule.frontier(self.state, peer)
         is_retransmission = frontier == peer.granted
         peer.granted = frontier
@@ -286,7 +287,7 @@ class HybridAlgorithm:
             )
         peer = state.peer(source)
         if number <= self.rule.frontier(state, peer):
-            self._permit(peer)
+            self.permit(peer)
 
     # Receiving, and permits from peers.
 
