@@ -64,6 +64,7 @@ class _Channel:
     __slots__ = (
         "arrived",
         "dropped",
+        "early",
         "id",
         "in_flight",
         "is_disconnected",
@@ -78,6 +79,7 @@ class _Channel:
         # Sending: the segment at index i has the number i.
         self.in_flight: SlidingArray[_Unacked] = SlidingArray(1)
         self.timer = RetransmissionTimer(rtt_estimate, id)
+        self.early = 0  # How many of these have arrived before an earlier one.
         self.is_disconnected = False
         self.timeouts = 0  # Since the disconnection, without an ack.
         self.dropped = 0  # The last dropped segment, until the peer has acked it.
@@ -159,6 +161,10 @@ class ReliableLink(ProcessBase):
         channel = self._channels.get(peer)
         in_flight = len(channel.in_flight) if channel is not None else 0
         return in_flight + self._inner.backlog(peer)
+
+    def early_copies(self, peer: ProcessId) -> int:
+        channel = self._channels.get(peer)
+        return channel.early if channel is not None else 0
 
     def known_peers(self) -> int:
         return len(self._channels)
@@ -277,6 +283,7 @@ class ReliableLink(ProcessBase):
         in_flight = channel.in_flight
         while len(in_flight) > 0:
             in_flight.remove()
+        channel.early = 0
         channel.dropped = in_flight.first - 1
         channel.timeouts = 0
         channel.timer.stop()
@@ -301,11 +308,14 @@ class ReliableLink(ProcessBase):
             unacked = in_flight[arrived]
             if not unacked.arrived and not unacked.retransmitted:
                 channel.timer.sample(now - unacked.transmitted_at)
-            unacked.arrived = True
+            if not unacked.arrived:
+                unacked.arrived = True
+                channel.early += 1
         if acked < in_flight.first:
             return
         while in_flight.first <= acked:
-            in_flight.remove()
+            if in_flight.remove().arrived:
+                channel.early -= 1
         if in_flight.first < in_flight.next:
             channel.timer.restart(now)
             self._timers.schedule(channel.timer)

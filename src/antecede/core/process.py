@@ -293,6 +293,14 @@ class ProcessBase:
         """Return the payload bytes of those copies, or 0 if the protocol does not know."""
         return 0
 
+    def early_copies(self, peer: ProcessId) -> int:
+        """Return how many of those copies have arrived before an earlier one."""
+        return 0
+
+    def early_bytes(self, peer: ProcessId) -> int:
+        """Return the payload bytes of these, or 0 if the protocol does not know."""
+        return 0
+
     def retained(self) -> int:
         """Return how many copies are kept, including acked ones after an unacked copy.
 

@@ -33,7 +33,8 @@ class Limits:
     fit into one datagram travels in fragments. Nodes tell each other their limits: ``send``
     raises LocalError for a message that a target does not accept."""
     window_copies_max: int = 1024
-    """Copies to one peer, queued or in flight, at which ``send`` waits."""
+    """Copies to one peer, queued or in flight, at which ``send`` waits. Copies that have
+    arrived before a lost one do not count, up to four windows."""
     window_bytes_max: int = 256 << 10
     """Payload bytes of these copies at which ``send`` waits."""
     retained_copies_max: int = 1 << 18
@@ -41,7 +42,7 @@ class Limits:
     A silent peer can thus stop the sends to every peer until it answers or is removed."""
     reorder_buffer_max: int = 8192
     """Out-of-order messages of one peer that are held until their predecessors arrive.
-    Choose it larger than ``window_copies_max`` of every peer."""
+    Choose it larger than four times ``window_copies_max`` of every peer."""
     inbox_messages_max: int = 8192
     """Delivered messages that the application has not received, at most one more for each
     peer. Under the hybrid protocols, other nodes transmit nothing that a full inbox would

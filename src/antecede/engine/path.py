@@ -186,12 +186,13 @@ class Path:
             if packet.is_counted:
                 size += packet.size
                 sent_at = packet.sent_at
-        if size > 0:
-            self.in_flight = in_flight - size
+        self.in_flight = in_flight - size
+        lost = self._lose(losses.detect(now), acked[0].sent_at, now)
+        if size > 0:  # After the losses, so that these do not enlarge the window first.
             is_limited = self.is_blocked or in_flight + self._datagram_bytes > window
             round_trip_s = losses.round_trip.smoothed_s
             self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)
-        return self._lose(losses.detect(now), acked[0].sent_at, now)
+        return lost
 
     def _lose(
         self, lost: list[SentPacket], acked_at: float, now: float

@@ -156,8 +156,7 @@ class HybridAlgorithm:
         """Retransmit the copies that were in flight for a timeout without any ack.
 
         Copies that have arrived are left out, except the first: if its ack was lost, its
-        retransmission brings an ack of all messages that the peer has delivered. Copies
-        above the window are left out, too: the peer has taken it back.
+        retransmission brings another. Copies above the window are left out, too.
         """
         in_flight = peer.in_flight
         timeout_s = peer.transmit_timer.timeout_s
@@ -206,7 +205,7 @@ class HybridAlgorithm:
                 peer.transmit_timer.sample(now - copy.transmitted_at)
                 if self.ledger is not None:
                     self.ledger.sample_round_trip(peer, copy, delivered < 0, now)
-            copy.arrived = True
+            peer.mark_arrived(copy)
         if delivered < 0:
             return
         peer.acked = ack.delivered
@@ -214,6 +213,8 @@ class HybridAlgorithm:
         while in_flight.first <= delivered:
             copy = in_flight.remove()
             copy.acked = True
+            if copy.arrived:
+                peer.forget_arrived(copy)
             peer.backlog -= 1
             peer.backlog_bytes -= len(copy.payload)
             copy.payload = b""

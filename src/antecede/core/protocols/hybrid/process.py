@@ -144,6 +144,14 @@ class HybridProcess(ProcessBase):
         known = self._algorithm.state.peers.get(peer)
         return known.backlog_bytes if known is not None else 0
 
+    def early_copies(self, peer: ProcessId) -> int:
+        known = self._algorithm.state.peers.get(peer)
+        return known.early_copies if known is not None else 0
+
+    def early_bytes(self, peer: ProcessId) -> int:
+        known = self._algorithm.state.peers.get(peer)
+        return known.early_bytes if known is not None else 0
+
     def retained(self) -> int:
         return len(self._algorithm.state.buffer)
 
