@@ -194,7 +194,7 @@ def test_a_loss_on_a_path_reduces_its_window() -> None:
 
 def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
     path = make_path()
-    path.losses.round_trip.learn(0.1)
+    path.learn_round_trip(0.1)
     following = send_all(path, 1, 1.0, 2)
     path.record_sent(following, BOB, [], SIZE, True, 4.0)
     path.record_sent(following + 1, BOB, [], SIZE, True, 5.0)

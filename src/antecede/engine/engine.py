@@ -312,7 +312,7 @@ class Engine:
         elif received.kind == BYE_ACK:
             session.apply(SessionEvent.BYE_ACKED)
         elif self._layer.rtt_s >= 0:
-            session.path.losses.round_trip.learn(self._layer.rtt_s)
+            session.path.learn_round_trip(self._layer.rtt_s)
             self._process.learn_round_trip(session.id, self._layer.rtt_s, now)
         if session.outbox.size > 0:
             self._transmitter.schedule(session)

@@ -26,6 +26,8 @@ PACKET_THRESHOLD_MAX: Final = 256
 TIME_MARGIN: Final = 0.125
 """The part of a round trip by which a datagram may be late (RFC 9002, section 6.1.2)."""
 TIME_MARGIN_MAX: Final = 1.0
+DOUBLINGS_MAX: Final = 10
+"""How often the probe timeout doubles at most; the policy bounds it, too."""
 LOST_MAX: Final = 256
 """How many lost packets are remembered, to recognise those that were only late."""
 PROBED_PACKETS: Final = 2
@@ -82,6 +84,7 @@ class LossDetector:
         "_policy",
         "_time_margin",
         "packet_threshold",
+        "probe_timeout_s",
         "probes",
         "round_trip",
         "sent",
@@ -90,6 +93,8 @@ class LossDetector:
 
     sent: dict[int, SentPacket]
     """The packets in the order of their numbers."""
+    probe_timeout_s: float
+    """How long to wait for an acknowledgement, without the doublings."""
     probes: int
     """How many probe timeouts have expired since the last acknowledgement."""
     spurious: int
@@ -105,8 +110,15 @@ class LossDetector:
         self._loss_at = NEVER
         self._time_margin = TIME_MARGIN
         self.packet_threshold = PACKET_THRESHOLD
+        self.probe_timeout_s = policy.initial_s
         self.probes = 0
         self.spurious = 0
+
+    def sample(self, sample_s: float, ack_delay_s: float) -> None:
+        """Use the time until a datagram was acknowledged, or a handshake answered."""
+        self.round_trip.sample(sample_s, ack_delay_s)
+        timeout_s = self.round_trip.timeout_s(ACK_DELAY_MAX_S)
+        self.probe_timeout_s = max(timeout_s, self._policy.minimum_s)
 
     def record(self, packet: SentPacket) -> None:
         """Expect the acknowledgement of a packet; its number is the highest so far."""
@@ -136,7 +148,7 @@ class LossDetector:
         self._largest_acked = max(self._largest_acked, newest.number)
         self.probes = 0
         if newest.number == largest:
-            self.round_trip.sample(now - newest.sent_at, block.delay_s)
+            self.sample(now - newest.sent_at, block.delay_s)
         return acked
 
     def _find_spurious(self, ranges: list[tuple[int, int]]) -> None:
@@ -151,6 +163,9 @@ class LossDetector:
 
     def detect(self, now: float) -> list[SentPacket]:
         """Remove and return the packets that are lost at ``now``, in order."""
+        if not self.sent:
+            self._loss_at = NEVER
+            return []
         round_trip = self.round_trip
         longest_s = max(round_trip.latest_s, round_trip.smoothed_s)
         delay_s = max((1 + self._time_margin) * longest_s, GRANULARITY_S)
@@ -173,21 +188,15 @@ class LossDetector:
         return lost
 
     @property
-    def probe_timeout_s(self) -> float:
-        """How long to wait for an acknowledgement, without the doublings."""
-        policy = self._policy
-        if self.round_trip.smoothed_s < 0:
-            return policy.initial_s
-        return max(self.round_trip.timeout_s(ACK_DELAY_MAX_S), policy.minimum_s)
-
-    @property
     def deadline(self) -> float:
         """When to call :meth:`detect` or :meth:`probe`; infinite for never."""
         if not self.sent:
             return NEVER
         if self._loss_at < NEVER:
             return self._loss_at
-        timeout_s = self.probe_timeout_s * (1 << min(self.probes, 10))
+        timeout_s = self.probe_timeout_s
+        if self.probes > 0:
+            timeout_s *= 1 << min(self.probes, DOUBLINGS_MAX)
         return self._last_sent_at + min(timeout_s, self._policy.maximum_s)
 
     @property

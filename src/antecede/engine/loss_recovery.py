@@ -66,7 +66,7 @@ class LossRecovery:
             session, received.body, acks.end, now
         ):
             session.path.arrived.record(received.packet, acks.asks, now)
-            if acks.asks:
+            if session.path.arrived.due < session.path.queued_at:
                 self._transmitter.path_timers.schedule(session)
 
     def stats(self, datagrams_in: int) -> EngineStats:

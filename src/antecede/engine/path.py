@@ -104,6 +104,11 @@ class Path:
         self._probe_datagrams = 0
         self.wants_answer = False
 
+    def learn_round_trip(self, round_trip_s: float) -> None:
+        """Use the round trip of a handshake, if there is no sample yet."""
+        if self.losses.round_trip.smoothed_s < 0:
+            self.losses.sample(round_trip_s, 0.0)
+
     # Transmitting.
 
     def has_room(self, now: float) -> bool:
@@ -115,7 +120,9 @@ class Path:
             return True
         controller = self.controller
         datagram_bytes = self._datagram_bytes
-        if self.in_flight > 0 and self.in_flight + datagram_bytes > controller.window:
+        if self.in_flight == 0:
+            return True
+        if self.in_flight + datagram_bytes > controller.window:
             self.is_blocked = True
             return False
         round_trip_s = self.losses.round_trip.smoothed_s
@@ -150,7 +157,8 @@ class Path:
         """Expect the acknowledgement of a datagram."""
         losses = self.losses
         if is_counted:
-            if self.in_flight == 0 and now - self._last_sent_at > losses.probe_timeout_s:
+            idle_s = now - self._last_sent_at
+            if self.in_flight == 0 and idle_s > losses.probe_timeout_s:
                 self.controller.on_idle()
             self._last_sent_at = now
             self.in_flight += size
@@ -187,16 +195,16 @@ class Path:
                 size += packet.size
                 sent_at = packet.sent_at
         self.in_flight = in_flight - size
-        lost = self._lose(losses.detect(now), acked[0].sent_at, now)
+        lost = losses.detect(now)
+        if lost:
+            self._lose(lost, acked[0].sent_at, now)
         if size > 0:  # After the losses, so that these do not enlarge the window first.
             is_limited = self.is_blocked or in_flight + self._datagram_bytes > window
             round_trip_s = losses.round_trip.smoothed_s
             self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)
         return lost
 
-    def _lose(
-        self, lost: list[SentPacket], acked_at: float, now: float
-    ) -> list[SentPacket]:
+    def _lose(self, lost: list[SentPacket], acked_at: float, now: float) -> None:
         """Reduce the window for lost packets; one sent at ``acked_at`` has arrived."""
         first_at = NEVER
         last_at = -NEVER
@@ -211,7 +219,6 @@ class Path:
             period_s = PERSISTENT_TIMEOUTS * self.losses.probe_timeout_s
             if last_at - first_at >= period_s and not first_at < acked_at < last_at:
                 self.controller.on_persistent_congestion()
-        return lost
 
     # Time.
 
@@ -232,7 +239,9 @@ class Path:
         if losses.deadline > now:
             return [], []
         if not losses.is_probe_due:
-            return self._lose(losses.detect(now), NEVER, now), []
+            lost = losses.detect(now)
+            self._lose(lost, NEVER, now)
+            return lost, []
         if losses.is_probing_in_vain:
             losses.clear()
             return [], []

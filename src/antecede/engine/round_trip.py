@@ -31,11 +31,6 @@ class RoundTrip:
         self.latest_s = 0.0
         self.shortest_s = 0.0
 
-    def learn(self, round_trip_s: float) -> None:
-        """Use the round trip of a handshake, if there is no sample yet."""
-        if self.smoothed_s < 0:
-            self.sample(round_trip_s, 0.0)
-
     def sample(self, sample_s: float, ack_delay_s: float) -> None:
         """Use the time until a datagram was acknowledged.
 

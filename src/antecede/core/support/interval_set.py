@@ -51,6 +51,8 @@ class IntervalSet:
         """Return the first and last integer of the highest intervals, highest first."""
         starts = self._starts
         ends = self._ends
+        if len(starts) == 1:
+            return [(starts[0], ends[0])]  # The usual case.
         bottom = max(len(starts) - count, 0)
         return [(starts[i], ends[i]) for i in range(len(starts) - 1, bottom - 1, -1)]
 
