@@ -16,7 +16,7 @@ from antecede.testing import Simulation
 
 PORT = 9000
 PROTOCOLS = ("bounded", "hybrid")
-CONTROLS = ("fixed", "newreno", "cubic")
+CONTROLS = ("fixed", "cubic")
 
 Main = Callable[[Node], Coroutine[Any, Any, None]]
 

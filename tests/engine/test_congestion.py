@@ -204,6 +204,15 @@ def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
     assert path.in_flight == 0
 
 
+def test_a_peer_that_acknowledges_nothing_takes_a_bounded_amount_of_memory() -> None:
+    path = make_path()
+    for number in range(1, 10_000):
+        path.record_sent(number, BOB, [], 50, False, 0.001 * number)
+    assert len(path.losses.sent) == 4096
+    path.record_sent(10_000, BOB, [], SIZE, True, 10.0)
+    assert 10_000 in path.losses.sent
+
+
 def test_an_idle_path_begins_with_the_initial_window() -> None:
     path = make_path()
     now = 1.0

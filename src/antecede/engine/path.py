@@ -20,6 +20,8 @@ from antecede.engine.pacer import Pacer
 
 __all__ = ["Path"]
 
+UNACKNOWLEDGED_MAX: Final = 4096
+"""How many packets without acknowledgement are remembered, except those with messages."""
 PERSISTENT_TIMEOUTS: Final = 3
 """For how many probe timeouts everything must be lost to collapse the window (RFC 9002,
 section 7.6.1)."""
@@ -166,6 +168,8 @@ class Path:
             if self._probe_datagrams > 0:
                 self._probe_datagrams -= 1
         self.wants_answer = False
+        if not is_counted and len(losses.sent) >= UNACKNOWLEDGED_MAX:
+            return  # The peer acknowledges nothing, and asks for answers all the same.
         losses.record(
             SentPacket(number, peer, frames, size, is_counted, self.arrived.largest, now)
         )
