@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-budget bench-spark \
+.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-paths bench-budget bench-spark \
   bench-ingest \
   campaign campaign-mutants verification fuzz lock clean
 
@@ -108,6 +108,9 @@ bench-protocols: $(VENV)/installed  ## bytes and time per message of each protoc
 
 bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, pyzmq and nats-py
 	$(BIN)/python -m bench.net
+
+bench-paths: $(VENV)/installed  ## loss, congestion and fairness on simulated paths, in virtual time
+	$(BIN)/python -m bench.paths
 
 bench-budget: $(VENV)/installed  ## the aims of bounded: latency, bytes, frames and silent members
 	$(BIN)/python -m bench.budget

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from antecede.check.snapshot import snapshot
 from antecede.core import protocols
 from antecede.engine import Engine, Limits
+from antecede.engine.acknowledgements import NO_ACKS
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.datagram import (
     DATA,
@@ -120,7 +121,8 @@ class Victim:
                 self.bob.sessions["ann"].epoch_out,
                 self.ann.sessions["bob"].epoch_out,
             )
-            body = DATA_PREFIX.pack(timestamp, timestamp, *epochs, 1 << 16) + body
+            prefix = DATA_PREFIX.pack(timestamp, timestamp, *epochs, 1 << 16)
+            body = prefix + NO_ACKS + body
         elif kind == HELLO and not body:
             tag = protocol_hash([self.protocol_name])
             introduction = Introduction(

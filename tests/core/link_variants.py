@@ -29,6 +29,7 @@ MODULES = (
     "core.process_id",
     "core.windows",
     "core.dependencies",
+    "core.pending",
     "core.process",
     "core.input_checks",
     "core.support.retransmission",

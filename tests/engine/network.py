@@ -245,12 +245,21 @@ class Network:
             for start in starts:
                 start.update_histories()
                 ids = {
-                    own_id: process_ids.setdefault(identity, len(process_ids))
+                    own_id: process_ids.setdefault(
+                        self._identity(*identity), len(process_ids)
+                    )
                     for own_id, identity in start.histories.items()
                 }
                 own = process_ids[name, start.history]
                 events += [_with_ids(event, own, ids) for event in start.recorder.events]
         return events
+
+    def _identity(self, name: str, history: int) -> tuple[str, int]:
+        """Return a name and its history, also if a node was killed before it learned it."""
+        histories = {start.history for start in self.starts.get(name, ())}
+        if history == 0 and len(histories) == 1:
+            history = histories.pop()
+        return name, history
 
     def verdict(self, *, complete: bool = True) -> Verdict:
         """Verify the run so far; ``complete`` if an undelivered message is a violation."""

@@ -9,6 +9,7 @@ from antecede.check.snapshot import snapshot
 from antecede.core.codec import Frame
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.engine import Engine, Limits
+from antecede.engine.acknowledgements import NO_ACKS
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
@@ -228,6 +229,7 @@ def forge(network: Network, kind: int, *frames: Frame, number: int = 10_000) -> 
     ann, bob = network.engines["ann"], network.engines["bob"]
     body = bytearray(
         DATA_PREFIX.pack(timestamp_ms(network.now), timestamp_ms(network.now), 256, 256, 9)
+        + NO_ACKS
     )
     for frame in frames:
         frame.write(body)
@@ -309,7 +311,7 @@ def test_incarnation_0_is_refused() -> None:
         network.add_peers("ann", "bob")
         ann.flush(network.now)
         now = timestamp_ms(network.now)
-        body = bytearray(DATA_PREFIX.pack(now, now, 256, 256, 9))
+        body = bytearray(DATA_PREFIX.pack(now, now, 256, 256, 9) + NO_ACKS)
         MessageFrame(1, 0, True, b"\0x").write(body)
         head = HEADER.pack(VERSION << 4 | DATA, name_hash("bob"), 0, ann.incarnation, 1)
         datagram = head + bytes(body)

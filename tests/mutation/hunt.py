@@ -10,7 +10,12 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.mutation.mutants import BOUNDED_MUTANTS, REMOVAL_MUTANTS, Mutant
+from tests.mutation.mutants import (
+    BOUNDED_MUTANTS,
+    REMOVAL_MUTANTS,
+    TRANSPORT_MUTANTS,
+    Mutant,
+)
 
 __all__ = ["hunt", "hunt_all"]
 
@@ -41,6 +46,14 @@ REMOVAL_HUNTERS = (
     "tests/core/test_bounded_dependencies.py",
 )
 """The tests to run for the mutants of the removal of a peer under ``bounded``."""
+TRANSPORT_HUNTERS = (
+    "tests/core/test_lost_frames.py",
+    "tests/engine/test_outbox.py",
+    "tests/engine/test_congestion.py",
+    "tests/engine/test_loss_detection.py",
+    "tests/engine/test_recovery.py",
+)
+"""The tests to run for the mutants of loss recovery and congestion control."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
 
@@ -55,7 +68,8 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
-        path = package / "core" / f"{mutant.module}.py"
+        folder = package if mutant in TRANSPORT_MUTANTS else package / "core"
+        path = folder / f"{mutant.module}.py"
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:
             raise LookupError(f"{mutant.name}: not found exactly once: {mutant.old!r}")
@@ -92,7 +106,9 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
 def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     """Return the tests to run for a mutant, or all of them for the unchanged core."""
     if mutant is None:
-        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + HUNTERS
+        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + TRANSPORT_HUNTERS + HUNTERS
+    if mutant in TRANSPORT_MUTANTS:
+        return TRANSPORT_HUNTERS
     if mutant in REMOVAL_MUTANTS:
         return REMOVAL_HUNTERS
     return BOUNDED_HUNTERS if mutant in BOUNDED_MUTANTS else HUNTERS

@@ -1,4 +1,4 @@
-"""A mutant: a deliberate fault in the core."""
+"""A mutant: a deliberate fault in the core or the engine."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ __all__ = ["Mutant"]
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One deliberate fault in the core."""
+    """One deliberate fault."""
 
     name: str
     """The fault, as a claim."""
     module: str
-    """The module of the core to change."""
+    """The module to change: its path in the core, or in the package for the engine."""
     old: str
     """The source text to replace, which must occur exactly once."""
     new: str

@@ -2,8 +2,15 @@
 
 from tests.mutation.mutant import Mutant
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
+from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
-__all__ = ["BOUNDED_MUTANTS", "MUTANTS", "REMOVAL_MUTANTS", "Mutant"]
+__all__ = [
+    "BOUNDED_MUTANTS",
+    "MUTANTS",
+    "REMOVAL_MUTANTS",
+    "TRANSPORT_MUTANTS",
+    "Mutant",
+]
 
 HYBRID_MUTANTS = (
     # Safety: SPS.
@@ -408,4 +415,4 @@ BOUNDED_MUTANTS = (
     ),
 )
 
-MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS
+MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS + TRANSPORT_MUTANTS

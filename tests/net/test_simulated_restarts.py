@@ -359,8 +359,10 @@ def test_an_outdated_journal_is_noticed_although_the_peer_only_holds_messages(
         group.send("ann", "bob", b"lost")
         group.run(0.001)
         group.simulation.heal()
+        group.simulation.block("bob", "ann")  # Or ann detects the loss, and recovers.
         group.send("ann", "bob", b"held")
         group.run(0.003)
+        group.simulation.heal()
         pending = group.nodes["bob"].engine.process.pending
         assert pending is not None
         assert pending.held_messages(1)

@@ -100,7 +100,8 @@ def test_protocols_without_permits_report_no_blocked_messages() -> None:
 def test_counters_are_exact_above_the_limit_of_the_list() -> None:
     """Cid never acks; bob waits for ann's permits; dan has a gap before many messages."""
     network = Network(
-        limits=Limits(window_copies_max=5000, lease_s=1e6), delay_s=(0.001, 0.001)
+        limits=Limits(window_copies_max=5000, lease_s=1e6, congestion_control="fixed"),
+        delay_s=(0.001, 0.001),
     )
     network.start_group("ann", "bob", "cid", "dan")
     network.run(1.0)

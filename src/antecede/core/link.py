@@ -64,6 +64,7 @@ class _Channel:
     __slots__ = (
         "arrived",
         "dropped",
+        "early",
         "id",
         "in_flight",
         "is_disconnected",
@@ -78,6 +79,7 @@ class _Channel:
         # Sending: the segment at index i has the number i.
         self.in_flight: SlidingArray[_Unacked] = SlidingArray(1)
         self.timer = RetransmissionTimer(rtt_estimate, id)
+        self.early = 0  # How many of these have arrived before an earlier one.
         self.is_disconnected = False
         self.timeouts = 0  # Since the disconnection, without an ack.
         self.dropped = 0  # The last dropped segment, until the peer has acked it.
@@ -159,6 +161,10 @@ class ReliableLink(ProcessBase):
         channel = self._channels.get(peer)
         in_flight = len(channel.in_flight) if channel is not None else 0
         return in_flight + self._inner.backlog(peer)
+
+    def early_copies(self, peer: ProcessId) -> int:
+        channel = self._channels.get(peer)
+        return channel.early if channel is not None else 0
 
     def known_peers(self) -> int:
         return len(self._channels)
@@ -249,16 +255,35 @@ class ReliableLink(ProcessBase):
             if number == in_flight.first or (
                 not unacked.arrived and unacked.transmitted_at + timeout_s <= now
             ):
-                unacked.retransmitted = True
-                unacked.transmitted_at = now
-                segment = Segment(number, channel.received, unacked.frame, channel.dropped)
-                self._transmits.append(Transmit(channel.id, segment, True))
+                self._transmit_again(channel, number, now)
+
+    def _transmit_again(self, channel: _Channel, number: int, now: float) -> None:
+        unacked = channel.in_flight[number]
+        unacked.retransmitted = True
+        unacked.transmitted_at = now
+        segment = Segment(number, channel.received, unacked.frame, channel.dropped)
+        self._transmits.append(Transmit(channel.id, segment, True))
+
+    def frame_lost(self, peer: ProcessId, frame: Frame, sent_at: float, now: float) -> None:
+        channel = self._channels.get(peer)
+        if channel is None:
+            return
+        if isinstance(frame, Segment):
+            in_flight = channel.in_flight
+            if in_flight.first <= frame.number < in_flight.next:
+                unacked = in_flight[frame.number]
+                if not unacked.arrived and unacked.transmitted_at <= sent_at:
+                    self._transmit_again(channel, frame.number, now)
+        elif channel.received > 0:
+            ack = LinkAck(channel.received, channel.received)
+            self._transmits.append(Transmit(channel.id, ack))
 
     def _drop_in_flight(self, channel: _Channel) -> None:
         """Drop all segments in flight: the peer is disconnected and silent."""
         in_flight = channel.in_flight
         while len(in_flight) > 0:
             in_flight.remove()
+        channel.early = 0
         channel.dropped = in_flight.first - 1
         channel.timeouts = 0
         channel.timer.stop()
@@ -283,11 +308,14 @@ class ReliableLink(ProcessBase):
             unacked = in_flight[arrived]
             if not unacked.arrived and not unacked.retransmitted:
                 channel.timer.sample(now - unacked.transmitted_at)
-            unacked.arrived = True
+            if not unacked.arrived:
+                unacked.arrived = True
+                channel.early += 1
         if acked < in_flight.first:
             return
         while in_flight.first <= acked:
-            in_flight.remove()
+            if in_flight.remove().arrived:
+                channel.early -= 1
         if in_flight.first < in_flight.next:
             channel.timer.restart(now)
             self._timers.schedule(channel.timer)

@@ -30,6 +30,7 @@ from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import NO_PROCESS, Frame
 from antecede.core.dependencies import PeerDependencies
+from antecede.core.pending import PendingMessages
 from antecede.core.process_id import ProcessId
 from antecede.core.windows import PeerWindows
 from antecede.errors import LocalError
@@ -40,7 +41,6 @@ __all__ = [
     "UNBOUNDED",
     "Delivery",
     "PeerRecovery",
-    "PendingMessages",
     "Process",
     "ProcessBase",
     "ProcessId",
@@ -247,48 +247,6 @@ class PeerRecovery:
         """
 
 
-class PendingMessages:
-    """Optional capability of a process: list the messages that wait for another process.
-
-    Each list has at most ``limit`` entries; the counts have no limit.
-    """
-
-    __slots__ = ()
-
-    @abstractmethod
-    def queued_copies(
-        self, limit: int
-    ) -> list[tuple[int, ProcessId, list[tuple[ProcessId, int]]]]:
-        """Return number, target and missing permits of the copies that are not released.
-
-        A missing permit is given as the process that owes it and a message number.
-        """
-
-    @abstractmethod
-    def in_flight_copies(self, limit: int) -> list[tuple[int, ProcessId]]:
-        """Return number and target of the copies that are released and not acked."""
-
-    @abstractmethod
-    def held_messages(self, limit: int) -> list[tuple[ProcessId, int, int]]:
-        """Return source, number and predecessor of the messages that arrived too early."""
-
-    @abstractmethod
-    def missing_permits(self, limit: int) -> list[tuple[ProcessId, int, float]]:
-        """Return source, number and delivery time of the messages without a permit."""
-
-    @abstractmethod
-    def count_queued(self) -> int:
-        """Return how many copies are not released."""
-
-    @abstractmethod
-    def count_in_flight(self) -> int:
-        """Return how many copies are released and not acked."""
-
-    @abstractmethod
-    def count_waiting(self) -> dict[ProcessId, int]:
-        """Return, for each process, how many entries of the four lists wait for it."""
-
-
 class ProcessBase:
     """Base class of all processes: an id and the two output queues.
 
@@ -335,6 +293,14 @@ class ProcessBase:
         """Return the payload bytes of those copies, or 0 if the protocol does not know."""
         return 0
 
+    def early_copies(self, peer: ProcessId) -> int:
+        """Return how many of those copies have arrived before an earlier one."""
+        return 0
+
+    def early_bytes(self, peer: ProcessId) -> int:
+        """Return the payload bytes of these, or 0 if the protocol does not know."""
+        return 0
+
     def retained(self) -> int:
         """Return how many copies are kept, including acked ones after an unacked copy.
 
@@ -349,6 +315,19 @@ class ProcessBase:
     def round_trip_s(self, peer: ProcessId) -> float:
         """Return the smoothed round trip to ``peer``, or -1 before the first sample."""
         return -1.0
+
+    def frame_lost(self, peer: ProcessId, frame: Frame, sent_at: float, now: float) -> None:
+        """Transmit again what is still true of a frame that was lost.
+
+        A driver that detects losses calls this; timers cover what it does not detect.
+
+        Args:
+            peer: the target of the frame.
+            frame: the frame.
+            sent_at: when it was transmitted; what was transmitted again since then is not
+                transmitted a third time.
+            now: the current time.
+        """
 
     def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
         """Use a round trip to ``peer`` that the driver has measured."""

@@ -27,6 +27,14 @@ class PeerWindows:
         Drain the outputs of the process afterwards.
         """
 
+    @abstractmethod
+    def allows(self, peer: ProcessId, number: int, is_retransmission: bool) -> bool:
+        """Return whether the window still allows to transmit a message to ``peer``.
+
+        A driver that has held a message back asks this: the peer may have taken room back
+        since the process has transmitted the message.
+        """
+
     @property
     @abstractmethod
     def has_blocked_peers(self) -> bool:

@@ -9,9 +9,10 @@
             packet number       8 bytes
     body    HELLO    timestamp, introduction
             WELCOME  timestamp, timestamp echo, introduction
-            DATA     timestamp, timestamp echo, epoch, epoch echo, receive window, frames
-            BYE      timestamp, timestamp echo, epoch, epoch echo, receive window
-            BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window
+            DATA     timestamp, timestamp echo, epoch, epoch echo, receive window, ack
+                     block, frames
+            BYE      timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
+            BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -22,10 +23,11 @@ the receiver. The *epoch* changes when the sender gives up messages to the recei
 (docs/explanation/peer-removal.md). The *receive window* is how many messages the receiver
 may have transmitted that the sender has not delivered
 (:mod:`antecede.engine.flow_control`); the one with the highest packet number counts. The
-*introduction* describes the sender: its history, its protocol, its epoch, the epoch and
-history of the receiver as it knows them, the last messages that it has received and that
-the receiver has acked, the largest message that it accepts, and its receive window
-(:class:`Introduction`).
+*ack block* names the packets that have arrived
+(:mod:`antecede.engine.acknowledgements`). The *introduction* describes the sender: its
+history, its protocol, its epoch, the epoch and history of the receiver as it knows them,
+the last messages that it has received and that the receiver has acked, the largest message
+that it accepts, and its receive window (:class:`Introduction`).
 """
 
 from collections.abc import Sequence
@@ -78,7 +80,7 @@ WELCOME_TIMES: Final = Struct(">QQ")
 INTRODUCTION: Final = Struct(">QIIIQQQII")
 """The end of the body of HELLO and WELCOME."""
 DATA_PREFIX: Final = Struct(">QQIII")
-"""The start of the body of DATA, and the whole body of BYE and BYE_ACK."""
+"""The start of the body of DATA, BYE and BYE_ACK, before the ack block."""
 
 AEAD_TAG_BYTES: Final = 16
 """The bytes that encryption adds to a datagram."""

@@ -115,7 +115,7 @@ class Departures:
             ends = session.lease_ends
         session.stopped = session.stopped or stopped
         session.apply(SessionEvent.REMOVAL_STARTED)
-        session.outbox.pop_frames()
+        session.outbox.clear()
         self._layer.flow.free(session)
         self._layer.timers.start_lease(session, ends)
         self._journal.session_changed(session)
@@ -207,7 +207,7 @@ class Departures:
         recovery = self._recovery
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)
-            session.outbox.pop_frames()
+            session.outbox.clear()
             self._layer.flow.free(session)
             self._layer.timers.cancel_hello(session)
             self._layer.timers.start_lease(session, self._lease_end(session, now))

@@ -28,6 +28,7 @@ from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
+from antecede.engine.loss_recovery import LossRecovery
 from antecede.engine.membership import Membership, check_protocol
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
@@ -66,6 +67,7 @@ class Engine:
         "_layer",
         "_membership",
         "_process",
+        "_recovery",
         "_sender",
         "_sessions",
         "_transmitter",
@@ -93,7 +95,7 @@ class Engine:
         group = sorted({*members, name}) if is_fixed else [name]
         config = ProcessConfig(
             processes=len(group) if is_fixed else 0,
-            policy=bounds.policy,
+            policy=bounds.timer_policy,
             reorder_buffer_max=bounds.reorder_buffer_max,
             budget_bytes=budget_bytes,
         )
@@ -116,7 +118,7 @@ class Engine:
         self._process = process
         self._layer = layer
         self._journal = JournalRecorder()
-        self._transmitter = Transmitter(layer, body_bytes_max, entry_names)
+        self._transmitter = Transmitter(layer, body_bytes_max, entry_names, process.windows)
         self._driver = ProcessDriver(
             process,
             info,
@@ -128,6 +130,7 @@ class Engine:
             wall_offset_s,
             entry_names,
         )
+        self._recovery = LossRecovery(layer, self._driver, self._transmitter)
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
@@ -298,18 +301,20 @@ class Engine:
         histories = self._membership.histories
         is_usable = received.kind != HELLO and histories.update_session(received, now)
         self._driver.apply_window(session, received.window, now)
+        self._recovery.receive_acks(received, now)
         if not is_usable:
             return
         self._journal.session_changed(session)
         if received.kind == DATA:
-            self._driver.receive_frames(session, received.body, now)
+            self._recovery.receive_frames(received, now)
         elif received.kind == BYE:
             self._membership.departures.receive_bye(session, now)
         elif received.kind == BYE_ACK:
             session.apply(SessionEvent.BYE_ACKED)
         elif self._layer.rtt_s >= 0:
+            session.path.learn_round_trip(self._layer.rtt_s)
             self._process.learn_round_trip(session.id, self._layer.rtt_s, now)
-        if session.outbox.frames:
+        if session.outbox.size > 0:
             self._transmitter.schedule(session)
 
     @property
@@ -320,7 +325,7 @@ class Engine:
     @property
     def is_flush_due(self) -> bool:
         """Whether :attr:`sent_alone` or :attr:`should_flush` is true."""
-        return self._sender.sent_alone or self._transmitter.should_flush
+        return self._sender.sent_alone or self.should_flush
 
     @property
     def should_flush(self) -> bool:
@@ -343,7 +348,8 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """Return when :meth:`handle_timer` is due next, or None for never."""
-        earliest = self._membership.departures.next_deadline()
+        departures = self._membership.departures
+        earliest = min(departures.next_deadline(), self._recovery.next_deadline())
         timer = self._process.next_timer()
         if timer is not None and timer < earliest:
             earliest = timer
@@ -355,6 +361,7 @@ class Engine:
         if due is not None and due <= now:
             self._process.handle_timer(now)
             self._driver.drain(now)
+        self._recovery.handle_deadlines(now)
         self._membership.departures.handle_deadlines(now)
 
     # Journal.
@@ -387,14 +394,4 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """Return the counters."""
-        driver = self._driver
-        return EngineStats(
-            sent=driver.sent,
-            released=driver.released,
-            retransmitted=driver.retransmitted,
-            delivered=driver.delivered,
-            control_frames=driver.control_frames,
-            datagrams_in=self.datagrams_in,
-            datagrams_out=self._transmitter.datagrams,
-            dropped=dict(self._layer.dropped),
-        )
+        return self._recovery.stats(self.datagrams_in)

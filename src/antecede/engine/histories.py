@@ -98,7 +98,7 @@ class Histories:
             # The peer no longer knows what it has delivered. It refuses everything that
             # this node transmitted to its former epoch, so abandoning is safe now.
             self._departures.abandon(session, now)
-            session.outbox.pop_frames()
+            session.outbox.clear()
             if session.names is not None:
                 session.names.reset(session.history)
         recovery.reset_channel(session.id, now)
@@ -142,7 +142,7 @@ class Histories:
                 return False
             former = session.id
             self._table.add_id(session)
-            session.outbox.pop_frames()
+            session.outbox.clear()
             # Its former incarnation accepts no datagram any more, so abandoning is safe
             # now. Datagrams that it transmitted to others may be in flight for a lease.
             recovery.abandon(former, now)

@@ -1,6 +1,6 @@
 """The limits of an engine."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from antecede.core.process import NEVER
@@ -15,6 +15,10 @@ DATAGRAM_BYTES_MIN: Final = 256
 MESSAGE_BYTES_MIN: Final = 1 << 16
 """Every node accepts messages of this size, so a datagram never holds a larger one."""
 MESSAGE_BYTES_MAX: Final = 1 << 30
+TIMER_PATIENCE: Final = 8.0
+"""How many timeouts the timers of a process wait under an engine, because the paths detect
+losses earlier."""
+CONGESTION_CONTROLS: Final = ("cubic", "newreno", "fixed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +33,8 @@ class Limits:
     fit into one datagram travels in fragments. Nodes tell each other their limits: ``send``
     raises LocalError for a message that a target does not accept."""
     window_copies_max: int = 1024
-    """Copies to one peer, queued or in flight, at which ``send`` waits."""
+    """Copies to one peer, queued or in flight, at which ``send`` waits. Copies that have
+    arrived before a lost one do not count, up to four windows."""
     window_bytes_max: int = 256 << 10
     """Payload bytes of these copies at which ``send`` waits."""
     retained_copies_max: int = 1 << 18
@@ -37,7 +42,7 @@ class Limits:
     A silent peer can thus stop the sends to every peer until it answers or is removed."""
     reorder_buffer_max: int = 8192
     """Out-of-order messages of one peer that are held until their predecessors arrive.
-    Choose it larger than ``window_copies_max`` of every peer."""
+    Choose it larger than four times ``window_copies_max`` of every peer."""
     inbox_messages_max: int = 8192
     """Delivered messages that the application has not received, at most one more for each
     peer. Under the hybrid protocols, other nodes transmit nothing that a full inbox would
@@ -60,12 +65,21 @@ class Limits:
     hello_timeout_s: float = 0.25
     """The wait for a WELCOME before a HELLO is retransmitted. It doubles with every
     retransmission, up to 16 times this value."""
+    congestion_control: str = "cubic"
+    """How the bytes in flight to each peer are limited: ``"cubic"`` (RFC 9438),
+    ``"newreno"`` (RFC 9002), or ``"fixed"`` for no limit except the window of copies, on
+    a network that is known to carry it."""
     policy: RetransmissionPolicy = field(
         default_factory=lambda: RetransmissionPolicy(
             initial_s=0.5, minimum_s=0.03, maximum_s=4.0
         )
     )
-    """When to retransmit a copy that is not acked."""
+    """The limits of probe timeouts: how long a node waits for any acknowledgement."""
+
+    @property
+    def timer_policy(self) -> RetransmissionPolicy:
+        """The policy for the timers of the process, which wait for the paths to act."""
+        return replace(self.policy, patience=TIMER_PATIENCE)
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a limit is out of range."""
@@ -93,6 +107,11 @@ class Limits:
         for name in ("lease_s", "peer_timeout_s", "forget_after_s", "hello_timeout_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")
+        if self.congestion_control not in CONGESTION_CONTROLS:
+            raise ConfigError(
+                f"congestion_control must be one of {', '.join(CONGESTION_CONTROLS)}, got"
+                f" {self.congestion_control!r}"
+            )
         if not 0 <= self.clock_drift_max < 1:
             raise ConfigError(
                 "clock_drift_max must be at least 0 and below 1, got"

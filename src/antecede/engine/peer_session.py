@@ -7,8 +7,10 @@ from antecede.core.process import NEVER, ProcessId
 from antecede.engine.credit import Credit
 from antecede.engine.fragmentation import Reassembly
 from antecede.engine.handshake import Handshake
+from antecede.engine.limits import Limits
 from antecede.engine.name_exchange import NameExchange
 from antecede.engine.outbox import Outbox
+from antecede.engine.path import Path
 from antecede.engine.replay_window import ReplayWindow
 
 __all__ = [
@@ -98,7 +100,7 @@ def generation_of(epoch: int) -> int:
 
 
 class PeerSession:
-    """A peer: its state in the group, its handshake, its replay window and its outbox."""
+    """A peer: its state in the group, its handshake, its outbox and the path to it."""
 
     __slots__ = (
         "abandonments",
@@ -124,6 +126,7 @@ class PeerSession:
         "names",
         "number_before",
         "outbox",
+        "path",
         "reassembly",
         "replay_window",
         "state",
@@ -140,6 +143,8 @@ class PeerSession:
     """Where the peer is reached, as the driver understands it; None if unknown."""
     id: ProcessId
     """The peer's process id in its current history."""
+    path: Path
+    """What is in flight to the peer, and what may be transmitted."""
     state: SessionState
     history: int
     """The history that the peer's message numbers belong to; 0 while unknown."""
@@ -184,7 +189,14 @@ class PeerSession:
     window_packet: int
     """The packet number of that window; 0 if unknown."""
 
-    def __init__(self, name: str, name_hash: int, id: ProcessId, address: object) -> None:
+    def __init__(
+        self,
+        name: str,
+        name_hash: int,
+        id: ProcessId,
+        address: object,
+        path: Path | None = None,
+    ) -> None:
         self.name = name
         self.name_hash = name_hash
         self.id = id
@@ -194,6 +206,7 @@ class PeerSession:
         self.handshake = Handshake()
         self.replay_window = ReplayWindow()
         self.outbox = Outbox()
+        self.path = path if path is not None else Path(Limits())
         self.reassembly = Reassembly()
         self.epoch_out = 0
         self.epoch_in = 0
@@ -228,6 +241,7 @@ class PeerSession:
         """Accept this incarnation of the peer only, from now on."""
         self.handshake.bind(incarnation, now)
         self.replay_window.reset()
+        self.path.restart()
         if self.names is not None:
             self.names.reset(history)
         self.window = -1

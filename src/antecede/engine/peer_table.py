@@ -6,6 +6,7 @@ from antecede.core.process import ProcessId
 from antecede.engine.datagram import name_hash
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.journal import SavedPeer
+from antecede.engine.path import Path
 from antecede.engine.peer_session import (
     ACTIVE,
     EPOCH_MAX,
@@ -106,7 +107,8 @@ class PeerTable:
         return id
 
     def _add(self, name: str, id: ProcessId, address: object) -> PeerSession:
-        session = PeerSession(name, name_hash(name), id, address)
+        path = Path(self._layer.limits)
+        session = PeerSession(name, name_hash(name), id, address, path)
         for other in self.sessions.values():
             if other.name_hash == session.name_hash:
                 raise ConfigError(

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
-from antecede.core.codec import NO_PROCESS, Reader
+from antecede.core.codec import NO_PROCESS, Frame, Reader
 from antecede.core.observer import Observer
 from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.registry import ProtocolInfo
-from antecede.engine.datagram import DATA_PREFIX
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.fragmentation import WHOLE, Reassembly
 from antecede.engine.journal import SavedDelivery
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.message import JournaledMessage, Message
+from antecede.engine.outbox import NO_KEY, message_key
 from antecede.engine.peer_session import ACTIVE, REMOVED, REMOVING, PeerSession
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.transmitter import Transmitter
@@ -102,17 +102,23 @@ class ProcessDriver:
         self.drain(now)
         return number
 
-    def receive_frames(self, session: PeerSession, body: bytes, now: float) -> None:
-        """Pass the frames of a DATA datagram to the process."""
+    def receive_frames(
+        self, session: PeerSession, body: bytes, start: int, now: float
+    ) -> bool:
+        """Pass the frames of a DATA datagram, from position ``start``, to the process.
+
+        Return False if one was dropped that the peer has to transmit again.
+        """
         dropped = self._layer.dropped
         if session.state is REMOVED:
             dropped["removed"] += 1
-            return
+            return False
+        is_complete = True
         refuse_messages = session.state is REMOVING or self._flow.refuses(session)
         process = self.process
         read_frame = self._info.read_frame
         observer = self._observer
-        reader = Reader(body, DATA_PREFIX.size)
+        reader = Reader(body, start)
         end = len(body)
         entry_names = self.entry_names
         names = session.names
@@ -121,7 +127,7 @@ class ProcessDriver:
                 names.read(reader)
             except PeerError:
                 dropped["malformed"] += 1
-                return
+                return False
         while reader.position < end:
             try:
                 frame = read_frame(reader)
@@ -133,17 +139,31 @@ class ProcessDriver:
                     entry_names.dependencies.translate(frame, names)
                 except PeerError:
                     dropped["names"] += 1
+                    is_complete = False
                     continue
             if refuse_messages and self._refuses(session, frame.message_number()):
                 dropped["removed" if session.state is REMOVING else "inbox"] += 1
+                is_complete = False
                 continue
             try:
                 process.receive(session.id, frame, now)
             except PeerError:
                 dropped["frame"] += 1
+                if message_key(frame) != NO_KEY:
+                    is_complete = False
                 continue
             if observer is not None:
                 observer.arrived(process.id, session.id, frame, now + self._wall_offset_s)
+        self.drain(now)
+        return is_complete
+
+    def report_lost(
+        self, id: ProcessId, frames: list[Frame], sent_at: float, now: float
+    ) -> None:
+        """Tell the process that frames were lost which were transmitted at ``sent_at``."""
+        process = self.process
+        for frame in frames:
+            process.frame_lost(id, frame, sent_at, now)
         self.drain(now)
 
     def _refuses(self, session: PeerSession, number: int) -> bool:
@@ -218,7 +238,7 @@ class ProcessDriver:
                 self.control_frames += 1
             if observer is not None:
                 observer.transmitted(self.process.id, transmit, now + self._wall_offset_s)
-            self._transmitter.add(session, transmit.frame)
+            self._transmitter.add(session, transmit.frame, transmit.is_retransmission)
 
     def _can_wait(self, session: PeerSession, transmit: Transmit, now: float) -> bool:
         """Return whether a frame waits in the outbox of a peer that must answer first.
@@ -229,7 +249,7 @@ class ProcessDriver:
         outbox = session.outbox
         if transmit.is_retransmission:
             self._layer.timers.schedule_hello(session, now)
-        if len(outbox.frames) >= UNREADY_FRAMES_MAX:
+        if outbox.size >= UNREADY_FRAMES_MAX:
             return False
         number = transmit.frame.message_number()
         if number <= 0:

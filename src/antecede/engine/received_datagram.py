@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from antecede.engine.datagram import Introduction
+from antecede.engine.acknowledgements import AckBlock, read_ack_block
+from antecede.engine.datagram import DATA, DATA_PREFIX, Introduction
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DROP_REASONS", "ReceivedDatagram"]
@@ -28,6 +29,7 @@ class ReceivedDatagram:
     """A datagram from a known peer."""
 
     __slots__ = (
+        "acks",
         "body",
         "epoch",
         "epoch_echo",
@@ -42,6 +44,8 @@ class ReceivedDatagram:
         "window",
     )
 
+    acks: AckBlock | None
+    """The ack block of DATA, BYE and BYE_ACK."""
     body: bytes
     """The body, once it is decrypted."""
     epoch: int
@@ -66,6 +70,7 @@ class ReceivedDatagram:
         self.incarnation = incarnation
         self.receiver = receiver
         self.packet = packet
+        self.acks = None
         self.body = b""
         self.epoch = 0
         self.epoch_echo = -1
@@ -73,6 +78,12 @@ class ReceivedDatagram:
         self.is_new_history = False
         self.previous_history = 0
         self.window = -1
+
+    def read_acks(self) -> bool:
+        """Read the ack block; return whether a body other than HELLO's is well formed."""
+        acks = read_ack_block(self.body, DATA_PREFIX.size)
+        self.acks = acks
+        return acks is not None and (self.kind == DATA or acks.end == len(self.body))
 
     def read_window(self, window: int) -> None:
         """Report the window in the datagram, if no later datagram has arrived."""

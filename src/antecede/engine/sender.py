@@ -5,6 +5,7 @@ from typing import Final
 
 from antecede.core.process import ProcessId
 from antecede.core.registry import ProtocolInfo
+from antecede.engine.acknowledgements import ACK_BLOCK_BYTES_MAX
 from antecede.engine.datagram import DATA_PREFIX
 from antecede.engine.fragmentation import WHOLE_PREFIX, fragment
 from antecede.engine.journal_recorder import JournalRecorder
@@ -18,6 +19,9 @@ __all__ = ["Channel", "Sender"]
 Channel = tuple[str, ProcessId, int]
 """The name and the process id of a peer, and how often copies to it were abandoned."""
 
+EARLY_WINDOWS_MAX: Final = 4
+"""How many windows of copies to one peer may be queued or in flight, if most of them have
+arrived before a lost one."""
 METADATA_BYTES_MAX: Final = 40
 """The most bytes around a payload in a DATA body, unless they grow with the group."""
 
@@ -70,7 +74,9 @@ class Sender:
         self._process = driver.process
         self._sessions = sessions
         self._journal = journal
-        self._payload_bytes_max = body_bytes_max - DATA_PREFIX.size - METADATA_BYTES_MAX
+        self._payload_bytes_max = (
+            body_bytes_max - DATA_PREFIX.size - ACK_BLOCK_BYTES_MAX - METADATA_BYTES_MAX
+        )
         self._message_bytes_max = limits.message_bytes_max
         self._window_copies_max = limits.window_copies_max
         self._window_bytes_max = limits.window_bytes_max
@@ -174,9 +180,12 @@ class Sender:
             return 0
         process = self._process
         backlog = process.backlog(session.id)
-        if (
+        is_full = (
             backlog >= self._window_copies_max
             or process.backlog_bytes(session.id) >= self._window_bytes_max
+        )
+        if (
+            (is_full and not self._is_open(session))
             or process.retained() >= self._retained_copies_max
             or len(data) > self._message_bytes_max
         ):
@@ -203,10 +212,22 @@ class Sender:
         return True
 
     def _is_open(self, session: PeerSession) -> bool:
+        """Return whether the window of a peer has room.
+
+        Copies that have arrived before a lost one do not use it, as long as there are not
+        many of them: the lost one does not stop those after it.
+        """
         process = self._process
+        id = session.id  # noqa: A001 (the word for it)
+        copies = process.backlog(id)
+        size = process.backlog_bytes(id)
+        if copies < self._window_copies_max and size < self._window_bytes_max:
+            return True
         return (
-            process.backlog(session.id) < self._window_copies_max
-            and process.backlog_bytes(session.id) < self._window_bytes_max
+            copies < EARLY_WINDOWS_MAX * self._window_copies_max
+            and size < EARLY_WINDOWS_MAX * self._window_bytes_max
+            and copies - process.early_copies(id) < self._window_copies_max
+            and size - process.early_bytes(id) < self._window_bytes_max
         )
 
     def is_only_in_flight(self, targets: Sequence[str]) -> bool:

@@ -14,8 +14,8 @@ old one, and the body of each accepted datagram. A datagram that it refuses chan
 from typing import Final
 
 from antecede.core.process import PeerRecovery
+from antecede.engine.acknowledgements import RANGES_MAX
 from antecede.engine.datagram import (
-    BYE,
     BYE_ACK,
     DATA,
     DATA_PREFIX,
@@ -54,7 +54,6 @@ class SessionLayer:
         "_last_forgotten_packet",
         "_lease_ms",
         "_lease_s",
-        "_message_bytes_max",
         "_protocol",
         "_recovery",
         "_sealer",
@@ -62,6 +61,7 @@ class SessionLayer:
         "flow",
         "history",
         "incarnation",
+        "limits",
         "name",
         "name_hash",
         "outdated",
@@ -99,7 +99,7 @@ class SessionLayer:
         self._protocol = protocol
         self._recovery = recovery
         self.flow = flow
-        self._message_bytes_max = limits.message_bytes_max
+        self.limits = limits
         self._lease_s = limits.lease_s
         self._lease_ms = int(limits.lease_s * 1000)
         self._sealer = Sealer(name, incarnation, cipher)
@@ -159,12 +159,14 @@ class SessionLayer:
             session.history,
             received,
             acked if acked > session.acked_base else 0,
-            self._message_bytes_max,
+            self.limits.message_bytes_max,
             window,
         ).encode()
 
-    def data_prefix(self, session: PeerSession, now: float) -> bytes:
-        """Return the start of the body of DATA, BYE and BYE_ACK."""
+    def data_prefix(
+        self, session: PeerSession, now: float, asks: bool = False, most: int = RANGES_MAX
+    ) -> bytes:
+        """Return the start of the body of DATA, BYE and BYE_ACK; it may ask for an ack."""
         timestamp = timestamp_ms(now)
         return DATA_PREFIX.pack(
             timestamp,
@@ -172,7 +174,7 @@ class SessionLayer:
             session.epoch_out,
             session.epoch_in,
             self.flow.window(session, timestamp),
-        )
+        ) + session.path.arrived.encode(now, asks, most)
 
     def seal(self, kind: int, session: PeerSession, body: bytes) -> bytes:
         """Make a datagram for the current incarnation of a peer."""
@@ -323,9 +325,7 @@ class SessionLayer:
         session = received.session
         handshake = session.handshake
         body = received.body
-        if len(body) < DATA_PREFIX.size or (
-            received.kind in (BYE, BYE_ACK) and len(body) != DATA_PREFIX.size
-        ):
+        if not received.read_acks():
             self._drop("malformed")
             return False
         timestamp, timestamp_echo, epoch, epoch_echo, window = DATA_PREFIX.unpack_from(body)

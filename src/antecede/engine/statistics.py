@@ -19,5 +19,9 @@ class EngineStats:
     control_frames: int
     datagrams_in: int
     datagrams_out: int
+    lost: int
+    """Datagrams with frames that were taken for lost; the frames were transmitted again."""
+    probes: int
+    """How often a peer did not answer for a probe timeout."""
     dropped: dict[str, int]
     """Datagrams and frames that were dropped, by reason."""

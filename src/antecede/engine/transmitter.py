@@ -1,11 +1,14 @@
-"""Packs the frames in the outboxes into datagrams."""
+"""Packs the frames in the outboxes into datagrams, as far as the paths have room."""
 
 from typing import Final
 
 from antecede.core.codec import Frame
+from antecede.core.windows import PeerWindows
+from antecede.engine.acknowledgements import RANGES_MAX, RANGES_WITH_MESSAGES_MAX
 from antecede.engine.datagram import DATA
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.name_exchange import DEFINITION_BYTES_MAX
+from antecede.engine.path_timers import PathTimers
 from antecede.engine.peer_session import ACTIVE, PeerSession
 from antecede.engine.session_layer import SessionLayer
 
@@ -15,6 +18,10 @@ FLUSH_FRAMES: Final = 256
 FLUSH_FRAMES_PER_PEER: Final = 64
 """How many frames in outboxes, in total and in addition for each peer, make a flush worth
 its cost."""
+NO_FRAMES: Final[list[Frame]] = []
+
+Datagrams = list[tuple[object, bytes]]
+"""Datagrams, each with its address."""
 
 
 class Transmitter:
@@ -24,6 +31,7 @@ class Transmitter:
         layer: seals the datagrams.
         body_bytes_max: the largest body of a datagram.
         entry_names: names the processes in frames; None if these name none.
+        windows: the windows of the peers; None if the process has none.
     """
 
     __slots__ = (
@@ -32,25 +40,36 @@ class Transmitter:
         "_frames",
         "_layer",
         "_unflushed",
+        "_windows",
         "datagrams",
+        "path_timers",
     )
 
     datagrams: int
     """How many datagrams were made so far."""
+    path_timers: PathTimers
 
     def __init__(
-        self, layer: SessionLayer, body_bytes_max: int, entry_names: EntryNames | None
+        self,
+        layer: SessionLayer,
+        body_bytes_max: int,
+        entry_names: EntryNames | None,
+        windows: PeerWindows | None,
     ) -> None:
         self._layer = layer
         self._entry_names = entry_names
+        self._windows = windows
         self._body_bytes_max = body_bytes_max
         self._unflushed: list[PeerSession] = []  # Whose outboxes the next flush empties.
         self._frames = 0  # Put into outboxes since the last flush.
+        self.path_timers = PathTimers()
         self.datagrams = 0
 
-    def add(self, session: PeerSession, frame: Frame) -> None:
+    def add(
+        self, session: PeerSession, frame: Frame, is_retransmission: bool = False
+    ) -> None:
         """Put a frame into the outbox of a peer."""
-        session.outbox.add(frame)
+        session.outbox.add(frame, is_retransmission)
         self._frames += 1
         self.schedule(session)
 
@@ -78,7 +97,7 @@ class Transmitter:
         peers = len(self._unflushed)
         return self._frames >= FLUSH_FRAMES + FLUSH_FRAMES_PER_PEER * peers
 
-    def flush(self, now: float) -> list[tuple[object, bytes]]:
+    def flush(self, now: float) -> Datagrams:
         """Return the datagrams to transmit, each with its address."""
         self._frames = 0
         layer = self._layer
@@ -87,14 +106,10 @@ class Transmitter:
         if self._unflushed:
             unflushed = self._unflushed
             self._unflushed = []
-            for session in unflushed:
-                session.outbox.needs_flush = False
-                if session.state is not ACTIVE:
-                    session.outbox.pop_frames()
-                elif layer.can_transmit(session, now):
-                    self._pack(session, now, out)
-                else:
-                    layer.timers.schedule_hello(session, now)
+            if len(unflushed) == 1:
+                self._flush_session(unflushed[0], now, out)
+            else:
+                self._flush_sessions(unflushed, now, out)
             if self._entry_names is not None:
                 self._entry_names.sweep()
         if layer.flow.is_limiting:
@@ -105,6 +120,33 @@ class Transmitter:
             out.append((session.address, layer.make_hello(session, now)))
         self.datagrams += len(out)
         return out
+
+    def _flush_sessions(
+        self, unflushed: list[PeerSession], now: float, out: Datagrams
+    ) -> None:
+        """Transmit to several peers, to those first that get the fewest datagrams.
+
+        The fragments of a large message to one peer do not delay messages to others.
+        """
+        parts: list[Datagrams] = []
+        for session in unflushed:
+            part: Datagrams = []
+            self._flush_session(session, now, part)
+            parts.append(part)
+        parts.sort(key=len)
+        for part in parts:
+            out += part
+
+    def _flush_session(self, session: PeerSession, now: float, out: Datagrams) -> None:
+        outbox = session.outbox
+        outbox.needs_flush = False
+        if session.state is not ACTIVE:
+            outbox.clear()
+        elif self._layer.can_transmit(session, now):
+            self._pack(session, now, out)
+            self.path_timers.schedule(session)
+        else:
+            self._layer.timers.schedule_hello(session, now)
 
     def _update_windows(self, now: float) -> None:
         """Tell peers that there is room again, and take room back from others."""
@@ -117,30 +159,96 @@ class Transmitter:
         for session in layer.flow.overdrafts():
             layer.timers.schedule_hello(session, now)  # Its WELCOME is the echo.
 
-    def _pack(
-        self, session: PeerSession, now: float, out: list[tuple[object, bytes]]
+    def _pack(self, session: PeerSession, now: float, out: Datagrams) -> None:
+        """Transmit the frames in an outbox, the messages as far as the path has room."""
+        outbox = session.outbox
+        path = session.path
+        has_messages = outbox.has_messages
+        frames = outbox.pop_frames()
+        if outbox.is_holding or has_messages:
+            if not path.has_room(now):
+                if has_messages:
+                    frames = outbox.put_back(frames)
+                    has_messages = False
+            elif outbox.is_holding:
+                held = outbox.take_held(path.room(), session.id, self._windows)
+                if held:
+                    frames += held
+                    has_messages = True
+                elif path.in_flight == 0:  # No ack will tell when the window grows.
+                    self._layer.timers.schedule_probe(session, now)
+        if frames:
+            self._pack_frames(session, frames, has_messages, now, out)
+        if path.is_blocked and not outbox.is_holding:
+            path.unblock()
+        if path.wants_answer:
+            self._transmit_bare(session, True, now, out)
+        elif path.is_ack_due and path.arrived.due <= now:
+            self._transmit_bare(session, False, now, out)
+
+    def _pack_frames(
+        self,
+        session: PeerSession,
+        frames: list[Frame],
+        has_messages: bool,
+        now: float,
+        out: Datagrams,
     ) -> None:
-        """Put the frames of an outbox into as few datagrams as possible."""
-        layer = self._layer
-        prefix = layer.data_prefix(session, now)
+        """Put frames into as few datagrams as possible; hold messages beyond the room."""
+        ranges = RANGES_WITH_MESSAGES_MAX if has_messages else RANGES_MAX
+        prefix = self._layer.data_prefix(session, now, True, ranges)
         body_bytes_max = self._body_bytes_max
         buffer = bytearray(prefix)
-        frames = session.outbox.pop_frames()
         if self._entry_names is not None:
-            prefix = self._add_names(session, frames, buffer, prefix, out)
+            prefix = self._add_names(session, frames, buffer, prefix, now, out)
         prefix_size = len(prefix)
         size = len(buffer)
-        for frame in frames:
+        first = 0
+        for index, frame in enumerate(frames):
             end = size
             frame.write(buffer)
             size = len(buffer)
             if size > body_bytes_max and end > prefix_size:
                 body = bytes(buffer[:end])
-                out.append((session.address, layer.seal(DATA, session, body)))
+                part = frames[first:index]
+                self._transmit(session, body, part, has_messages, now, out)
+                first = index
+                if has_messages and not session.path.has_room(now):
+                    others = session.outbox.put_back(frames[first:])
+                    if others:
+                        self._pack_frames(session, others, False, now, out)
+                    return
                 buffer = bytearray(prefix) + buffer[end:]
                 size = len(buffer)
         if size > prefix_size:
-            out.append((session.address, layer.seal(DATA, session, bytes(buffer))))
+            part = frames[first:] if first else frames
+            self._transmit(session, bytes(buffer), part, has_messages, now, out)
+
+    def _transmit(
+        self,
+        session: PeerSession,
+        body: bytes,
+        frames: list[Frame],
+        has_messages: bool,
+        now: float,
+        out: Datagrams,
+    ) -> None:
+        """Transmit a datagram that the peer must acknowledge."""
+        datagram = self._layer.seal(DATA, session, body)
+        out.append((session.address, datagram))
+        session.path.record_sent(
+            session.last_packet, session.id, frames, len(datagram), has_messages, now
+        )
+
+    def _transmit_bare(
+        self, session: PeerSession, asks: bool, now: float, out: Datagrams
+    ) -> None:
+        """Transmit a datagram without frames: an ack block, or a question for one."""
+        body = self._layer.data_prefix(session, now, asks)
+        if asks:
+            self._transmit(session, body, NO_FRAMES, False, now, out)
+        else:
+            out.append((session.address, self._layer.seal(DATA, session, body)))
 
     def _add_names(
         self,
@@ -148,7 +256,8 @@ class Transmitter:
         frames: list[Frame],
         buffer: bytearray,
         prefix: bytes,
-        out: list[tuple[object, bytes]],
+        now: float,
+        out: Datagrams,
     ) -> bytes:
         """Append the names in frames to the first datagram, and return other prefixes.
 
@@ -165,7 +274,7 @@ class Transmitter:
         while len(numbers) > most:
             body = bytearray(prefix)
             exchange.write(body, numbers[:most])
-            out.append((session.address, self._layer.seal(DATA, session, bytes(body))))
+            self._transmit(session, bytes(body), NO_FRAMES, False, now, out)
             numbers = numbers[most:]
         exchange.write(buffer, numbers)
         plain = bytearray(prefix)

@@ -15,6 +15,9 @@ class Faults:
 
     loss: float = 0.0
     """Probability that a datagram is lost."""
+    burst: float = 1.0
+    """Mean number of datagrams that are lost in a row; ``loss`` is then the probability
+    that such a burst begins."""
     duplicate: float = 0.0
     """Probability that a datagram arrives twice."""
     delay_s: float = 0.0
@@ -23,6 +26,11 @@ class Faults:
     """Maximum random addition to the delay; makes datagrams overtake each other."""
     bytes_per_s: float = 0.0
     """Bandwidth of each link; 0 for no limit."""
+    queue_s: float = 0.0
+    """The longest time that a datagram waits for the link: the queue drops a datagram that
+    would wait longer. 0 for a queue without limit."""
+    bottleneck: str = ""
+    """Links with the same bottleneck share its bandwidth and its queue."""
 
 
 class FaultInjector:
@@ -33,10 +41,12 @@ class FaultInjector:
         self.faults_of: dict[tuple[str, str], Faults] = {}
         """The faults of the links, by source and target, that differ from the others."""
         self.counts: Counter[str] = Counter()
-        """Datagrams by outcome: all, partitioned, lost, duplicated, reordered."""
+        """Datagrams by outcome: all, partitioned, lost, overflowed, duplicated,
+        reordered."""
         self._random = Random(seed)
         self._blocked: set[tuple[str, str]] = set()
-        self._link_free_at: dict[tuple[str, str], float] = {}
+        self._link_free_at: dict[tuple[str, str] | str, float] = {}
+        self._in_burst: set[tuple[str, str]] = set()
         self._latest_arrival: dict[tuple[str, str], float] = {}
 
     def partition(self, *sides: Iterable[str]) -> None:
@@ -60,7 +70,7 @@ class FaultInjector:
         if link in self._blocked:
             self.counts["partitioned"] += 1
             return []
-        if self._random.random() < faults.loss:
+        if self._is_lost(link, faults):
             self.counts["lost"] += 1
             return []
         copies = 1
@@ -69,10 +79,13 @@ class FaultInjector:
             copies = 2
         queueing_s = 0.0
         if faults.bytes_per_s:
-            free_at = (
-                max(now, self._link_free_at.get(link, now)) + size / faults.bytes_per_s
-            )
-            self._link_free_at[link] = free_at
+            key = faults.bottleneck or link
+            starts_at = max(now, self._link_free_at.get(key, now))
+            if 0 < faults.queue_s < starts_at - now:
+                self.counts["overflowed"] += 1
+                return []
+            free_at = starts_at + size / faults.bytes_per_s
+            self._link_free_at[key] = free_at
             queueing_s = free_at - now
         delays = [
             queueing_s + faults.delay_s + self._random.random() * faults.jitter_s
@@ -83,3 +96,16 @@ class FaultInjector:
             self.counts["reordered"] += 1
         self._latest_arrival[link] = max(latest, now + max(delays))
         return delays
+
+    def _is_lost(self, link: tuple[str, str], faults: Faults) -> bool:
+        """Return whether a datagram is lost, alone or with those before it."""
+        if link in self._in_burst:
+            if self._random.random() < 1 / faults.burst:
+                self._in_burst.discard(link)
+            else:
+                return True
+        if self._random.random() >= faults.loss:
+            return False
+        if faults.burst > 1:
+            self._in_burst.add(link)
+        return True

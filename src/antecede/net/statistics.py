@@ -156,7 +156,8 @@ def make_stats(
     process = engine.process
     peers: dict[str, PeerStats] = {}
     for name, session in engine.sessions.items():
-        round_trip_s = process.round_trip_s(session.id)
+        path = session.path
+        round_trip_s = path.losses.round_trip.smoothed_s
         peers[name] = PeerStats(
             state=session.state.value,
             handshake_done=session.handshake.incarnation != 0,
@@ -204,6 +205,8 @@ def make_metrics(stats: NodeStats) -> str:
     counter("sent", "Messages sent by the application.", engine.sent)
     counter("released", "Copies transmitted for the first time.", engine.released)
     counter("retransmitted", "Copies retransmitted.", engine.retransmitted)
+    counter("lost", "Datagrams taken for lost.", engine.lost)
+    counter("probes", "Probe timeouts.", engine.probes)
     counter("delivered", "Messages delivered to the application.", engine.delivered)
     counter("control_frames", "Frames without a message.", engine.control_frames)
     counter("datagrams_in", "Datagrams received.", engine.datagrams_in)

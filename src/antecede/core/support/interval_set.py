@@ -46,3 +46,24 @@ class IntervalSet:
             starts.insert(after, number)
             ends.insert(after, number)
         return True
+
+    def last(self, count: int) -> list[tuple[int, int]]:
+        """Return the first and last integer of the highest intervals, highest first."""
+        starts = self._starts
+        ends = self._ends
+        if len(starts) == 1:
+            return [(starts[0], ends[0])]  # The usual case.
+        bottom = max(len(starts) - count, 0)
+        return [(starts[i], ends[i]) for i in range(len(starts) - 1, bottom - 1, -1)]
+
+    def discard_first(self) -> None:
+        """Remove the lowest interval, if there is one."""
+        del self._starts[:1], self._ends[:1]
+
+    def discard_up_to(self, number: int) -> None:
+        """Remove all integers up to ``number``."""
+        count = bisect_right(self._ends, number)
+        if count > 0:
+            del self._starts[:count], self._ends[:count]
+        if self._starts and self._starts[0] <= number:
+            self._starts[0] = number + 1

@@ -44,6 +44,9 @@ class RetransmissionPolicy:
     """The minimum, above the timer resolution and the scheduling noise of a host."""
     maximum_s: float = 60.0
     """The maximum, which ends the doubling (RFC 6298, section 2.5)."""
+    patience: float = 1.0
+    """How many timeouts a timer waits; more than one if the driver detects losses, so that
+    timers only cover what it does not detect."""
 
     def __post_init__(self) -> None:
         if not 0 < self.minimum_s <= self.initial_s <= self.maximum_s < NEVER:
@@ -51,6 +54,8 @@ class RetransmissionPolicy:
                 "retransmission needs 0 < minimum_s <= initial_s <= maximum_s, got"
                 f" {self.minimum_s}, {self.initial_s}, {self.maximum_s}"
             )
+        if not 1 <= self.patience < NEVER:
+            raise ConfigError(f"patience must be at least 1, got {self.patience}")
 
 
 class SharedRttEstimate:
@@ -138,7 +143,8 @@ class RetransmissionTimer:
 
     def restart(self, now: float) -> None:
         """Set the deadline to a timeout from ``now``."""
-        self.deadline = now + self.timeout_s
+        policy = self._rtt_estimate.policy
+        self.deadline = now + min(self.timeout_s * policy.patience, policy.maximum_s)
         if self.deadline <= now:  # The timeout is below the precision of ``now``.
             self.deadline = nextafter(now, NEVER)
 

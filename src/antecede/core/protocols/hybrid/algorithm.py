@@ -156,8 +156,7 @@ class HybridAlgorithm:
         """Retransmit the copies that were in flight for a timeout without any ack.
 
         Copies that have arrived are left out, except the first: if its ack was lost, its
-        retransmission brings an ack of all messages that the peer has delivered. Copies
-        above the window are left out, too: the peer has taken it back.
+        retransmission brings another. Copies above the window are left out, too.
         """
         in_flight = peer.in_flight
         timeout_s = peer.transmit_timer.timeout_s
@@ -206,7 +205,7 @@ class HybridAlgorithm:
                 peer.transmit_timer.sample(now - copy.transmitted_at)
                 if self.ledger is not None:
                     self.ledger.sample_round_trip(peer, copy, delivered < 0, now)
-            copy.arrived = True
+            peer.mark_arrived(copy)
         if delivered < 0:
             return
         peer.acked = ack.delivered
@@ -214,6 +213,8 @@ class HybridAlgorithm:
         while in_flight.first <= delivered:
             copy = in_flight.remove()
             copy.acked = True
+            if copy.arrived:
+                peer.forget_arrived(copy)
             peer.backlog -= 1
             peer.backlog_bytes -= len(copy.payload)
             copy.payload = b""
@@ -248,7 +249,7 @@ class HybridAlgorithm:
         while buffer.first < first and buffer.peek().number < number:
             copy = buffer.remove()
             if copy.number > copy.peer.granted and copy.needs_permit:
-                self._permit(copy.peer)
+                self.permit(copy.peer)
         if first == buffer.next:
             return
         peer = buffer[first].peer
@@ -262,11 +263,12 @@ class HybridAlgorithm:
                 and copy.number > peer.granted
                 and copy.needs_permit
             ):
-                self._permit(peer)
+                self.permit(peer)
             index += 1
         state.first_ungranted = index
 
-    def _permit(self, peer: PeerState) -> None:
+    def permit(self, peer: PeerState) -> None:
+        """Transmit the permit that the frontier towards a peer allows."""
         frontier = self.rule.frontier(self.state, peer)
         is_retransmission = frontier == peer.granted
         peer.granted = frontier
@@ -286,7 +288,7 @@ class HybridAlgorithm:
             )
         peer = state.peer(source)
         if number <= self.rule.frontier(state, peer):
-            self._permit(peer)
+            self.permit(peer)
 
     # Receiving, and permits from peers.
 

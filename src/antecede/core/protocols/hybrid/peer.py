@@ -27,6 +27,8 @@ class PeerState:
         "backlog",
         "backlog_bytes",
         "delivered",
+        "early_bytes",
+        "early_copies",
         "granted",
         "held",
         "id",
@@ -51,6 +53,10 @@ class PeerState:
     """The number of copies for the peer that are queued or in flight."""
     backlog_bytes: int
     """The payload bytes of those copies."""
+    early_copies: int
+    """How many copies in flight have arrived, before an earlier one."""
+    early_bytes: int
+    """The payload bytes of these."""
     round_trip_s: float
     """The round trip that the driver measured before the first message, or -1."""
     acked: int
@@ -88,6 +94,8 @@ class PeerState:
         self.sent = 0
         self.backlog = 0
         self.backlog_bytes = 0
+        self.early_copies = 0
+        self.early_bytes = 0
         self.round_trip_s = -1.0
         self.acked = 0
         self.granted = 0
@@ -146,6 +154,18 @@ class PeerState:
         if low < in_flight.next and in_flight[low].number == number:
             return low
         return NOT_RELEASED
+
+    def mark_arrived(self, copy: "Copy") -> None:
+        """Note that the peer has received a copy in flight."""
+        if not copy.arrived:
+            copy.arrived = True
+            self.early_copies += 1
+            self.early_bytes += len(copy.payload)
+
+    def forget_arrived(self, copy: "Copy") -> None:
+        """Note that a copy that has arrived is not in flight any more."""
+        self.early_copies -= 1
+        self.early_bytes -= len(copy.payload)
 
     def last_in_flight(self, number: int) -> int:
         """Return the last copy in flight numbered up to ``number``, or 0."""

@@ -1,6 +1,7 @@
 """The messages that wait, listed and counted, for processes of hybrid buffering."""
 
-from antecede.core.process import PendingMessages, ProcessId
+from antecede.core.pending import PendingMessages
+from antecede.core.process import ProcessId
 from antecede.core.protocols.hybrid.peer import MissingPermit
 from antecede.core.protocols.hybrid.rule import PermitRule
 from antecede.core.protocols.hybrid.state import HybridState

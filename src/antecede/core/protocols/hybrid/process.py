@@ -17,6 +17,7 @@ from antecede.core.protocols.hybrid.dependencies import HybridDependencies
 from antecede.core.protocols.hybrid.dependency_frames import SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.protocols.hybrid.ledger import Ledger
+from antecede.core.protocols.hybrid.lost_frames import transmit_again
 from antecede.core.protocols.hybrid.note_exchange import NoteExchange
 from antecede.core.protocols.hybrid.pending import HybridPending
 from antecede.core.protocols.hybrid.recovery import HybridRecovery
@@ -143,6 +144,14 @@ class HybridProcess(ProcessBase):
         known = self._algorithm.state.peers.get(peer)
         return known.backlog_bytes if known is not None else 0
 
+    def early_copies(self, peer: ProcessId) -> int:
+        known = self._algorithm.state.peers.get(peer)
+        return known.early_copies if known is not None else 0
+
+    def early_bytes(self, peer: ProcessId) -> int:
+        known = self._algorithm.state.peers.get(peer)
+        return known.early_bytes if known is not None else 0
+
     def retained(self) -> int:
         return len(self._algorithm.state.buffer)
 
@@ -154,6 +163,9 @@ class HybridProcess(ProcessBase):
         if known is None:
             return -1.0
         return known.transmit_timer.round_trip_s if known.sent > 0 else known.round_trip_s
+
+    def frame_lost(self, peer: ProcessId, frame: Frame, sent_at: float, now: float) -> None:
+        transmit_again(self._algorithm, peer, frame, sent_at, now)
 
     def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
         self._algorithm.state.learn_round_trip(peer, round_trip_s, now)

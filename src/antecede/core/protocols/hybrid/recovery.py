@@ -51,6 +51,8 @@ class HybridRecovery(PeerRecovery):
         known.sent = 0
         known.backlog = 0
         known.backlog_bytes = 0
+        known.early_copies = 0
+        known.early_bytes = 0
         state.advance_unacked()
         self._algorithm.grant()
         if ledger is not None:
@@ -133,6 +135,8 @@ class HybridRecovery(PeerRecovery):
         if known is not None and known.sent > 0:
             for copy in known.in_flight.to_list():
                 copy.arrived = False
+            known.early_copies = 0
+            known.early_bytes = 0
 
     def last_number(self) -> int:
         return self._algorithm.state.clock

@@ -25,6 +25,14 @@ class HybridWindows(PeerWindows):
         if known.waiting > 0:
             self._algorithm.transmit_waiting(known, now)
 
+    def allows(self, peer: ProcessId, number: int, is_retransmission: bool) -> bool:
+        known = self._algorithm.state.peers.get(peer)
+        if known is None or known.sent == 0:
+            return True
+        index = known.find_unacked(number)
+        window = max(known.window, 1) if is_retransmission else known.window
+        return index < 0 or index - known.in_flight.first < window
+
     @property
     def has_blocked_peers(self) -> bool:
         return bool(self._algorithm.state.blocked)

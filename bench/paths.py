@@ -1,0 +1,258 @@
+"""The aims of the transport on paths with loss and little bandwidth: ``make bench-paths``.
+
+Every figure comes from a simulation of nodes in virtual time: it depends on the seed alone,
+not on the machine.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from antecede import Limits, Node
+from antecede.net.faults import Faults
+from antecede.testing import Simulation
+
+PORT = 9000
+PROTOCOLS = ("bounded", "hybrid")
+CONTROLS = ("fixed", "cubic")
+
+Main = Callable[[Node], Coroutine[Any, Any, None]]
+
+
+@dataclass(slots=True)
+class Flow:
+    """Messages from one node to another."""
+
+    source: str
+    target: str
+    arrivals: list[tuple[float, int]] = field(default_factory=list)
+    """Time and payload bytes of each delivered message."""
+    delays_s: list[float] = field(default_factory=list)
+    datagrams: int = 0
+
+    def bytes_between(self, start: float, end: float) -> int:
+        """Return the payload bytes that were delivered in a period."""
+        return sum(size for at, size in self.arrivals if start <= at < end)
+
+
+class Paths:
+    """A simulation with some flows between pairs of nodes."""
+
+    def __init__(self, seed: int, faults: Faults, protocol: str, limits: Limits) -> None:
+        self.simulation = Simulation(seed, faults)
+        self.protocol = protocol
+        self.limits = limits
+
+    def start(self, name: str, peer: str, main: Main) -> None:
+        """Start a process with a node that has one peer."""
+
+        async def run() -> None:
+            node = Node(
+                name,
+                bind=f"{name}:{PORT}",
+                peers={peer: f"{peer}:{PORT}"},
+                protocol=self.protocol,
+                limits=self.limits,
+                insecure=True,
+            )
+            async with node:
+                await main(node)
+
+        self.simulation.start(name, run, daemon=True)
+
+    def receive(self, flow: Flow) -> None:
+        """Start the target of a flow."""
+        simulation = self.simulation
+
+        async def main(node: Node) -> None:
+            async for message in node:
+                flow.arrivals.append((simulation.now, len(message.data)))
+                sent_at = float(message.data[:20]) if len(message.data) > 20 else 0.0
+                flow.delays_s.append(simulation.now - sent_at)
+
+        self.start(flow.target, flow.source, main)
+
+    def send(self, flow: Flow, size: int, interval_s: float, begins_s: float) -> None:
+        """Start the source of a flow: as fast as possible if the interval is 0."""
+        simulation = self.simulation
+
+        async def main(node: Node) -> None:
+            await asyncio.sleep(begins_s)
+            due = simulation.now
+            while True:
+                await node.send(flow.target, b"%-20.9f" % simulation.now + bytes(size - 20))
+                due += interval_s
+                flow.datagrams = node.engine.stats().datagrams_out
+                if due > simulation.now:
+                    await asyncio.sleep(due - simulation.now)
+
+        self.start(flow.source, flow.target, main)
+
+
+def throughput(protocol: str, control: str, loss: float, size: int, seed: int) -> float:
+    """Return the payload bytes per second of a flow on a path of 20 ms."""
+    limits = Limits(congestion_control=control)
+    paths = Paths(seed, Faults(loss=loss, delay_s=0.01), protocol, limits)
+    flow = Flow("ann", "bob")
+    paths.receive(flow)
+    paths.send(flow, size, 0.0, 0.1)
+    with paths.simulation as simulation:
+        simulation.run_for(3.0)
+    return flow.bytes_between(1.0, 3.0) / 2.0
+
+
+def delay_quantile(protocol: str, control: str, loss: float, seed: int) -> float:
+    """Return the 99th percentile of the delivery delay of 1,000 messages/s, in seconds."""
+    limits = Limits(congestion_control=control)
+    paths = Paths(seed, Faults(loss=loss, delay_s=0.01), protocol, limits)
+    flow = Flow("ann", "bob")
+    paths.receive(flow)
+    paths.send(flow, 64, 0.001, 0.1)
+    with paths.simulation as simulation:
+        simulation.run_for(11.0)
+    delays_s = sorted(flow.delays_s[500:])
+    return delays_s[int(0.99 * len(delays_s))]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """The figures of two flows on one link."""
+
+    utilisation: float
+    fairness: float
+    loss: float
+
+
+def share_link(protocol: str, control: str, seed: int) -> Shared:
+    """Return how two bulk flows share a link of 10 Mbit/s for 60 s."""
+    bytes_per_s = 10e6 / 8
+    limits = Limits(congestion_control=control)
+    back = Faults(delay_s=0.02)
+    paths = Paths(seed, back, protocol, limits)
+    link = Faults(delay_s=0.02, bytes_per_s=bytes_per_s, queue_s=0.05, bottleneck="link")
+    flows = [Flow("ann", "bob"), Flow("cid", "dan")]
+    injector = paths.simulation.network.injector
+    for begins_s, flow in zip((0.1, 5.1), flows, strict=True):
+        injector.faults_of[flow.source, flow.target] = link
+        paths.receive(flow)
+        paths.send(flow, 1000, 0.0, begins_s)
+    with paths.simulation as simulation:
+        simulation.run_for(60.1)
+    rates = [flow.bytes_between(5.1, 60.1) / 55.0 for flow in flows]
+    carried = sum(flow.bytes_between(0.1, 60.1) for flow in flows) / 60.0
+    datagrams = sum(flow.datagrams for flow in flows)
+    return Shared(
+        # Each message of 1,000 bytes takes a datagram of 1,100 bytes.
+        utilisation=carried / bytes_per_s,
+        fairness=sum(rates) ** 2 / (2 * sum(rate * rate for rate in rates)),
+        loss=injector.counts["overflowed"] / datagrams,
+    )
+
+
+def bulk_delay(protocol: str, control: str, seed: int) -> float:
+    """Return the longest delay of small messages while a peer gets 4 MiB, in seconds."""
+    paths = Paths(seed, Faults(delay_s=0.01), protocol, Limits(congestion_control=control))
+    simulation = paths.simulation
+    longest_s = 0.0
+
+    async def source() -> None:
+        peers = {name: f"{name}:{PORT}" for name in ("bob", "cid")}
+        async with Node(
+            "ann",
+            bind=f"ann:{PORT}",
+            peers=peers,
+            protocol=protocol,
+            limits=paths.limits,
+            insecure=True,
+        ) as node:
+            await asyncio.sleep(0.1)
+            bulk = asyncio.ensure_future(node.send("bob", bytes(4 << 20)))
+            while not bulk.done():
+                await node.send("cid", b"%-20.9f" % simulation.now)
+                await asyncio.sleep(0.005)
+            await node.flush()
+
+    async def bulk_target(node: Node) -> None:
+        async for _ in node:
+            pass
+
+    async def small_target(node: Node) -> None:
+        nonlocal longest_s
+        async for message in node:
+            longest_s = max(longest_s, simulation.now - float(message.data))
+
+    paths.start("bob", "ann", bulk_target)
+    paths.start("cid", "ann", small_target)
+    simulation.start("ann", source)
+    with simulation:
+        simulation.run()
+    return longest_s - 0.01
+
+
+def report(name: str, value: float, bound: float | None, *, at_least: bool = True) -> bool:
+    """Print a figure beside its aim, and return whether it is met."""
+    text = ""
+    met = True
+    if bound is not None:
+        met = value >= bound if at_least else value <= bound
+        word = "at least" if at_least else "at most"
+        text = f"  (aim: {word} {bound:g}, {'met' if met else 'MISSED'})"
+    print(f"{name:62} {value:8.3f}{text}", flush=True)
+    return met
+
+
+def report_protocol(protocol: str, seed: int) -> None:
+    """Print the figures of a protocol."""
+    print(f"{protocol}:")
+    for size in (64, 1000):
+        for control in CONTROLS:
+            lossless = throughput(protocol, control, 0.0, size, seed)
+            lossy = throughput(protocol, control, 0.01, size, seed)
+            aim = 0.85 if control == "fixed" else None
+            report(
+                f"  throughput at 1 % loss over lossless, {size} B, {control}",
+                lossy / lossless,
+                aim,
+            )
+            print(f"      lossless {lossless / 1e6:.2f} MB/s, lossy {lossy / 1e6:.2f} MB/s")
+    for control in ("fixed", "cubic"):
+        quantile_s = delay_quantile(protocol, control, 0.01, seed)
+        report(
+            f"  p99 delay of 1,000 messages/s at 1 % loss, round trips, {control}",
+            quantile_s / 0.02,
+            2.5,
+            at_least=False,
+        )
+    for control in ("newreno", "cubic"):
+        shared = share_link(protocol, control, seed)
+        report(f"  two flows on 10 Mbit/s, utilisation, {control}", shared.utilisation, 0.9)
+        report(f"  Jain's fairness, {control}", shared.fairness, 0.9)
+        report(
+            f"  datagrams lost in the queue, %, {control}",
+            100 * shared.loss,
+            2,
+            at_least=False,
+        )
+    late_s = bulk_delay(protocol, "cubic", seed)
+    report(
+        "  delay of small messages by 4 MiB to another peer, ms",
+        1000 * late_s,
+        5,
+        at_least=False,
+    )
+
+
+def main() -> None:
+    """Print all figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="seed of the simulations")
+    parser.add_argument("--protocol", choices=PROTOCOLS, help="only this protocol")
+    options = parser.parse_args()
+    for protocol in [options.protocol] if options.protocol else PROTOCOLS:
+        report_protocol(protocol, options.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The messages of a process that wait for another process."""
+
+from abc import abstractmethod
+
+from antecede.core.process_id import ProcessId
+
+__all__ = ["PendingMessages"]
+
+
+class PendingMessages:
+    """Optional capability of a process: list the messages that wait for another process.
+
+    Each list has at most ``limit`` entries; the counts have no limit.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def queued_copies(
+        self, limit: int
+    ) -> list[tuple[int, ProcessId, list[tuple[ProcessId, int]]]]:
+        """Return number, target and missing permits of the copies that are not released.
+
+        A missing permit is given as the process that owes it and a message number.
+        """
+
+    @abstractmethod
+    def in_flight_copies(self, limit: int) -> list[tuple[int, ProcessId]]:
+        """Return number and target of the copies that are released and not acked."""
+
+    @abstractmethod
+    def held_messages(self, limit: int) -> list[tuple[ProcessId, int, int]]:
+        """Return source, number and predecessor of the messages that arrived too early."""
+
+    @abstractmethod
+    def missing_permits(self, limit: int) -> list[tuple[ProcessId, int, float]]:
+        """Return source, number and delivery time of the messages without a permit."""
+
+    @abstractmethod
+    def count_queued(self) -> int:
+        """Return how many copies are not released."""
+
+    @abstractmethod
+    def count_in_flight(self) -> int:
+        """Return how many copies are released and not acked."""
+
+    @abstractmethod
+    def count_waiting(self) -> dict[ProcessId, int]:
+        """Return, for each process, how many entries of the four lists wait for it."""

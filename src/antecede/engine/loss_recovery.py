@@ -1,0 +1,121 @@
+"""Recovers what was lost: reports lost frames to the process, and runs the path timers."""
+
+from antecede.core.process import NEVER
+from antecede.engine.loss_detection import SentPacket
+from antecede.engine.peer_session import ACTIVE, PeerSession
+from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.received_datagram import ReceivedDatagram
+from antecede.engine.session_layer import SessionLayer
+from antecede.engine.statistics import EngineStats
+from antecede.engine.transmitter import Transmitter
+
+__all__ = ["LossRecovery"]
+
+
+class LossRecovery:
+    """The recovery of one node from losses on the paths to its peers.
+
+    What was lost is not the datagram but its frames. The process says what is still true of
+    them: an acked message is not transmitted again, and an old permit is replaced.
+
+    Args:
+        layer: the sessions.
+        driver: drives the process.
+        transmitter: transmits what the process says.
+    """
+
+    __slots__ = ("_driver", "_layer", "_transmitter", "lost", "probes")
+
+    lost: int
+    """How many datagrams with frames were taken for lost."""
+    probes: int
+    """How many probe timeouts have expired."""
+
+    def __init__(
+        self, layer: SessionLayer, driver: ProcessDriver, transmitter: Transmitter
+    ) -> None:
+        self._layer = layer
+        self._driver = driver
+        self._transmitter = transmitter
+        self.lost = 0
+        self.probes = 0
+
+    def receive_acks(self, received: ReceivedDatagram, now: float) -> None:
+        """Use the ack block of a datagram."""
+        session = received.session
+        path = session.path
+        if path.orphans:
+            self._report_orphans(session, now)
+        acks = received.acks
+        if acks is None:
+            return
+        if acks.largest > session.last_packet:
+            self._layer.dropped["malformed"] += 1
+            return
+        lost = path.receive_acks(acks, now)
+        if lost:
+            self._report(lost, now)
+        if session.outbox.is_holding:
+            self._transmitter.schedule(session)
+
+    def receive_frames(self, received: ReceivedDatagram, now: float) -> None:
+        """Process a DATA datagram, and acknowledge it if no frame was dropped."""
+        session = received.session
+        acks = received.acks
+        if acks is not None and self._driver.receive_frames(
+            session, received.body, acks.end, now
+        ):
+            session.path.arrived.record(received.packet, acks.asks, now)
+            if session.path.arrived.due < session.path.queued_at:
+                self._transmitter.path_timers.schedule(session)
+
+    def stats(self, datagrams_in: int) -> EngineStats:
+        """Return the counters of the engine, which has received some datagrams."""
+        driver = self._driver
+        return EngineStats(
+            sent=driver.sent,
+            released=driver.released,
+            retransmitted=driver.retransmitted,
+            delivered=driver.delivered,
+            control_frames=driver.control_frames,
+            datagrams_in=datagrams_in,
+            datagrams_out=self._transmitter.datagrams,
+            lost=self.lost,
+            probes=self.probes,
+            dropped=dict(self._layer.dropped),
+        )
+
+    def _report(self, lost: list[SentPacket], now: float) -> None:
+        for packet in lost:
+            frames = packet.frames
+            if frames:
+                self.lost += 1
+                packet.frames = []
+                self._driver.report_lost(packet.peer, frames, packet.sent_at, now)
+
+    def _report_orphans(self, session: PeerSession, now: float) -> None:
+        orphans = session.path.orphans
+        session.path.orphans = []
+        self._report(orphans, now)
+
+    def next_deadline(self) -> float:
+        """Return when :meth:`handle_deadlines` is due next; infinite for never."""
+        return self._transmitter.path_timers.next_deadline()
+
+    def handle_deadlines(self, now: float) -> None:
+        """Detect losses, probe silent peers, and transmit late acks and paced messages."""
+        for session in self._transmitter.path_timers.pop_due(now):
+            path = session.path
+            if session.state is not ACTIVE or not self._layer.can_transmit(session, now):
+                path.arrived.due = NEVER
+                path.unblock()
+                path.give_up()
+                self._report_orphans(session, now)
+                continue
+            lost, probed = path.handle_timer(now)
+            self._report(lost, now)
+            if probed:
+                self._report(probed, now)
+            self.probes += 1 if path.wants_answer else 0
+            self._transmitter.schedule(session)
+            self._transmitter.path_timers.schedule(session)

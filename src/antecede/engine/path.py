@@ -1,0 +1,265 @@
+"""The path to one peer: what is in flight on it, and what may be transmitted now.
+
+A path joins the parts of the transport: the packets that have arrived
+(:mod:`antecede.engine.acknowledgements`), the packets that were lost
+(:mod:`antecede.engine.loss_detection`), the congestion window
+(:mod:`antecede.engine.congestion`) and the pacer (:mod:`antecede.engine.pacer`). Only
+packets with messages count as in flight: acks and handshakes are never held back.
+"""
+
+from typing import Final
+
+from antecede.core.codec import Frame
+from antecede.core.process import NEVER, UNBOUNDED, ProcessId
+from antecede.engine.acknowledgements import AckBlock, AckHistory
+from antecede.engine.congestion import CongestionController, FixedWindow, NewReno
+from antecede.engine.cubic import Cubic
+from antecede.engine.limits import Limits
+from antecede.engine.loss_detection import PROBED_PACKETS, LossDetector, SentPacket
+from antecede.engine.pacer import Pacer
+
+__all__ = ["Path"]
+
+UNACKNOWLEDGED_MAX: Final = 4096
+"""How many packets without acknowledgement are remembered, except those with messages."""
+PERSISTENT_TIMEOUTS: Final = 3
+"""For how many probe timeouts everything must be lost to collapse the window (RFC 9002,
+section 7.6.1)."""
+
+
+def _make_controller(name: str, datagram_bytes: int) -> CongestionController:
+    if name == "cubic":
+        return Cubic(datagram_bytes)
+    return NewReno(datagram_bytes) if name == "newreno" else FixedWindow()
+
+
+class Path:
+    """The path to one peer.
+
+    Args:
+        limits: the limits of the node.
+    """
+
+    __slots__ = (
+        "_controller_name",
+        "_datagram_bytes",
+        "_last_sent_at",
+        "_pacer",
+        "_probe_datagrams",
+        "arrived",
+        "controller",
+        "in_flight",
+        "is_blocked",
+        "losses",
+        "lost_packets",
+        "orphans",
+        "paced_at",
+        "queued_at",
+        "wants_answer",
+    )
+
+    arrived: AckHistory
+    losses: LossDetector
+    controller: CongestionController
+    in_flight: int
+    """The bytes of the packets with messages that are not acknowledged."""
+    is_blocked: bool
+    """Messages wait in the outbox for the window or the pacer."""
+    paced_at: float
+    """When the pacer lets the next of these leave; infinite if none waits for it."""
+    queued_at: float
+    """The earliest entry of the path in the timers; infinite for none."""
+    wants_answer: bool
+    """A probe is due, even if there is no frame to transmit."""
+    orphans: list[SentPacket]
+    """The packets to a former incarnation of the peer, until their loss is reported."""
+    lost_packets: int
+    """How many packets were lost so far."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._datagram_bytes = limits.datagram_bytes_max
+        self._controller_name = limits.congestion_control
+        self.arrived = AckHistory()
+        self.losses = LossDetector(limits.policy)
+        self.controller = _make_controller(self._controller_name, self._datagram_bytes)
+        self._pacer = Pacer(self._datagram_bytes)
+        self._probe_datagrams = 0  # How many datagrams may exceed the window.
+        self._last_sent_at = -NEVER
+        self.in_flight = 0
+        self.is_blocked = False
+        self.paced_at = NEVER
+        self.queued_at = NEVER
+        self.wants_answer = False
+        self.orphans = []
+        self.lost_packets = 0
+
+    def restart(self) -> None:
+        """Begin anew: the peer has restarted, and acknowledges nothing from before."""
+        self.arrived.reset()
+        self.give_up()
+        self.controller = _make_controller(self._controller_name, self._datagram_bytes)
+
+    def give_up(self) -> None:
+        """Treat all packets as lost: the peer will not acknowledge them."""
+        self.orphans += self.losses.clear()
+        self.in_flight = 0
+        self._probe_datagrams = 0
+        self.wants_answer = False
+
+    def learn_round_trip(self, round_trip_s: float) -> None:
+        """Use the round trip of a handshake, if there is no sample yet."""
+        if self.losses.round_trip.smoothed_s < 0:
+            self.losses.sample(round_trip_s, 0.0)
+
+    # Transmitting.
+
+    def has_room(self, now: float) -> bool:
+        """Return whether a datagram with messages may leave now.
+
+        If not, note that messages wait, and when the pacer lets them go.
+        """
+        if self._probe_datagrams > 0:
+            return True
+        controller = self.controller
+        datagram_bytes = self._datagram_bytes
+        if self.in_flight == 0:
+            return True
+        if self.in_flight + datagram_bytes > controller.window:
+            self.is_blocked = True
+            return False
+        round_trip_s = self.losses.round_trip.smoothed_s
+        if controller.is_paced and round_trip_s > 0:
+            pacer = self._pacer
+            if pacer.tokens(controller.window, round_trip_s, now) < datagram_bytes:
+                self.is_blocked = True
+                self.paced_at = pacer.ready_at(now)
+                return False
+        return True
+
+    def room(self) -> int:
+        """Return how many bytes of messages the window still allows."""
+        if self._probe_datagrams > 0:
+            return self._probe_datagrams * self._datagram_bytes
+        return max(self.controller.window - self.in_flight, 0)
+
+    def unblock(self) -> None:
+        """Note that no message waits in the outbox any more."""
+        self.is_blocked = False
+        self.paced_at = NEVER
+
+    def record_sent(
+        self,
+        number: int,
+        peer: ProcessId,
+        frames: list[Frame],
+        size: int,
+        is_counted: bool,
+        now: float,
+    ) -> None:
+        """Expect the acknowledgement of a datagram."""
+        losses = self.losses
+        if is_counted:
+            idle_s = now - self._last_sent_at
+            if self.in_flight == 0 and idle_s > losses.probe_timeout_s:
+                self.controller.on_idle()
+            self._last_sent_at = now
+            self.in_flight += size
+            self._pacer.spend(size)
+            if self._probe_datagrams > 0:
+                self._probe_datagrams -= 1
+        self.wants_answer = False
+        if not is_counted and len(losses.sent) >= UNACKNOWLEDGED_MAX:
+            return  # The peer acknowledges nothing, and asks for answers all the same.
+        losses.record(
+            SentPacket(number, peer, frames, size, is_counted, self.arrived.largest, now)
+        )
+
+    # Receiving.
+
+    def receive_acks(self, block: AckBlock, now: float) -> list[SentPacket]:
+        """Use an ack block, and return the packets that it shows to be lost."""
+        losses = self.losses
+        if block.largest == 0:
+            return []
+        spurious = losses.spurious
+        acked = losses.acknowledge(block, now)
+        if losses.spurious > spurious:
+            self.controller.on_spurious_loss()
+        if not acked:
+            return []
+        self._probe_datagrams = 0
+        window = self.controller.window
+        in_flight = self.in_flight
+        size = 0
+        sent_at = 0.0
+        for packet in acked:
+            if packet.acked_up_to > 0:
+                self.arrived.forget(packet.acked_up_to)
+            if packet.is_counted:
+                size += packet.size
+                sent_at = packet.sent_at
+        self.in_flight = in_flight - size
+        lost = losses.detect(now)
+        if lost:
+            self._lose(lost, acked[0].sent_at, now)
+        if size > 0:  # After the losses, so that these do not enlarge the window first.
+            is_limited = self.is_blocked or in_flight + self._datagram_bytes > window
+            round_trip_s = losses.round_trip.smoothed_s
+            self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)
+        return lost
+
+    def _lose(self, lost: list[SentPacket], acked_at: float, now: float) -> None:
+        """Reduce the window for lost packets; one sent at ``acked_at`` has arrived."""
+        first_at = NEVER
+        last_at = -NEVER
+        for packet in lost:
+            if packet.is_counted:
+                self.in_flight -= packet.size
+                first_at = min(first_at, packet.sent_at)
+                last_at = packet.sent_at
+        if last_at > -NEVER:
+            self.lost_packets += len(lost)
+            self.controller.on_lost(last_at, now)
+            period_s = PERSISTENT_TIMEOUTS * self.losses.probe_timeout_s
+            if last_at - first_at >= period_s and not first_at < acked_at < last_at:
+                self.controller.on_persistent_congestion()
+
+    # Time.
+
+    @property
+    def deadline(self) -> float:
+        """When to call :meth:`handle_timer`; infinite for never."""
+        return min(self.losses.deadline, self.arrived.due, self.paced_at)
+
+    def handle_timer(self, now: float) -> tuple[list[SentPacket], list[SentPacket]]:
+        """Return the packets that are lost, and those that a probe repeats.
+
+        Then transmit what is due: the frames of both, an ack block, what waits for the
+        pacer, or a datagram without frames that asks for an answer.
+        """
+        if self.paced_at <= now:
+            self.paced_at = NEVER
+        losses = self.losses
+        if losses.deadline > now:
+            return [], []
+        if not losses.is_probe_due:
+            lost = losses.detect(now)
+            self._lose(lost, NEVER, now)
+            return lost, []
+        if losses.is_probing_in_vain:
+            losses.clear()
+            return [], []
+        probed = losses.probe(now)
+        self._probe_datagrams = PROBED_PACKETS
+        self.wants_answer = True
+        return [], probed
+
+    @property
+    def is_ack_due(self) -> bool:
+        """Whether the peer waits for an ack block."""
+        return self.arrived.due < NEVER
+
+    @property
+    def window(self) -> int:
+        """The congestion window in bytes; UNBOUNDED without congestion control."""
+        return min(self.controller.window, UNBOUNDED)

@@ -1,0 +1,166 @@
+"""Mutants of loss recovery and congestion control."""
+
+from tests.mutation.mutant import Mutant
+
+__all__ = ["TRANSPORT_MUTANTS"]
+
+TRANSPORT_MUTANTS = (
+    Mutant(
+        "a lost frame is not reported",
+        "engine/loss_recovery",
+        "self._driver.report_lost(packet.peer, frames, packet.sent_at, now)",
+        "pass",
+    ),
+    Mutant(
+        "a datagram is acknowledged although a message in it was dropped",
+        "engine/process_driver",
+        'is REMOVING else "inbox"] += 1\n                is_complete = False\n',
+        'is REMOVING else "inbox"] += 1\n',
+    ),
+    Mutant(
+        "a datagram is lost as soon as a later one is acknowledged",
+        "engine/loss_detection",
+        "if largest - number < threshold and packet.sent_at + delay_s > now:",
+        "if False:",
+    ),
+    Mutant(
+        "no datagram is lost before a probe timeout",
+        "engine/loss_detection",
+        "if largest - number < threshold and packet.sent_at + delay_s > now:",
+        "if True:",
+    ),
+    Mutant(
+        "no datagram is lost because it is old",
+        "engine/loss_detection",
+        "                self._loss_at = packet.sent_at + delay_s\n",
+        "",
+    ),
+    Mutant(
+        "probe timeouts do not double",
+        "engine/loss_detection",
+        "if self.probes > 0:",
+        "if False:",
+    ),
+    Mutant(
+        "an acknowledgement does not end the doubling",
+        "engine/loss_detection",
+        "        self.probes = 0\n        if newest",
+        "        if newest",
+    ),
+    Mutant(
+        "no probe is transmitted",
+        "engine/path",
+        "        self._probe_datagrams = PROBED_PACKETS\n"
+        "        self.wants_answer = True\n",
+        "",
+    ),
+    Mutant(
+        "a late packet does not raise the thresholds",
+        "engine/loss_detection",
+        "                self.packet_threshold = threshold\n",
+        "",
+    ),
+    Mutant(
+        "control frames are probed for ever",
+        "engine/loss_detection",
+        "return self.probes >= CONTROL_PROBES_MAX and",
+        "return False and",
+    ),
+    Mutant(
+        "the delay of the peer counts as a round trip",
+        "engine/round_trip",
+        "            adjusted_s -= ack_delay_s\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "the window does not bound the bytes in flight",
+        "engine/path",
+        "self.in_flight + datagram_bytes > controller.window:",
+        "False:",
+    ),
+    Mutant(
+        "lost bytes stay in flight",
+        "engine/path",
+        "                self.in_flight -= packet.size\n",
+        "",
+    ),
+    Mutant(
+        "the window is checked only at the start of a flush",
+        "engine/transmitter",
+        "if has_messages and not session.path.has_room(now):",
+        "if False:",
+    ),
+    Mutant(
+        "a loss does not reduce the window",
+        "engine/path",
+        "            self.controller.on_lost(last_at, now)\n",
+        "",
+    ),
+    Mutant(
+        "persistent congestion does not collapse the window",
+        "engine/path",
+        "                self.controller.on_persistent_congestion()\n",
+        "",
+    ),
+    Mutant(
+        "each loss of a round trip reduces the window",
+        "engine/cubic",
+        "        if sent_at <= self._recovery_at:\n            return\n        window",
+        "        window",
+    ),
+    Mutant(
+        "the window grows while it is not used",
+        "engine/congestion",
+        "if sent_at <= self._recovery_at or not is_limited:",
+        "if sent_at <= self._recovery_at:",
+    ),
+    Mutant(
+        "an idle path keeps its window",
+        "engine/path",
+        "                self.controller.on_idle()\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a held message ignores a window that has shrunk",
+        "engine/outbox",
+        "if windows is not None and not windows.allows(id, key[1], is_again):",
+        "if False:",
+    ),
+    Mutant(
+        "acks wait for room on the path",
+        "engine/outbox",
+        "            if key == NO_KEY:\n                others.append(frame)\n",
+        "            if key == NO_KEY:\n",
+    ),
+    Mutant(
+        "no ack block is due for frames that need no answer",
+        "engine/acknowledgements",
+        "            self.due = now + ACK_DELAY_MAX_S\n",
+        "            self.due = NEVER\n",
+    ),
+    Mutant(
+        "an acknowledgement of unknown packets is used",
+        "engine/loss_recovery",
+        "if acks.largest > session.last_packet:",
+        "if False:",
+    ),
+    Mutant(
+        "a lost copy is transmitted again although it was transmitted since",
+        "core/protocols/hybrid/lost_frames",
+        "        and copy.transmitted_at <= sent_at\n",
+        "",
+    ),
+    Mutant(
+        "a lost permit is not transmitted again",
+        "core/protocols/hybrid/lost_frames",
+        "    elif isinstance(frame, Permit):\n        algorithm.permit(peer)\n",
+        "    elif isinstance(frame, Permit):\n        pass\n",
+    ),
+    Mutant(
+        "a lost ack is not transmitted again",
+        "core/protocols/hybrid/lost_frames",
+        "            ack = Ack(peer.delivered, peer.delivered)\n"
+        "            algorithm.transmits.append(Transmit(id, ack))\n",
+        "            pass\n",
+    ),
+)
