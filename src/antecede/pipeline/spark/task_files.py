@@ -13,6 +13,7 @@ their rows have the values themselves. So do those of a cluster and of a Connect
 """
 
 import json
+import mmap
 import os
 import shutil
 import sys
@@ -99,12 +100,21 @@ def get(found: pa.Buffer) -> tuple[pa.Buffer, tuple[int, int] | None]:
         return found, None
     path, start, size, *rows = json.loads(found.slice(len(MARK)).to_pybytes())
     try:
-        # Only those columns of a table that are used are read from a mapped file.
-        with pa.memory_map(path, "r") as file:
-            data = file.read_at(size, start)
-    except OSError as error:
+        data = _map(path, start, size)
+    except (OSError, ValueError) as error:  # ValueError: the file is too short.
         raise StorageError(f"cannot read rows from disk: {error}") from None
     return data, (rows[0], rows[1]) if rows else None
+
+
+def _map(path: str, start: int, size: int) -> pa.Buffer:
+    """Return a part of a file; only the columns of a table that are used are read."""
+    # Arrow's own function asks the system to read the whole part ahead.
+    skipped = start % mmap.ALLOCATIONGRANULARITY
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(
+            file.fileno(), size + skipped, offset=start - skipped, access=mmap.ACCESS_READ
+        )
+    return pa.py_buffer(memoryview(mapped)[skipped:])
 
 
 def uses_files() -> bool:
