@@ -26,7 +26,7 @@ from antecede.pipeline.records.slices import (
     read_events,
 )
 from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
-from antecede.pipeline.verify.packed_rows import read_blob, write_blobs
+from antecede.pipeline.verify.packed_rows import read_blob, write_blob
 from antecede.verify.kernels.slot_map import Ints, Longs
 
 __all__ = ["EventPlan", "arrange_events", "split_events"]
@@ -67,9 +67,12 @@ def split_events(blob: pa.Buffer, plan: EventPlan) -> Iterator[tuple[int, bytes]
     parts = parts.set_column(0, "process", pa.array(events.process))
     parts = parts.append_column("slot", pa.array(slot)).take(pa.array(order))
     parts = parts.combine_chunks().replace_schema_metadata()
-    used = np.flatnonzero(np.diff(bounds)).tolist()
-    blobs = write_blobs(parts, [*(bounds[each] for each in used), bounds[-1]])
-    yield from zip(used, blobs, strict=True)
+    for each in range(plan.slices):
+        if bounds[each] < bounds[each + 1]:
+            yield (
+                each,
+                write_blob(parts.slice(bounds[each], bounds[each + 1] - bounds[each])),
+            )
 
 
 def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:

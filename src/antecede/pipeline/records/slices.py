@@ -16,7 +16,7 @@ import pyarrow as pa
 from antecede.pipeline.records.bucket_events import NS_PER_MS
 from antecede.pipeline.records.cuts import CutEvents, slice_numbers
 from antecede.pipeline.records.slice_order import send_slots
-from antecede.pipeline.verify.packed_rows import read_blob, write_blob, write_blobs
+from antecede.pipeline.verify.packed_rows import read_blob, write_blob
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
@@ -183,9 +183,9 @@ def split_bucket(
     }
     metadata = {BUCKET_KEY: str(bucket)}
     parts = pa.table([columns[name] for name in PART.names], PART.with_metadata(metadata))
-    used = np.flatnonzero(np.diff(bounds)).tolist()
-    blobs = write_blobs(parts, [*(bounds[each] for each in used), bounds[-1]])
-    yield from zip(used, blobs, strict=True)
+    for each in np.flatnonzero(np.diff(bounds)).tolist():
+        start, end = bounds[each], bounds[each + 1]
+        yield each, write_blob(parts.slice(start, end - start))
 
 
 def _by_slice(

@@ -13,7 +13,6 @@ their rows have the values themselves. So do those of a cluster and of a Connect
 """
 
 import json
-import mmap
 import os
 import shutil
 import sys
@@ -31,15 +30,13 @@ from antecede.pipeline.spark.master import is_local
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["get", "put", "task_files", "uses_files", "with_rows"]
+__all__ = ["get", "put", "task_files", "uses_files"]
 
 PROPERTY = "antecede.task.files"
 """The local property with the directory."""
 MARK = b"antecede file "
 """Begins a reference. Other values are Arrow streams, which begin otherwise."""
 PREFIX = "antecede-tasks-"
-ALIGNMENT = 64
-"""Arrow aligns arrays in a value; a value in a file begins at a multiple of this."""
 
 
 @contextmanager
@@ -82,39 +79,24 @@ def put(value: pa.Buffer) -> bytes:
     return MARK + json.dumps([path, start, value.size]).encode()
 
 
-def with_rows(value: bytes, first: int, count: int) -> bytes:
-    """Return a reference of :func:`put` to some rows of a table in a file."""
-    path, start, size = json.loads(value[len(MARK) :])
-    return MARK + json.dumps([path, start, size, first, count]).encode()
-
-
-def get(found: pa.Buffer) -> tuple[pa.Buffer, tuple[int, int] | None]:
+def get(found: pa.Buffer) -> pa.Buffer:
     """Return the value that :func:`put` returned, or refers to.
-
-    Also return the first row and the number of rows, if the reference is one to some rows.
 
     Raises:
         StorageError: The file cannot be read.
     """
     if found.size < len(MARK) or found.slice(0, len(MARK)).to_pybytes() != MARK:
-        return found, None
-    path, start, size, *rows = json.loads(found.slice(len(MARK)).to_pybytes())
+        return found
+    path, start, size = json.loads(found.slice(len(MARK)).to_pybytes())
     try:
-        data = _map(path, start, size)
-    except (OSError, ValueError) as error:  # ValueError: the file is too short.
+        with open(path, "rb") as file:
+            file.seek(start)
+            data = file.read(size)
+    except OSError as error:
         raise StorageError(f"cannot read rows from disk: {error}") from None
-    return data, (rows[0], rows[1]) if rows else None
-
-
-def _map(path: str, start: int, size: int) -> pa.Buffer:
-    """Return a part of a file; only the columns of a table that are used are read."""
-    # Arrow's own function asks the system to read the whole part ahead.
-    skipped = start % mmap.ALLOCATIONGRANULARITY
-    with open(path, "rb") as file:
-        mapped = mmap.mmap(
-            file.fileno(), size + skipped, offset=start - skipped, access=mmap.ACCESS_READ
-        )
-    return pa.py_buffer(memoryview(mapped)[skipped:])
+    if len(data) < size:
+        raise StorageError(f"cannot read rows from disk: {path} is too short")
+    return pa.py_buffer(data)
 
 
 def uses_files() -> bool:
@@ -150,8 +132,7 @@ class _WorkerFile:
             self._path = os.path.join(directory, uuid.uuid4().hex)
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
             self._directory = owner
-        end = os.lseek(self._descriptor, 0, os.SEEK_END)
-        start = os.lseek(self._descriptor, -end % ALIGNMENT, os.SEEK_END)
+        start = os.lseek(self._descriptor, 0, os.SEEK_END)
         left = memoryview(value)
         while len(left):
             left = left[os.write(self._descriptor, left) :]

@@ -8,22 +8,19 @@ The task may stream the blobs if the steps of the rows in a blob ascend, and no 
 overlap; otherwise it sorts all rows of the run in memory.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.pipeline.spark.task_files import get, put, uses_files, with_rows
+from antecede.pipeline.spark.task_files import get, put, uses_files
 from antecede.verify.kernels.grouping import group
 
 __all__ = [
     "PACKED",
     "PackedRun",
-    "SplitRows",
     "large_types",
     "pack_rows",
     "pack_run",
@@ -32,7 +29,6 @@ __all__ = [
     "split_runs",
     "unpack_run",
     "write_blob",
-    "write_blobs",
 ]
 
 PACK_ROWS = 1 << 18
@@ -88,38 +84,15 @@ def row_packer(
 
 def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Pack the rows of a partition; the first column is the run."""
-    for split in split_runs(batches, PACK_ROWS):
-        if uses_files():
-            rows = _encoded(split.rows)
-            blobs: Iterable[bytes | None] = write_blobs(rows, split.bounds)
-        else:
-            blobs = itertools.repeat(None)
-        packed = [
-            pack_run(run, rows, blob)
-            for (run, rows), blob in zip(split.runs(), blobs, strict=False)
-        ]
-        yield pa.RecordBatch.from_pylist(packed, schema=PACKED)
+    for runs in split_runs(batches, PACK_ROWS):
+        rows = [pack_run(run, table) for run, table in runs]
+        yield pa.RecordBatch.from_pylist(rows, schema=PACKED)
 
 
-class SplitRows(NamedTuple):
-    """Rows by run, without the column of the run."""
-
-    names: list[str | None]
-    """The name of each run."""
-    rows: pa.Table
-    bounds: list[int]
-    """The first row of each run, and the number of all rows."""
-
-    def runs(self) -> Iterator[tuple[str | None, pa.Table]]:
-        """Yield the name and the rows of each run."""
-        for name, (first, end) in zip(
-            self.names, itertools.pairwise(self.bounds), strict=True
-        ):
-            yield name, self.rows.slice(first, end - first)
-
-
-def split_runs(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[SplitRows]:
-    """Collect about ``rows_max`` rows at a time, and yield them by run."""
+def split_runs(
+    batches: Iterator[pa.RecordBatch], rows_max: int
+) -> Iterator[list[tuple[str | None, pa.Table]]]:
+    """Collect about ``rows_max`` rows at a time; yield those of each run, with its name."""
     pending: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
@@ -133,7 +106,7 @@ def split_runs(batches: Iterator[pa.RecordBatch], rows_max: int) -> Iterator[Spl
         yield _split(pending)
 
 
-def _split(batches: Sequence[pa.RecordBatch]) -> SplitRows:
+def _split(batches: Sequence[pa.RecordBatch]) -> list[tuple[str | None, pa.Table]]:
     table = pa.Table.from_batches(batches).combine_chunks()
     runs = table["run"].combine_chunks()
     if not pa.types.is_integer(runs.type):
@@ -143,31 +116,28 @@ def _split(batches: Sequence[pa.RecordBatch]) -> SplitRows:
         runs = runs.chunk(0)
     count = len(runs.dictionary)
     codes = runs.indices.fill_null(count).to_numpy(zero_copy_only=False)
-    names = [*map(str, runs.dictionary.to_pylist()), None]
+    names = [str(name) for name in runs.dictionary.to_pylist()]
     table = table.drop_columns(["run"])
     order, starts = group(codes, count + 1)
     if np.any(order[1:] < order[:-1]):  # The rows of some run are not together.
-        table = table.take(pa.array(order)).combine_chunks()
-    used = np.flatnonzero(np.diff(starts)).tolist()
-    bounds = [*starts[used].tolist(), table.num_rows]
-    return SplitRows([names[each] for each in used], table, bounds)
+        table = table.take(pa.array(order))
+    found: list[tuple[str | None, pa.Table]] = [
+        (name, table.slice(start, end - start))
+        for name, start, end in zip([*names, None], starts[:-1], starts[1:], strict=True)
+        if end > start
+    ]
+    return found
 
 
-def pack_run(
-    run: str | None, rows: pa.Table, blob: bytes | None = None
-) -> dict[str, object]:
-    """Return a row of :data:`PACKED`; ``blob`` has the rows if they are written already."""
+def pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
+    """Return a row of :data:`PACKED`."""
     first, last = _step_range(rows)
-    data = write_blob(_encoded(rows)) if blob is None else blob
-    return {"run": run, "rows": rows.num_rows, "first": first, "last": last, "data": data}
-
-
-def _encoded(rows: pa.Table) -> pa.Table:
     for name in ENCODED:
         index = rows.schema.get_field_index(name)
         if index >= 0 and _is_text(rows.schema.field(index).type):
             rows = rows.set_column(index, name, rows[name].dictionary_encode())
-    return rows
+    data = write_blob(rows)
+    return {"run": run, "rows": rows.num_rows, "first": first, "last": last, "data": data}
 
 
 def _is_text(found: pa.DataType) -> bool:
@@ -198,18 +168,6 @@ def write_blob(rows: pa.Table) -> bytes:
     return put(sink.getvalue())
 
 
-def write_blobs(rows: pa.Table, bounds: Sequence[int]) -> list[bytes]:
-    """Return the rows in blobs; the bounds are the first row of each, and the end.
-
-    Blobs in files share one copy of the rows.
-    """
-    ranges = [(first, end - first) for first, end in itertools.pairwise(bounds)]
-    if not uses_files():
-        return [write_blob(rows.slice(first, count)) for first, count in ranges]
-    whole = write_blob(rows.combine_chunks())
-    return [with_rows(whole, first, count) for first, count in ranges]
-
-
 def read_blob(blob: pa.Buffer, columns: Sequence[str] | None = None) -> pa.Table:
     """Return the rows of a blob, without the column run.
 
@@ -217,15 +175,14 @@ def read_blob(blob: pa.Buffer, columns: Sequence[str] | None = None) -> pa.Table
         blob: The blob, from :func:`write_blob`.
         columns: The names of the columns to read; None for all.
     """
-    data, rows = get(blob)
+    data = get(blob)
     fields = None
     if columns is not None:
         schema = pa.ipc.open_stream(data).schema
         fields = sorted(map(schema.get_field_index, columns))
     # Spark uses all cores already, and threads make a small blob five times as slow.
     options = pa.ipc.IpcReadOptions(use_threads=False, included_fields=fields)
-    table = pa.ipc.open_stream(data, options=options).read_all()
-    return table if rows is None else table.slice(*rows)
+    return pa.ipc.open_stream(data, options=options).read_all()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

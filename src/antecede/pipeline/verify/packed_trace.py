@@ -80,8 +80,8 @@ def blob_packer(
 
         context = TaskContext.get()
         blob = 0 if context is None else context.partitionId() << PARTITION_BITS
-        for split in split_runs(_slices(batches, rows_max), rows_max):
-            for run, rows in split.runs():
+        for runs in split_runs(_slices(batches, rows_max), rows_max):
+            for run, rows in runs:
                 row = {**pack_run(run, rows), "id": blob, "names": _names(rows)}
                 packed = pa.RecordBatch.from_pylist([row], schema=BLOBS)
                 yield packed.cast(large_types(BLOBS)) if large else packed
