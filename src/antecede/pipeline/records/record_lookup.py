@@ -61,22 +61,23 @@ def find_records(
 def _id_finder(
     wanted: set[tuple[int, int]], plan: SlicePlan, *, large: bool
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    numbers = np.array(sorted(number for _, number in wanted), np.int64)
+    numbers = np.unique(np.array([number for _, number in wanted], np.int64))
     process = {name: number for number, name in enumerate(plan.names)}
 
     def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for data in batch.column(0):
                 events, _, names = read_events(data.as_buffer(), EVENT_COLUMNS)
-                number = message_numbers(events, plan)
-                hits = np.isin(number, numbers) & events["is_send"].to_numpy()
-                rows = [
-                    {"source": source, "number": int(number[i]),
-                     "id": events["record"][i].as_py()}
-                    for i in np.flatnonzero(hits).tolist()
-                    if ((source := process[names[events["source"][i].as_py()]]),
-                        int(number[i])) in wanted
-                ]  # fmt: skip
+                sends = events.filter(events["is_send"])
+                number = message_numbers(sends, plan)
+                nearest = np.minimum(np.searchsorted(numbers, number), len(numbers) - 1)
+                rows = []
+                for i in np.flatnonzero(numbers[nearest] == number).tolist():
+                    source = process[names[sends["source"][i].as_py()]]
+                    if (source, int(number[i])) in wanted:
+                        record = sends["record"][i].as_py()
+                        row = {"source": source, "number": int(number[i]), "id": record}
+                        rows.append(row)
                 result = pa.RecordBatch.from_pylist(rows, schema=IDS)
                 yield result.cast(large_types(IDS)) if large else result
 
