@@ -36,6 +36,8 @@ FOUND: pa.Schema = pa.schema(
 )
 COLUMNS = {"name": "message", "trace": "trace", "span": "span"}
 """By our name of a column of :data:`FOUND`, that of the records."""
+PACK_ROWS = 1 << 20
+"""Records that are packed together, for all buckets; about 60 MiB."""
 NOT_NEEDED = ("line", "run", "name")
 """Columns of records that the inference does not need."""
 
@@ -68,7 +70,7 @@ class FileSource:
 
         def pack(file: int, records: Batches) -> Batches:
             hashed = (_hashed(each, file, buckets) for each in records)
-            for packed in pack_rows(hashed):
+            for packed in pack_rows(hashed, PACK_ROWS):
                 yield packed.cast(large_types(PACKED)) if large else packed
 
         return self._read(self._splits, pack, PACKED)

@@ -50,7 +50,7 @@ __all__ = ["verify_long_records", "verify_long_run"]
 LOG = logging.getLogger("antecede")
 BUCKET_ROWS = 1 << 18
 """The records of a bucket, on average."""
-SLICE_EVENTS = 1 << 19
+SLICE_EVENTS = 1 << 20
 """The events of a slice, on average."""
 SLICE_EVENTS_MAX = 1 << 23
 """The most events of a slice; its task needs about 1 GiB."""

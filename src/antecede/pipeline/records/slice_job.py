@@ -44,8 +44,10 @@ def slice_job(
     def split_partition(batches: Batches) -> Batches:
         for batch in batches:
             for data in batch.column(0):
-                for number, part in split(data.as_buffer()):
-                    yield make_batch([{"slice": number, "data": part}], PARTS, large=large)
+                parts = split(data.as_buffer())
+                rows: list[Row] = [{"slice": each, "data": part} for each, part in parts]
+                # A batch for each row would take longer than the rows.
+                yield make_batch(rows, PARTS, large=large)
 
     def arrange_partition(batches: Batches) -> Batches:
         current: int | None = None
@@ -54,14 +56,12 @@ def slice_job(
             for each, data in zip(*batch.columns, strict=True):
                 number = each.as_py()
                 if current is not None and number != current:
-                    for row in arrange(current, parts):
-                        yield make_batch([row], schema, large=large)
+                    yield make_batch(list(arrange(current, parts)), schema, large=large)
                     parts = []
                 current = number
                 parts.append(data.as_buffer())
         if current is not None:
-            for row in arrange(current, parts):
-                yield make_batch([row], schema, large=large)
+            yield make_batch(list(arrange(current, parts)), schema, large=large)
 
     return (
         blobs.mapInArrow(split_partition, spark_schema(PARTS))

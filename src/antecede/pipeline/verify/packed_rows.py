@@ -82,9 +82,11 @@ def row_packer(
     return pack_partition
 
 
-def pack_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack the rows of a partition; the first column is the run."""
-    for runs in split_runs(batches, PACK_ROWS):
+def pack_rows(
+    batches: Iterator[pa.RecordBatch], rows_max: int = PACK_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Pack the rows of a partition, ``rows_max`` at a time; the first column is the run."""
+    for runs in split_runs(batches, rows_max):
         rows = [pack_run(run, table) for run, table in runs]
         yield pa.RecordBatch.from_pylist(rows, schema=PACKED)
 

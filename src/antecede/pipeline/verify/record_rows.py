@@ -61,8 +61,7 @@ def to_records(
         records = _clock_batch(lines, columns)
     elif schema in SPAN_SCHEMAS:
         if "kind" in columns:
-            lower = pc.utf8_lower(columns["kind"])
-            columns["kind"] = pc.replace_substring_regex(lower, KIND_PREFIX, "")
+            columns["kind"] = _plain_kinds(columns["kind"])
         batch = span_batch(lines, columns, TimeUnits(), schema)
         records = _with_shared(batch, columns)
     else:
@@ -78,6 +77,14 @@ def to_records(
     elif "file" in columns and "line" in columns:
         locations = (columns["file"], columns["line"])
     return pa.Table.from_batches([records]), locations
+
+
+def _plain_kinds(kinds: pa.Array) -> pa.Array:
+    """Return kinds in lower case, without the prefix of OpenTelemetry."""
+    encoded = kinds.dictionary_encode()  # There are few different kinds.
+    lower = pc.utf8_lower(encoded.dictionary)
+    plain = pc.replace_substring_regex(lower, KIND_PREFIX, "")
+    return plain.take(encoded.indices)
 
 
 def _is_hashed(name: str, schema: pa.Schema) -> bool:
