@@ -203,9 +203,10 @@ def _order(table: EventTable) -> Longs:
     return order
 
 
-def target_lists(table: EventTable) -> pa.Array:
+def target_lists(table: EventTable, rows: Longs) -> pa.Array:
     """Return by row the targets of its message, for a send whose targets are known."""
-    return _lists(table, table.message, table.kind == SEND, *_targets(table))
+    is_send = table.kind[rows] == SEND
+    return _lists(table, table.message[rows], is_send, *_targets(table))
 
 
 def _targets(table: EventTable) -> tuple[Longs, Ints]:

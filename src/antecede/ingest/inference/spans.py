@@ -124,7 +124,8 @@ def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
     calls = _find_calls(spans)
     is_unanswered = np.zeros(len(in_cycle), np.bool_)
     is_unanswered[spans.parent[calls.is_late]] = True
-    events = _infer_events(spans, calls, log.files)
+    coarse = _is_coarse(spans)
+    events = _infer_events(spans, calls, coarse, log.files)
     for description, mask in (
         ("spans in a cycle of parents, or below one", in_cycle),
         ("calls by a span of another process that is not a call span", calls.is_unresolved),
@@ -134,11 +135,11 @@ def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
     ):
         add_span_diagnostic(missing, description, mask, spans, log.files)
         unknown |= mask
-    coarse = np.logical_or(*_is_coarse(spans))
     for description, mask in (
         ("spans that start before their cause, by their own clock", events.is_moved),
-        ("spans in whole milliseconds, in processes with finer timestamps", coarse),
-    ):
+        ("spans in whole milliseconds, in processes with finer timestamps",
+         np.logical_or(*coarse)),
+    ):  # fmt: skip
         add_span_diagnostic(notes, description, mask, spans, log.files)
     summary = IngestSummary(
         format_name=log.format_name,
@@ -188,7 +189,9 @@ def _find_calls(spans: Spans) -> _Calls:
     return _Calls(is_caller, is_called, is_two_way, is_late, is_unresolved, is_one_way)
 
 
-def _infer_events(spans: Spans, calls: _Calls, files: list[str]) -> _Events:
+def _infer_events(
+    spans: Spans, calls: _Calls, coarse: tuple[Bools, Bools], files: list[str]
+) -> _Events:
     """Return two events per span, without the messages that are not certain."""
     count = len(spans.parent)
     depth, start = find_trees(spans.parent, spans.process, spans.start)
@@ -207,7 +210,7 @@ def _infer_events(spans: Spans, calls: _Calls, files: list[str]) -> _Events:
         np.concatenate((depth, -depth)),
         np.concatenate((spans.line, spans.line)),
     )
-    ambiguous = _ambiguous(spans, order[is_message[order]], time)
+    ambiguous = _ambiguous(spans, order[is_message[order]], time, coarse)
     backwards = np.tile(spans.end < spans.start, 2)
     _drop(message[(ambiguous | backwards) & is_message], kind, message)
     own = order % count
@@ -254,13 +257,16 @@ def _drop(dropped: Longs, kind: Longs, message: Longs) -> None:
     message[is_dropped] = NONE
 
 
-def _ambiguous(spans: Spans, order: Longs, time: Longs) -> Bools:
+def _ambiguous(
+    spans: Spans, order: Longs, time: Longs, coarse: tuple[Bools, Bools]
+) -> Bools:
     """Return which starts, then which ends, have an ambiguous order in their process.
 
     Args:
         spans: The spans.
         order: The starts and the ends that send or deliver, by process and time.
         time: The times of all starts, and then of all ends.
+        coarse: Which starts and which ends are coarse.
     """
     count = len(spans.parent)
 
@@ -274,7 +280,7 @@ def _ambiguous(spans: Spans, order: Longs, time: Longs) -> Bools:
     return ambiguous_events(
         np.concatenate((spans.process, spans.process)),
         time,
-        np.where(np.concatenate(_is_coarse(spans)), NS_PER_MS, 0),
+        np.where(np.concatenate(coarse), NS_PER_MS, 0),
         is_ordered,
         order=order,
     )

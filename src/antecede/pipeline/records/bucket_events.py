@@ -211,7 +211,7 @@ def _message_events(table: EventTable, ids: pa.ChunkedArray) -> pa.Table:
         "tie": tie[message],
         "message": message.astype(np.int32),
         "record": ids.take(pa.array(table.line[kept] - 1)).combine_chunks(),
-        "targets": target_lists(table).take(pa.array(kept)).cast(pa.list_(pa.int32())),
+        "targets": target_lists(table, kept).cast(pa.list_(pa.int32())),
     }
     return pa.table([columns[name] for name in EVENTS.names], schema=EVENTS)
 
