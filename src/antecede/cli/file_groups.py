@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from antecede.trace.store import open_store
 from antecede.trace.uri import redact
 
 __all__ = ["FileGroup", "file_group", "find_parts", "one_group"]
@@ -27,6 +26,8 @@ class FileGroup:
 
 def file_group(where: Path | str, parts: Sequence[Path] = ()) -> FileGroup:
     """Return the group of one file, or of a directory with these parts."""
+    from antecede.trace.store import open_store
+
     name = open_store(where).name
     return FileGroup(title=redact(str(where)), name=name, paths=tuple(parts) or (where,))
 

@@ -100,9 +100,10 @@ def _sort_file(where: Path | str, inputs: Inputs) -> None:
 def _sort_directory(where: Path, inputs: Inputs) -> None:
     """Sort a local directory: of runs, or of a table that was written as Parquet files."""
     from antecede.pipeline.verify.traces import find_runs
+    from antecede.trace.store import open_store
 
     parts = find_parts(where)
-    if parts is not None:
+    if parts is not None and not _is_run(open_store(where)):
         try:
             find_runs([where])
         except TraceError:
