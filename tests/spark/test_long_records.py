@@ -1,6 +1,6 @@
 """Long runs of spans and messages on Spark have the result of one task."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from antecede.pipeline.records.arrangement import arrange_run
 from antecede.pipeline.records.long_records import verify_long_records, verify_long_run
 from antecede.pipeline.records.record_source import TableSource
 from antecede.pipeline.records.slices import read_events
+from antecede.pipeline.spark.task_files import task_files
 from antecede.pipeline.verify.packed_rows import read_blob
 from antecede.pipeline.verify.table_run import TableOptions
 from antecede.spark import verify
@@ -77,9 +78,9 @@ def identify(row: dict[str, Any]) -> tuple[tuple[Any, ...], Any]:
     return (row["property"], row["process"], *record), pytest.approx(times, rel=0, abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["spans", "messages"])
+@pytest.mark.parametrize(("kind", "in_files"), [("spans", True), ("messages", False)])
 def test_a_long_run_of_records_has_the_result_of_one_task(
-    spark: SparkSession, kind: str
+    spark: SparkSession, kind: str, in_files: bool
 ) -> None:
     make = span_table if kind == "spans" else message_table
     tables = {"one": make(1, "one", 150)}
@@ -87,14 +88,15 @@ def test_a_long_run_of_records_has_the_result_of_one_task(
     df = spark.createDataFrame(pa.concat_tables([tables["one"], others])).repartition(2)
     expected = by_one_task(df)
     options = TableOptions(rows=kind, complete=True, violations_max=10_000)
-    rows = verify_long_records(
-        df.select("run", *(name for name in df.columns if name != "run")),
-        {run: table.num_rows for run, table in tables.items()},
-        options,
-        bucket_rows=300,
-        slice_events=400,
-        window_rows=300,
-    )
+    with task_files(spark) if in_files else nullcontext():
+        rows = verify_long_records(
+            df.select("run", *(name for name in df.columns if name != "run")),
+            {run: table.num_rows for run, table in tables.items()},
+            options,
+            bucket_rows=300,
+            slice_events=400,
+            window_rows=300,
+        )
     assert [row["run"] for row in rows] == ["one"]
     for row in rows:
         assert row.get("error") is None

@@ -61,3 +61,12 @@ def test_outside_of_a_task_a_value_stays_as_it_is() -> None:
     value = put(pa.py_buffer(b"value"))
     assert value == b"value"
     assert get(pa.py_buffer(value)) == pa.py_buffer(b"value")
+
+
+def test_a_directory_that_cannot_be_made_is_a_storage_error(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "file" / "below"))
+    with pytest.raises(StorageError, match=r"set spark\.local\.dir"), task_files(spark):
+        pass

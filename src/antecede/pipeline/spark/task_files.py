@@ -17,7 +17,6 @@ import os
 import shutil
 import sys
 import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -53,13 +52,24 @@ def task_files(spark: "SparkSession") -> Iterator[None]:
     parent = context.getConf().get("spark.local.dir", tempfile.gettempdir())
     # An administrator's choice has priority over the setting, as for Spark's own files.
     parents = os.environ.get("SPARK_LOCAL_DIRS", parent or tempfile.gettempdir())
-    directory = tempfile.mkdtemp(prefix=PREFIX, dir=parents.split(",")[0])
+    directory = _make_directory(parents.split(",")[0])
     context.setLocalProperty(PROPERTY, directory)
     try:
         yield
     finally:
         context.setLocalProperty(PROPERTY, None)  # type: ignore[arg-type]
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _make_directory(parent: str) -> str:
+    try:
+        os.makedirs(parent, exist_ok=True)  # Spark makes it at its first shuffle.
+        return tempfile.mkdtemp(prefix=PREFIX, dir=parent)
+    except OSError as error:
+        raise StorageError(
+            f"cannot make a directory for temporary files in {parent}: {error.strerror}:"
+            " set spark.local.dir to a directory that can be written"
+        ) from None
 
 
 def put(value: pa.Buffer) -> bytes:
@@ -73,7 +83,7 @@ def put(value: pa.Buffer) -> bytes:
         data: bytes = value.to_pybytes()
         return data
     try:
-        path, start = _file_of_worker.append(directory, value)
+        path, start = _append(directory, value)
     except OSError as error:
         raise StorageError(f"cannot write rows to disk: {error}") from None
     return MARK + json.dumps([path, start, value.size]).encode()
@@ -114,29 +124,14 @@ def _directory() -> str | None:
     return None if context is None else context.getLocalProperty(PROPERTY)
 
 
-class _WorkerFile:
-    """The file to which all tasks of this worker append, one after the other."""
+def _append(directory: str, value: pa.Buffer) -> tuple[str, int]:
+    """Append a value to the file of this worker; return its path, and where it starts.
 
-    def __init__(self) -> None:
-        self._directory: str | None = None
-        self._path = ""
-        self._descriptor = -1
-
-    def append(self, directory: str, value: pa.Buffer) -> tuple[str, int]:
-        """Append a value; return the path of the file, and where the value starts."""
-        # A worker that Spark forks must not share the file of the worker before.
-        owner = f"{directory}:{os.getpid()}"
-        if owner != self._directory:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-            self._path = os.path.join(directory, uuid.uuid4().hex)
-            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-            self._directory = owner
-        start = os.lseek(self._descriptor, 0, os.SEEK_END)
-        left = memoryview(value)
-        while len(left):
-            left = left[os.write(self._descriptor, left) :]
-        return self._path, start
-
-
-_file_of_worker = _WorkerFile()
+    A worker runs one task at a time. It does not keep the file open, which would keep the
+    file on the disk after the driver has removed it.
+    """
+    path = os.path.join(directory, f"worker-{os.getpid()}")
+    with open(path, "ab") as file:
+        start = file.tell()
+        file.write(value)
+    return path, start
