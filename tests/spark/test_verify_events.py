@@ -255,13 +255,11 @@ def test_a_bad_row_is_one_clear_line(
     assert result.errors.count() == 1
 
 
-def test_long_runs_are_read_from_a_file_in_both_directions(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("antecede.pipeline.verify.packed_rows.PACK_ROWS", 1 << 15)
+def test_long_runs_are_read_from_a_file_in_both_directions() -> None:
     run = arbitrary_run(Random(3), 5, 140_000, 1)
     table = events_to_table(run, "r")
-    packed = pa.Table.from_batches(pack_rows(iter(table.to_batches(max_chunksize=10_000))))
+    batches = iter(table.to_batches(max_chunksize=10_000))
+    packed = pa.Table.from_batches(pack_rows(batches, rows_max=1 << 15))
     assert packed.num_rows > 1
     with SpooledRun(RunInfo(run="r", complete=True), memory_batches=1) as spool:
         load_events(unpack_run(packed), spool)
