@@ -172,9 +172,9 @@ HYBRID_MUTANTS = (
         "a request is answered only when nothing is unacked",
         "protocols/hybrid/algorithm",
         "        if number <= self.rule.frontier(state, peer):\n"
-        "            self._permit(peer)\n",
+        "            self.permit(peer)\n",
         "        if state.first_unacked == state.buffer.next:\n"
-        "            self._permit(peer)\n",
+        "            self.permit(peer)\n",
     ),
     Mutant(
         "a retransmission keeps the flag of the first transmission",
