@@ -262,9 +262,8 @@ MUTANTS = (
     Mutant(
         "messages to a peer that must answer first are dropped for good",
         "engine/transmitter",
-        "                else:\n"
-        "                    layer.timers.schedule_hello(session, now)\n",
-        "                else:\n                    session.outbox.pop_frames()\n",
+        "        else:\n            self._layer.timers.schedule_hello(session, now)\n",
+        "        else:\n            outbox.clear()\n",
     ),
     Mutant(
         "the next message after an abandonment has a predecessor in the journal",
