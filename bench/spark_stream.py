@@ -56,12 +56,8 @@ SPANS = 500_000
 SPAN_DELAY_S = 5.0
 
 
-def stream_files(directory: Path, events: int) -> Path:
-    """Return a directory with the events of one run in files, in their order."""
-    path = directory / f"stream-{events}"
-    if path.exists():
-        return path
-    table = pq.read_table(long_run(directory, events) / EVENTS_NAME)
+def _write_files(table: pa.Table, path: Path) -> Path:
+    """Write a table in files, and return their directory."""
     written = path.with_name(path.name + ".partial")
     shutil.rmtree(written, ignore_errors=True)
     written.mkdir(parents=True)
@@ -69,6 +65,15 @@ def stream_files(directory: Path, events: int) -> Path:
         pq.write_table(table.slice(start, FILE_ROWS), written / f"{index:05}.parquet")
     written.rename(path)
     return path
+
+
+def stream_files(directory: Path, events: int) -> Path:
+    """Return a directory with the events of one run in files, in their order."""
+    path = directory / f"stream-{events}"
+    if path.exists():
+        return path
+    table = pq.read_table(long_run(directory, events) / EVENTS_NAME)
+    return _write_files(table, path)
 
 
 def run_stream(spark: SparkSession, files: Path) -> None:
@@ -109,13 +114,7 @@ def span_files(directory: Path, spans: int) -> Path:
     generated = directory / f"generated-spans-{spans}"
     generate_spans(generated, spans)
     table = pq.read_table(generated).sort_by("end_ns")
-    written = path.with_name(path.name + ".partial")
-    shutil.rmtree(written, ignore_errors=True)
-    written.mkdir(parents=True)
-    for index, start in enumerate(range(0, table.num_rows, FILE_ROWS)):
-        pq.write_table(table.slice(start, FILE_ROWS), written / f"{index:05}.parquet")
-    written.rename(path)
-    return path
+    return _write_files(table, path)
 
 
 def run_span_stream(spark: SparkSession, files: Path) -> None:

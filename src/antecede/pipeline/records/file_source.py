@@ -6,6 +6,7 @@ consists of both, and events have it as ``record``.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,13 +76,13 @@ class FileSource:
 
         return self._read(self._splits, pack, PACKED)
 
-    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
+    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
         """Return the records with these locations."""
         wanted = np.array(sorted(ids), np.int64)
         splits = [
             each
-            for each, first, end in zip(
-                self._splits, self._bounds(), self._bounds()[1:], strict=False
+            for each, (first, end) in zip(
+                self._splits, pairwise(self._bounds()), strict=True
             )
             if np.searchsorted(wanted, first) < np.searchsorted(wanted, end)
         ]
@@ -100,12 +101,13 @@ class FileSource:
                     else pa.nulls(len(chosen), pa.string())
                     for name in FOUND.names
                 ]
-                yield pa.record_batch(columns, schema=FOUND)
+                rows = pa.record_batch(columns, schema=FOUND)
+                yield rows.cast(large_types(FOUND)) if large else rows
 
         if not splits:
             return {}
-        rows = self._read(splits, find, FOUND).collect()
-        return {row["location"]: _message_record(row.asDict()) for row in rows}
+        found = self._read(splits, find, FOUND).collect()
+        return {row["location"]: _message_record(row.asDict()) for row in found}
 
     def _bounds(self) -> list[int]:
         """Return the location of the first record of each split, and one after the last."""

@@ -50,7 +50,7 @@ def find_records(
     located = buckets.where("events > 0").select("data")
     rows = located.mapInArrow(locate, from_arrow_schema(IDS)).collect()
     ids = {row["id"] for row in rows if row["id"] is not None}
-    by_id = records.find(ids)
+    by_id = records.find(ids, large=large)
     return {
         MessageId(row["source"], row["number"]): by_id[row["id"]]
         for row in rows

@@ -42,8 +42,13 @@ class RecordSource(Protocol):
             large: Use columns with 64-bit offsets.
         """
 
-    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
-        """Return the records with these ids, which events have as ``record``; one job."""
+    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+        """Return the records with these ids, which events have as ``record``; one job.
+
+        Args:
+            ids: The ids.
+            large: Use columns with 64-bit offsets.
+        """
 
 
 class TableSource:
@@ -68,8 +73,8 @@ class TableSource:
         keyed = hashed.select(bucket.alias("run"), *hashed.columns)
         return keyed.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
 
-    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
-        """Return the records with these ids."""
+    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+        """Return the records with these ids; Spark needs no columns of Python for it."""
         columns = (*COLUMNS.values(), "line")
         found = collect_records(self._records, self.kind, ids, columns)
         return {each: _message_record(row.asDict()) for each, row in found.items()}

@@ -9,27 +9,24 @@ the verifier does not judge what depends on them.
 
 import json
 from collections.abc import Sequence
-from struct import Struct
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.errors import TraceError
 from antecede.pipeline.verify.event_rows import ProcessNames
 from antecede.pipeline.verify.open_records import OpenRecords, processes_of
 from antecede.pipeline.verify.packed_rows import PackedRun, read_blob, write_blob
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.pipeline.verify.waiting_events import EmittedEvents, WaitingEvents
 from antecede.verify.online.checker import RETENTION
+from antecede.verify.online.state import PREFIX, read_header
 from antecede.verify.online.status import OnlineViolation
 from antecede.verify.online.verifier import OnlineVerifier
 from antecede.verify.oracle import MessageId
 
 __all__ = ["RecordStream"]
 
-PREFIX = Struct("<8sI")
-"""The mark with the version, and the length of the header."""
 MARK = b"records1"
 
 
@@ -156,14 +153,7 @@ class RecordStream:
 
         Raise TraceError if the bytes are not a state of this version.
         """
-        mark, length = PREFIX.unpack_from(data) if len(data) >= PREFIX.size else (b"", 0)
-        if mark != MARK:
-            raise TraceError(
-                "the state was saved by another version of antecede: start with a new"
-                " checkpoint"
-            )
-        at = PREFIX.size + length
-        header = json.loads(data[PREFIX.size : at])
+        header, at = read_header(data, MARK)
         blobs = []
         for size in header["sizes"]:
             blobs.append(data[at : at + size])

@@ -32,7 +32,7 @@ from antecede.verify.online.settled import Chunk, SettledMessages
 from antecede.verify.online.status import Counters
 from antecede.verify.online.verifier import OnlineVerifier
 
-__all__ = ["load_state", "save_state"]
+__all__ = ["PREFIX", "load_state", "read_header", "save_state"]
 
 PREFIX = Struct("<8sI")
 """The mark with the version, and the length of the header."""
@@ -79,19 +79,27 @@ def save_state(verifier: OnlineVerifier) -> bytes:
     return b"".join([*sizes, *stored])
 
 
+def read_header(data: bytes, mark: bytes) -> tuple[dict[str, Any], int]:
+    """Return the header of a saved state, and the position after it.
+
+    Raise TraceError if the bytes are not a state with this mark.
+    """
+    found, length = PREFIX.unpack_from(data) if len(data) >= PREFIX.size else (b"", 0)
+    if found != mark:
+        raise TraceError(
+            "the state was saved by another version of antecede: start with a new"
+            " checkpoint"
+        )
+    end = PREFIX.size + length
+    return json.loads(data[PREFIX.size : end]), end
+
+
 def load_state(data: bytes) -> OnlineVerifier:
     """Return the verifier whose state was saved.
 
     Raise TraceError if the bytes are not a state of this version.
     """
-    mark, length = PREFIX.unpack_from(data) if len(data) >= PREFIX.size else (b"", 0)
-    if mark != MARK:
-        raise TraceError(
-            "the state was saved by another version of antecede: start with a new"
-            " checkpoint"
-        )
-    at = PREFIX.size + length
-    header = json.loads(data[PREFIX.size : at])
+    header, at = read_header(data, MARK)
     block_end = at + 8 + int.from_bytes(data[at : at + 8], "little")
     block = zlib.decompress(data[at + 8 : block_end])
     arrays: Arrays = {}
