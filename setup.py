@@ -121,6 +121,7 @@ COMPILED = (
     "engine.history_number",
     "engine.journal",
     "engine.journal_recorder",
+    "engine.keep_alive",
     "engine.loss_detection",
     "engine.loss_recovery",
     "engine.membership",

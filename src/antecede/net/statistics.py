@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from antecede.engine.engine import Engine
-from antecede.engine.peer_session import ACTIVE
+from antecede.engine.peer_session import ACTIVE, PeerSession
 from antecede.engine.statistics import EngineStats
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
 
 Stage = Literal["queued", "in_flight", "held", "delivered"]
 
+MISSED_MAX: Final = 3
+"""After how many keep-alives without an answer a peer is silent."""
 BLOCKED_MAX: Final = 1000
 """Default for the entries of each stage that :func:`find_blocked_messages` returns."""
 
@@ -28,7 +30,8 @@ class PeerStats:
     """The state of one peer, as seen by the node."""
 
     state: str
-    """The value of an ``antecede.engine.peer_session.SessionState``."""
+    """The value of an ``antecede.engine.peer_session.SessionState``, or ``silent`` for an
+    active peer that has not answered three keep-alives."""
     handshake_done: bool
     """Whether the peer has answered since the node was opened."""
     round_trip_s: float | None
@@ -159,7 +162,7 @@ def make_stats(
         path = session.path
         round_trip_s = path.losses.round_trip.smoothed_s
         peers[name] = PeerStats(
-            state=session.state.value,
+            state="silent" if _is_silent(session, now) else session.state.value,
             handshake_done=session.handshake.incarnation != 0,
             round_trip_s=round_trip_s if round_trip_s >= 0 else None,
             silent_s=now - session.heard_at if session.handshake.incarnation else None,
@@ -186,6 +189,13 @@ def make_stats(
         waiting_for=waiting_for,
         peers=peers,
     )
+
+
+def _is_silent(session: PeerSession, now: float) -> bool:
+    """Return whether an active peer has not answered several keep-alives."""
+    silence_s = MISSED_MAX * session.path.limits.keep_alive_interval_s
+    is_met = session.state is ACTIVE and session.handshake.incarnation != 0
+    return is_met and now - session.heard_at > silence_s
 
 
 def make_metrics(stats: NodeStats) -> str:
@@ -238,6 +248,12 @@ def make_metrics(stats: NodeStats) -> str:
         f'antecede_round_trip_seconds{{{node},peer="{_escape(name)}"}} {peer.round_trip_s}'
         for name, peer in stats.peers.items()
         if peer.round_trip_s is not None
+    ]
+    family("silent_seconds", "gauge", "Time since the last datagram of a peer.")
+    lines += [
+        f'antecede_silent_seconds{{{node},peer="{_escape(name)}"}} {peer.silent_s:.3f}'
+        for name, peer in stats.peers.items()
+        if peer.silent_s is not None
     ]
     family("backlog", "gauge", "Copies for a peer that are queued or in flight.")
     lines += [
