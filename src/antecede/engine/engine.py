@@ -198,11 +198,7 @@ class Engine:
     def add_peer(
         self, name: str, address: object, now: float, *, is_configured: bool = False
     ) -> None:
-        """Add a peer, or add it again after it left or was removed.
-
-        A configured peer is not forgotten after it has left. Raise ConfigError if it is the
-        node itself, is being removed, or the protocol's membership is fixed.
-        """
+        """Add a peer, or add it again; see :meth:`Membership.add_peer`."""
         self._sender.hand_over(now)
         self._membership.add_peer(name, address, now, is_configured=is_configured)
 

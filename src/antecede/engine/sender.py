@@ -220,12 +220,15 @@ class Sender:
         if (backlog > 0 or in_batch) and not is_full and recovery is not None:
             number = recovery.last_number() + 1
             room = self._window_bytes_max - process.backlog_bytes(session.id)
+            messages = self._window_copies_max
+            if 0 <= session.window < messages:
+                messages = session.window  # A bundle must not exceed the inbox of the peer.
             pending.start(
                 session.name,
                 data,
                 number,
                 min(self._payload_bytes_max, room),
-                self._window_copies_max - backlog,
+                messages - backlog,
             )
             self._record(number, now)
             return number

@@ -1,13 +1,8 @@
-"""The runtime of a node: an engine with its socket, its timer and its files.
-
-The event loop calls the runtime when a datagram arrives and when a timer expires; the
-application calls :class:`antecede.net.node.Node`, which owns one runtime.
-"""
+"""The runtime of a node: an engine with its socket, its timer and its files."""
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -21,8 +16,9 @@ from antecede.net.config import NodeConfig
 from antecede.net.engine_factory import EngineFactory
 from antecede.net.engine_timer import EngineTimer
 from antecede.net.files import NodeFiles
-from antecede.net.goodbye import transmit_byes
+from antecede.net.goodbye import drain, transmit_byes
 from antecede.net.host import DatagramSocket, Host, running_host
+from antecede.net.inbox import Inbox
 from antecede.net.send_watch import SendWatch
 from antecede.net.udp import Address, SocketAddress
 from antecede.net.waiters import Waiters
@@ -44,14 +40,18 @@ class NodeRuntime:
     input to :attr:`engine`.
     """
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(
+        self, config: NodeConfig, on_message: Callable[[Message], object] | None
+    ) -> None:
         self._config = config
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.inbox: deque[Message] = deque()
-        """The delivered messages that the application has not received."""
         self.waiters = Waiters()
+        self._inbox = Inbox(self.waiters, on_message)
+        self.inbox: Final = self._inbox.messages
+        """The delivered messages that the application has not received."""
+        self.has_callback: Final = on_message is not None
         self.blocked_sends = BlockedSends()
         self.send_watch = SendWatch(
             self.blocked_sends, lambda: None if self.is_closed else self.engine
@@ -196,7 +196,13 @@ class NodeRuntime:
         self.is_closing = True
         try:
             if drain_s > 0:
-                await self._drain(engine, drain_s)
+                is_drained = await drain(
+                    self.name, self.wait_for_acks(engine), engine, drain_s
+                )
+                # A node with a journal will be back: its peers keep their copies for it.
+                if is_drained and not self.has_journal and self._socket is not None:
+                    engine.flow.is_closed = True  # It could not ack what arrives now.
+                    await transmit_byes(engine, self._socket, self.now_s)
             self.process_output(self.now_s())
             if self._commits is not None:
                 await self._commits.wait()
@@ -205,23 +211,6 @@ class NodeRuntime:
                 raise
         finally:
             self._close_resources(engine)
-
-    async def _drain(self, engine: Engine, drain_s: float) -> None:
-        try:
-            async with asyncio.timeout(drain_s):
-                await self.wait_for_acks(engine)
-        except TimeoutError:
-            logger.warning(
-                "%s closes after %g s with %d copies not acked; their delivery is unknown",
-                *(self.name, drain_s, engine.backlog),
-            )
-            return
-        if self.has_journal:
-            return  # The node will be back: its peers keep their copies for it.
-        # A message accepted after the first BYE could not be acked any more.
-        engine.flow.is_closed = True
-        if self._socket is not None:
-            await transmit_byes(engine, self._socket, self.now_s)
 
     def _close_resources(self, engine: Engine) -> None:
         """Close the socket, the timer and the files, and end all waiting calls."""
@@ -306,12 +295,7 @@ class NodeRuntime:
 
     def take_messages(self, count: int) -> list[Message]:
         """Remove up to ``count`` messages from the inbox."""
-        inbox = self.inbox
-        if len(inbox) <= count:
-            messages = list(inbox)
-            inbox.clear()
-        else:
-            messages = [inbox.popleft() for _ in range(count)]
+        messages = self._inbox.take(count)
         if self._limits_peers:
             self._tell_peers()
         return messages
@@ -412,5 +396,4 @@ class NodeRuntime:
         """Move delivered messages to the inbox."""
         messages = engine.poll_messages()
         if messages:
-            self.inbox.extend(messages)
-            self.waiters.wake_readers(len(messages))
+            self._inbox.put(messages)
