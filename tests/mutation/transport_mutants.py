@@ -163,4 +163,58 @@ TRANSPORT_MUTANTS = (
         "            algorithm.transmits.append(Transmit(id, ack))\n",
         "            pass\n",
     ),
+    Mutant(
+        "a message to other targets overtakes the pending bundle",
+        "engine/sender",
+        "        self.hand_over(now)\n        ids: list[ProcessId] = []\n",
+        "        ids: list[ProcessId] = []\n",
+    ),
+    Mutant(
+        "the pending bundle waits while a datagram is received",
+        "engine/engine",
+        "        self._sender.hand_over(now)\n        received = self._layer",
+        "        received = self._layer",
+    ),
+    Mutant(
+        "the pending bundle waits while timers expire",
+        "engine/engine",
+        "        self._sender.hand_over(now)\n        due = self._process",
+        "        due = self._process",
+    ),
+    Mutant(
+        "messages join a bundle for another target",
+        "engine/bundle",
+        "            or target != self.target\n",
+        "",
+    ),
+    Mutant(
+        "the messages of a bundle have the numbers after it",
+        "engine/deliveries",
+        "        number = last - len(parts)\n",
+        "        number = last - 1\n",
+    ),
+    Mutant(
+        "a bundle takes one number",
+        "core/protocols/hybrid/algorithm",
+        "        state.clock += count\n",
+        "        state.clock += 1\n",
+    ),
+    Mutant(
+        "a bundle counts as one message in the window of the sender",
+        "core/protocols/hybrid/state",
+        "        peer.backlog += copy.count\n",
+        "        peer.backlog += 1\n",
+    ),
+    Mutant(
+        "a bundle counts as one message in the receive window",
+        "core/protocols/hybrid/algorithm",
+        "        peer.released += copy.count\n",
+        "        peer.released += 1\n",
+    ),
+    Mutant(
+        "a bundle uses the room of one message",
+        "engine/deliveries",
+        "self._flow.record_deliveries(session, len(parts))",
+        "self._flow.record_deliveries(session, 1)",
+    ),
 )
