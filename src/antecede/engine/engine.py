@@ -10,7 +10,7 @@ cover are left out.
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
 from antecede.core.process import NEVER, PeerRecovery, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
@@ -21,6 +21,7 @@ from antecede.engine.datagram import (
     DATA,
     HEADER,
     HELLO,
+    PROBE,
     protocol_hash,
 )
 from antecede.engine.entry_names import make_entry_names
@@ -29,10 +30,11 @@ from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.loss_recovery import LossRecovery
-from antecede.engine.membership import Membership, check_protocol
+from antecede.engine.membership import Membership
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.process_factory import group_of, limits_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.sender import Channel, Sender
@@ -89,36 +91,28 @@ class Engine:
         budget_bytes: int = DEFAULT_BUDGET_BYTES,
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
-        bounds = limits if limits is not None else Limits()
         info = protocol(protocol_name)
-        is_fixed = not info.capabilities.dynamic
-        group = sorted({*members, name}) if is_fixed else [name]
-        config = ProcessConfig(
-            processes=len(group) if is_fixed else 0,
-            policy=bounds.timer_policy,
-            reorder_buffer_max=bounds.reorder_buffer_max,
-            budget_bytes=budget_bytes,
-        )
-        process = info.make(ProcessId(group.index(name)), config)
-        check_protocol(info, process, bounds)
+        bounds = limits_of(info, limits)
+        group = group_of(info, name, members)
+        process = make_process(info, name, group, bounds, budget_bytes)
         layer = SessionLayer(
             name,
             incarnation,
             history if history else incarnation,
-            protocol_hash([protocol_name, *(group if is_fixed else ())]),
+            protocol_hash([protocol_name, *(() if info.capabilities.dynamic else group)]),
             bounds,
             cipher,
             process.recovery,
             make_flow_control(process, bounds),
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
-        body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
+        body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
         entry_names = make_entry_names(process, layer, bounds, budget_bytes)
         self._info = info
         self._process = process
         self._layer = layer
         self._journal = JournalRecorder()
-        self._transmitter = Transmitter(layer, body_bytes_max, entry_names, process.windows)
+        self._transmitter = Transmitter(layer, tag_bytes, entry_names, process.windows)
         self._driver = ProcessDriver(
             process,
             info,
@@ -304,6 +298,8 @@ class Engine:
         self._journal.session_changed(session)
         if received.kind == DATA:
             self._recovery.receive_frames(received, now)
+        elif received.kind == PROBE:
+            self._recovery.acknowledge(received, now)
         elif received.kind == BYE:
             self._membership.departures.receive_bye(session, now)
         elif received.kind == BYE_ACK:
@@ -313,6 +309,12 @@ class Engine:
             self._process.learn_round_trip(session.id, self._layer.rtt_s, now)
         if session.outbox.size > 0:
             self._transmitter.schedule(session)
+
+    def refuse_size(self, address: object, size: int, now: float) -> None:
+        """Transmit smaller datagrams to an address: the socket has refused one."""
+        for session in self._sessions.values():
+            if session.address == address:
+                session.path.refuse_size(size, now)
 
     @property
     def has_output(self) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from antecede.core.process import NEVER, ProcessBase
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import BYE
 from antecede.engine.departures import Departures
@@ -17,7 +16,7 @@ from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.session_layer import SessionLayer
 from antecede.errors import ConfigError
 
-__all__ = ["Membership", "check_protocol"]
+__all__ = ["Membership"]
 
 
 class Membership:
@@ -124,11 +123,3 @@ class Membership:
             elif session.handshake.incarnation != 0:
                 datagrams.append((session.address, layer.make_hello(session, now)))
         return datagrams
-
-
-def check_protocol(info: ProtocolInfo, process: ProcessBase, limits: Limits) -> None:
-    """Raise ConfigError if a protocol does not suit a node, or its limits."""
-    if not info.capabilities.unicast:
-        raise ConfigError(f"{info.name} has no unicast; choose another protocol")
-    if limits.peer_timeout_s < NEVER and process.recovery is None:
-        raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")

@@ -16,7 +16,7 @@ from antecede.net.config import NodeConfig
 from antecede.net.engine_factory import EngineFactory
 from antecede.net.engine_timer import EngineTimer
 from antecede.net.files import NodeFiles
-from antecede.net.goodbye import drain, transmit_byes
+from antecede.net.goodbye import leave
 from antecede.net.host import DatagramSocket, Host, running_host
 from antecede.net.inbox import Inbox
 from antecede.net.send_watch import SendWatch
@@ -102,8 +102,6 @@ class NodeRuntime:
             )
         return self.opened_socket().resolve(address)
 
-    # Opening.
-
     def open(self) -> None:
         """Open the socket and the files, and contact the peers."""
         config = self._config
@@ -113,7 +111,11 @@ class NodeRuntime:
             )
         host = running_host()
         files = NodeFiles(config, host)
-        udp = host.bind_socket(config.bind, segmentation=config.segmentation)
+        udp = host.bind_socket(
+            config.bind,
+            segmentation=config.segmentation,
+            fragments=config.needs_fragments,
+        )
         self._host, self._files, self._socket = host, files, udp
         self.now_s = host.now_s
         self.transmit_lost = udp.lost
@@ -137,6 +139,7 @@ class NodeRuntime:
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
+        udp.on_refused = self._refuse_size
         udp.start_reading(self._receive_datagrams)
         self.process_output(now)
 
@@ -186,8 +189,6 @@ class NodeRuntime:
             self.schedule_output()
         return self._commits.receipt()
 
-    # Closing.
-
     async def close(self, drain_s: float) -> None:
         """Wait up to ``drain_s`` for acks, transmit BYE, and release all resources."""
         engine = self.engine
@@ -196,13 +197,11 @@ class NodeRuntime:
         self.is_closing = True
         try:
             if drain_s > 0:
-                is_drained = await drain(
-                    self.name, self.wait_for_acks(engine), engine, drain_s
+                acks = self.wait_for_acks(engine)
+                returns = self.has_journal
+                await leave(
+                    engine, self._socket, acks, self.now_s, drain_s, returns=returns
                 )
-                # A node with a journal will be back: its peers keep their copies for it.
-                if is_drained and not self.has_journal and self._socket is not None:
-                    engine.flow.is_closed = True  # It could not ack what arrives now.
-                    await transmit_byes(engine, self._socket, self.now_s)
             self.process_output(self.now_s())
             if self._commits is not None:
                 await self._commits.wait()
@@ -241,8 +240,6 @@ class NodeRuntime:
         self.is_closing = True
         self._close_resources(engine)
 
-    # Waiting.
-
     async def wait_for_acks(self, engine: Engine) -> None:
         """Wait until every copy sent so far, and meanwhile, is acked."""
         self.process_output(self.now_s())
@@ -276,6 +273,10 @@ class NodeRuntime:
         self._collect_deliveries(engine)
         if not self.output_scheduled:
             self.schedule_output()
+
+    def _refuse_size(self, address: object, size: int) -> None:
+        if self.engine is not None:
+            self.engine.refuse_size(address, size, self.now_s())
 
     def run_timers(self) -> None:
         """Handle the engine's timers that are due."""
