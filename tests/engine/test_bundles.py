@@ -46,7 +46,7 @@ def test_a_bundle_is_encoded_as_documented() -> None:
     assert bundle.append("bob", b"") == 6
     assert bundle.append("bob", b"bc") == 7
     assert (bundle.count, bundle.number) == (3, 7)
-    assert bundle.take() == THREE
+    assert bundle.pop() == THREE
     assert bundle.count == 0
     assert bundle.append("bob", b"d") == 0
     assert split(THREE, 7) == [b"a", b"", b"bc"]
@@ -57,7 +57,7 @@ def test_lengths_of_several_bytes(size: int) -> None:
     bundle = PendingBundle()
     bundle.start("bob", b"a", 1, 65_000, 10)
     assert bundle.append("bob", bytes(size)) == 2
-    assert split(bundle.take(), 2) == [b"a", bytes(size)]
+    assert split(bundle.pop(), 2) == [b"a", bytes(size)]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_a_bundle_has_room_for_so_many_messages_and_bytes() -> None:
     bundle.start("bob", b"a", 1, 65_000, 1000)
     numbers = [bundle.append("bob", b"a") for _ in range(BUNDLE_MAX)]
     assert numbers == [*range(2, BUNDLE_MAX + 1), 0]
-    bundle.take()
+    bundle.pop()
     bundle.start("bob", b"a", 1, 13, 1000)  # 2 for the head, 2 for the first message.
     assert bundle.append("bob", bytes(7)) == 0  # A length may take 3 bytes.
     assert bundle.append("bob", bytes(6)) == 2
     assert bundle.append("bob", b"") == 0
-    assert len(bundle.take()) <= 13
+    assert len(bundle.pop()) <= 13
 
 
 def test_observers_see_each_message_and_count_the_metadata_once() -> None:

@@ -227,7 +227,7 @@ class Sender:
                 session.name,
                 data,
                 number,
-                min(self._payload_bytes_max, room),
+                min(self._bundle_bytes(session), room),
                 messages - backlog,
             )
             self._record(number, now)
@@ -237,6 +237,14 @@ class Sender:
         return number
 
     # Bundles.
+
+    def _bundle_bytes(self, session: PeerSession) -> int:
+        """Return the size of bundles that every path carries and that fill a datagram."""
+        path = session.path
+        most = self._payload_bytes_max + METADATA_BYTES_MAX
+        room = most + path.usable_bytes - path.mtu.base
+        bundles = (room + most - 1) // most
+        return room // bundles - METADATA_BYTES_MAX
 
     def append(self, target: object, data: object) -> int:
         """Append a message to the pending bundle, and return its number.
@@ -290,7 +298,7 @@ class Sender:
         if count == 0:
             return
         session = self._sessions[pending.target]
-        payload = pending.take() if count > 1 else WHOLE_PREFIX + pending.take_single()
+        payload = pending.pop() if count > 1 else WHOLE_PREFIX + pending.pop_single()
         self._driver.send_bundle(session.id, payload, count, now)
 
     @property
