@@ -10,7 +10,7 @@ cover are left out.
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
 from antecede.core.process import NEVER, PeerRecovery, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
@@ -21,15 +21,15 @@ from antecede.engine.datagram import (
     DATA,
     HEADER,
     HELLO,
-    protocol_hash,
 )
 from antecede.engine.entry_names import make_entry_names
+from antecede.engine.event_collector import EventCollector
 from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.loss_recovery import LossRecovery
-from antecede.engine.membership import Membership, check_protocol
+from antecede.engine.membership import Membership, group_hash, make_process
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
@@ -39,6 +39,7 @@ from antecede.engine.sender import Channel, Sender
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
+from antecede.engine.watch import Watch
 from antecede.errors import ConfigError
 
 __all__ = ["Engine"]
@@ -72,6 +73,7 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
+        "watch",
     )
 
     def __init__(
@@ -91,25 +93,19 @@ class Engine:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
         bounds = limits if limits is not None else Limits()
         info = protocol(protocol_name)
-        is_fixed = not info.capabilities.dynamic
-        group = sorted({*members, name}) if is_fixed else [name]
-        config = ProcessConfig(
-            processes=len(group) if is_fixed else 0,
-            policy=bounds.timer_policy,
-            reorder_buffer_max=bounds.reorder_buffer_max,
-            budget_bytes=budget_bytes,
-        )
-        process = info.make(ProcessId(group.index(name)), config)
-        check_protocol(info, process, bounds)
+        group, process = make_process(info, name, members, bounds, budget_bytes)
+        events = EventCollector()
         layer = SessionLayer(
             name,
             incarnation,
             history if history else incarnation,
-            protocol_hash([protocol_name, *(group if is_fixed else ())]),
+            group_hash(info, group),
             bounds,
             cipher,
             process.recovery,
             make_flow_control(process, bounds),
+            events,
+            protocol_name,
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
@@ -130,6 +126,7 @@ class Engine:
             wall_offset_s,
             entry_names,
         )
+        self.watch = Watch(layer, self._driver, bounds, events)
         self._recovery = LossRecovery(layer, self._driver, self._transmitter)
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
@@ -190,8 +187,7 @@ class Engine:
 
     def name_of(self, id: ProcessId) -> str:
         """Return the name of the node with a process id."""
-        session = self._driver.by_id.get(id)
-        return session.name if session is not None else self._layer.name
+        return self._driver.name_of(id)
 
     # Membership.
 
@@ -350,6 +346,7 @@ class Engine:
         """Return when :meth:`handle_timer` is due next, or None for never."""
         departures = self._membership.departures
         earliest = min(departures.next_deadline(), self._recovery.next_deadline())
+        earliest = min(earliest, self.watch.next_deadline())
         timer = self._process.next_timer()
         if timer is not None and timer < earliest:
             earliest = timer
@@ -361,8 +358,12 @@ class Engine:
         if due is not None and due <= now:
             self._process.handle_timer(now)
             self._driver.drain(now)
-        self._recovery.handle_deadlines(now)
+            self.watch.arm(now)
+        if self._recovery.next_deadline() <= now:
+            self._recovery.handle_deadlines(now)
+            self.watch.arm(now)
         self._membership.departures.handle_deadlines(now)
+        self.watch.handle_deadlines(now)
 
     # Journal.
 

@@ -1,9 +1,11 @@
 """The validated parameters of one node."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError
@@ -33,6 +35,7 @@ class NodeConfig:
     trace: Path | None
     run: str
     segmentation: bool
+    on_event: Callable[[NodeEvent], object] | None = None
 
     def __post_init__(self) -> None:
         name = self.name

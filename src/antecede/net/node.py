@@ -5,7 +5,7 @@ loop. Call its methods from that loop only.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +13,13 @@ from typing import Self
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
+from antecede.engine.events import NodeEvent
 from antecede.engine.limits import MESSAGE_BYTES_MIN, Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
 from antecede.net.blocked_sends import Sent, Targets
 from antecede.net.config import NodeConfig, make_cipher
+from antecede.net.events import EventIterator
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.statistics import (
     BlockedMessage,
@@ -54,6 +56,7 @@ class Node:
         trace: directory to record a trace in, for ``antecede verify``.
         run: name of the run in the trace; the same at all nodes.
         segmentation: use the segmentation offload of the kernel where it exists.
+        on_event: called with each event of :meth:`events`, as it happens.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class Node:
         trace: str | Path | None = None,
         run: str = "live",
         segmentation: bool = True,
+        on_event: Callable[[NodeEvent], object] | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
         config = NodeConfig(
@@ -88,6 +92,7 @@ class Node:
             trace=Path(trace) if trace is not None else None,
             run=run,
             segmentation=segmentation,
+            on_event=on_event,
         )
         self.name = name
         self._runtime = NodeRuntime(config)
@@ -287,7 +292,16 @@ class Node:
         self._runtime.opened_socket()
         await self._runtime.wait_for_acks(self.engine)
 
-    # Statistics.
+    # Statistics and events.
+
+    def events(self) -> EventIterator:
+        """Return an asynchronous iterator over the events of the node from now on.
+
+        Each iterator gets all events (:mod:`antecede.engine.events`), until the node is
+        closed. One that is not read holds a limited number of events, and reports with an
+        EventsDropped how many it has dropped. The node logs the same events.
+        """
+        return self._runtime.events.iterate()
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""

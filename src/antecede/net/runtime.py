@@ -20,6 +20,7 @@ from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
 from antecede.net.engine_factory import EngineFactory
 from antecede.net.engine_timer import EngineTimer
+from antecede.net.events import EventHub
 from antecede.net.files import NodeFiles
 from antecede.net.goodbye import transmit_byes
 from antecede.net.host import DatagramSocket, Host, running_host
@@ -51,10 +52,11 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.inbox: deque[Message] = deque()
         """The delivered messages that the application has not received."""
+        self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
         self.blocked_sends = BlockedSends()
         self.send_watch = SendWatch(
-            self.blocked_sends, lambda: None if self.is_closed else self.engine
+            self.blocked_sends, lambda: None if self.is_closed else self.engine, self.events
         )
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
@@ -123,7 +125,7 @@ class NodeRuntime:
             engines = EngineFactory(config, host, files, limits, self._commit_message)
             engine = engines.restore(now)
             for peer, address in config.peers.items():
-                self._add_peer(engine, peer, address, now, is_configured=True)
+                self._add_peer(engine, peer, address, now, True)
             engines.restore_addresses(engine, self.resolve, now)
         except BaseException:
             self._socket = None
@@ -143,17 +145,11 @@ class NodeRuntime:
     def add_peer(self, name: str, address: Address) -> None:
         """Add a peer, or change its address."""
         now = self.now_s()
-        self._add_peer(self.opened_engine(), name, address, now)
+        self._add_peer(self.opened_engine(), name, address, now, False)
         self.process_output(now)
 
     def _add_peer(
-        self,
-        engine: Engine,
-        name: str,
-        address: Address,
-        now: float,
-        *,
-        is_configured: bool = False,
+        self, engine: Engine, name: str, address: Address, now: float, is_configured: bool
     ) -> None:
         where = self.resolve(name, address)
         engine.add_peer(name, where, now, is_configured=is_configured)
@@ -243,6 +239,7 @@ class NodeRuntime:
         finally:
             self._files.close(engine)
             self.waiters.close(closed)
+            self.events.close()
             self.blocked_sends.close(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
@@ -382,6 +379,8 @@ class NodeRuntime:
     def _collect_deliveries(self, engine: Engine) -> None:
         """Move delivered messages to the inbox, and end calls that need not wait."""
         self._poll_messages(engine)
+        if engine.watch.has_events:
+            self.events.publish(engine.watch.poll_events(), self.now_s())
         waiters = self.waiters
         sends = self.blocked_sends
         if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
