@@ -52,6 +52,7 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_congestion.py",
     "tests/engine/test_loss_detection.py",
     "tests/engine/test_recovery.py",
+    "tests/engine/test_path_mtu.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
 TIMEOUT_S = 300

@@ -163,4 +163,52 @@ TRANSPORT_MUTANTS = (
         "            algorithm.transmits.append(Transmit(id, ack))\n",
         "            pass\n",
     ),
+    Mutant(
+        "a size has failed after one lost probe",
+        "engine/path_mtu",
+        "        if self._tries < PROBES_MAX:",
+        "        if False:",
+    ),
+    Mutant(
+        "a probe that was lost counts as acknowledged",
+        "engine/path_mtu",
+        "            self._failed = self.candidate\n            self._choose(now)\n",
+        "            self.probe_acknowledged(now)\n",
+    ),
+    Mutant(
+        "a black hole is not noticed",
+        "engine/path_mtu",
+        "if self._lost >= BLACK_HOLE_LOSSES and",
+        "if False and",
+    ),
+    Mutant(
+        "every third lost large datagram is a black hole",
+        "engine/path_mtu",
+        "        if sent_at <= self._carried_at:\n            return\n",
+        "",
+    ),
+    Mutant(
+        "failed sizes are never tried again",
+        "engine/path",
+        "            mtu.try_again()\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "a size that the socket refused is used again",
+        "engine/path_mtu",
+        "            self.size = self.base\n        self._choose",
+        "            pass\n        self._choose",
+    ),
+    Mutant(
+        "fragments are cut for the largest datagram",
+        "engine/engine",
+        "body_bytes_max = bounds.base_bytes -",
+        "body_bytes_max = bounds.datagram_bytes_max -",
+    ),
+    Mutant(
+        "a lost probe counts as congestion",
+        "engine/transmitter",
+        "path.record_sent(number, session.id, NO_FRAMES, len(datagram), False, now)",
+        "path.record_sent(number, session.id, NO_FRAMES, len(datagram), True, now)",
+    ),
 )

@@ -13,6 +13,8 @@
                      block, frames
             BYE      timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
+            PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
+                     block, padding
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -48,6 +50,7 @@ __all__ = [
     "HELLO_TIMES",
     "INTRODUCTION",
     "KINDS",
+    "PROBE",
     "VERSION",
     "WELCOME",
     "WELCOME_TIMES",
@@ -72,7 +75,9 @@ BYE: Final = 4
 BYE_ACK."""
 BYE_ACK: Final = 5
 """Acknowledges a BYE."""
-KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK))
+PROBE: Final = 6
+"""Has padding, and asks whether the path carries a datagram of its size."""
+KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK, PROBE))
 
 HEADER: Final = Struct(">BQQQQ")
 HELLO_TIMES: Final = Struct(">Q")
@@ -80,7 +85,7 @@ WELCOME_TIMES: Final = Struct(">QQ")
 INTRODUCTION: Final = Struct(">QIIIQQQIII")
 """The end of the body of HELLO and WELCOME."""
 DATA_PREFIX: Final = Struct(">QQIII")
-"""The start of the body of DATA, BYE and BYE_ACK, before the ack block."""
+"""The start of the body of all other kinds, before the ack block."""
 
 AEAD_TAG_BYTES: Final = 16
 """The bytes that encryption adds to a datagram."""

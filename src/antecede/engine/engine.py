@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
-from antecede.core.process import NEVER, PeerRecovery, ProcessBase, ProcessId
+from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
@@ -21,7 +21,10 @@ from antecede.engine.datagram import (
     DATA,
     HEADER,
     HELLO,
+    PROBE,
+    protocol_hash,
 )
+from antecede.engine.deadlines import Deadlines
 from antecede.engine.entry_names import make_entry_names
 from antecede.engine.event_collector import EventCollector
 from antecede.engine.flow_control import FlowControl, make_flow_control
@@ -29,10 +32,11 @@ from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.loss_recovery import LossRecovery
-from antecede.engine.membership import Membership, group_hash, make_process
+from antecede.engine.membership import Membership
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.process_factory import group_of, limits_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.sender import Channel, Sender
@@ -62,6 +66,7 @@ class Engine:
     """
 
     __slots__ = (
+        "_deadlines",
         "_driver",
         "_info",
         "_journal",
@@ -91,15 +96,16 @@ class Engine:
         budget_bytes: int = DEFAULT_BUDGET_BYTES,
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
-        bounds = limits if limits is not None else Limits()
         info = protocol(protocol_name)
-        group, process = make_process(info, name, members, bounds, budget_bytes)
+        bounds = limits_of(info, limits)
+        group = group_of(info, name, members)
+        process = make_process(info, name, group, bounds, budget_bytes)
         events = EventCollector()
         layer = SessionLayer(
             name,
             incarnation,
             history if history else incarnation,
-            group_hash(info, group),
+            protocol_hash([protocol_name, *(() if info.capabilities.dynamic else group)]),
             bounds,
             cipher,
             process.recovery,
@@ -108,13 +114,13 @@ class Engine:
             protocol_name,
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
-        body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
+        body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
         entry_names = make_entry_names(process, layer, bounds, budget_bytes)
         self._info = info
         self._process = process
         self._layer = layer
         self._journal = JournalRecorder()
-        self._transmitter = Transmitter(layer, body_bytes_max, entry_names, process.windows)
+        self._transmitter = Transmitter(layer, tag_bytes, entry_names, process.windows)
         self._driver = ProcessDriver(
             process,
             info,
@@ -131,6 +137,8 @@ class Engine:
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
+        departures = self._membership.departures
+        self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions
         room = body_bytes_max - (entry_names.bytes_max if entry_names is not None else 0)
         self._sender = Sender(
@@ -303,6 +311,8 @@ class Engine:
         self._journal.session_changed(session)
         if received.kind == DATA:
             self._recovery.receive_frames(received, now)
+        elif received.kind == PROBE:
+            self._recovery.acknowledge(received, now)
         elif received.kind == BYE:
             self._membership.departures.receive_bye(session, now)
         elif received.kind == BYE_ACK:
@@ -312,6 +322,12 @@ class Engine:
             self._process.learn_round_trip(session.id, self._layer.rtt_s, now)
         if session.outbox.size > 0:
             self._transmitter.schedule(session)
+
+    def refuse_size(self, address: object, size: int, now: float) -> None:
+        """Transmit smaller datagrams to an address: the socket has refused one."""
+        for session in self._sessions.values():
+            if session.address == address:
+                session.path.refuse_size(size, now)
 
     @property
     def has_output(self) -> bool:
@@ -344,26 +360,11 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """Return when :meth:`handle_timer` is due next, or None for never."""
-        departures = self._membership.departures
-        earliest = min(departures.next_deadline(), self._recovery.next_deadline())
-        earliest = min(earliest, self.watch.next_deadline())
-        timer = self._process.next_timer()
-        if timer is not None and timer < earliest:
-            earliest = timer
-        return earliest if earliest < NEVER else None
+        return self._deadlines.next_deadline()
 
     def handle_timer(self, now: float) -> None:
         """Do everything due at ``now``; flush afterwards. An early call does nothing."""
-        due = self._process.next_timer()
-        if due is not None and due <= now:
-            self._process.handle_timer(now)
-            self._driver.drain(now)
-            self.watch.arm(now)
-        if self._recovery.next_deadline() <= now:
-            self._recovery.handle_deadlines(now)
-            self.watch.arm(now)
-        self._membership.departures.handle_deadlines(now)
-        self.watch.handle_deadlines(now)
+        self._deadlines.handle(now)
 
     # Journal.
 

@@ -25,9 +25,13 @@ CONGESTION_CONTROLS: Final = ("cubic", "newreno", "fixed")
 class Limits:
     """Limits of a node's memory, datagrams and timeouts."""
 
-    datagram_bytes_max: int = 1232
-    """The largest datagram to transmit. The default fits into the smallest IPv6 packet
-    that every path carries unfragmented."""
+    datagram_bytes_base: int = 1232
+    """The size of datagrams that every path carries, at most ``datagram_bytes_max``.
+    Messages are cut into fragments of this size. The default fits into the smallest IPv6
+    packet that every path carries unfragmented."""
+    datagram_bytes_max: int = 1472
+    """The largest datagram to transmit. A node finds out by probes whether a path carries
+    more than the base size. The default fits into an Ethernet frame."""
     message_bytes_max: int = 4 << 20
     """The largest message to send or to accept, at least 64 KiB. A message that does not
     fit into one datagram travels in fragments. Nodes tell each other their limits: ``send``
@@ -80,18 +84,19 @@ class Limits:
     """The limits of probe timeouts: how long a node waits for any acknowledgement."""
 
     @property
+    def base_bytes(self) -> int:
+        """The size of datagrams that need no probe."""
+        return min(self.datagram_bytes_base, self.datagram_bytes_max)
+
+    @property
     def timer_policy(self) -> RetransmissionPolicy:
         """The policy for the timers of the process, which wait for the paths to act."""
         return replace(self.policy, patience=TIMER_PATIENCE)
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a limit is out of range."""
-        _check(
-            "datagram_bytes_max",
-            self.datagram_bytes_max,
-            DATAGRAM_BYTES_MIN,
-            DATAGRAM_BYTES_MAX,
-        )
+        for name in ("datagram_bytes_base", "datagram_bytes_max"):
+            _check(name, getattr(self, name), DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX)
         _check(
             "message_bytes_max",
             self.message_bytes_max,

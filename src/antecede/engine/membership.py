@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from antecede.core.config import ProcessConfig
-from antecede.core.process import NEVER, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo
-from antecede.engine.datagram import BYE, protocol_hash
+from antecede.engine.datagram import BYE
 from antecede.engine.departures import Departures
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.events import PeerMoved
@@ -19,7 +17,7 @@ from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.session_layer import SessionLayer
 from antecede.errors import ConfigError
 
-__all__ = ["Membership", "group_hash", "make_process"]
+__all__ = ["Membership"]
 
 
 class Membership:
@@ -134,32 +132,3 @@ class Membership:
             elif session.handshake.incarnation != 0:
                 datagrams.append((session.address, layer.make_hello(session, now)))
         return datagrams
-
-
-def make_process(
-    info: ProtocolInfo, name: str, members: Sequence[str], limits: Limits, budget: int
-) -> tuple[list[str], ProcessBase]:
-    """Return the names that are process ids by index, and the process of a node.
-
-    The names are those of the group if the protocol's membership is fixed, otherwise that
-    of the node alone. Raise ConfigError if the protocol does not suit a node or its limits.
-    """
-    is_fixed = not info.capabilities.dynamic
-    group = sorted({*members, name}) if is_fixed else [name]
-    config = ProcessConfig(
-        processes=len(group) if is_fixed else 0,
-        policy=limits.timer_policy,
-        reorder_buffer_max=limits.reorder_buffer_max,
-        budget_bytes=budget,
-    )
-    process = info.make(ProcessId(group.index(name)), config)
-    if not info.capabilities.unicast:
-        raise ConfigError(f"{info.name} has no unicast; choose another protocol")
-    if limits.peer_timeout_s < NEVER and process.recovery is None:
-        raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")
-    return group, process
-
-
-def group_hash(info: ProtocolInfo, group: Sequence[str]) -> int:
-    """Return the hash of the protocol, and of the names of the group if these are fixed."""
-    return protocol_hash([info.name, *(() if info.capabilities.dynamic else group)])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from antecede.core import registry
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.sealer import DatagramCipher
@@ -45,6 +46,11 @@ class NodeConfig:
                 f" {NAME_BYTES_MAX} bytes in UTF-8"
             )
 
+    @property
+    def needs_fragments(self) -> bool:
+        """Whether IP may have to fragment datagrams, as their metadata has no bound."""
+        return not registry.protocol(self.protocol).capabilities.dynamic
+
     def limits_for(self, host: str) -> Limits:
         """Return the limits for a socket bound to ``host``.
 
@@ -59,7 +65,8 @@ class NodeConfig:
         if self.limits is not None:
             return self.limits
         if is_loopback(host):
-            return replace(Limits(), datagram_bytes_max=LOOPBACK_DATAGRAM_BYTES)
+            size = LOOPBACK_DATAGRAM_BYTES
+            return replace(Limits(), datagram_bytes_base=size, datagram_bytes_max=size)
         return Limits()
 
 

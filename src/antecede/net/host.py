@@ -41,6 +41,9 @@ class DatagramSocket(Protocol):
     def lost(self) -> Mapping[str, int]:
         """How many datagrams were lost at this socket so far, by reason."""
 
+    on_refused: Callable[[object, int], None]
+    """Called with address and size of a datagram that is too large for the socket."""
+
     def start_reading(self, on_readable: Callable[[], None]) -> None:
         """Have the event loop call ``on_readable`` whenever datagrams have arrived."""
 
@@ -105,7 +108,9 @@ class Host(Protocol):
     def random_bits(self, bits: int) -> int:
         """Return a random number that nobody can guess, of so many bits."""
 
-    def bind_socket(self, bind: Address, *, segmentation: bool) -> DatagramSocket:
+    def bind_socket(
+        self, bind: Address, *, segmentation: bool, fragments: bool
+    ) -> DatagramSocket:
         """Bind a socket; raise ConfigError if the address cannot be bound."""
 
     def open_database(self, path: Path) -> Database:
@@ -163,8 +168,10 @@ class SystemHost:
     def random_bits(self, bits: int) -> int:
         return secrets.randbits(bits)
 
-    def bind_socket(self, bind: Address, *, segmentation: bool) -> UdpSocket:
-        return UdpSocket(bind, segmentation=segmentation)
+    def bind_socket(
+        self, bind: Address, *, segmentation: bool, fragments: bool
+    ) -> UdpSocket:
+        return UdpSocket(bind, segmentation=segmentation, fragments=fragments)
 
     def open_database(self, path: Path) -> SqliteDatabase:
         return SqliteDatabase(path)

@@ -22,7 +22,7 @@ from antecede.net.engine_factory import EngineFactory
 from antecede.net.engine_timer import EngineTimer
 from antecede.net.events import EventHub
 from antecede.net.files import NodeFiles
-from antecede.net.goodbye import transmit_byes
+from antecede.net.goodbye import transmit_byes, wait_for_last_acks
 from antecede.net.host import DatagramSocket, Host, running_host
 from antecede.net.send_watch import SendWatch
 from antecede.net.udp import Address, SocketAddress
@@ -115,7 +115,11 @@ class NodeRuntime:
             )
         host = running_host()
         files = NodeFiles(config, host)
-        udp = host.bind_socket(config.bind, segmentation=config.segmentation)
+        udp = host.bind_socket(
+            config.bind,
+            segmentation=config.segmentation,
+            fragments=config.needs_fragments,
+        )
         self._host, self._files, self._socket = host, files, udp
         self.now_s = host.now_s
         self.transmit_lost = udp.lost
@@ -139,6 +143,7 @@ class NodeRuntime:
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
+        udp.on_refused = self._refuse_size
         udp.start_reading(self._receive_datagrams)
         self.process_output(now)
 
@@ -203,17 +208,9 @@ class NodeRuntime:
             self._close_resources(engine)
 
     async def _drain(self, engine: Engine, drain_s: float) -> None:
-        try:
-            async with asyncio.timeout(drain_s):
-                await self.wait_for_acks(engine)
-        except TimeoutError:
-            logger.warning(
-                "%s closes after %g s with %d copies not acked; their delivery is unknown",
-                *(self.name, drain_s, engine.backlog),
-            )
-            return
-        if self.has_journal:
-            return  # The node will be back: its peers keep their copies for it.
+        is_drained = await wait_for_last_acks(engine, self.wait_for_acks(engine), drain_s)
+        if not is_drained or self.has_journal:
+            return  # With a journal it will be back: its peers keep their copies for it.
         # A message accepted after the first BYE could not be acked any more.
         engine.flow.is_closed = True
         if self._socket is not None:
@@ -284,6 +281,10 @@ class NodeRuntime:
         self._collect_deliveries(engine)
         if not self.output_scheduled:
             self.schedule_output()
+
+    def _refuse_size(self, address: object, size: int) -> None:
+        if self.engine is not None:
+            self.engine.refuse_size(address, size, self.now_s())
 
     def run_timers(self) -> None:
         """Handle the engine's timers that are due."""
