@@ -178,8 +178,8 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "the pending bundle waits while timers expire",
         "engine/engine",
-        "        self._sender.hand_over(now)\n        due = self._process",
-        "        due = self._process",
+        "        self._sender.hand_over(now)\n        self._deadlines",
+        "        self._deadlines",
     ),
     Mutant(
         "messages join a bundle for another target",

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
-from antecede.core.process import NEVER, PeerRecovery, ProcessBase, ProcessId
+from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
@@ -24,7 +24,9 @@ from antecede.engine.datagram import (
     PROBE,
     protocol_hash,
 )
+from antecede.engine.deadlines import Deadlines
 from antecede.engine.entry_names import make_entry_names
+from antecede.engine.event_collector import EventCollector
 from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
@@ -41,6 +43,7 @@ from antecede.engine.sender import Channel, Sender
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
+from antecede.engine.watch import Watch
 from antecede.errors import ConfigError
 
 __all__ = ["Engine"]
@@ -63,6 +66,7 @@ class Engine:
     """
 
     __slots__ = (
+        "_deadlines",
         "_driver",
         "_info",
         "_journal",
@@ -74,6 +78,7 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
+        "watch",
     )
 
     def __init__(
@@ -95,6 +100,7 @@ class Engine:
         bounds = limits_of(info, limits)
         group = group_of(info, name, members)
         process = make_process(info, name, group, bounds, budget_bytes)
+        events = EventCollector()
         layer = SessionLayer(
             name,
             incarnation,
@@ -104,6 +110,8 @@ class Engine:
             cipher,
             process.recovery,
             make_flow_control(process, bounds),
+            events,
+            protocol_name,
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
@@ -124,10 +132,13 @@ class Engine:
             wall_offset_s,
             entry_names,
         )
+        self.watch = Watch(layer, self._driver, bounds, events)
         self._recovery = LossRecovery(layer, self._driver, self._transmitter)
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
+        departures = self._membership.departures
+        self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions
         room = body_bytes_max - (entry_names.bytes_max if entry_names is not None else 0)
         self._sender = Sender(
@@ -184,8 +195,7 @@ class Engine:
 
     def name_of(self, id: ProcessId) -> str:
         """Return the name of the node with a process id."""
-        session = self._driver.by_id.get(id)
-        return session.name if session is not None else self._layer.name
+        return self._driver.name_of(id)
 
     # Membership.
 
@@ -349,22 +359,12 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """Return when :meth:`handle_timer` is due next, or None for never."""
-        departures = self._membership.departures
-        earliest = min(departures.next_deadline(), self._recovery.next_deadline())
-        timer = self._process.next_timer()
-        if timer is not None and timer < earliest:
-            earliest = timer
-        return earliest if earliest < NEVER else None
+        return self._deadlines.next_deadline()
 
     def handle_timer(self, now: float) -> None:
         """Do everything due at ``now``; flush afterwards. An early call does nothing."""
         self._sender.hand_over(now)
-        due = self._process.next_timer()
-        if due is not None and due <= now:
-            self._process.handle_timer(now)
-            self._driver.drain(now)
-        self._recovery.handle_deadlines(now)
-        self._membership.departures.handle_deadlines(now)
+        self._deadlines.handle(now)
 
     # Journal.
 

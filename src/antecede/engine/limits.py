@@ -63,6 +63,9 @@ class Limits:
     """Remove a peer that was silent for this long while copies to it were queued or in
     flight. Never by default, because removal loses the copies that the peer has not
     acked."""
+    silence_s: float = 5.0
+    """After how long without an answer that is due a peer is reported as silent, and after
+    how long the oldest message that waits for a peer is reported as blocked."""
     forget_after_s: float = 300.0
     """How long the node remembers a peer that was removed, or that was added at run time
     and has left. A peer that is added again later begins anew: the messages that it had
@@ -110,7 +113,13 @@ class Limits:
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("lease_s", "peer_timeout_s", "forget_after_s", "hello_timeout_s"):
+        for name in (
+            "lease_s",
+            "peer_timeout_s",
+            "silence_s",
+            "forget_after_s",
+            "hello_timeout_s",
+        ):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")
         if self.congestion_control not in CONGESTION_CONTROLS:

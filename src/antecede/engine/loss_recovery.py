@@ -128,6 +128,8 @@ class LossRecovery:
             self._report(lost, now)
             if probed:
                 self._report(probed, now)
-            self.probes += 1 if path.wants_answer else 0
+            if path.wants_answer:
+                self.probes += 1
+                self._layer.silence.expect_answer(session, now)
             self._transmitter.schedule(session)
             self._transmitter.path_timers.schedule(session)

@@ -12,11 +12,13 @@ from typing import Self, cast
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
+from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net.blocked_sends import Targets
 from antecede.net.config import NodeConfig, make_cipher
+from antecede.net.events import EventIterator
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.statistics import (
@@ -57,6 +59,7 @@ class Node:
         on_message: called with each message, in order, instead of :meth:`receive`. It runs
             in the event loop and must not wait; it may call :meth:`send_nowait`. If it
             raises, the node logs the error and goes on with the next message.
+        on_event: called with each event of :meth:`events`, as it happens.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class Node:
         run: str = "live",
         segmentation: bool = True,
         on_message: Callable[[Message], object] | None = None,
+        on_event: Callable[[NodeEvent], object] | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
         config = NodeConfig(
@@ -92,9 +96,11 @@ class Node:
             trace=Path(trace) if trace is not None else None,
             run=run,
             segmentation=segmentation,
+            on_message=on_message,
+            on_event=on_event,
         )
         self.name = name
-        self._runtime = NodeRuntime(config, on_message)
+        self._runtime = NodeRuntime(config)
         self._sending = Sending(name, self._runtime)
 
     # Opening and closing.
@@ -282,7 +288,16 @@ class Node:
         self._runtime.opened_socket()
         await self._runtime.wait_for_acks(self.engine)
 
-    # Statistics.
+    # Statistics and events.
+
+    def events(self) -> EventIterator:
+        """Return an asynchronous iterator over the events of the node from now on.
+
+        Each iterator gets all events (:mod:`antecede.engine.events`), until the node is
+        closed. One that is not read holds a limited number of events, and reports with an
+        EventsDropped how many it has dropped. The node logs the same events.
+        """
+        return self._runtime.events.iterate()
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -15,6 +15,7 @@ from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
 from antecede.net.engine_factory import EngineFactory
 from antecede.net.engine_timer import EngineTimer
+from antecede.net.events import EventHub
 from antecede.net.files import NodeFiles
 from antecede.net.goodbye import leave
 from antecede.net.host import DatagramSocket, Host, running_host
@@ -40,21 +41,20 @@ class NodeRuntime:
     input to :attr:`engine`.
     """
 
-    def __init__(
-        self, config: NodeConfig, on_message: Callable[[Message], object] | None
-    ) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self._config = config
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
+        self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
-        self._inbox = Inbox(self.waiters, on_message)
+        self._inbox = Inbox(self.waiters, config.on_message)
         self.inbox: Final = self._inbox.messages
         """The delivered messages that the application has not received."""
-        self.has_callback: Final = on_message is not None
+        self.has_callback: Final = config.on_message is not None
         self.blocked_sends = BlockedSends()
         self.send_watch = SendWatch(
-            self.blocked_sends, lambda: None if self.is_closed else self.engine
+            self.blocked_sends, lambda: None if self.is_closed else self.engine, self.events
         )
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
@@ -125,7 +125,7 @@ class NodeRuntime:
             engines = EngineFactory(config, host, files, limits, self._commit_message)
             engine = engines.restore(now)
             for peer, address in config.peers.items():
-                self._add_peer(engine, peer, address, now, is_configured=True)
+                self._add_peer(engine, peer, address, now, True)
             engines.restore_addresses(engine, self.resolve, now)
         except BaseException:
             self._socket = None
@@ -146,17 +146,11 @@ class NodeRuntime:
     def add_peer(self, name: str, address: Address) -> None:
         """Add a peer, or change its address."""
         now = self.now_s()
-        self._add_peer(self.opened_engine(), name, address, now)
+        self._add_peer(self.opened_engine(), name, address, now, False)
         self.process_output(now)
 
     def _add_peer(
-        self,
-        engine: Engine,
-        name: str,
-        address: Address,
-        now: float,
-        *,
-        is_configured: bool = False,
+        self, engine: Engine, name: str, address: Address, now: float, is_configured: bool
     ) -> None:
         where = self.resolve(name, address)
         engine.add_peer(name, where, now, is_configured=is_configured)
@@ -231,6 +225,7 @@ class NodeRuntime:
         finally:
             self._files.close(engine)
             self.waiters.close(closed)
+            self.events.close()
             self.blocked_sends.close(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
@@ -384,6 +379,8 @@ class NodeRuntime:
     def _collect_deliveries(self, engine: Engine) -> None:
         """Move delivered messages to the inbox, and end calls that need not wait."""
         self._poll_messages(engine)
+        if engine.watch.has_events:
+            self.events.publish(engine.watch.poll_events(), self.now_s())
         waiters = self.waiters
         sends = self.blocked_sends
         if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
