@@ -44,17 +44,18 @@ class Limits:
     window_bytes_max: int = 256 << 10
     """Payload bytes of these copies at which ``send`` waits."""
     retained_copies_max: int = 1 << 18
-    """Copies to all peers, kept until an earlier copy is acked, at which ``send`` waits.
+    """Copies to all peers, kept until an earlier copy is acked, at which ``send`` waits. A
+    bundle of messages is one copy.
     A silent peer can thus stop the sends to every peer until it answers or is removed."""
     reorder_buffer_max: int = 8192
     """Out-of-order messages of one peer that are held until their predecessors arrive.
     Choose it larger than four times ``window_copies_max`` of every peer."""
     inbox_messages_max: int = 8192
-    """Delivered messages that the application has not received, at most one more for each
-    peer. Under the hybrid protocols, other nodes transmit nothing that a full inbox would
-    drop. Under the others the node drops messages that arrive while its inbox is full,
-    without an ack, so that their sources retransmit; it looks at the inbox before each
-    datagram, not before each message."""
+    """Delivered messages that the application has not received, at most one bundle of 64
+    more for each peer. Under the hybrid protocols, other nodes transmit nothing that a full
+    inbox would drop. Under the others the node drops messages that arrive while its inbox
+    is full, without an ack, so that their sources retransmit; it looks at the inbox before
+    each datagram, not before each message."""
     lease_s: float = 20.0
     """The age of a timestamp echo at which a datagram is refused. Choose it much longer
     than any round trip, and equal at all nodes (docs/explanation/peer-removal.md)."""
@@ -64,6 +65,9 @@ class Limits:
     """Remove a peer that was silent for this long while copies to it were queued or in
     flight. Never by default, because removal loses the copies that the peer has not
     acked."""
+    silence_s: float = 5.0
+    """After how long without an answer that is due a peer is reported as silent, and after
+    how long the oldest message that waits for a peer is reported as blocked."""
     forget_after_s: float = 300.0
     """How long the node remembers a peer that was removed, or that was added at run time
     and has left. A peer that is added again later begins anew: the messages that it had
@@ -124,6 +128,7 @@ class Limits:
         for name in (
             "lease_s",
             "peer_timeout_s",
+            "silence_s",
             "forget_after_s",
             "hello_timeout_s",
             "keep_alive_s",

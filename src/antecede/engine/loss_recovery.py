@@ -80,14 +80,19 @@ class LossRecovery:
             if session.path.arrived.due < session.path.queued_at:
                 self._transmitter.path_timers.schedule(session)
 
-    def stats(self, datagrams_in: int) -> EngineStats:
-        """Return the counters of the engine, which has received some datagrams."""
+    def stats(self, datagrams_in: int, pending: int) -> EngineStats:
+        """Return the counters of the engine.
+
+        Args:
+            datagrams_in: the datagrams that it has received.
+            pending: the messages of its pending bundle.
+        """
         driver = self._driver
         return EngineStats(
-            sent=driver.sent,
+            sent=driver.sent + pending,
             released=driver.released,
             retransmitted=driver.retransmitted,
-            delivered=driver.delivered,
+            delivered=driver.deliveries.count,
             control_frames=driver.control_frames,
             datagrams_in=datagrams_in,
             datagrams_out=self._transmitter.datagrams,
@@ -130,6 +135,8 @@ class LossRecovery:
             self._report(lost, now)
             if probed:
                 self._report(probed, now)
-            self.probes += 1 if path.wants_answer else 0
+            if path.wants_answer:
+                self.probes += 1
+                self._layer.silence.expect_answer(session, now)
             self._transmitter.schedule(session)
             self._transmitter.path_timers.schedule(session)

@@ -1,11 +1,14 @@
 """The validated parameters of one node."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from antecede.core import registry
+from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
+from antecede.engine.message import Message
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError
 from antecede.net.udp import Address, is_loopback
@@ -34,6 +37,8 @@ class NodeConfig:
     trace: Path | None
     run: str
     segmentation: bool
+    on_message: Callable[[Message], object] | None = None
+    on_event: Callable[[NodeEvent], object] | None = None
 
     def __post_init__(self) -> None:
         name = self.name

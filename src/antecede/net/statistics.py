@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from antecede.engine.engine import Engine
-from antecede.engine.peer_session import ACTIVE, PeerSession
+from antecede.engine.peer_session import ACTIVE
 from antecede.engine.statistics import EngineStats
 
 __all__ = [
@@ -19,8 +19,6 @@ __all__ = [
 
 Stage = Literal["queued", "in_flight", "held", "delivered"]
 
-MISSED_MAX: Final = 3
-"""After how many keep-alives without an answer a peer is silent."""
 BLOCKED_MAX: Final = 1000
 """Default for the entries of each stage that :func:`find_blocked_messages` returns."""
 
@@ -31,7 +29,7 @@ class PeerStats:
 
     state: str
     """The value of an ``antecede.engine.peer_session.SessionState``, or ``silent`` for an
-    active peer that has not answered three keep-alives."""
+    active peer that owes an answer for ``Limits.silence_s``."""
     handshake_done: bool
     """Whether the peer has answered since the node was opened."""
     round_trip_s: float | None
@@ -162,7 +160,7 @@ def make_stats(
         path = session.path
         round_trip_s = path.losses.round_trip.smoothed_s
         peers[name] = PeerStats(
-            state="silent" if _is_silent(session, now) else session.state.value,
+            state="silent" if session.is_silent else session.state.value,
             handshake_done=session.handshake.incarnation != 0,
             round_trip_s=round_trip_s if round_trip_s >= 0 else None,
             silent_s=now - session.heard_at if session.handshake.incarnation else None,
@@ -189,13 +187,6 @@ def make_stats(
         waiting_for=waiting_for,
         peers=peers,
     )
-
-
-def _is_silent(session: PeerSession, now: float) -> bool:
-    """Return whether an active peer has not answered several keep-alives."""
-    silence_s = MISSED_MAX * session.path.limits.keep_alive_interval_s
-    is_met = session.state is ACTIVE and session.handshake.incarnation != 0
-    return is_met and now - session.heard_at > silence_s
 
 
 def make_metrics(stats: NodeStats) -> str:

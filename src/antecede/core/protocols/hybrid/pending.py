@@ -12,9 +12,10 @@ __all__ = ["HybridPending"]
 class HybridPending(PendingMessages):
     """The messages of one process that wait for another process."""
 
-    __slots__ = ("_rule", "_state")
+    __slots__ = ("_id", "_rule", "_state")
 
-    def __init__(self, state: HybridState, rule: PermitRule) -> None:
+    def __init__(self, id: ProcessId, state: HybridState, rule: PermitRule) -> None:
+        self._id = id
         self._state = state
         self._rule = rule
 
@@ -32,8 +33,9 @@ class HybridPending(PendingMessages):
                     for index, missing in missing_by_index
                     if index < copy.permits_before and rule.waits_for(copy, missing)
                 ]
-                queued.append((copy.number, copy.peer.id, permits))
-        return queued
+                target = copy.peer.id
+                queued += [(number, target, permits) for number in copy.numbers()]
+        return queued[:limit]
 
     def _missing_by_index(self) -> list[tuple[int, MissingPermit]]:
         """Return the missing permits in the order of delivery, with their indexes."""
@@ -47,10 +49,11 @@ class HybridPending(PendingMessages):
 
     def in_flight_copies(self, limit: int) -> list[tuple[int, ProcessId]]:
         return [
-            (copy.number, peer.id)
+            (number, peer.id)
             for peer in self._state.peers.values()
             if peer.sent > 0
             for copy in peer.in_flight.to_list()
+            for number in copy.numbers()
         ][:limit]
 
     def held_messages(self, limit: int) -> list[tuple[ProcessId, int, int]]:
@@ -69,18 +72,42 @@ class HybridPending(PendingMessages):
             for missing in peer.missing.to_list()
         ][:limit]
 
+    def unacked_copies(self, peer: ProcessId) -> list[tuple[int, bool]]:
+        return [
+            (copy.number, copy.released)
+            for copy in self._state.buffer.to_list()
+            if copy.peer.id == peer and not copy.acked
+        ]
+
+    def oldest_messages(self) -> list[tuple[ProcessId, str, ProcessId, int]]:
+        found: list[tuple[ProcessId, str, ProcessId, int]] = []
+        for peer in self._state.peers.values():
+            if peer.sent > 0 and len(peer.in_flight) > 0:
+                found.append((peer.id, "in_flight", self._id, peer.in_flight.peek().number))
+            if not peer.is_receiving:
+                continue
+            if peer.held:
+                number = peer.held[min(peer.held)].number
+                found.append((peer.id, "held", peer.id, number))
+            if len(peer.missing) > 0:
+                found.append((peer.id, "delivered", peer.id, peer.missing.peek().number))
+        for number, target, permits in self.queued_copies(1):
+            owed_by = permits[0][0] if permits else target
+            found.append((owed_by, "queued", self._id, number))
+        return found
+
     def count_queued(self) -> int:
         peers = self._state.peers.values()
         return sum(peer.backlog for peer in peers) - self.count_in_flight()
 
     def count_in_flight(self) -> int:
         peers = self._state.peers.values()
-        return sum(len(peer.in_flight) for peer in peers if peer.sent > 0)
+        return sum(peer.messages_in_flight for peer in peers if peer.sent > 0)
 
     def count_waiting(self) -> dict[ProcessId, int]:
         counts: dict[ProcessId, int] = {}
         for peer in self._state.peers.values():
-            count = len(peer.in_flight) if peer.sent > 0 else 0
+            count = peer.messages_in_flight if peer.sent > 0 else 0
             if peer.is_receiving:
                 count += len(peer.held) + len(peer.missing)
             if count > 0:
@@ -107,13 +134,13 @@ class HybridPending(PendingMessages):
             while started < len(owed) and owed[started][0] < copy.permits_before:
                 counts[owed[started][1]] -= queued
                 started += 1
-            queued += 1
+            queued += copy.count
             target = copy.peer
             if target.is_receiving and len(target.missing) > 0:
                 missing = target.missing.peek()
                 is_before = self._index(missing) < copy.permits_before
                 if is_before and not self._rule.waits_for(copy, missing):
-                    counts[target.id] -= 1
+                    counts[target.id] -= copy.count
         for _, id in owed[:started]:  # noqa: A001 (the word for it)
             counts[id] += queued
 
