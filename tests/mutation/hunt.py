@@ -55,6 +55,8 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_recovery.py",
     "tests/engine/test_path_mtu.py",
     "tests/engine/test_keep_alive.py",
+    "tests/engine/test_addresses.py",
+    "tests/engine/test_false_acks.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
 TIMEOUT_S = 300

@@ -141,8 +141,8 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "an acknowledgement of unknown packets is used",
         "engine/loss_recovery",
-        "if acks.largest > session.last_packet:",
-        "if False:",
+        "if acks.largest > session.last_packet or (",
+        "if (",
     ),
     Mutant(
         "a lost copy is transmitted again although it was transmitted since",
@@ -282,5 +282,72 @@ TRANSPORT_MUTANTS = (
         "engine/keep_alive",
         "            if session.state is not ACTIVE or session.address is None:\n",
         "            if False:\n",
+    ),
+    Mutant(
+        "an address is used before it is validated",
+        "engine/address_validation",
+        "            self._candidates[session.name_hash] = candidate\n",
+        "            self._candidates[session.name_hash] = candidate\n"
+        "            session.address = address\n",
+    ),
+    Mutant(
+        "any RESPONSE validates an address",
+        "engine/address_validation",
+        "if candidate is not None and candidate.token == token:",
+        "if candidate is not None:",
+    ),
+    Mutant(
+        "a candidate gets more than three times the bytes that arrived",
+        "engine/address_validation",
+        "if candidate.bytes_out + len(datagram) > AMPLIFICATION_MAX * candidate.bytes_in:",
+        "if False:",
+    ),
+    Mutant(
+        "an overtaken datagram moves a peer",
+        "engine/address_validation",
+        "if received.packet != session.replay_window.highest:",
+        "if False:",
+    ),
+    Mutant(
+        "an address follows without a key",
+        "engine/address_validation",
+        "if not self._has_key or age_s >=",
+        "if age_s >=",
+    ),
+    Mutant(
+        "a new path keeps the window of the old one",
+        "engine/address_validation",
+        "            session.path.move()\n",
+        "",
+    ),
+    Mutant(
+        "a HELLO from elsewhere is answered by WELCOME alone",
+        "engine/session_layer",
+        "            if self._addresses.may_greet(session, address, now):",
+        "            if False:",
+    ),
+    Mutant(
+        "no packet number is left out",
+        "engine/sealer",
+        "        if packet >= session.skip_at:",
+        "        if False:",
+    ),
+    Mutant(
+        "an acknowledgement of a number left out is used",
+        "engine/loss_recovery",
+        "session.skipped and acks.names_any(session.skipped)",
+        "False",
+    ),
+    Mutant(
+        "a false acknowledgement has no consequence",
+        "engine/loss_recovery",
+        "            path.distrust()\n",
+        "",
+    ),
+    Mutant(
+        "the window of a peer that lied grows",
+        "engine/path",
+        "        if size > 0 and not self.is_distrusted:",
+        "        if size > 0:",
     ),
 )

@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from antecede.engine import Limits
+from antecede.net import Node
 from antecede.net.faults import Faults
 from tests.net.harness import open_network, receive_many, run
 
@@ -34,6 +37,33 @@ def test_nodes_find_the_size_of_datagrams_that_the_path_carries() -> None:
                 await send_and_receive()
             await ann.send("bob", bytes(100_000))
             assert (await receive_many(bob, 1))[0].data == bytes(100_000)
+
+    run(main)
+
+
+@pytest.mark.parametrize("protocol", ["bounded", "hybrid"])
+def test_a_peer_that_moves_in_mid_stream_is_found(protocol: str) -> None:
+    async def main() -> None:
+        async with open_network(
+            Faults(), "ann", "bob", protocol=protocol, key=bytes(range(32))
+        ) as (proxy, (ann, bob)):
+            session = ann.engine.sessions["bob"]
+            former = session.address
+
+            async def send(source: Node, target: str) -> None:
+                for index in range(200):
+                    await source.send(target, b"%d" % index)
+                    await asyncio.sleep(0.001)
+
+            sends = asyncio.gather(send(ann, "bob"), send(bob, "ann"))
+            received = await receive_many(bob, 100)
+            await proxy.rebind("bob")
+            received += await receive_many(bob, 100)
+            back = await receive_many(ann, 200)
+            await sends
+            assert [int(each.data) for each in received] == list(range(200))
+            assert [int(each.data) for each in back] == list(range(200))
+            assert session.address == proxy.endpoints["bob"] != former
 
     run(main)
 

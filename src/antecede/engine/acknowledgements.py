@@ -74,6 +74,17 @@ class AckBlock:
         self.delay_s = 0.0
         self.ranges = []
 
+    def names_any(self, packets: list[int]) -> bool:
+        """Return whether the block acknowledges one of some packets, in order."""
+        largest = self.largest
+        lowest = self.ranges[-1][0] if self.ranges else 0
+        for packet in packets:
+            if lowest <= packet <= largest:
+                for low, high in self.ranges:
+                    if low <= packet <= high:
+                        return True
+        return False
+
 
 def read_ack_block(body: bytes, start: int) -> AckBlock | None:
     """Read the ack block at a position of a body; return None if it is malformed."""

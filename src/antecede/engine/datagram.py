@@ -15,6 +15,9 @@
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
+            CHALLENGE, RESPONSE
+                     timestamp, timestamp echo, epoch, epoch echo, receive window, ack
+                     block, 8 random bytes
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -43,6 +46,7 @@ __all__ = [
     "AEAD_TAG_BYTES",
     "BYE",
     "BYE_ACK",
+    "CHALLENGE",
     "DATA",
     "DATA_PREFIX",
     "HEADER",
@@ -51,6 +55,8 @@ __all__ = [
     "INTRODUCTION",
     "KINDS",
     "PROBE",
+    "RESPONSE",
+    "TOKEN_BYTES",
     "VERSION",
     "WELCOME",
     "WELCOME_TIMES",
@@ -77,7 +83,13 @@ BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
-KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK, PROBE))
+CHALLENGE: Final = 7
+"""Asks for a RESPONSE, to validate the address of the receiver."""
+RESPONSE: Final = 8
+"""Repeats the random bytes of a CHALLENGE."""
+TOKEN_BYTES: Final = 8
+"""The random bytes at the end of CHALLENGE and RESPONSE."""
+KINDS: Final = frozenset(range(HELLO, RESPONSE + 1))
 
 HEADER: Final = Struct(">BQQQQ")
 HELLO_TIMES: Final = Struct(">Q")

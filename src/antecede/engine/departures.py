@@ -7,7 +7,7 @@ from collections import deque
 
 from antecede.core.process import NEVER, ProcessId
 from antecede.core.registry import ProtocolInfo
-from antecede.engine.datagram import name_hash
+from antecede.engine.datagram import BYE_ACK, name_hash
 from antecede.engine.ended_sources import EndedSources
 from antecede.engine.events import PeerLeft, PeerRemoved
 from antecede.engine.gaps import report_gap_to
@@ -211,7 +211,9 @@ class Departures:
         """
         if session.address is None:
             return
-        self._layer.acknowledge_bye(session, now)
+        layer = self._layer
+        ack = layer.seal(BYE_ACK, session, layer.data_prefix(session, now))
+        layer.responses.append((session.address, ack))
         recovery = self._recovery
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)

@@ -18,10 +18,8 @@ from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
     BYE,
     BYE_ACK,
-    DATA,
     HEADER,
     HELLO,
-    PROBE,
     protocol_hash,
 )
 from antecede.engine.deadlines import Deadlines
@@ -39,6 +37,7 @@ from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.process_factory import group_of, limits_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
+from antecede.engine.seeded_random import random_bits_of
 from antecede.engine.sender import Channel, Sender
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
@@ -63,6 +62,7 @@ class Engine:
         observer: records events; None for no trace.
         wall_offset_s: the difference of the wall clock to ``now``.
         budget_bytes: the budget of ``bounded``.
+        random_bits: draws numbers that nobody can guess; None only in tests.
     """
 
     __slots__ = (
@@ -94,6 +94,7 @@ class Engine:
         observer: Observer | None = None,
         wall_offset_s: float = 0.0,
         budget_bytes: int = DEFAULT_BUDGET_BYTES,
+        random_bits: Callable[[int], int] | None = None,
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
         info = protocol(protocol_name)
@@ -110,6 +111,7 @@ class Engine:
             cipher,
             process.recovery,
             make_flow_control(process, bounds),
+            random_bits_of(random_bits, incarnation),
             events,
             protocol_name,
         )
@@ -306,10 +308,8 @@ class Engine:
         if not is_usable:
             return
         self._journal.session_changed(session)
-        if received.kind == DATA:
-            self._recovery.receive_frames(received, now)
-        elif received.kind == PROBE:
-            self._recovery.acknowledge(received, now)
+        if self._recovery.receive(received, now):
+            pass
         elif received.kind == BYE:
             self._membership.departures.receive_bye(session, now)
         elif received.kind == BYE_ACK:

@@ -1,6 +1,7 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
+from antecede.engine.datagram import DATA, PROBE
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
 from antecede.engine.peer_session import ACTIVE, PeerSession
@@ -53,14 +54,26 @@ class LossRecovery:
         acks = received.acks
         if acks is None:
             return
-        if acks.largest > session.last_packet:
-            self._layer.dropped["malformed"] += 1
+        if acks.largest > session.last_packet or (
+            session.skipped and acks.names_any(session.skipped)
+        ):
+            self._layer.dropped["false_ack"] += 1
+            path.distrust()
             return
         lost = path.receive_acks(acks, now)
         if lost:
             self._report(lost, now)
         if session.outbox.is_holding:
             self._transmitter.schedule(session)
+
+    def receive(self, received: ReceivedDatagram, now: float) -> bool:
+        """Process a datagram; return whether its kind is one of those that paths use."""
+        kind = received.kind
+        if kind == DATA:
+            self.receive_frames(received, now)
+        elif kind == PROBE:
+            self.acknowledge(received, now)
+        return kind == DATA or kind >= PROBE
 
     def receive_frames(self, received: ReceivedDatagram, now: float) -> None:
         """Process a DATA datagram, and acknowledge it if no frame was dropped."""

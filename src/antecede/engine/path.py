@@ -19,6 +19,7 @@ from antecede.engine.limits import Limits
 from antecede.engine.loss_detection import PROBED_PACKETS, LossDetector, SentPacket
 from antecede.engine.pacer import Pacer
 from antecede.engine.path_mtu import PathMtu
+from antecede.engine.round_trip import RoundTrip
 
 __all__ = ["Path"]
 
@@ -51,6 +52,7 @@ class Path:
         "datagram_bytes",
         "in_flight",
         "is_blocked",
+        "is_distrusted",
         "limits",
         "losses",
         "lost_packets",
@@ -72,6 +74,8 @@ class Path:
     """The bytes of the packets with messages that are not acknowledged."""
     is_blocked: bool
     """Messages wait in the outbox for the window or the pacer."""
+    is_distrusted: bool
+    """The peer has acknowledged packets that were not transmitted: the window stays."""
     paced_at: float
     """When the pacer lets the next of these leave; infinite if none waits for it."""
     queued_at: float
@@ -95,6 +99,7 @@ class Path:
         self._last_sent_at = -NEVER
         self.in_flight = 0
         self.is_blocked = False
+        self.is_distrusted = False
         self.paced_at = NEVER
         self.queued_at = NEVER
         self.wants_answer = False
@@ -105,10 +110,24 @@ class Path:
         """Begin anew: the peer has restarted, and acknowledges nothing from before."""
         self.arrived.reset()
         self.give_up()
+        self.is_distrusted = False
+        self._start()
+
+    def move(self) -> None:
+        """Begin anew on another path to the same incarnation (RFC 9000, section 9.4)."""
+        self.losses.round_trip = RoundTrip()
+        self._start()
+
+    def _start(self) -> None:
         limits = self.limits
         self.mtu = PathMtu(limits.base_bytes, limits.datagram_bytes_max)
+        self.controller = _make_controller(limits.congestion_control, self.mtu.size)
         self._resize()
-        self.controller = _make_controller(limits.congestion_control, self.datagram_bytes)
+
+    def distrust(self) -> None:
+        """Collapse the window for good: the peer acknowledges what it has not received."""
+        self.is_distrusted = True
+        self.controller.on_persistent_congestion()
 
     def give_up(self) -> None:
         """Treat all packets as lost: the peer will not acknowledge them."""
@@ -194,7 +213,7 @@ class Path:
             return []
         spurious = losses.spurious
         acked = losses.acknowledge(block, now)
-        if losses.spurious > spurious:
+        if losses.spurious > spurious and not self.is_distrusted:
             self.controller.on_spurious_loss()
         if not acked:
             return []
@@ -223,7 +242,9 @@ class Path:
         lost = losses.detect(now)
         if lost:
             self._lose(lost, acked[0].sent_at, now)
-        if size > 0:  # After the losses, so that these do not enlarge the window first.
+        if (
+            size > 0 and not self.is_distrusted
+        ):  # After the losses, so that these do not enlarge the window first.
             is_limited = self.is_blocked or in_flight + self.datagram_bytes > window
             round_trip_s = losses.round_trip.smoothed_s
             self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)

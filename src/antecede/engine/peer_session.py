@@ -131,6 +131,8 @@ class PeerSession:
         "path",
         "reassembly",
         "replay_window",
+        "skip_at",
+        "skipped",
         "state",
         "stopped",
         "suspected_at",
@@ -169,6 +171,10 @@ class PeerSession:
     """The node was created with this peer, so it is not forgotten when it has left."""
     last_packet: int
     """The last packet number used towards the peer."""
+    skip_at: int
+    """The next packet number that is left out; 0 before it was drawn."""
+    skipped: list[int]
+    """The last packet numbers that were left out."""
     former_at: float
     """When a former incarnation of this node may have transmitted to the peer last."""
     heard_at: float
@@ -228,6 +234,8 @@ class PeerSession:
         self.message_bytes_max = 0
         self.is_configured = False
         self.last_packet = 0
+        self.skip_at = 0
+        self.skipped = []
         self.former_at = -NEVER
         self.heard_at = -NEVER
         self.is_silent = False

@@ -3,7 +3,14 @@
 from typing import Final
 
 from antecede.engine.acknowledgements import AckBlock, read_ack_block
-from antecede.engine.datagram import DATA, DATA_PREFIX, PROBE, Introduction
+from antecede.engine.datagram import (
+    CHALLENGE,
+    DATA,
+    DATA_PREFIX,
+    PROBE,
+    TOKEN_BYTES,
+    Introduction,
+)
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DROP_REASONS", "ReceivedDatagram"]
@@ -19,6 +26,7 @@ DROP_REASONS: Final = (
     "protocol",
     "frame",
     "names",
+    "false_ack",
     "inbox",
     "removed",
 )
@@ -85,7 +93,10 @@ class ReceivedDatagram:
         self.acks = acks
         if acks is None:
             return False
-        return self.kind in (DATA, PROBE) or acks.end == len(self.body)
+        if self.kind in (DATA, PROBE):
+            return True
+        rest = TOKEN_BYTES if self.kind >= CHALLENGE else 0
+        return acks.end + rest == len(self.body)
 
     def read_window(self, window: int) -> None:
         """Report the window in the datagram, if no later datagram has arrived."""

@@ -12,22 +12,25 @@ REPLAY_MASK: Final = (1 << REPLAY_WINDOW) - 1
 class ReplayWindow:
     """The packet numbers accepted from one incarnation of a peer."""
 
-    __slots__ = ("_highest", "_seen")
+    __slots__ = ("_seen", "highest")
+
+    highest: int
+    """The highest packet number that was accepted; 0 for none."""
 
     def __init__(self) -> None:
-        self._highest = 0
-        self._seen = 0  # Bit i stands for packet _highest - i.
+        self.highest = 0
+        self._seen = 0  # Bit i stands for packet highest - i.
 
     def is_new(self, packet: int) -> bool:
         """Return whether the packet is in the window and was not accepted before."""
-        behind = self._highest - packet
+        behind = self.highest - packet
         if behind < 0:
             return True
         return behind < REPLAY_WINDOW and not self._seen >> behind & 1
 
     def record(self, packet: int) -> None:
         """Refuse this packet from now on."""
-        behind = self._highest - packet
+        behind = self.highest - packet
         if behind < 0:
             if behind == -1:
                 self._seen = (self._seen << 1 | 1) & REPLAY_MASK
@@ -35,11 +38,11 @@ class ReplayWindow:
                 self._seen = (self._seen << -behind | 1) & REPLAY_MASK
             else:
                 self._seen = 1
-            self._highest = packet
+            self.highest = packet
         else:
             self._seen |= 1 << behind
 
     def reset(self) -> None:
         """Start the window of another incarnation."""
-        self._highest = 0
+        self.highest = 0
         self._seen = 0

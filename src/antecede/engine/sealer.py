@@ -1,12 +1,19 @@
 """Datagrams of one node: headers, and encryption if the group has a key."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from antecede.engine.datagram import HEADER, VERSION, name_hash
 from antecede.engine.handshake import AeadCipher
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DatagramCipher", "Sealer"]
+
+SKIP_WAIT_MIN: Final = 100
+SKIP_WAIT_BITS: Final = 8
+"""A packet number is left out after 100 to 355 others."""
+SKIPPED_MAX: Final = 8
+"""How many of these numbers are remembered."""
 
 
 class DatagramCipher(Protocol):
@@ -27,10 +34,17 @@ class DatagramCipher(Protocol):
 class Sealer:
     """Makes the datagrams of one incarnation of a node, and opens those addressed to it."""
 
-    __slots__ = ("_cipher", "_name_hash", "incarnation", "name")
+    __slots__ = ("_cipher", "_name_hash", "_random_bits", "incarnation", "name")
 
-    def __init__(self, name: str, incarnation: int, cipher: DatagramCipher | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        incarnation: int,
+        cipher: DatagramCipher | None,
+        random_bits: Callable[[int], int],
+    ) -> None:
         self.name = name
+        self._random_bits = random_bits
         self.incarnation = incarnation
         self._name_hash = name_hash(name)
         self._cipher = cipher
@@ -63,14 +77,27 @@ class Sealer:
         return self._cipher.seal(aead, session.last_packet, header, body)
 
     def _header(self, kind: int, session: PeerSession, receiver: int) -> bytes:
-        session.last_packet += 1
+        packet = session.last_packet + 1
+        if packet >= session.skip_at:
+            packet = self._skip(session, packet)
+        session.last_packet = packet
         return HEADER.pack(
-            VERSION << 4 | kind,
-            self._name_hash,
-            self.incarnation,
-            receiver,
-            session.last_packet,
+            VERSION << 4 | kind, self._name_hash, self.incarnation, receiver, packet
         )
+
+    def _skip(self, session: PeerSession, packet: int) -> int:
+        """Leave out a packet number now and then, and return the next one.
+
+        A peer that acknowledges it has not received it (RFC 9000, section 21.4).
+        """
+        if session.skip_at > 0:
+            session.skipped.append(packet)
+            if len(session.skipped) > SKIPPED_MAX:
+                del session.skipped[0]
+            packet += 1
+        wait = SKIP_WAIT_MIN + self._random_bits(SKIP_WAIT_BITS)
+        session.skip_at = packet + wait
+        return packet
 
     def opening_cipher(
         self, session: PeerSession, incarnation: int, receiver: int

@@ -11,12 +11,14 @@ The layer reports to the engine whether a peer has started a new history or cont
 old one, and the body of each accepted datagram. A datagram that it refuses changes nothing.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from antecede.core.process import PeerRecovery
 from antecede.engine.acknowledgements import RANGES_MAX
+from antecede.engine.address_validation import AddressValidation
 from antecede.engine.datagram import (
-    BYE_ACK,
+    CHALLENGE,
     DATA,
     DATA_PREFIX,
     HELLO,
@@ -56,6 +58,7 @@ class SessionLayer:
     """The sessions of one node with its peers."""
 
     __slots__ = (
+        "_addresses",
         "_by_hash",
         "_introducer",
         "_last_forgotten_packet",
@@ -104,6 +107,7 @@ class SessionLayer:
         cipher: DatagramCipher | None,
         recovery: PeerRecovery | None,
         flow: FlowControl,
+        random_bits: Callable[[int], int],
         events: EventCollector,
         protocol_name: str,
     ) -> None:
@@ -120,7 +124,10 @@ class SessionLayer:
         self.limits = limits
         self._lease_s = limits.lease_s
         self._lease_ms = int(limits.lease_s * 1000)
-        self._sealer = Sealer(name, incarnation, cipher)
+        self._sealer = Sealer(name, incarnation, cipher, random_bits)
+        self._addresses = AddressValidation(
+            self.seal, self.data_prefix, random_bits, limits, has_key=cipher is not None
+        )
         self._by_hash: dict[int, PeerSession] = {}
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
@@ -140,6 +147,7 @@ class SessionLayer:
         # If the peer is added again, no packet number, and so no nonce, is used again.
         self._last_forgotten_packet = max(self._last_forgotten_packet, session.last_packet)
         self._by_hash.pop(session.name_hash, None)
+        self._addresses.forget(session)
         self.timers.cancel_hello(session)
         self.timers.cancel_lease(session)
 
@@ -188,11 +196,6 @@ class SessionLayer:
             datagram = self.seal(DATA, session, self.data_prefix(session, now))
             self.responses.append((session.address, datagram))
 
-    def acknowledge_bye(self, session: PeerSession, now: float) -> None:
-        """Answer a BYE."""
-        ack = self.seal(BYE_ACK, session, self.data_prefix(session, now))
-        self.responses.append((session.address, ack))
-
     # Receiving.
 
     def accept(
@@ -240,6 +243,8 @@ class SessionLayer:
             self.silence.answered(session, now)
         session.heard_at = now
         session.bytes_in += len(datagram)
+        if address != session.address or kind >= CHALLENGE:
+            self._addresses.check(received, address, len(datagram), self.responses, now)
         return received
 
     def _accept_hello(
@@ -262,6 +267,8 @@ class SessionLayer:
             # until the sender proves to be current; our own HELLO asks for that proof.
             session.handshake.introduce(received.incarnation, introduction)
             self.timers.schedule_hello(session, now)
+            if self._addresses.may_greet(session, address, now):
+                self.responses.append((address, self.make_hello(session, now)))
         now_ms = timestamp_ms(now)
         times = WELCOME_TIMES.pack(now_ms, timestamp)
         window = self.flow.window(session, now_ms)

@@ -64,6 +64,7 @@ class EngineFactory:
             observer=observer,
             wall_offset_s=self._host.wall_s() - now,
             budget_bytes=config.budget_bytes,
+            random_bits=self._host.random_bits,
         )
 
     def restore_addresses(

@@ -52,8 +52,20 @@ class Proxy:
         self._names.pop(self._node_addresses.get(name, ("", 0)), None)
         self._node_addresses[name] = address
         self._names[address] = name
-        if name in self._endpoints:
-            return
+        if name not in self._endpoints:
+            await self._open(name)
+
+    async def rebind(self, name: str) -> None:
+        """Let another endpoint represent a node from now on, as if it had moved.
+
+        Datagrams to the former endpoint are lost.
+        """
+        former = self._endpoints[name].transport
+        await self._open(name)
+        if former is not None:
+            former.close()
+
+    async def _open(self, name: str) -> None:
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
         udp.bind(("127.0.0.1", 0))
