@@ -201,7 +201,7 @@ class Node:
                     else:
                         runtime.process_output(now)
                         await asyncio.sleep(0)  # Let other tasks run, and acks be read.
-                elif not runtime.output_scheduled:
+                else:
                     runtime.schedule_output()
                 return number
         return await self._sending.send(Targets(names=(target,)), data, wait)
@@ -235,8 +235,7 @@ class Node:
             number = engine.send_fragment((target,), payloads[0], now)
         if engine.is_flush_due:
             runtime.transmit(engine, now)
-        if not runtime.output_scheduled:
-            runtime.schedule_output()
+        runtime.schedule_output()
         return number
 
     async def send_many(self, target: str, batch: Iterable[bytes]) -> list[int]:
@@ -257,7 +256,7 @@ class Node:
                 if engine.should_flush:
                     runtime.process_output(now)
                     await asyncio.sleep(0)
-                elif not runtime.output_scheduled:
+                else:
                     runtime.schedule_output()
             if len(numbers) == sent:
                 data = cast("bytes", messages[sent])  # send checks it.

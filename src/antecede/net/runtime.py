@@ -58,8 +58,7 @@ class NodeRuntime:
         )
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
-        self.output_scheduled = False
-        """Whether the event loop will process output before it waits for I/O again."""
+        self._is_output_scheduled = False  # Before the event loop waits for I/O again.
         self.failure: StorageError | None = None
         """The error of the journal that closed the node."""
         self.now_s = now_s
@@ -72,6 +71,7 @@ class NodeRuntime:
         self._transmit_after_commit = False
         self._limits_peers = False  # As of the last flush, which tells peers of room.
         self._socket: DatagramSocket | None = None
+        self._is_timer_set = False  # Since the last input that may change a deadline.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: EngineTimer | None = None
         self._engines: EngineFactory | None = None
@@ -179,8 +179,7 @@ class NodeRuntime:
             )
         if self._files.journal is not None:
             self._files.journal.mark_processed(source, history, number)
-        if not self.output_scheduled:
-            self.schedule_output()
+        self.schedule_output()
         return self._commits.receipt()
 
     async def close(self, drain_s: float) -> None:
@@ -266,8 +265,7 @@ class NodeRuntime:
         # Readers woken here run before the scheduled output: their sends share datagrams
         # with the acks.
         self._collect_deliveries(engine)
-        if not self.output_scheduled:
-            self.schedule_output()
+        self.schedule_output()
 
     def _refuse_size(self, address: object, size: int) -> None:
         if self.engine is not None:
@@ -299,7 +297,7 @@ class NodeRuntime:
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
         engine = self.engine
-        if not self.output_scheduled and engine is not None and engine.flow.has_updates:
+        if engine is not None and engine.flow.has_updates:
             self.schedule_output()
 
     # Output.
@@ -308,17 +306,19 @@ class NodeRuntime:
         """Process output now if many frames are queued, else before the loop waits."""
         if engine.should_flush:
             self.process_output(self.now_s())
-        elif not self.output_scheduled:
+        else:
             self.schedule_output()
 
     def schedule_output(self) -> None:
         """Process output after the callbacks that the loop already has to run."""
-        self.output_scheduled = True
-        assert self._loop is not None
-        self._loop.call_soon(self._run_scheduled_output)
+        self._is_timer_set = False
+        if not self._is_output_scheduled:
+            self._is_output_scheduled = True
+            assert self._loop is not None
+            self._loop.call_soon(self._run_scheduled_output)
 
     def _run_scheduled_output(self) -> None:
-        self.output_scheduled = False
+        self._is_output_scheduled = False
         engine = self.engine
         if engine is None or self._socket is None:
             return
@@ -326,7 +326,7 @@ class NodeRuntime:
             self.process_output(self.now_s())
         else:  # Everything was transmitted together with a single message.
             self._collect_deliveries(engine)
-            if self._timer is not None:
+            if self._timer is not None and not self._is_timer_set:
                 self._timer.set(engine.next_timer(), self.now_s())
 
     def process_output(self, now: float) -> None:
@@ -357,6 +357,7 @@ class NodeRuntime:
         self._limits_peers = engine.flow.has_limited_peers
         if self._timer is not None:
             self._timer.set(engine.next_timer(), now)
+            self._is_timer_set = True
 
     def _transmit_committed(
         self,
@@ -383,7 +384,7 @@ class NodeRuntime:
             self.events.publish(engine.watch.poll_events(), self.now_s())
         waiters = self.waiters
         sends = self.blocked_sends
-        if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
+        if sends.queues and sends.send(engine, self.now_s()):
             self.schedule_output()
         if waiters.flushers and not engine.backlog:
             waiters.wake_flushers()
