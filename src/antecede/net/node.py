@@ -247,6 +247,7 @@ class Node:
         runtime = self._runtime
         messages: list[object] = list(batch)
         numbers: list[int] = []
+        first = self.engine
         while len(numbers) < len(messages):
             engine = self.engine
             sent = len(numbers)
@@ -259,8 +260,10 @@ class Node:
                 else:
                     runtime.schedule_output()
             if len(numbers) == sent:
-                data = cast("bytes", messages[sent])  # send checks it.
-                numbers.append(await self.send(target, data))
+                data = cast("bytes", messages[sent])  # It is checked there.
+                to = Targets(names=(target,))
+                numbers.append(await self._sending.start(to, data, wait=True))
+        await self._sending.commit(first)
         return numbers
 
     async def multicast(

@@ -28,6 +28,19 @@ class Sending:
 
     async def send(self, targets: Targets, data: bytes, wait: bool) -> int:
         """Send a message, and return its number once the node is responsible for it."""
+        engine = self._runtime.opened_engine()
+        number = await self.start(targets, data, wait)
+        await self.commit(engine)
+        return number
+
+    async def commit(self, engine: Engine) -> None:
+        """Wait until the messages that an engine has sent are in the journal, if any."""
+        if self._runtime.has_journal:
+            await self._runtime.wait_for_commit()
+            self._check_history(engine)
+
+    async def start(self, targets: Targets, data: bytes, wait: bool) -> int:
+        """Send a message, and return its number before the journal is written."""
         runtime = self._runtime
         engine = self._runtime.opened_engine()
         self.check_open()
@@ -52,9 +65,6 @@ class Sending:
             number, _ = await self._send_payload(engine, targets, payloads[0])
             if engine.is_only_in_flight(names):
                 runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
-        if runtime.has_journal:
-            await runtime.wait_for_commit()
-            self._check_history(engine)
         return number
 
     def check_open(self) -> None:
