@@ -154,6 +154,7 @@ class Node:
         """
         runtime = self._runtime
         runtime.opened_socket()
+        runtime.check_loop()
         now = runtime.now_s()
         lease_ends = self.engine.remove_peer(name, now, stopped=stopped)
         runtime.process_output(now)
@@ -177,6 +178,8 @@ class Node:
         runtime = self._runtime
         engine = runtime.engine
         if engine is not None and not runtime.is_closing:
+            if not runtime.output_scheduled:  # Else an earlier send has checked it.
+                runtime.check_loop()
             now_s = runtime.now_s  # Python is slow to call an attribute of an object.
             now = now_s()
             number = engine.try_send(target, data, now)
@@ -214,6 +217,7 @@ class Node:
     async def _send(self, targets: Targets, data: bytes, wait: bool) -> int:
         runtime = self._runtime
         engine = self.engine
+        runtime.check_loop()
         if runtime.failure is not None:
             raise runtime.failure
         if runtime.is_closing:
@@ -333,6 +337,7 @@ class Node:
             if runtime.is_closed:
                 raise StopAsyncIteration
             runtime.opened_socket()
+            runtime.check_loop()
             await runtime.waiters.wait_for_message(runtime.inbox)
         return runtime.take_message()
 

@@ -94,6 +94,18 @@ class NodeRuntime:
             raise self.failure or LocalError(f"{self.name} is closed; open a new node")
         return self._socket
 
+    def check_loop(self) -> None:
+        """Raise LocalError if this is not the thread of the node's event loop."""
+        loop = self._loop
+        running = asyncio._get_running_loop()
+        if running is loop or loop is None:
+            return
+        if running is not None or loop.is_running():
+            raise LocalError(
+                f"{self.name} belongs to another event loop: call its methods on that loop,"
+                " with asyncio.run_coroutine_threadsafe, or use antecede.sync.Node"
+            )
+
     def resolve(self, peer: str, address: Address) -> SocketAddress:
         """Return the numeric address of a peer; raise ConfigError if there is none."""
         if address[1] == 0:
@@ -142,6 +154,7 @@ class NodeRuntime:
 
     def add_peer(self, name: str, address: Address) -> None:
         """Add a peer, or change its address."""
+        self.check_loop()
         now = self.now_s()
         self._add_peer(self.opened_engine(), name, address, now)
         self.process_output(now)
@@ -175,6 +188,7 @@ class NodeRuntime:
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
         """Record in the journal that a message must not be redelivered."""
+        self.check_loop()
         if self._socket is None or self._commits is None or self._files is None:
             raise LocalError(
                 f"cannot commit {source}:{number}: {self.name} is closed; the message is"
@@ -193,6 +207,7 @@ class NodeRuntime:
         engine = self.engine
         if engine is None or self._socket is None or self.is_closing:
             return
+        self.check_loop()
         self.is_closing = True
         try:
             if drain_s > 0:
@@ -256,6 +271,7 @@ class NodeRuntime:
 
     async def wait_for_acks(self, engine: Engine) -> None:
         """Wait until every copy sent so far, and meanwhile, is acked."""
+        self.check_loop()
         self.process_output(self.now_s())
         while engine.backlog:
             await self.waiters.wait_for_acks()
