@@ -212,9 +212,9 @@ MUTANTS = (
     ),
     Mutant(
         "deliveries are not recorded",
-        "engine/process_driver",
+        "engine/deliveries",
         "                writer.record_delivered(\n"
-        "                    name, history, delivery.number, delivery.payload,"
+        "                    name, history, delivery.number, payload,"
         " needs_permit\n                )\n",
         "                pass\n",
     ),
@@ -358,7 +358,7 @@ MUTANTS = (
     ),
     Mutant(
         "deliveries that another message causes are not recorded (bounded)",
-        "engine/process_driver",
+        "engine/deliveries",
         "                    self._journal.session_changed(session)\n",
         "                    pass\n",
     ),

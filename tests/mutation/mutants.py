@@ -159,7 +159,7 @@ HYBRID_MUTANTS = (
     Mutant(
         "a lost message is not retransmitted",
         "protocols/hybrid/process",
-        "                algorithm.retransmit(peer, now)\n",
+        "                retransmit(algorithm, peer, now)\n",
         "                pass\n",
     ),
     Mutant(

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
@@ -177,6 +177,10 @@ class Node:
         """
         runtime = self._runtime
         engine = runtime.engine
+        if engine is not None:
+            number = engine.append(target, data)
+            if number:
+                return number
         if engine is not None and not runtime.is_closing:
             if not runtime.output_scheduled:  # Else an earlier send has checked it.
                 runtime.check_loop()
@@ -194,6 +198,66 @@ class Node:
                     runtime.schedule_output()
                 return number
         return await self._send(Targets(names=(target,)), data, wait)
+
+    def send_nowait(self, target: str, data: bytes) -> int:
+        """Send ``data`` to one peer without waiting, and return its number.
+
+        For callbacks, and for loops that cannot afford a coroutine for each message: let
+        the event loop run from time to time. Raise WindowFull, and send nothing, if
+        :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
+        datagram, or if the node has a journal, because ``send`` waits for its disk.
+        """
+        runtime = self._runtime
+        engine = self.engine
+        number = engine.append(target, data)
+        if number:
+            return number
+        self._check_open()
+        if runtime.has_journal:
+            raise LocalError(f"{self.name} has a journal; await send")
+        now = runtime.now_s()
+        number = engine.try_send(target, data, now)
+        if not number:
+            payloads = engine.fragment(data)
+            if len(payloads) > 1:
+                raise LocalError(
+                    f"{len(data)} bytes do not fit into one datagram; await send"
+                )
+            if not engine.has_room((target,)):
+                raise self._window_full_error((target,))
+            number = engine.send_fragment((target,), payloads[0], now)
+        if engine.is_flush_due:
+            runtime.transmit(engine, now)
+        if not runtime.output_scheduled:
+            runtime.schedule_output()
+        return number
+
+    async def send_many(self, target: str, batch: Iterable[bytes]) -> list[int]:
+        """Send several messages to one peer, in order, and return their numbers.
+
+        Like a loop that awaits :meth:`send`, but faster: messages share datagrams and
+        calls. A call that raises may have sent the first messages of the batch.
+        """
+        runtime = self._runtime
+        messages: list[object] = list(batch)
+        numbers: list[int] = []
+        while len(numbers) < len(messages):
+            engine = self.engine
+            sent = len(numbers)
+            if not runtime.is_closing:
+                if not runtime.output_scheduled:
+                    runtime.check_loop()
+                now = runtime.now_s()
+                engine.send_batch(target, messages, numbers, now)
+                if engine.should_flush:
+                    runtime.process_output(now)
+                    await asyncio.sleep(0)
+                elif not runtime.output_scheduled:
+                    runtime.schedule_output()
+            if len(numbers) == sent:
+                data = cast("bytes", messages[sent])  # send checks it.
+                numbers.append(await self.send(target, data))
+        return numbers
 
     async def multicast(
         self, targets: Iterable[str], data: bytes, *, wait: bool = True
@@ -217,11 +281,7 @@ class Node:
     async def _send(self, targets: Targets, data: bytes, wait: bool) -> int:
         runtime = self._runtime
         engine = self.engine
-        runtime.check_loop()
-        if runtime.failure is not None:
-            raise runtime.failure
-        if runtime.is_closing:
-            raise LocalError(f"cannot send: {self.name} is closed; open a new node")
+        self._check_open()
         payloads = engine.fragment(data)
         is_large = len(payloads) > 1
         names = targets.find(engine)
@@ -247,6 +307,15 @@ class Node:
             await runtime.wait_for_commit()
             self._check_history(engine)
         return number
+
+    def _check_open(self) -> None:
+        """Raise the error of the journal, or LocalError, if the node is closed."""
+        runtime = self._runtime
+        runtime.check_loop()
+        if runtime.failure is not None:
+            raise runtime.failure
+        if runtime.is_closing:
+            raise LocalError(f"cannot send: {self.name} is closed; open a new node")
 
     def _check_history(self, engine: Engine) -> None:
         """Raise LocalError if the node has begun a new history since a call started."""
@@ -354,3 +423,16 @@ class Node:
             raise LocalError(
                 f"cannot receive: {self.name} is closed and its inbox is empty"
             ) from None
+
+    async def receive_many(self, max_messages: int = 1024) -> list[Message]:
+        """Wait for the next message, and return it with others that have arrived, in order.
+
+        Return at most ``max_messages``. Raise LocalError if the node is closed.
+        """
+        if max_messages < 1:
+            raise LocalError(f"max_messages must be at least 1, got {max_messages}")
+        runtime = self._runtime
+        if not runtime.inbox:
+            first = await self.receive()
+            return [first, *runtime.take_messages(max_messages - 1)]
+        return runtime.take_messages(max_messages)

@@ -316,10 +316,27 @@ class NodeRuntime:
     def take_message(self) -> Message:
         """Remove the first message from the inbox, which must not be empty."""
         message = self.inbox.popleft()
-        may_tell = self._limits_peers and not self.output_scheduled
-        if may_tell and self.engine is not None and self.engine.flow.has_updates:
-            self.schedule_output()  # It tells peers that there is room again.
+        if self._limits_peers:
+            self._tell_peers()
         return message
+
+    def take_messages(self, count: int) -> list[Message]:
+        """Remove up to ``count`` messages from the inbox."""
+        inbox = self.inbox
+        if len(inbox) <= count:
+            messages = list(inbox)
+            inbox.clear()
+        else:
+            messages = [inbox.popleft() for _ in range(count)]
+        if self._limits_peers:
+            self._tell_peers()
+        return messages
+
+    def _tell_peers(self) -> None:
+        """Schedule output if it would tell peers that there is room again."""
+        engine = self.engine
+        if not self.output_scheduled and engine is not None and engine.flow.has_updates:
+            self.schedule_output()
 
     # Output.
 
