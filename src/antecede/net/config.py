@@ -7,6 +7,7 @@ from typing import Final
 from antecede.engine.limits import Limits
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError
+from antecede.net.payloads import Decode
 from antecede.net.udp import Address, is_loopback
 
 __all__ = ["NodeConfig", "make_cipher"]
@@ -33,6 +34,7 @@ class NodeConfig:
     trace: Path | None
     run: str
     segmentation: bool
+    decode: Decode | None
 
     def __post_init__(self) -> None:
         name = self.name

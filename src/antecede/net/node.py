@@ -18,6 +18,13 @@ from antecede.engine.message import Message
 from antecede.errors import LocalError, WindowFull
 from antecede.net.blocked_sends import Sent, Targets
 from antecede.net.config import NodeConfig, make_cipher
+from antecede.net.payloads import (
+    Decode,
+    Encode,
+    Payload,
+    check_callable,
+    encode_payload,
+)
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.statistics import (
     BlockedMessage,
@@ -54,6 +61,8 @@ class Node:
         trace: directory to record a trace in, for ``antecede verify``.
         run: name of the run in the trace; the same at all nodes.
         segmentation: use the segmentation offload of the kernel where it exists.
+        encode: function that converts what the application sends to bytes.
+        decode: function that converts the bytes of a message to :attr:`Message.value`.
     """
 
     def __init__(
@@ -72,8 +81,12 @@ class Node:
         trace: str | Path | None = None,
         run: str = "live",
         segmentation: bool = True,
+        encode: Encode | None = None,
+        decode: Decode | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
+        check_callable(encode, "encode")
+        check_callable(decode, "decode")
         config = NodeConfig(
             name=name,
             bind=parse_address(bind),
@@ -88,8 +101,10 @@ class Node:
             trace=Path(trace) if trace is not None else None,
             run=run,
             segmentation=segmentation,
+            decode=decode,
         )
         self.name = name
+        self._encode = encode
         self._runtime = NodeRuntime(config)
         self._fragment_lock = asyncio.Lock()
 
@@ -165,16 +180,18 @@ class Node:
 
     # Sending.
 
-    async def send(self, target: str, data: bytes, *, wait: bool = True) -> int:
+    async def send(self, target: str, data: Payload, *, wait: bool = True) -> int:
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
-        Wait while the window of the target is full, and with more than 64 KiB of data until
-        the target is met; with ``wait=False`` raise WindowFull instead. The message is
-        accepted when the call returns, but not yet delivered: see :meth:`flush`. A
-        cancelled call may have sent the message or not. Raise LocalError if the target is
-        not a peer, does not accept so much data, or restarts while a message in fragments
-        is being sent.
+        The data are bytes, or what the function ``encode`` of the node takes. Wait while
+        the window of the target is full, and with more than 64 KiB of data until the target
+        is met; with ``wait=False`` raise WindowFull instead. The message is accepted when
+        the call returns, but not yet delivered: see :meth:`flush`. A cancelled call may
+        have sent the message or not. Raise LocalError if the target is not a peer, does not
+        accept so much data, or restarts while a message in fragments is being sent.
         """
+        if self._encode is not None:
+            data = encode_payload(self._encode, data)
         runtime = self._runtime
         engine = runtime.engine
         if engine is not None:
@@ -199,7 +216,7 @@ class Node:
                 return number
         return await self._send(Targets(names=(target,)), data, wait)
 
-    def send_nowait(self, target: str, data: bytes) -> int:
+    def send_nowait(self, target: str, data: Payload) -> int:
         """Send ``data`` to one peer without waiting, and return its number.
 
         For callbacks, and for loops that cannot afford a coroutine for each message: let
@@ -207,6 +224,8 @@ class Node:
         :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
         datagram, or if the node has a journal, because ``send`` waits for its disk.
         """
+        if self._encode is not None:
+            data = encode_payload(self._encode, data)
         runtime = self._runtime
         engine = self.engine
         number = engine.append(target, data)
@@ -232,7 +251,7 @@ class Node:
             runtime.schedule_output()
         return number
 
-    async def send_many(self, target: str, batch: Iterable[bytes]) -> list[int]:
+    async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
         """Send several messages to one peer, in order, and return their numbers.
 
         Like a loop that awaits :meth:`send`, but faster: messages share datagrams and
@@ -240,6 +259,9 @@ class Node:
         """
         runtime = self._runtime
         messages: list[object] = list(batch)
+        encode = self._encode
+        if encode is not None:
+            messages = [encode_payload(encode, value) for value in messages]
         numbers: list[int] = []
         while len(numbers) < len(messages):
             engine = self.engine
@@ -255,12 +277,12 @@ class Node:
                 elif not runtime.output_scheduled:
                     runtime.schedule_output()
             if len(numbers) == sent:
-                data = cast("bytes", messages[sent])  # send checks it.
-                numbers.append(await self.send(target, data))
+                data = cast("bytes", messages[sent])  # _send checks it.
+                numbers.append(await self._send(Targets(names=(target,)), data, True))
         return numbers
 
     async def multicast(
-        self, targets: Iterable[str], data: bytes, *, wait: bool = True
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True
     ) -> int:
         """Send one message to several peers; otherwise like :meth:`send`."""
         if isinstance(targets, str):
@@ -268,15 +290,20 @@ class Node:
                 f"targets must be a list of names, not the string {targets!r}; use send"
                 " for one target"
             )
-        return await self._send(Targets(names=tuple(targets)), data, wait)
+        return await self._send_encoded(Targets(names=tuple(targets)), data, wait)
 
-    async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
+    async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
 
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
-        return await self._send(Targets(is_broadcast=True), data, wait)
+        return await self._send_encoded(Targets(is_broadcast=True), data, wait)
+
+    async def _send_encoded(self, targets: Targets, data: Payload, wait: bool) -> int:
+        if self._encode is not None:
+            data = encode_payload(self._encode, data)
+        return await self._send(targets, data, wait)
 
     async def _send(self, targets: Targets, data: bytes, wait: bool) -> int:
         runtime = self._runtime

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from antecede.engine.engine import Engine
-from antecede.engine.message import Message
+from antecede.engine.message import DecodedMessage, Message
 from antecede.errors import ConfigError, LocalError, StorageError
 from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
@@ -428,5 +428,8 @@ class NodeRuntime:
         """Move delivered messages to the inbox."""
         messages = engine.poll_messages()
         if messages:
+            decode = self._config.decode
+            if decode is not None:
+                messages = [DecodedMessage(message, decode) for message in messages]
             self.inbox.extend(messages)
             self.waiters.wake_readers(len(messages))

@@ -29,6 +29,7 @@ class BackgroundLoop:
         self._thread: Final = threading.Thread(
             target=self._loop.run_forever, name="antecede-sync", daemon=True
         )
+        self._process: Final = os.getpid()
         self._thread.start()
 
     def call(
@@ -41,15 +42,16 @@ class BackgroundLoop:
         If an exception such as KeyboardInterrupt ends the wait, cancel the coroutine. If it
         had already returned, pass its result to ``on_abandoned``, on the loop.
         """
-        if threading.current_thread() is self._thread:
+        if threading.get_ident() == self._thread.ident:
             raise LocalError(
                 "cannot wait for a node in the thread that runs it: a callback of a node"
                 " must not call methods of antecede.sync.Node; use another thread"
             )
-        if not self._thread.is_alive():
+        # Thread.is_alive would do, but a signal that interrupts it marks the thread as dead.
+        if os.getpid() != self._process:
             raise LocalError(
-                "the thread that runs the node does not exist in this process: open the"
-                " node after the fork, not before it"
+                "the node belongs to the parent process: open a node after the fork, not"
+                " before it"
             )
         call = _Call(self._loop, start, on_abandoned)
         self._loop.call_soon_threadsafe(call.start)

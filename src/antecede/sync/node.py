@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net import node as asynchronous
+from antecede.net.payloads import Payload
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
@@ -124,7 +125,7 @@ class Node:
     # Sending.
 
     def send(
-        self, target: str, data: Any, *, wait: bool = True, timeout: float | None = None
+        self, target: str, data: Payload, *, wait: bool = True, timeout: float | None = None
     ) -> int:
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
@@ -137,10 +138,24 @@ class Node:
             lambda: node.send(target, data, wait=wait), timeout, _no_room((target,))
         )
 
+    def send_many(
+        self, target: str, batch: Iterable[Payload], *, timeout: float | None = None
+    ) -> list[int]:
+        """Send several messages to one peer, in order, and return their numbers.
+
+        Like several calls of :meth:`send`, but faster. A call that raises may have sent
+        the first messages of the batch.
+        """
+        node = self._node
+        messages = list(batch)
+        return self._wait(
+            lambda: node.send_many(target, messages), timeout, _no_room((target,))
+        )
+
     def multicast(
         self,
         targets: Iterable[str],
-        data: Any,
+        data: Payload,
         *,
         wait: bool = True,
         timeout: float | None = None,
@@ -153,7 +168,7 @@ class Node:
         )
 
     def broadcast(
-        self, data: Any, *, wait: bool = True, timeout: float | None = None
+        self, data: Payload, *, wait: bool = True, timeout: float | None = None
     ) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`."""
         node = self._node
@@ -175,6 +190,20 @@ class Node:
         use.
         """
         return self._wait(self._take, timeout, "no message was delivered", self._keep)
+
+    def receive_many(
+        self, max_messages: int = 1024, *, timeout: float | None = None
+    ) -> list[Message]:
+        """Wait for the next message, and return it with others that have arrived, in order.
+
+        Return at most ``max_messages``; otherwise like :meth:`receive`.
+        """
+        return self._wait(
+            lambda: self._take_many(max_messages),
+            timeout,
+            "no message was delivered",
+            self._interrupted.extend,
+        )
 
     def __iter__(self) -> Iterator[Message]:
         """Iterate over the messages as they are delivered, until the node is closed."""
@@ -204,6 +233,14 @@ class Node:
         if self._interrupted:
             return self._interrupted.popleft()
         return await self._node.receive()
+
+    async def _take_many(self, max_messages: int) -> list[Message]:
+        """Return the next messages; begin with those of interrupted calls."""
+        interrupted = self._interrupted
+        if interrupted and max_messages > 0:
+            count = min(max_messages, len(interrupted))
+            return [interrupted.popleft() for _ in range(count)]
+        return await self._node.receive_many(max_messages)
 
     async def _take_or_none(self) -> Message | None:
         """Return the next message, or None if the node is closed."""
