@@ -210,14 +210,17 @@ def test_an_interrupted_receive_loses_no_message() -> None:
         """
         import signal, threading
         from antecede import sync
+        from antecede.sync import background_loop
 
         class Interrupted(Exception):
             pass
 
         def interrupt(number, frame):
             # Elsewhere, the interrupted caller could lose a message that it has got.
-            if frame.f_code.co_filename == threading.__file__:
-                raise Interrupted
+            while frame is not None:
+                if frame.f_code is background_loop._Call.run.__code__:
+                    raise Interrupted
+                frame = frame.f_back
 
         signal.signal(signal.SIGALRM, interrupt)
         messages, interrupted, received = 300, 0, []

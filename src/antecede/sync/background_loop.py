@@ -47,15 +47,13 @@ class BackgroundLoop:
                 "cannot wait for a node in the thread that runs it: a callback of a node"
                 " must not call methods of antecede.sync.Node; use another thread"
             )
-        # Thread.is_alive would do, but a signal that interrupts it marks the thread as dead.
+        # A signal that interrupts Thread.is_alive would mark the thread as dead.
         if os.getpid() != self._process:
             raise LocalError(
                 "the node belongs to the parent process: open a node after the fork, not"
                 " before it"
             )
-        call = _Call(self._loop, start, on_abandoned)
-        self._loop.call_soon_threadsafe(call.start)
-        return call.wait()
+        return _Call(self._loop, start, on_abandoned).run()
 
 
 class _Call(Generic[Result]):
@@ -75,33 +73,40 @@ class _Call(Generic[Result]):
         self._start = start
         self._on_abandoned = on_abandoned
         self._task: asyncio.Task[Result] | None = None
-        self._ended = threading.Event()
+        self._is_abandoned = False
+        # Held until the coroutine has ended. A threading.Event has a lock inside, which a
+        # signal can leave held at the wrong moment: then the loop would wait forever.
+        self._running = threading.Lock()
+        self._running.acquire()
 
-    def start(self) -> None:
-        """Start the coroutine; the loop calls this."""
-        self._task = self._loop.create_task(self._start())
-        self._task.add_done_callback(self._finish)
-
-    def _finish(self, task: asyncio.Task[Result]) -> None:
-        """Wake the waiting thread; if it has gone, nobody asks for the exception."""
-        if not task.cancelled():
-            task.exception()
-        self._ended.set()
-
-    def wait(self) -> Result:
-        """Wait for the coroutine, and return its result or raise its exception."""
+    def run(self) -> Result:
+        """Run the coroutine, and return its result or raise its exception."""
         try:
-            self._ended.wait()
+            self._loop.call_soon_threadsafe(self._begin)
+            self._running.acquire()
+            assert self._task is not None
+            return self._task.result()
         except BaseException:
             self._loop.call_soon_threadsafe(self._abandon)
             raise
-        assert self._task is not None
-        return self._task.result()
+
+    def _begin(self) -> None:
+        if not self._is_abandoned:
+            self._task = self._loop.create_task(self._start())
+            self._task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[Result]) -> None:
+        """Wake the waiting thread; if it has gone, nobody asks for the exception."""
+        if not task.cancelled():
+            task.exception()
+        self._running.release()
 
     def _abandon(self) -> None:
         """Cancel the coroutine, or pass on the result that nobody waits for any more."""
+        self._is_abandoned = True
         task = self._task
-        assert task is not None  # The loop runs callbacks in order.
+        if task is None:
+            return
         if not task.done():
             task.cancel()
         elif not task.cancelled() and task.exception() is None and self._on_abandoned:
