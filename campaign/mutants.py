@@ -304,8 +304,9 @@ MUTANTS = (
     Mutant(
         "a broadcast that waits keeps its targets",
         "net/node",
-        "        return await self._send(Targets(is_broadcast=True), data, wait)\n",
-        "        return await self._send(Targets(names=tuple(self.peers)), data, wait)\n",
+        "        return await self._sending.send(Targets(is_broadcast=True), data, wait)\n",
+        "        names = tuple(self.peers)\n"
+        "        return await self._sending.send(Targets(names=names), data, wait)\n",
     ),
     Mutant(
         "a HELLO of a new epoch is not followed",

@@ -126,7 +126,7 @@ class Victim:
         elif kind == HELLO and not body:
             tag = protocol_hash([self.protocol_name])
             introduction = Introduction(
-                incarnation, tag, 256, 0, 0, 0, 0, MESSAGE_BYTES_MIN, 1 << 16
+                incarnation, tag, 256, 0, 0, 0, 0, MESSAGE_BYTES_MIN, 1 << 16, 20_000
             )
             body = HELLO_TIMES.pack(timestamp) + introduction.encode()
         self.receive_datagram(header + body)

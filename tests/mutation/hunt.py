@@ -47,11 +47,13 @@ REMOVAL_HUNTERS = (
 )
 """The tests to run for the mutants of the removal of a peer under ``bounded``."""
 TRANSPORT_HUNTERS = (
+    "tests/engine/test_bundles.py",
     "tests/core/test_lost_frames.py",
     "tests/engine/test_outbox.py",
     "tests/engine/test_congestion.py",
     "tests/engine/test_loss_detection.py",
     "tests/engine/test_recovery.py",
+    "tests/engine/test_path_mtu.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
 TIMEOUT_S = 300

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from antecede.net.udp import (
+    IP_MTU_DISCOVER,
+    IPV6_MTU_DISCOVER,
+    PMTUDISC_PROBE,
     SOL_UDP,
     UDP_GRO,
     UNSENT_MAX,
@@ -90,12 +93,31 @@ def test_a_datagram_that_is_too_long_is_lost_and_the_others_arrive() -> None:
     try:
         address = other.address
         too_long = bytes(70_000)
+        refused: list[tuple[object, int]] = []
+        one.on_refused = lambda *given: refused.append(given)
         assert one.transmit([(address, b"1"), (address, too_long), (address, b"2")]) == 2
         assert receive_all(other, 2) == [b"1", b"2"]
         assert one.lost == {"queue_full": 0, "too_large": 1, "error": 0}
+        assert refused == [(address, 70_000)]
     finally:
         one.close()
         other.close()
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+def test_a_node_forbids_fragments_where_the_system_can(host: str) -> None:
+    level, option = socket.IPPROTO_IP, IP_MTU_DISCOVER
+    if host == "::1":
+        level, option = socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER
+    for fragments in (True, False):
+        udp = UdpSocket((host, 0), fragments=fragments)
+        try:
+            value = udp._socket.getsockopt(level, option)
+        except OSError:
+            pytest.skip("optional: the option to forbid fragments")
+        finally:
+            udp.close()
+        assert (value == PMTUDISC_PROBE) == (not fragments)
 
 
 def test_a_datagram_to_an_invalid_address_is_lost_and_the_others_arrive() -> None:

@@ -37,6 +37,19 @@ class PendingMessages:
         """Return source, number and delivery time of the messages without a permit."""
 
     @abstractmethod
+    def unacked_copies(self, peer: ProcessId) -> list[tuple[int, bool]]:
+        """Return number, and whether it is released, of all unacked copies to a peer."""
+
+    @abstractmethod
+    def oldest_messages(self) -> list[tuple[ProcessId, str, ProcessId, int]]:
+        """Return, for each process that messages wait for, the oldest one of each stage.
+
+        An entry has the process, the stage (``queued``, ``in_flight``, ``held`` or
+        ``delivered`` without a permit), and the source and number of the message. Only the
+        oldest queued copy is considered.
+        """
+
+    @abstractmethod
     def count_queued(self) -> int:
         """Return how many copies are not released."""
 

@@ -99,13 +99,13 @@ class PendingBundle:
         self._room_messages -= 1
         self._room_bytes -= size + len(parts[-2])
 
-    def take(self) -> bytes:
+    def pop(self) -> bytes:
         """Return the payload, and empty the bundle; it must hold two messages or more."""
         payload = HEADS[self.count] + b"".join(self._parts)
         self._clear()
         return payload
 
-    def take_single(self) -> bytes:
+    def pop_single(self) -> bytes:
         """Return the only message, and empty the bundle."""
         data = self._parts[1]
         self._clear()

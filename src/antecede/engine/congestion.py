@@ -27,10 +27,12 @@ LOSS_REDUCTION: Final = 0.5
 class CongestionController:
     """The congestion window of one path."""
 
-    __slots__ = ("is_paced", "window")
+    __slots__ = ("datagram_bytes", "is_paced", "window")
 
     window: int
     """How many bytes may be in flight."""
+    datagram_bytes: int
+    """The largest datagram, the unit of the window."""
     is_paced: bool
     """Whether datagrams are spread over the round trip."""
 
@@ -77,6 +79,7 @@ class FixedWindow(CongestionController):
 
     def __init__(self) -> None:
         self.window = UNBOUNDED
+        self.datagram_bytes = 0
         self.is_paced = False
 
     def on_acked(
@@ -100,12 +103,12 @@ class FixedWindow(CongestionController):
 class NewReno(CongestionController):
     """Slow start, then one datagram more each round trip; half after a loss."""
 
-    __slots__ = ("_before", "_credit", "_datagram_bytes", "_recovery_at", "_threshold")
+    __slots__ = ("_before", "_credit", "_recovery_at", "_threshold")
 
     def __init__(self, datagram_bytes: int) -> None:
         self.is_paced = True
         self.window = INITIAL_DATAGRAMS * datagram_bytes
-        self._datagram_bytes = datagram_bytes
+        self.datagram_bytes = datagram_bytes
         self._threshold = UNBOUNDED
         self._recovery_at = -1.0
         self._credit = 0  # The bytes acknowledged since the window has last grown.
@@ -122,14 +125,14 @@ class NewReno(CongestionController):
         self._credit += size
         if self._credit >= self.window:
             self._credit -= self.window
-            self.window += self._datagram_bytes
+            self.window += self.datagram_bytes
 
     def on_lost(self, sent_at: float, now: float) -> None:
         if sent_at <= self._recovery_at:
             return
         self._before = self.window, self._threshold
         self._recovery_at = now
-        minimum = MINIMUM_DATAGRAMS * self._datagram_bytes
+        minimum = MINIMUM_DATAGRAMS * self.datagram_bytes
         self.window = max(int(self.window * LOSS_REDUCTION), minimum)
         self._threshold = self.window
         self._credit = 0
@@ -143,9 +146,9 @@ class NewReno(CongestionController):
         self._before = (0, 0)
 
     def on_persistent_congestion(self) -> None:
-        self.window = MINIMUM_DATAGRAMS * self._datagram_bytes
+        self.window = MINIMUM_DATAGRAMS * self.datagram_bytes
         self._recovery_at = -1.0
         self._before = (0, 0)
 
     def on_idle(self) -> None:
-        self.window = min(self.window, INITIAL_DATAGRAMS * self._datagram_bytes)
+        self.window = min(self.window, INITIAL_DATAGRAMS * self.datagram_bytes)

@@ -27,7 +27,6 @@ class Cubic(CongestionController):
 
     __slots__ = (
         "_before",
-        "_datagram_bytes",
         "_epoch_at",
         "_peak",
         "_recovery_at",
@@ -39,7 +38,7 @@ class Cubic(CongestionController):
 
     def __init__(self, datagram_bytes: int) -> None:
         self.is_paced = True
-        self._datagram_bytes = datagram_bytes
+        self.datagram_bytes = datagram_bytes
         self._window = float(INITIAL_DATAGRAMS * datagram_bytes)
         self.window = int(self._window)
         self._threshold = float(UNBOUNDED)
@@ -65,7 +64,7 @@ class Cubic(CongestionController):
         self.window = int(self._window)
 
     def _avoid_congestion(self, size: int, round_trip_s: float, now: float) -> None:
-        datagram_bytes = self._datagram_bytes
+        datagram_bytes = self.datagram_bytes
         window = self._window
         if self._epoch_at == NOT_STARTED:
             self._epoch_at = now
@@ -95,7 +94,7 @@ class Cubic(CongestionController):
             self._peak = window * (1 + REDUCTION) / 2
         else:
             self._peak = window
-        minimum = MINIMUM_DATAGRAMS * self._datagram_bytes
+        minimum = MINIMUM_DATAGRAMS * self.datagram_bytes
         self._window = max(window * REDUCTION, float(minimum))
         self._threshold = self._window
         self.window = int(self._window)
@@ -112,14 +111,14 @@ class Cubic(CongestionController):
         self._before = (0.0, 0.0, 0.0)
 
     def on_persistent_congestion(self) -> None:
-        self._window = float(MINIMUM_DATAGRAMS * self._datagram_bytes)
+        self._window = float(MINIMUM_DATAGRAMS * self.datagram_bytes)
         self.window = int(self._window)
         self._recovery_at = NOT_STARTED
         self._epoch_at = NOT_STARTED
         self._before = (0.0, 0.0, 0.0)
 
     def on_idle(self) -> None:
-        initial = float(INITIAL_DATAGRAMS * self._datagram_bytes)
+        initial = float(INITIAL_DATAGRAMS * self.datagram_bytes)
         self._window = min(self._window, initial)
         self.window = int(self._window)
         self._epoch_at = NOT_STARTED

@@ -13,6 +13,8 @@
                      block, frames
             BYE      timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
+            PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
+                     block, padding
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -27,7 +29,7 @@ may have transmitted that the sender has not delivered
 (:mod:`antecede.engine.acknowledgements`). The *introduction* describes the sender: its
 history, its protocol, its epoch, the epoch and history of the receiver as it knows them,
 the last messages that it has received and that the receiver has acked, the largest message
-that it accepts, and its receive window (:class:`Introduction`).
+that it accepts, its receive window and its lease (:class:`Introduction`).
 """
 
 from collections.abc import Sequence
@@ -48,6 +50,7 @@ __all__ = [
     "HELLO_TIMES",
     "INTRODUCTION",
     "KINDS",
+    "PROBE",
     "VERSION",
     "WELCOME",
     "WELCOME_TIMES",
@@ -72,15 +75,17 @@ BYE: Final = 4
 BYE_ACK."""
 BYE_ACK: Final = 5
 """Acknowledges a BYE."""
-KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK))
+PROBE: Final = 6
+"""Has padding, and asks whether the path carries a datagram of its size."""
+KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK, PROBE))
 
 HEADER: Final = Struct(">BQQQQ")
 HELLO_TIMES: Final = Struct(">Q")
 WELCOME_TIMES: Final = Struct(">QQ")
-INTRODUCTION: Final = Struct(">QIIIQQQII")
+INTRODUCTION: Final = Struct(">QIIIQQQIII")
 """The end of the body of HELLO and WELCOME."""
 DATA_PREFIX: Final = Struct(">QQIII")
-"""The start of the body of DATA, BYE and BYE_ACK, before the ack block."""
+"""The start of the body of all other kinds, before the ack block."""
 
 AEAD_TAG_BYTES: Final = 16
 """The bytes that encryption adds to a datagram."""
@@ -95,6 +100,7 @@ class Introduction:
         "epoch_echo",
         "history",
         "known_history",
+        "lease_ms",
         "message_bytes_max",
         "protocol",
         "received",
@@ -120,6 +126,8 @@ class Introduction:
     window: int
     """How many messages the receiver may have transmitted that the sender has not
     delivered."""
+    lease_ms: int
+    """The lease of the sender, which should be equal at all nodes."""
 
     def __init__(
         self,
@@ -132,6 +140,7 @@ class Introduction:
         acked: int,
         message_bytes_max: int,
         window: int,
+        lease_ms: int,
     ) -> None:
         self.history = history
         self.protocol = protocol
@@ -142,6 +151,7 @@ class Introduction:
         self.acked = acked
         self.message_bytes_max = message_bytes_max
         self.window = window
+        self.lease_ms = lease_ms
 
     def encode(self) -> bytes:
         """Return the bytes of an introduction."""
@@ -155,6 +165,7 @@ class Introduction:
             self.acked,
             self.message_bytes_max,
             self.window,
+            self.lease_ms,
         )
 
 

@@ -9,6 +9,8 @@ from antecede.core.process import NEVER, ProcessId
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import name_hash
 from antecede.engine.ended_sources import EndedSources
+from antecede.engine.events import PeerLeft, PeerRemoved
+from antecede.engine.gaps import report_gap_to
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import (
@@ -87,7 +89,9 @@ class Departures:
         self._permit_leases: deque[tuple[float, ProcessId, str, int]] = deque()
         self._departed: deque[tuple[float, PeerSession]] = deque()
 
-    def remove_peer(self, name: str, now: float, *, stopped: bool) -> float:
+    def remove_peer(
+        self, name: str, now: float, *, stopped: bool, is_timeout: bool = False
+    ) -> float:
         """Remove a peer, and return when its unacked messages will be abandoned.
 
         That is the end of the peer's lease on the datagrams transmitted to it. With
@@ -114,7 +118,10 @@ class Departures:
         elif session.state is REMOVING:
             ends = session.lease_ends
         session.stopped = session.stopped or stopped
+        if session.state in (ACTIVE, LEFT):
+            self._layer.events.add(PeerRemoved(peer=name, is_timeout=is_timeout))
         session.apply(SessionEvent.REMOVAL_STARTED)
+        self._layer.silence.forget(session)
         session.outbox.clear()
         self._layer.flow.free(session)
         self._layer.timers.start_lease(session, ends)
@@ -152,6 +159,7 @@ class Departures:
         """Give up the copies to a peer that can no longer accept them."""
         recovery = self._recovery
         assert recovery is not None  # Callers check it.
+        report_gap_to(self._layer.events, self._driver.process, session.name, session.id)
         recovery.abandon(session.id, now)
         session.abandonments += 1
         _, session.acked_base, _, _ = recovery.channel_numbers(session.id)
@@ -207,6 +215,8 @@ class Departures:
         recovery = self._recovery
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)
+            self._layer.events.add(PeerLeft(peer=session.name))
+            self._layer.silence.forget(session)
             session.outbox.clear()
             self._layer.flow.free(session)
             self._layer.timers.cancel_hello(session)
@@ -256,4 +266,4 @@ class Departures:
             else:
                 silent_since = max(session.unacked_since, session.heard_at)
                 if now - silent_since >= self._peer_timeout_s:
-                    self.remove_peer(name, now, stopped=False)
+                    self.remove_peer(name, now, stopped=False, is_timeout=True)

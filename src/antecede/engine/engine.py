@@ -10,9 +10,9 @@ cover are left out.
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
+from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
-from antecede.core.process import NEVER, PeerRecovery, ProcessBase, ProcessId
+from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo, protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
@@ -21,24 +21,29 @@ from antecede.engine.datagram import (
     DATA,
     HEADER,
     HELLO,
+    PROBE,
     protocol_hash,
 )
+from antecede.engine.deadlines import Deadlines
 from antecede.engine.entry_names import make_entry_names
+from antecede.engine.event_collector import EventCollector
 from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.loss_recovery import LossRecovery
-from antecede.engine.membership import Membership, check_protocol
+from antecede.engine.membership import Membership
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.process_factory import group_of, limits_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.sender import Channel, Sender
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
+from antecede.engine.watch import Watch
 from antecede.errors import ConfigError
 
 __all__ = ["Engine"]
@@ -61,6 +66,7 @@ class Engine:
     """
 
     __slots__ = (
+        "_deadlines",
         "_driver",
         "_info",
         "_journal",
@@ -72,6 +78,7 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
+        "watch",
     )
 
     def __init__(
@@ -89,36 +96,31 @@ class Engine:
         budget_bytes: int = DEFAULT_BUDGET_BYTES,
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
-        bounds = limits if limits is not None else Limits()
         info = protocol(protocol_name)
-        is_fixed = not info.capabilities.dynamic
-        group = sorted({*members, name}) if is_fixed else [name]
-        config = ProcessConfig(
-            processes=len(group) if is_fixed else 0,
-            policy=bounds.timer_policy,
-            reorder_buffer_max=bounds.reorder_buffer_max,
-            budget_bytes=budget_bytes,
-        )
-        process = info.make(ProcessId(group.index(name)), config)
-        check_protocol(info, process, bounds)
+        bounds = limits_of(info, limits)
+        group = group_of(info, name, members)
+        process = make_process(info, name, group, bounds, budget_bytes)
+        events = EventCollector()
         layer = SessionLayer(
             name,
             incarnation,
             history if history else incarnation,
-            protocol_hash([protocol_name, *(group if is_fixed else ())]),
+            protocol_hash([protocol_name, *(() if info.capabilities.dynamic else group)]),
             bounds,
             cipher,
             process.recovery,
             make_flow_control(process, bounds),
+            events,
+            protocol_name,
         )
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
-        body_bytes_max = bounds.datagram_bytes_max - HEADER.size - tag_bytes
+        body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
         entry_names = make_entry_names(process, layer, bounds, budget_bytes)
         self._info = info
         self._process = process
         self._layer = layer
         self._journal = JournalRecorder()
-        self._transmitter = Transmitter(layer, body_bytes_max, entry_names, process.windows)
+        self._transmitter = Transmitter(layer, tag_bytes, entry_names, process.windows)
         self._driver = ProcessDriver(
             process,
             info,
@@ -130,10 +132,13 @@ class Engine:
             wall_offset_s,
             entry_names,
         )
+        self.watch = Watch(layer, self._driver, bounds, events)
         self._recovery = LossRecovery(layer, self._driver, self._transmitter)
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
+        departures = self._membership.departures
+        self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions
         room = body_bytes_max - (entry_names.bytes_max if entry_names is not None else 0)
         self._sender = Sender(
@@ -190,19 +195,14 @@ class Engine:
 
     def name_of(self, id: ProcessId) -> str:
         """Return the name of the node with a process id."""
-        session = self._driver.by_id.get(id)
-        return session.name if session is not None else self._layer.name
+        return self._driver.name_of(id)
 
     # Membership.
 
     def add_peer(
         self, name: str, address: object, now: float, *, is_configured: bool = False
     ) -> None:
-        """Add a peer, or add it again after it left or was removed.
-
-        A configured peer is not forgotten after it has left. Raise ConfigError if it is the
-        node itself, is being removed, or the protocol's membership is fixed.
-        """
+        """Add a peer, or add it again; see :meth:`Membership.add_peer`."""
         self._sender.hand_over(now)
         self._membership.add_peer(name, address, now, is_configured=is_configured)
 
@@ -308,6 +308,8 @@ class Engine:
         self._journal.session_changed(session)
         if received.kind == DATA:
             self._recovery.receive_frames(received, now)
+        elif received.kind == PROBE:
+            self._recovery.acknowledge(received, now)
         elif received.kind == BYE:
             self._membership.departures.receive_bye(session, now)
         elif received.kind == BYE_ACK:
@@ -317,6 +319,12 @@ class Engine:
             self._process.learn_round_trip(session.id, self._layer.rtt_s, now)
         if session.outbox.size > 0:
             self._transmitter.schedule(session)
+
+    def refuse_size(self, address: object, size: int, now: float) -> None:
+        """Transmit smaller datagrams to an address: the socket has refused one."""
+        for session in self._sessions.values():
+            if session.address == address:
+                session.path.refuse_size(size, now)
 
     @property
     def has_output(self) -> bool:
@@ -351,22 +359,12 @@ class Engine:
 
     def next_timer(self) -> float | None:
         """Return when :meth:`handle_timer` is due next, or None for never."""
-        departures = self._membership.departures
-        earliest = min(departures.next_deadline(), self._recovery.next_deadline())
-        timer = self._process.next_timer()
-        if timer is not None and timer < earliest:
-            earliest = timer
-        return earliest if earliest < NEVER else None
+        return self._deadlines.next_deadline()
 
     def handle_timer(self, now: float) -> None:
         """Do everything due at ``now``; flush afterwards. An early call does nothing."""
         self._sender.hand_over(now)
-        due = self._process.next_timer()
-        if due is not None and due <= now:
-            self._process.handle_timer(now)
-            self._driver.drain(now)
-        self._recovery.handle_deadlines(now)
-        self._membership.departures.handle_deadlines(now)
+        self._deadlines.handle(now)
 
     # Journal.
 

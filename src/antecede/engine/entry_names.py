@@ -82,10 +82,10 @@ def make_entry_names(
     dependencies = process.dependencies
     if dependencies is None:
         return None
-    largest = limits.datagram_bytes_max // 2
+    largest = limits.base_bytes // 2
     if not 0 <= budget_bytes <= largest:
         raise ConfigError(
-            f"budget_bytes must be 0 to {largest}, half of datagram_bytes_max, got"
+            f"budget_bytes must be 0 to {largest}, half of datagram_bytes_base, got"
             f" {budget_bytes}"
         )
     dependencies.enable(limits.lease_s)

@@ -25,9 +25,13 @@ CONGESTION_CONTROLS: Final = ("cubic", "newreno", "fixed")
 class Limits:
     """Limits of a node's memory, datagrams and timeouts."""
 
-    datagram_bytes_max: int = 1232
-    """The largest datagram to transmit. The default fits into the smallest IPv6 packet
-    that every path carries unfragmented."""
+    datagram_bytes_base: int = 1232
+    """The size of datagrams that every path carries, at most ``datagram_bytes_max``.
+    Messages are cut into fragments of this size. The default fits into the smallest IPv6
+    packet that every path carries unfragmented."""
+    datagram_bytes_max: int = 1472
+    """The largest datagram to transmit. A node finds out by probes whether a path carries
+    more than the base size. The default fits into an Ethernet frame."""
     message_bytes_max: int = 4 << 20
     """The largest message to send or to accept, at least 64 KiB. A message that does not
     fit into one datagram travels in fragments. Nodes tell each other their limits: ``send``
@@ -38,7 +42,8 @@ class Limits:
     window_bytes_max: int = 256 << 10
     """Payload bytes of these copies at which ``send`` waits."""
     retained_copies_max: int = 1 << 18
-    """Copies to all peers, kept until an earlier copy is acked, at which ``send`` waits.
+    """Copies to all peers, kept until an earlier copy is acked, at which ``send`` waits. A
+    bundle of messages is one copy.
     A silent peer can thus stop the sends to every peer until it answers or is removed."""
     reorder_buffer_max: int = 8192
     """Out-of-order messages of one peer that are held until their predecessors arrive.
@@ -58,6 +63,9 @@ class Limits:
     """Remove a peer that was silent for this long while copies to it were queued or in
     flight. Never by default, because removal loses the copies that the peer has not
     acked."""
+    silence_s: float = 5.0
+    """After how long without an answer that is due a peer is reported as silent, and after
+    how long the oldest message that waits for a peer is reported as blocked."""
     forget_after_s: float = 300.0
     """How long the node remembers a peer that was removed, or that was added at run time
     and has left. A peer that is added again later begins anew: the messages that it had
@@ -77,18 +85,19 @@ class Limits:
     """The limits of probe timeouts: how long a node waits for any acknowledgement."""
 
     @property
+    def base_bytes(self) -> int:
+        """The size of datagrams that need no probe."""
+        return min(self.datagram_bytes_base, self.datagram_bytes_max)
+
+    @property
     def timer_policy(self) -> RetransmissionPolicy:
         """The policy for the timers of the process, which wait for the paths to act."""
         return replace(self.policy, patience=TIMER_PATIENCE)
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a limit is out of range."""
-        _check(
-            "datagram_bytes_max",
-            self.datagram_bytes_max,
-            DATAGRAM_BYTES_MIN,
-            DATAGRAM_BYTES_MAX,
-        )
+        for name in ("datagram_bytes_base", "datagram_bytes_max"):
+            _check(name, getattr(self, name), DATAGRAM_BYTES_MIN, DATAGRAM_BYTES_MAX)
         _check(
             "message_bytes_max",
             self.message_bytes_max,
@@ -104,7 +113,13 @@ class Limits:
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("lease_s", "peer_timeout_s", "forget_after_s", "hello_timeout_s"):
+        for name in (
+            "lease_s",
+            "peer_timeout_s",
+            "silence_s",
+            "forget_after_s",
+            "hello_timeout_s",
+        ):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")
         if self.congestion_control not in CONGESTION_CONTROLS:

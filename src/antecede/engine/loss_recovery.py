@@ -65,6 +65,13 @@ class LossRecovery:
         if acks is not None and self._driver.receive_frames(
             session, received.body, acks.end, now
         ):
+            self.acknowledge(received, now)
+
+    def acknowledge(self, received: ReceivedDatagram, now: float) -> None:
+        """Acknowledge a datagram in later ack blocks, soon if it asks for that."""
+        session = received.session
+        acks = received.acks
+        if acks is not None:
             session.path.arrived.record(received.packet, acks.asks, now)
             if session.path.arrived.due < session.path.queued_at:
                 self._transmitter.path_timers.schedule(session)
@@ -121,6 +128,8 @@ class LossRecovery:
             self._report(lost, now)
             if probed:
                 self._report(probed, now)
-            self.probes += 1 if path.wants_answer else 0
+            if path.wants_answer:
+                self.probes += 1
+                self._layer.silence.expect_answer(session, now)
             self._transmitter.schedule(session)
             self._transmitter.path_timers.schedule(session)

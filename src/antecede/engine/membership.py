@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from antecede.core.process import NEVER, ProcessBase
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import BYE
 from antecede.engine.departures import Departures
 from antecede.engine.entry_names import EntryNames
+from antecede.engine.events import PeerMoved
 from antecede.engine.histories import Histories
 from antecede.engine.journal import SavedPeer
 from antecede.engine.journal_recorder import JournalRecorder
@@ -17,7 +17,7 @@ from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.session_layer import SessionLayer
 from antecede.errors import ConfigError
 
-__all__ = ["Membership", "check_protocol"]
+__all__ = ["Membership"]
 
 
 class Membership:
@@ -92,15 +92,23 @@ class Membership:
         session.stopped = False
         session.is_configured = session.is_configured or is_configured
         self._layer.timers.cancel_lease(session)
-        session.address = address
+        self._move(session, address)
         self._journal.session_changed(session)
         self._layer.timers.schedule_hello(session, now)
 
     def set_address(self, name: str, address: object, now: float) -> None:
         """Set the address of a peer, and contact it unless it was removed."""
         session = self.table.sessions[name]
-        session.address = address
+        self._move(session, address)
         self._layer.timers.schedule_hello(session, now)
+
+    def _move(self, session: PeerSession, address: object) -> None:
+        """Set the address of a peer, and report a change."""
+        former = session.address
+        session.address = address
+        if former is not None and former != address:
+            event = PeerMoved(peer=session.name, address=address, former_address=former)
+            self._layer.events.add(event)
 
     def restore_session(self, saved: SavedPeer, now: float) -> PeerSession:
         """Add the session of a peer that a journal holds, in the state that it had."""
@@ -124,11 +132,3 @@ class Membership:
             elif session.handshake.incarnation != 0:
                 datagrams.append((session.address, layer.make_hello(session, now)))
         return datagrams
-
-
-def check_protocol(info: ProtocolInfo, process: ProcessBase, limits: Limits) -> None:
-    """Raise ConfigError if a protocol does not suit a node, or its limits."""
-    if not info.capabilities.unicast:
-        raise ConfigError(f"{info.name} has no unicast; choose another protocol")
-    if limits.peer_timeout_s < NEVER and process.recovery is None:
-        raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")

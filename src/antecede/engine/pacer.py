@@ -16,10 +16,13 @@ BURST_S: Final = 0.002
 class Pacer:
     """A token bucket, in bytes."""
 
-    __slots__ = ("_at", "_burst", "_datagram_bytes", "_rate", "_tokens")
+    __slots__ = ("_at", "_burst", "_rate", "_tokens", "datagram_bytes")
+
+    datagram_bytes: int
+    """The largest datagram."""
 
     def __init__(self, datagram_bytes: int) -> None:
-        self._datagram_bytes = datagram_bytes
+        self.datagram_bytes = datagram_bytes
         self._tokens = 0.0
         self._burst = 0.0
         self._rate = 0.0
@@ -29,7 +32,7 @@ class Pacer:
         """Return how many bytes may leave now, at a rate of a window in a round trip."""
         self._rate = GAIN * window / round_trip_s
         self._burst = max(
-            float(BURST_DATAGRAMS * self._datagram_bytes), self._rate * BURST_S
+            float(BURST_DATAGRAMS * self.datagram_bytes), self._rate * BURST_S
         )
         if self._at < 0:
             self._tokens = self._burst
@@ -46,5 +49,5 @@ class Pacer:
 
     def ready_at(self, now: float) -> float:
         """Return when the largest datagram may leave."""
-        missing = self._datagram_bytes - self._tokens + 1  # More than the rounding error.
+        missing = self.datagram_bytes - self._tokens + 1  # More than the rounding error.
         return now + max(missing, 0.0) / self._rate if self._rate > 0 else now

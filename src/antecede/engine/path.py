@@ -3,8 +3,9 @@
 A path joins the parts of the transport: the packets that have arrived
 (:mod:`antecede.engine.acknowledgements`), the packets that were lost
 (:mod:`antecede.engine.loss_detection`), the congestion window
-(:mod:`antecede.engine.congestion`) and the pacer (:mod:`antecede.engine.pacer`). Only
-packets with messages count as in flight: acks and handshakes are never held back.
+(:mod:`antecede.engine.congestion`), the pacer (:mod:`antecede.engine.pacer`) and the size
+of datagrams (:mod:`antecede.engine.path_mtu`). Only packets with messages count as in
+flight: acks and handshakes are never held back.
 """
 
 from typing import Final
@@ -17,6 +18,7 @@ from antecede.engine.cubic import Cubic
 from antecede.engine.limits import Limits
 from antecede.engine.loss_detection import PROBED_PACKETS, LossDetector, SentPacket
 from antecede.engine.pacer import Pacer
+from antecede.engine.path_mtu import PathMtu
 
 __all__ = ["Path"]
 
@@ -41,17 +43,18 @@ class Path:
     """
 
     __slots__ = (
-        "_controller_name",
-        "_datagram_bytes",
         "_last_sent_at",
+        "_limits",
         "_pacer",
         "_probe_datagrams",
         "arrived",
         "controller",
+        "datagram_bytes",
         "in_flight",
         "is_blocked",
         "losses",
         "lost_packets",
+        "mtu",
         "orphans",
         "paced_at",
         "queued_at",
@@ -61,6 +64,9 @@ class Path:
     arrived: AckHistory
     losses: LossDetector
     controller: CongestionController
+    mtu: PathMtu
+    datagram_bytes: int
+    """The largest datagram that the path carries, as far as the node knows."""
     in_flight: int
     """The bytes of the packets with messages that are not acknowledged."""
     is_blocked: bool
@@ -77,12 +83,13 @@ class Path:
     """How many packets were lost so far."""
 
     def __init__(self, limits: Limits) -> None:
-        self._datagram_bytes = limits.datagram_bytes_max
-        self._controller_name = limits.congestion_control
+        self._limits = limits
+        self.mtu = PathMtu(limits.base_bytes, limits.datagram_bytes_max)
+        self.datagram_bytes = self.mtu.size
         self.arrived = AckHistory()
         self.losses = LossDetector(limits.policy)
-        self.controller = _make_controller(self._controller_name, self._datagram_bytes)
-        self._pacer = Pacer(self._datagram_bytes)
+        self.controller = _make_controller(limits.congestion_control, self.datagram_bytes)
+        self._pacer = Pacer(self.datagram_bytes)
         self._probe_datagrams = 0  # How many datagrams may exceed the window.
         self._last_sent_at = -NEVER
         self.in_flight = 0
@@ -97,7 +104,10 @@ class Path:
         """Begin anew: the peer has restarted, and acknowledges nothing from before."""
         self.arrived.reset()
         self.give_up()
-        self.controller = _make_controller(self._controller_name, self._datagram_bytes)
+        limits = self._limits
+        self.mtu = PathMtu(limits.base_bytes, limits.datagram_bytes_max)
+        self._resize()
+        self.controller = _make_controller(limits.congestion_control, self.datagram_bytes)
 
     def give_up(self) -> None:
         """Treat all packets as lost: the peer will not acknowledge them."""
@@ -121,7 +131,7 @@ class Path:
         if self._probe_datagrams > 0:
             return True
         controller = self.controller
-        datagram_bytes = self._datagram_bytes
+        datagram_bytes = self.datagram_bytes
         if self.in_flight == 0:
             return True
         if self.in_flight + datagram_bytes > controller.window:
@@ -139,7 +149,7 @@ class Path:
     def room(self) -> int:
         """Return how many bytes of messages the window still allows."""
         if self._probe_datagrams > 0:
-            return self._probe_datagrams * self._datagram_bytes
+            return self._probe_datagrams * self.datagram_bytes
         return max(self.controller.window - self.in_flight, 0)
 
     def unblock(self) -> None:
@@ -187,6 +197,16 @@ class Path:
             self.controller.on_spurious_loss()
         if not acked:
             return []
+        mtu = self.mtu
+        if mtu.probe_number > 0 and mtu.probe_number not in losses.sent:
+            mtu.probe_acknowledged(now)
+            self._resize()
+        elif mtu.raise_at <= now:
+            mtu.try_again()
+        if mtu.size > mtu.base:
+            for packet in acked:
+                if packet.size > mtu.base:
+                    mtu.datagram_acknowledged(packet.sent_at)
         self._probe_datagrams = 0
         window = self.controller.window
         in_flight = self.in_flight
@@ -203,7 +223,7 @@ class Path:
         if lost:
             self._lose(lost, acked[0].sent_at, now)
         if size > 0:  # After the losses, so that these do not enlarge the window first.
-            is_limited = self.is_blocked or in_flight + self._datagram_bytes > window
+            is_limited = self.is_blocked or in_flight + self.datagram_bytes > window
             round_trip_s = losses.round_trip.smoothed_s
             self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)
         return lost
@@ -217,12 +237,43 @@ class Path:
                 self.in_flight -= packet.size
                 first_at = min(first_at, packet.sent_at)
                 last_at = packet.sent_at
+        self._check_size(lost, now)
         if last_at > -NEVER:
             self.lost_packets += len(lost)
             self.controller.on_lost(last_at, now)
             period_s = PERSISTENT_TIMEOUTS * self.losses.probe_timeout_s
             if last_at - first_at >= period_s and not first_at < acked_at < last_at:
                 self.controller.on_persistent_congestion()
+
+    # The size of datagrams.
+
+    @property
+    def usable_bytes(self) -> int:
+        """The largest datagram to transmit now: the base size if nothing is answered."""
+        return self.datagram_bytes if self.losses.probes == 0 else self.mtu.base
+
+    def _check_size(self, lost: list[SentPacket], now: float) -> None:
+        """Search on after a lost probe; use smaller datagrams if larger ones vanish."""
+        mtu = self.mtu
+        if mtu.probe_number > 0 and mtu.probe_number not in self.losses.sent:
+            mtu.probe_lost(now)
+        if mtu.size > mtu.base:
+            for packet in lost:
+                if packet.is_counted and packet.size > mtu.base:
+                    mtu.datagram_lost(packet.sent_at, now)
+            self._resize()
+
+    def refuse_size(self, size: int, now: float) -> None:
+        """Use smaller datagrams than one that the socket has refused."""
+        if self.mtu.refused(size, now):
+            self._resize()
+
+    def _resize(self) -> None:
+        """Use the size that the path carries."""
+        size = self.mtu.size
+        self.datagram_bytes = size
+        self.controller.datagram_bytes = size
+        self._pacer.datagram_bytes = size
 
     # Time.
 

@@ -118,6 +118,7 @@ class PeerSession:
         "history",
         "id",
         "is_configured",
+        "is_silent",
         "last_packet",
         "lease_ends",
         "message_bytes_max",
@@ -131,6 +132,7 @@ class PeerSession:
         "replay_window",
         "state",
         "stopped",
+        "suspected_at",
         "unacked_since",
         "window",
         "window_packet",
@@ -169,6 +171,10 @@ class PeerSession:
     """When a former incarnation of this node may have transmitted to the peer last."""
     heard_at: float
     """When the last accepted datagram of the current incarnation arrived."""
+    is_silent: bool
+    """The peer owed an answer for ``Limits.silence_s``, and was reported as silent."""
+    suspected_at: float
+    """Since when the peer owes an answer, unless it was heard later; infinite for none."""
     lease_ends: float
     """When the peer refuses every datagram transmitted to it; infinite unless it leaves."""
     unacked_since: float
@@ -218,6 +224,8 @@ class PeerSession:
         self.last_packet = 0
         self.former_at = -NEVER
         self.heard_at = -NEVER
+        self.is_silent = False
+        self.suspected_at = NEVER
         self.lease_ends = NEVER
         self.unacked_since = NEVER
         self.stopped = False

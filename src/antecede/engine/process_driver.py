@@ -88,6 +88,11 @@ class ProcessDriver:
         self.retransmitted = 0
         self.control_frames = 0
 
+    def name_of(self, id: ProcessId) -> str:
+        """Return the name of the node with a process id."""
+        session = self.by_id.get(id)
+        return session.name if session is not None else self._layer.name
+
     def send(
         self,
         ids: list[ProcessId],
@@ -126,6 +131,7 @@ class ProcessDriver:
         dropped = self._layer.dropped
         if session.state is REMOVED:
             dropped["removed"] += 1
+            self._layer.faults.removed_peer(session, now)
             return False
         is_complete = True
         refuse_messages = session.state is REMOVING or self._flow.refuses(session)

@@ -3,7 +3,7 @@
 from typing import Final
 
 from antecede.engine.acknowledgements import AckBlock, read_ack_block
-from antecede.engine.datagram import DATA, DATA_PREFIX, Introduction
+from antecede.engine.datagram import DATA, DATA_PREFIX, PROBE, Introduction
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DROP_REASONS", "ReceivedDatagram"]
@@ -45,7 +45,7 @@ class ReceivedDatagram:
     )
 
     acks: AckBlock | None
-    """The ack block of DATA, BYE and BYE_ACK."""
+    """The ack block; None in HELLO and WELCOME."""
     body: bytes
     """The body, once it is decrypted."""
     epoch: int
@@ -83,7 +83,9 @@ class ReceivedDatagram:
         """Read the ack block; return whether a body other than HELLO's is well formed."""
         acks = read_ack_block(self.body, DATA_PREFIX.size)
         self.acks = acks
-        return acks is not None and (self.kind == DATA or acks.end == len(self.body))
+        if acks is None:
+            return False
+        return self.kind in (DATA, PROBE) or acks.end == len(self.body)
 
     def read_window(self, window: int) -> None:
         """Report the window in the datagram, if no later datagram has arrived."""

@@ -220,12 +220,15 @@ class Sender:
         if (backlog > 0 or in_batch) and not is_full and recovery is not None:
             number = recovery.last_number() + 1
             room = self._window_bytes_max - process.backlog_bytes(session.id)
+            messages = self._window_copies_max
+            if 0 <= session.window < messages:
+                messages = session.window  # A bundle must not exceed the inbox of the peer.
             pending.start(
                 session.name,
                 data,
                 number,
-                min(self._payload_bytes_max, room),
-                self._window_copies_max - backlog,
+                min(self._bundle_bytes(session), room),
+                messages - backlog,
             )
             self._record(number, now)
             return number
@@ -234,6 +237,14 @@ class Sender:
         return number
 
     # Bundles.
+
+    def _bundle_bytes(self, session: PeerSession) -> int:
+        """Return the size of bundles that every path carries and that fill a datagram."""
+        path = session.path
+        most = self._payload_bytes_max + METADATA_BYTES_MAX
+        room = most + path.usable_bytes - path.mtu.base
+        bundles = (room + most - 1) // most
+        return room // bundles - METADATA_BYTES_MAX
 
     def append(self, target: object, data: object) -> int:
         """Append a message to the pending bundle, and return its number.
@@ -287,7 +298,7 @@ class Sender:
         if count == 0:
             return
         session = self._sessions[pending.target]
-        payload = pending.take() if count > 1 else WHOLE_PREFIX + pending.take_single()
+        payload = pending.pop() if count > 1 else WHOLE_PREFIX + pending.pop_single()
         self._driver.send_bundle(session.id, payload, count, now)
 
     @property

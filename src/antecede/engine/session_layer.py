@@ -30,14 +30,20 @@ from antecede.engine.datagram import (
     read_introduction,
     timestamp_ms,
 )
+from antecede.engine.event_collector import EventCollector
+from antecede.engine.events import NodeEvent, PeerMet, PeerRestarted
+from antecede.engine.fault_reports import FaultReports
 from antecede.engine.flow_control import FlowControl
 from antecede.engine.handshake import NOTHING
 from antecede.engine.history_number import is_later
+from antecede.engine.introducer import Introducer
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import PeerSession, SessionEvent
-from antecede.engine.received_datagram import DROP_REASONS, ReceivedDatagram
+from antecede.engine.received_datagram import ReceivedDatagram
+from antecede.engine.refusals import Refusals
 from antecede.engine.sealer import DatagramCipher, Sealer
 from antecede.engine.session_timers import SessionTimers
+from antecede.engine.silence_watch import SilenceWatch
 from antecede.errors import PeerError
 
 __all__ = ["TIMESTAMP_RESOLUTION_S", "SessionLayer"]
@@ -51,13 +57,16 @@ class SessionLayer:
 
     __slots__ = (
         "_by_hash",
+        "_introducer",
         "_last_forgotten_packet",
         "_lease_ms",
         "_lease_s",
         "_protocol",
-        "_recovery",
+        "_refusals",
         "_sealer",
         "dropped",
+        "events",
+        "faults",
         "flow",
         "history",
         "incarnation",
@@ -67,9 +76,13 @@ class SessionLayer:
         "outdated",
         "responses",
         "rtt_s",
+        "silence",
         "timers",
     )
 
+    events: EventCollector
+    faults: FaultReports
+    silence: SilenceWatch
     flow: FlowControl
     """Grants the windows that datagrams to the peers contain."""
     dropped: dict[str, int]
@@ -91,13 +104,18 @@ class SessionLayer:
         cipher: DatagramCipher | None,
         recovery: PeerRecovery | None,
         flow: FlowControl,
+        events: EventCollector,
+        protocol_name: str,
     ) -> None:
         self.name = name
         self.name_hash: Final = name_hash(name)
         self.incarnation = incarnation
         self.history = history
         self._protocol = protocol
-        self._recovery = recovery
+        self._introducer = Introducer(history, protocol, limits, recovery)
+        self.events = events
+        self.faults = FaultReports(name, protocol_name, limits, events)
+        self.silence = SilenceWatch(limits.silence_s, events)
         self.flow = flow
         self.limits = limits
         self._lease_s = limits.lease_s
@@ -106,7 +124,8 @@ class SessionLayer:
         self._by_hash: dict[int, PeerSession] = {}
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
-        self.dropped = dict.fromkeys(DROP_REASONS, 0)
+        self._refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
+        self.dropped = self._refusals.dropped
         self.responses = []
         self.rtt_s = -1.0
         self.outdated = None
@@ -140,28 +159,10 @@ class SessionLayer:
         timestamp = timestamp_ms(now)
         session.handshake.record_hello(timestamp, now)
         self.timers.hello_transmitted(session, now)
+        self.silence.expect_answer(session, now)
         window = self.flow.hello_window(session, timestamp)
-        body = HELLO_TIMES.pack(timestamp) + self._introduction(session, window)
+        body = HELLO_TIMES.pack(timestamp) + self._introducer.introduce(session, window)
         return self._sealer.seal_for(HELLO, session, 0, body)
-
-    def _introduction(self, session: PeerSession, window: int) -> bytes:
-        """Return what this node tells a peer about itself."""
-        received = 0
-        acked = 0
-        if self._recovery is not None:
-            _, acked, _, _ = self._recovery.channel_numbers(session.id)
-            received = self._recovery.last_received(session.id)
-        return Introduction(
-            self.history,
-            self._protocol,
-            session.epoch_out,
-            session.epoch_in,
-            session.history,
-            received,
-            acked if acked > session.acked_base else 0,
-            self.limits.message_bytes_max,
-            window,
-        ).encode()
 
     def data_prefix(
         self, session: PeerSession, now: float, asks: bool = False, most: int = RANGES_MAX
@@ -204,29 +205,29 @@ class SessionLayer:
         try:
             kind, sender, incarnation, receiver, packet = read_header(datagram)
         except PeerError:
-            return self._drop("malformed")
+            return self._refusals.drop("malformed")
         if incarnation == 0:
-            return self._drop("malformed")
+            return self._refusals.drop("malformed")
         session = self._by_hash.get(sender)
         if session is None:
-            return self._drop("unknown_sender")
+            return self._refusals.drop_unknown(sender, address, self._by_hash.values(), now)
         handshake = session.handshake
-        if incarnation in handshake.retired:
-            return self._drop("incarnation")
         received = ReceivedDatagram(session, kind, incarnation, receiver, packet)
+        if incarnation in handshake.retired:
+            return self._refusals.drop_former(received, datagram, address, now)
         if kind == HELLO:
             return self._accept_hello(received, datagram, address, now)
         if receiver != self.incarnation:
-            return self._drop_misdirected(received, datagram, now)
+            return self._refusals.drop_misdirected(received, datagram, address, now)
         if incarnation == handshake.incarnation and not session.replay_window.is_new(
             packet
         ):
-            return self._drop("replay")
+            return self._refusals.drop("replay")
         cipher = self._sealer.opening_cipher(session, incarnation, receiver)
         try:
             received.body = self._sealer.open(cipher, packet, datagram)
         except PeerError:
-            return self._drop("authentication")
+            return self._refusals.drop_unopened(session, address, now)
         if kind == WELCOME:
             if not self._accept_welcome(received, now):
                 return None
@@ -234,44 +235,26 @@ class SessionLayer:
             return None
         handshake.opening_cipher = cipher
         session.replay_window.record(packet)
+        if session.is_silent:
+            self.silence.answered(session, now)
         session.heard_at = now
         session.bytes_in += len(datagram)
         return received
 
-    def _drop_misdirected(
-        self, received: ReceivedDatagram, datagram: bytes, now: float
-    ) -> ReceivedDatagram | None:
-        """Answer a datagram addressed to an earlier incarnation with HELLO."""
-        if not self._open_once(received, received.receiver, datagram):
-            return self._drop("authentication")
-        self.timers.schedule_hello(received.session, now)
-        return self._drop("incarnation")
-
-    def _open_once(
-        self, received: ReceivedDatagram, receiver: int, datagram: bytes
-    ) -> bool:
-        """Decrypt the body of a datagram to any incarnation; return whether that worked."""
-        sealer = self._sealer
-        cipher = sealer.opening_cipher(received.session, received.incarnation, receiver)
-        try:
-            received.body = sealer.open(cipher, received.packet, datagram)
-        except PeerError:
-            return False
-        return True
-
     def _accept_hello(
         self, received: ReceivedDatagram, datagram: bytes, address: object, now: float
     ) -> ReceivedDatagram | None:
-        if not self._open_once(received, 0, datagram):
-            return self._drop("authentication")
+        if not self._refusals.open_once(received, 0, datagram):
+            return self._refusals.drop_unopened(received.session, address, now)
         body = received.body
         if received.receiver != 0 or len(body) != HELLO_TIMES.size + INTRODUCTION.size:
-            return self._drop("malformed")
+            return self._refusals.drop("malformed")
         (timestamp,) = HELLO_TIMES.unpack_from(body)
         introduction = read_introduction(body, HELLO_TIMES.size)
-        if introduction.protocol != self._protocol:
-            return self._drop("protocol")
         session = received.session
+        if introduction.protocol != self._protocol:
+            self.faults.protocol_mismatch(session, introduction.protocol, now)
+            return self._refusals.drop("protocol")
         is_bound = received.incarnation == session.handshake.incarnation
         if not is_bound or introduction.epoch > session.epoch_in:
             # The HELLO may be old. The session stays bound to its incarnation and epoch
@@ -280,7 +263,8 @@ class SessionLayer:
             self.timers.schedule_hello(session, now)
         now_ms = timestamp_ms(now)
         times = WELCOME_TIMES.pack(now_ms, timestamp)
-        body = times + self._introduction(session, self.flow.window(session, now_ms))
+        window = self.flow.window(session, now_ms)
+        body = times + self._introducer.introduce(session, window)
         welcome = self._sealer.seal_for(WELCOME, session, received.incarnation, body)
         self.responses.append((address, welcome))
         if not is_bound:
@@ -291,16 +275,17 @@ class SessionLayer:
     def _accept_welcome(self, received: ReceivedDatagram, now: float) -> bool:
         session = received.session
         if len(received.body) != WELCOME_TIMES.size + INTRODUCTION.size:
-            self._drop("malformed")
+            self._refusals.drop("malformed")
             return False
         timestamp, timestamp_echo = WELCOME_TIMES.unpack_from(received.body)
         introduction = read_introduction(received.body, WELCOME_TIMES.size)
         if introduction.protocol != self._protocol:
-            self._drop("protocol")
+            self.faults.protocol_mismatch(session, introduction.protocol, now)
+            self._refusals.drop("protocol")
             return False
         hello_at = session.handshake.hellos.get(timestamp_echo, -1.0)
         if hello_at < 0 or now - hello_at > self._lease_s:
-            self._drop("expired")
+            self._refusals.drop("expired")
             return False
         if is_later(introduction.known_history, self.history):  # Even if it is not bound.
             self.outdated = session.name, introduction.known_history
@@ -326,25 +311,25 @@ class SessionLayer:
         handshake = session.handshake
         body = received.body
         if not received.read_acks():
-            self._drop("malformed")
+            self._refusals.drop("malformed")
             return False
         timestamp, timestamp_echo, epoch, epoch_echo, window = DATA_PREFIX.unpack_from(body)
         age_ms = timestamp_ms(now) - timestamp_echo
         if not 0 <= age_ms < self._lease_ms:
-            self._drop("expired")
+            self._refusals.drop("expired")
             return False
         if received.incarnation != handshake.incarnation:
             introduction = handshake.introduced.get(received.incarnation)
             if introduction is None:
                 self.timers.schedule_hello(session, now)
-                self._drop("incarnation")
+                self._refusals.drop("incarnation")
                 return False
             running_at = now - age_ms / 1000
             if not self._bind(received, introduction, epoch, running_at, now):
                 return False
             received.introduction = introduction
         elif epoch < session.epoch_in:
-            self._drop("incarnation")
+            self._refusals.drop("incarnation")
             return False
         received.epoch = epoch
         received.epoch_echo = epoch_echo
@@ -376,7 +361,7 @@ class SessionLayer:
             history == session.history and epoch < session.epoch_in
         ):
             # An outdated journal: the introduction of this node tells the peer.
-            self._drop("incarnation")
+            self._refusals.drop("incarnation")
             return False
         if received.incarnation == handshake.incarnation:
             return True
@@ -385,15 +370,22 @@ class SessionLayer:
             and running_at - TIMESTAMP_RESOLUTION_S <= handshake.met_at
         ):
             self.timers.schedule_hello(session, now)
-            self._drop("incarnation")
+            self._refusals.drop("incarnation")
             return False
+        self.faults.clear(session.name)
+        self.events.add(_met(session, history))
         received.previous_history = session.history
         received.is_new_history = history != session.history
         session.bind(received.incarnation, history, now)
+        self.faults.compare_limits(session, introduction, now)
         if session.apply(SessionEvent.RETURNED):
             self.timers.cancel_lease(session)
         return True
 
-    def _drop(self, reason: str) -> ReceivedDatagram | None:
-        self.dropped[reason] += 1
-        return None
+
+def _met(session: PeerSession, history: int) -> NodeEvent:
+    """Return the event of an incarnation of a peer that answers for the first time."""
+    name = session.name
+    if session.history in (0, history) and session.handshake.incarnation == 0:
+        return PeerMet(peer=name, address=session.address)
+    return PeerRestarted(peer=name, kept_history=session.history == history)

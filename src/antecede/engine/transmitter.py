@@ -5,7 +5,7 @@ from typing import Final
 from antecede.core.codec import Frame
 from antecede.core.windows import PeerWindows
 from antecede.engine.acknowledgements import RANGES_MAX, RANGES_WITH_MESSAGES_MAX
-from antecede.engine.datagram import DATA
+from antecede.engine.datagram import DATA, HEADER, PROBE
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.name_exchange import DEFINITION_BYTES_MAX
 from antecede.engine.path_timers import PathTimers
@@ -29,16 +29,16 @@ class Transmitter:
 
     Args:
         layer: seals the datagrams.
-        body_bytes_max: the largest body of a datagram.
+        tag_bytes: the bytes that encryption adds to a datagram.
         entry_names: names the processes in frames; None if these name none.
         windows: the windows of the peers; None if the process has none.
     """
 
     __slots__ = (
-        "_body_bytes_max",
         "_entry_names",
         "_frames",
         "_layer",
+        "_overhead_bytes",
         "_unflushed",
         "_windows",
         "datagrams",
@@ -52,14 +52,14 @@ class Transmitter:
     def __init__(
         self,
         layer: SessionLayer,
-        body_bytes_max: int,
+        tag_bytes: int,
         entry_names: EntryNames | None,
         windows: PeerWindows | None,
     ) -> None:
         self._layer = layer
         self._entry_names = entry_names
         self._windows = windows
-        self._body_bytes_max = body_bytes_max
+        self._overhead_bytes = HEADER.size + tag_bytes
         self._unflushed: list[PeerSession] = []  # Whose outboxes the next flush empties.
         self._frames = 0  # Put into outboxes since the last flush.
         self.path_timers = PathTimers()
@@ -185,6 +185,8 @@ class Transmitter:
             self._transmit_bare(session, True, now, out)
         elif path.is_ack_due and path.arrived.due <= now:
             self._transmit_bare(session, False, now, out)
+        if path.mtu.is_due:
+            self._transmit_probe(session, now, out)
 
     def _pack_frames(
         self,
@@ -197,10 +199,12 @@ class Transmitter:
         """Put frames into as few datagrams as possible; hold messages beyond the room."""
         ranges = RANGES_WITH_MESSAGES_MAX if has_messages else RANGES_MAX
         prefix = self._layer.data_prefix(session, now, True, ranges)
-        body_bytes_max = self._body_bytes_max
+        body_bytes_max = session.path.usable_bytes - self._overhead_bytes
         buffer = bytearray(prefix)
         if self._entry_names is not None:
-            prefix = self._add_names(session, frames, buffer, prefix, now, out)
+            prefix = self._add_names(
+                session, frames, buffer, prefix, body_bytes_max, now, out
+            )
         prefix_size = len(prefix)
         size = len(buffer)
         first = 0
@@ -212,6 +216,8 @@ class Transmitter:
                 body = bytes(buffer[:end])
                 part = frames[first:index]
                 self._transmit(session, body, part, has_messages, now, out)
+                if session.path.mtu.is_waiting:
+                    session.path.mtu.start(now)
                 first = index
                 if has_messages and not session.path.has_room(now):
                     others = session.outbox.put_back(frames[first:])
@@ -250,12 +256,25 @@ class Transmitter:
         else:
             out.append((session.address, self._layer.seal(DATA, session, body)))
 
+    def _transmit_probe(self, session: PeerSession, now: float, out: Datagrams) -> None:
+        """Transmit padding, to find out whether the path carries a datagram so large."""
+        path = session.path
+        body = self._layer.data_prefix(session, now, True)
+        padding = path.mtu.candidate - self._overhead_bytes - len(body)
+        datagram = self._layer.seal(PROBE, session, body + bytes(max(padding, 0)))
+        out.append((session.address, datagram))
+        number = session.last_packet
+        path.record_sent(number, session.id, NO_FRAMES, len(datagram), False, now)
+        if number in path.losses.sent:
+            path.mtu.probe_transmitted(number)
+
     def _add_names(
         self,
         session: PeerSession,
         frames: list[Frame],
         buffer: bytearray,
         prefix: bytes,
+        body_bytes_max: int,
         now: float,
         out: Datagrams,
     ) -> bytes:
@@ -270,7 +289,7 @@ class Transmitter:
         for frame in frames:
             ids.update(self._entry_names.dependencies.named_ids(frame))
         numbers = exchange.define(ids) if ids else []
-        most = (self._body_bytes_max - len(prefix)) // DEFINITION_BYTES_MAX
+        most = (body_bytes_max - len(prefix)) // DEFINITION_BYTES_MAX
         while len(numbers) > most:
             body = bytearray(prefix)
             exchange.write(body, numbers[:most])

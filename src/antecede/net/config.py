@@ -1,13 +1,17 @@
 """The validated parameters of one node."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from antecede.core import registry
+from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
+from antecede.engine.message import Message
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError
-from antecede.net.payloads import Decode
+from antecede.net.payloads import Decode, Encode, check_callable
 from antecede.net.udp import Address, is_loopback
 
 __all__ = ["NodeConfig", "make_cipher"]
@@ -34,15 +38,25 @@ class NodeConfig:
     trace: Path | None
     run: str
     segmentation: bool
-    decode: Decode | None
+    on_message: Callable[[Message], object] | None = None
+    on_event: Callable[[NodeEvent], object] | None = None
+    encode: Encode | None = None
+    decode: Decode | None = None
 
     def __post_init__(self) -> None:
+        check_callable(self.encode, "encode")
+        check_callable(self.decode, "decode")
         name = self.name
         if not isinstance(name, str) or not 1 <= len(name.encode()) <= NAME_BYTES_MAX:
             raise ConfigError(
                 f"{name!r} is not a valid node name: give a string of 1 to"
                 f" {NAME_BYTES_MAX} bytes in UTF-8"
             )
+
+    @property
+    def needs_fragments(self) -> bool:
+        """Whether IP may have to fragment datagrams, as their metadata has no bound."""
+        return not registry.protocol(self.protocol).capabilities.dynamic
 
     def limits_for(self, host: str) -> Limits:
         """Return the limits for a socket bound to ``host``.
@@ -58,7 +72,8 @@ class NodeConfig:
         if self.limits is not None:
             return self.limits
         if is_loopback(host):
-            return replace(Limits(), datagram_bytes_max=LOOPBACK_DATAGRAM_BYTES)
+            size = LOOPBACK_DATAGRAM_BYTES
+            return replace(Limits(), datagram_bytes_base=size, datagram_bytes_max=size)
         return Limits()
 
 

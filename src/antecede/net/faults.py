@@ -29,6 +29,8 @@ class Faults:
     queue_s: float = 0.0
     """The longest time that a datagram waits for the link: the queue drops a datagram that
     would wait longer. 0 for a queue without limit."""
+    datagram_bytes_max: int = 0
+    """Larger datagrams are lost, without notice to their sender; 0 for no limit."""
     bottleneck: str = ""
     """Links with the same bottleneck share its bandwidth and its queue."""
 
@@ -41,7 +43,7 @@ class FaultInjector:
         self.faults_of: dict[tuple[str, str], Faults] = {}
         """The faults of the links, by source and target, that differ from the others."""
         self.counts: Counter[str] = Counter()
-        """Datagrams by outcome: all, partitioned, lost, overflowed, duplicated,
+        """Datagrams by outcome: all, partitioned, oversized, lost, overflowed, duplicated,
         reordered."""
         self._random = Random(seed)
         self._blocked: set[tuple[str, str]] = set()
@@ -69,6 +71,9 @@ class FaultInjector:
         self.counts["all"] += 1
         if link in self._blocked:
             self.counts["partitioned"] += 1
+            return []
+        if 0 < faults.datagram_bytes_max < size:
+            self.counts["oversized"] += 1
             return []
         if self._is_lost(link, faults):
             self.counts["lost"] += 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from antecede.core.observer import Observer
+from antecede.errors import ConfigError
 from antecede.net.clock import now_s
 from antecede.net.database import Database, SqliteDatabase
 from antecede.net.udp import Address, SocketAddress, UdpSocket
@@ -26,6 +27,7 @@ __all__ = [
     "SystemHost",
     "ThreadWorker",
     "Worker",
+    "resolve_peer",
     "running_host",
 ]
 
@@ -40,6 +42,9 @@ class DatagramSocket(Protocol):
     @property
     def lost(self) -> Mapping[str, int]:
         """How many datagrams were lost at this socket so far, by reason."""
+
+    on_refused: Callable[[object, int], None]
+    """Called with address and size of a datagram that is too large for the socket."""
 
     def start_reading(self, on_readable: Callable[[], None]) -> None:
         """Have the event loop call ``on_readable`` whenever datagrams have arrived."""
@@ -105,7 +110,9 @@ class Host(Protocol):
     def random_bits(self, bits: int) -> int:
         """Return a random number that nobody can guess, of so many bits."""
 
-    def bind_socket(self, bind: Address, *, segmentation: bool) -> DatagramSocket:
+    def bind_socket(
+        self, bind: Address, *, segmentation: bool, fragments: bool
+    ) -> DatagramSocket:
         """Bind a socket; raise ConfigError if the address cannot be bound."""
 
     def open_database(self, path: Path) -> Database:
@@ -163,8 +170,10 @@ class SystemHost:
     def random_bits(self, bits: int) -> int:
         return secrets.randbits(bits)
 
-    def bind_socket(self, bind: Address, *, segmentation: bool) -> UdpSocket:
-        return UdpSocket(bind, segmentation=segmentation)
+    def bind_socket(
+        self, bind: Address, *, segmentation: bool, fragments: bool
+    ) -> UdpSocket:
+        return UdpSocket(bind, segmentation=segmentation, fragments=fragments)
 
     def open_database(self, path: Path) -> SqliteDatabase:
         return SqliteDatabase(path)
@@ -180,6 +189,15 @@ class SystemHost:
         continues: tuple[int, int] | None,
     ) -> None:
         return None
+
+
+def resolve_peer(socket: DatagramSocket, peer: str, address: Address) -> SocketAddress:
+    """Return the numeric address of a peer; raise ConfigError if there is none."""
+    if address[1] == 0:
+        raise ConfigError(
+            f"peer {peer} has port 0, which cannot receive; give the port that it binds"
+        )
+    return socket.resolve(address)
 
 
 def running_host() -> Host:

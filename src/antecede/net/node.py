@@ -5,27 +5,23 @@ loop. Call its methods from that loop only.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
-from antecede.engine.limits import MESSAGE_BYTES_MIN, Limits
+from antecede.engine.events import NodeEvent
+from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.errors import LocalError, WindowFull
-from antecede.net.blocked_sends import Sent, Targets
+from antecede.errors import LocalError
+from antecede.net.blocked_sends import Targets
 from antecede.net.config import NodeConfig, make_cipher
-from antecede.net.payloads import (
-    Decode,
-    Encode,
-    Payload,
-    check_callable,
-    encode_payload,
-)
+from antecede.net.events import EventIterator
+from antecede.net.payloads import Decode, Encode, Payload, encode_payload
 from antecede.net.runtime import DRAIN_S, NodeRuntime
+from antecede.net.sending import Sending
 from antecede.net.statistics import (
     BlockedMessage,
     NodeStats,
@@ -61,8 +57,12 @@ class Node:
         trace: directory to record a trace in, for ``antecede verify``.
         run: name of the run in the trace; the same at all nodes.
         segmentation: use the segmentation offload of the kernel where it exists.
-        encode: function that converts what the application sends to bytes.
-        decode: function that converts the bytes of a message to :attr:`Message.value`.
+        on_message: called with each message, in order, instead of :meth:`receive`. It runs
+            in the event loop and must not wait; it may call :meth:`send_nowait`. If it
+            raises, the node logs the error and goes on with the next message.
+        on_event: called with each event of :meth:`events`, as it happens.
+        encode: converts what the application sends to bytes, such as a JSON encoder.
+        decode: converts the bytes of a message to :attr:`Message.value`.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class Node:
         trace: str | Path | None = None,
         run: str = "live",
         segmentation: bool = True,
+        on_message: Callable[[Message], object] | None = None,
+        on_event: Callable[[NodeEvent], object] | None = None,
         encode: Encode | None = None,
         decode: Decode | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
-        check_callable(encode, "encode")
-        check_callable(decode, "decode")
         config = NodeConfig(
             name=name,
             bind=parse_address(bind),
@@ -101,12 +101,15 @@ class Node:
             trace=Path(trace) if trace is not None else None,
             run=run,
             segmentation=segmentation,
+            on_message=on_message,
+            on_event=on_event,
+            encode=encode,
             decode=decode,
         )
         self.name = name
-        self._encode = encode
         self._runtime = NodeRuntime(config)
-        self._fragment_lock = asyncio.Lock()
+        self._encode = encode
+        self._sending = Sending(name, self._runtime, encode)
 
     # Opening and closing.
 
@@ -169,7 +172,6 @@ class Node:
         """
         runtime = self._runtime
         runtime.opened_socket()
-        runtime.check_loop()
         now = runtime.now_s()
         lease_ends = self.engine.remove_peer(name, now, stopped=stopped)
         runtime.process_output(now)
@@ -214,7 +216,7 @@ class Node:
                 elif not runtime.output_scheduled:
                     runtime.schedule_output()
                 return number
-        return await self._send(Targets(names=(target,)), data, wait)
+        return await self._sending.send(Targets(names=(target,)), data, wait)
 
     def send_nowait(self, target: str, data: Payload) -> int:
         """Send ``data`` to one peer without waiting, and return its number.
@@ -224,14 +226,13 @@ class Node:
         :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
         datagram, or if the node has a journal, because ``send`` waits for its disk.
         """
-        if self._encode is not None:
-            data = encode_payload(self._encode, data)
+        data = self._sending.encoded(data)
         runtime = self._runtime
         engine = self.engine
         number = engine.append(target, data)
         if number:
             return number
-        self._check_open()
+        self._sending.check_open()
         if runtime.has_journal:
             raise LocalError(f"{self.name} has a journal; await send")
         now = runtime.now_s()
@@ -243,7 +244,7 @@ class Node:
                     f"{len(data)} bytes do not fit into one datagram; await send"
                 )
             if not engine.has_room((target,)):
-                raise self._window_full_error((target,))
+                raise self._sending.window_full_error((target,))
             number = engine.send_fragment((target,), payloads[0], now)
         if engine.is_flush_due:
             runtime.transmit(engine, now)
@@ -257,29 +258,7 @@ class Node:
         Like a loop that awaits :meth:`send`, but faster: messages share datagrams and
         calls. A call that raises may have sent the first messages of the batch.
         """
-        runtime = self._runtime
-        messages: list[object] = list(batch)
-        encode = self._encode
-        if encode is not None:
-            messages = [encode_payload(encode, value) for value in messages]
-        numbers: list[int] = []
-        while len(numbers) < len(messages):
-            engine = self.engine
-            sent = len(numbers)
-            if not runtime.is_closing:
-                if not runtime.output_scheduled:
-                    runtime.check_loop()
-                now = runtime.now_s()
-                engine.send_batch(target, messages, numbers, now)
-                if engine.should_flush:
-                    runtime.process_output(now)
-                    await asyncio.sleep(0)
-                elif not runtime.output_scheduled:
-                    runtime.schedule_output()
-            if len(numbers) == sent:
-                data = cast("bytes", messages[sent])  # _send checks it.
-                numbers.append(await self._send(Targets(names=(target,)), data, True))
-        return numbers
+        return await self._sending.send_many(target, batch)
 
     async def multicast(
         self, targets: Iterable[str], data: Payload, *, wait: bool = True
@@ -290,7 +269,8 @@ class Node:
                 f"targets must be a list of names, not the string {targets!r}; use send"
                 " for one target"
             )
-        return await self._send_encoded(Targets(names=tuple(targets)), data, wait)
+        payload = self._sending.encoded(data)
+        return await self._sending.send(Targets(names=tuple(targets)), payload, wait)
 
     async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
@@ -298,96 +278,24 @@ class Node:
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
-        return await self._send_encoded(Targets(is_broadcast=True), data, wait)
-
-    async def _send_encoded(self, targets: Targets, data: Payload, wait: bool) -> int:
-        if self._encode is not None:
-            data = encode_payload(self._encode, data)
-        return await self._send(targets, data, wait)
-
-    async def _send(self, targets: Targets, data: bytes, wait: bool) -> int:
-        runtime = self._runtime
-        engine = self.engine
-        self._check_open()
-        payloads = engine.fragment(data)
-        is_large = len(payloads) > 1
-        names = targets.find(engine)
-        is_known = engine.knows_limits(names, len(data))
-        if not wait and (
-            not is_known
-            or (is_large and self._fragment_lock.locked())
-            or not engine.has_room(names)
-        ):
-            raise self._window_full_error(names)
-        if len(data) > MESSAGE_BYTES_MIN:
-            targets = await self._with_known_limits(engine, targets, len(data))
-        if is_large:
-            targets = replace(targets, is_in_fragments=True)
-            async with self._fragment_lock:  # Fragments of two messages must not mix.
-                for payload in payloads:
-                    number, targets = await self._send_payload(engine, targets, payload)
-        else:
-            number, _ = await self._send_payload(engine, targets, payloads[0])
-            if engine.is_only_in_flight(names):
-                runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
-        if runtime.has_journal:
-            await runtime.wait_for_commit()
-            self._check_history(engine)
-        return number
-
-    def _check_open(self) -> None:
-        """Raise the error of the journal, or LocalError, if the node is closed."""
-        runtime = self._runtime
-        runtime.check_loop()
-        if runtime.failure is not None:
-            raise runtime.failure
-        if runtime.is_closing:
-            raise LocalError(f"cannot send: {self.name} is closed; open a new node")
-
-    def _check_history(self, engine: Engine) -> None:
-        """Raise LocalError if the node has begun a new history since a call started."""
-        if self._runtime.engine is not engine:
-            raise LocalError(
-                f"{self.name} began a new history while the message was being sent;"
-                " send it again"
-            )
-
-    async def _send_payload(self, engine: Engine, targets: Targets, payload: bytes) -> Sent:
-        """Send a payload as soon as there is room."""
-        runtime = self._runtime
-        self._check_history(engine)
-        if not engine.has_room(targets.find(engine)):
-            runtime.send_watch.watch()
-            return await runtime.blocked_sends.wait(targets, payload)
-        sent = targets.send(engine, payload, runtime.now_s())
-        runtime.request_output(engine)
-        return sent
-
-    async def _with_known_limits(
-        self, engine: Engine, targets: Targets, size: int
-    ) -> Targets:
-        """Wait until all targets are known to accept so much, and keep these targets.
-
-        One that restarts while the message waits for room may accept less.
-        """
-        while not engine.knows_limits(targets.find(engine), size):
-            await self._runtime.waiters.wait_for_handshake()
-        names = targets.find(engine)
-        return replace(targets, names=names, channels=tuple(engine.channels(names)))
-
-    def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
-        full = [name for name in targets if not self.engine.has_room((name,))]
-        reason = "another large message is being sent, or a target was not met yet"
-        if full:
-            reason = f"the window of {', '.join(full)} is full"
-        return WindowFull(f"cannot send: {reason}; pass wait=True, or try again later")
+        payload = self._sending.encoded(data)
+        return await self._sending.send(Targets(is_broadcast=True), payload, wait)
 
     async def flush(self) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
         self._runtime.opened_socket()
         await self._runtime.wait_for_acks(self.engine)
 
-    # Statistics.
+    # Statistics and events.
+
+    def events(self) -> EventIterator:
+        """Return an asynchronous iterator over the events of the node from now on.
+
+        Each iterator gets all events (:mod:`antecede.engine.events`), until the node is
+        closed. One that is not read holds a limited number of events, and reports with an
+        EventsDropped how many it has dropped. The node logs the same events.
+        """
+        return self._runtime.events.iterate()
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
@@ -429,11 +337,12 @@ class Node:
         node, and permits for the messages that they sent before wait for its acks.
         """
         runtime = self._runtime
+        if runtime.has_callback:
+            raise LocalError(f"{self.name} has on_message, which gets all messages")
         while not runtime.inbox:
             if runtime.is_closed:
                 raise StopAsyncIteration
             runtime.opened_socket()
-            runtime.check_loop()
             await runtime.waiters.wait_for_message(runtime.inbox)
         return runtime.take_message()
 

@@ -1,30 +1,28 @@
-"""The runtime of a node: an engine with its socket, its timer and its files.
-
-The event loop calls the runtime when a datagram arrives and when a timer expires; the
-application calls :class:`antecede.net.node.Node`, which owns one runtime.
-"""
+"""The runtime of a node: an engine with its socket, its timer and its files."""
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from antecede.engine.engine import Engine
-from antecede.engine.message import DecodedMessage, Message
-from antecede.errors import ConfigError, LocalError, StorageError
+from antecede.engine.message import Message
+from antecede.errors import LocalError, StorageError
 from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
 from antecede.net.config import NodeConfig
 from antecede.net.engine_factory import EngineFactory
 from antecede.net.engine_timer import EngineTimer
+from antecede.net.events import EventHub
 from antecede.net.files import NodeFiles
-from antecede.net.goodbye import transmit_byes
-from antecede.net.host import DatagramSocket, Host, running_host
+from antecede.net.goodbye import leave
+from antecede.net.host import DatagramSocket, Host, resolve_peer, running_host
+from antecede.net.inbox import Inbox
+from antecede.net.loop_check import check_loop
 from antecede.net.send_watch import SendWatch
-from antecede.net.udp import Address, SocketAddress
+from antecede.net.udp import Address
 from antecede.net.waiters import Waiters
 
 __all__ = ["DRAIN_S", "NodeRuntime"]
@@ -49,12 +47,15 @@ class NodeRuntime:
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.inbox: deque[Message] = deque()
-        """The delivered messages that the application has not received."""
+        self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
+        self._inbox = Inbox(self.waiters, config.on_message, config.decode)
+        self.inbox: Final = self._inbox.messages
+        """The delivered messages that the application has not received."""
+        self.has_callback: Final = config.on_message is not None
         self.blocked_sends = BlockedSends()
         self.send_watch = SendWatch(
-            self.blocked_sends, lambda: None if self.is_closed else self.engine
+            self.blocked_sends, lambda: None if self.is_closed else self.engine, self.events
         )
         self.has_journal: Final = config.journal is not None
         self.is_closing = False
@@ -92,29 +93,12 @@ class NodeRuntime:
         if self._socket is None:
             self.opened_engine()
             raise self.failure or LocalError(f"{self.name} is closed; open a new node")
+        self.check_loop()
         return self._socket
 
     def check_loop(self) -> None:
-        """Raise LocalError if this is not the thread of the node's event loop."""
-        loop = self._loop
-        running = asyncio._get_running_loop()
-        if running is loop or loop is None:
-            return
-        if running is not None or loop.is_running():
-            raise LocalError(
-                f"{self.name} belongs to another event loop: call its methods on that loop,"
-                " with asyncio.run_coroutine_threadsafe, or use antecede.sync.Node"
-            )
-
-    def resolve(self, peer: str, address: Address) -> SocketAddress:
-        """Return the numeric address of a peer; raise ConfigError if there is none."""
-        if address[1] == 0:
-            raise ConfigError(
-                f"peer {peer} has port 0, which cannot receive; give the port that it binds"
-            )
-        return self.opened_socket().resolve(address)
-
-    # Opening.
+        """Raise LocalError if another thread, or another event loop, calls the node."""
+        check_loop(self.name, self._loop)
 
     def open(self) -> None:
         """Open the socket and the files, and contact the peers."""
@@ -125,7 +109,11 @@ class NodeRuntime:
             )
         host = running_host()
         files = NodeFiles(config, host)
-        udp = host.bind_socket(config.bind, segmentation=config.segmentation)
+        udp = host.bind_socket(
+            config.bind,
+            segmentation=config.segmentation,
+            fragments=config.needs_fragments,
+        )
         self._host, self._files, self._socket = host, files, udp
         self.now_s = host.now_s
         self.transmit_lost = udp.lost
@@ -135,8 +123,8 @@ class NodeRuntime:
             engines = EngineFactory(config, host, files, limits, self._commit_message)
             engine = engines.restore(now)
             for peer, address in config.peers.items():
-                self._add_peer(engine, peer, address, now, is_configured=True)
-            engines.restore_addresses(engine, self.resolve, now)
+                self._add_peer(engine, peer, address, now, True)
+            engines.restore_addresses(engine, udp, now)
         except BaseException:
             self._socket = None
             udp.close()
@@ -149,26 +137,20 @@ class NodeRuntime:
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
+        udp.on_refused = self._refuse_size
         udp.start_reading(self._receive_datagrams)
         self.process_output(now)
 
     def add_peer(self, name: str, address: Address) -> None:
         """Add a peer, or change its address."""
-        self.check_loop()
         now = self.now_s()
-        self._add_peer(self.opened_engine(), name, address, now)
+        self._add_peer(self.opened_engine(), name, address, now, False)
         self.process_output(now)
 
     def _add_peer(
-        self,
-        engine: Engine,
-        name: str,
-        address: Address,
-        now: float,
-        *,
-        is_configured: bool = False,
+        self, engine: Engine, name: str, address: Address, now: float, is_configured: bool
     ) -> None:
-        where = self.resolve(name, address)
+        where = resolve_peer(self.opened_socket(), name, address)
         engine.add_peer(name, where, now, is_configured=is_configured)
         if self._files is not None and self._files.journal is not None:
             self._files.journal.record_address(name, address)
@@ -200,8 +182,6 @@ class NodeRuntime:
             self.schedule_output()
         return self._commits.receipt()
 
-    # Closing.
-
     async def close(self, drain_s: float) -> None:
         """Wait up to ``drain_s`` for acks, transmit BYE, and release all resources."""
         engine = self.engine
@@ -211,7 +191,11 @@ class NodeRuntime:
         self.is_closing = True
         try:
             if drain_s > 0:
-                await self._drain(engine, drain_s)
+                acks = self.wait_for_acks(engine)
+                returns = self.has_journal
+                await leave(
+                    engine, self._socket, acks, self.now_s, drain_s, returns=returns
+                )
             self.process_output(self.now_s())
             if self._commits is not None:
                 await self._commits.wait()
@@ -220,23 +204,6 @@ class NodeRuntime:
                 raise
         finally:
             self._close_resources(engine)
-
-    async def _drain(self, engine: Engine, drain_s: float) -> None:
-        try:
-            async with asyncio.timeout(drain_s):
-                await self.wait_for_acks(engine)
-        except TimeoutError:
-            logger.warning(
-                "%s closes after %g s with %d copies not acked; their delivery is unknown",
-                *(self.name, drain_s, engine.backlog),
-            )
-            return
-        if self.has_journal:
-            return  # The node will be back: its peers keep their copies for it.
-        # A message accepted after the first BYE could not be acked any more.
-        engine.flow.is_closed = True
-        if self._socket is not None:
-            await transmit_byes(engine, self._socket, self.now_s)
 
     def _close_resources(self, engine: Engine) -> None:
         """Close the socket, the timer and the files, and end all waiting calls."""
@@ -258,6 +225,7 @@ class NodeRuntime:
         finally:
             self._files.close(engine)
             self.waiters.close(closed)
+            self.events.close()
             self.blocked_sends.close(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
@@ -267,11 +235,8 @@ class NodeRuntime:
         self.is_closing = True
         self._close_resources(engine)
 
-    # Waiting.
-
     async def wait_for_acks(self, engine: Engine) -> None:
         """Wait until every copy sent so far, and meanwhile, is acked."""
-        self.check_loop()
         self.process_output(self.now_s())
         while engine.backlog:
             await self.waiters.wait_for_acks()
@@ -304,6 +269,10 @@ class NodeRuntime:
         if not self.output_scheduled:
             self.schedule_output()
 
+    def _refuse_size(self, address: object, size: int) -> None:
+        if self.engine is not None:
+            self.engine.refuse_size(address, size, self.now_s())
+
     def run_timers(self) -> None:
         """Handle the engine's timers that are due."""
         if self._timer is not None:
@@ -322,12 +291,7 @@ class NodeRuntime:
 
     def take_messages(self, count: int) -> list[Message]:
         """Remove up to ``count`` messages from the inbox."""
-        inbox = self.inbox
-        if len(inbox) <= count:
-            messages = list(inbox)
-            inbox.clear()
-        else:
-            messages = [inbox.popleft() for _ in range(count)]
+        messages = self._inbox.take(count)
         if self._limits_peers:
             self._tell_peers()
         return messages
@@ -415,6 +379,8 @@ class NodeRuntime:
     def _collect_deliveries(self, engine: Engine) -> None:
         """Move delivered messages to the inbox, and end calls that need not wait."""
         self._poll_messages(engine)
+        if engine.watch.has_events:
+            self.events.publish(engine.watch.poll_events(), self.now_s())
         waiters = self.waiters
         sends = self.blocked_sends
         if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
@@ -428,8 +394,4 @@ class NodeRuntime:
         """Move delivered messages to the inbox."""
         messages = engine.poll_messages()
         if messages:
-            decode = self._config.decode
-            if decode is not None:
-                messages = [DecodedMessage(message, decode) for message in messages]
-            self.inbox.extend(messages)
-            self.waiters.wake_readers(len(messages))
+            self._inbox.put(messages)

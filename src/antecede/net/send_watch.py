@@ -1,16 +1,15 @@
 """Detects applications that wait in ``send`` and therefore do not receive."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final
 
 from antecede.engine.engine import Engine
+from antecede.engine.events import ReceiveLoopDeadlock
 from antecede.net.blocked_sends import BlockedSends
+from antecede.net.events import EventHub
 
 __all__ = ["CHECK_S", "WARNING_S", "SendWatch"]
-
-logger = logging.getLogger(__name__)
 
 CHECK_S: Final = 2.0
 """How long a send waits, and the application receives nothing, before a warning."""
@@ -26,9 +25,16 @@ class SendWatch:
     Args:
         blocked: the messages that wait for room.
         engine: returns the engine, or None if the node is not open.
+        events: takes the event of a deadlock.
     """
 
-    def __init__(self, blocked: BlockedSends, engine: Callable[[], Engine | None]) -> None:
+    def __init__(
+        self,
+        blocked: BlockedSends,
+        engine: Callable[[], Engine | None],
+        events: EventHub,
+    ) -> None:
+        self._events = events
         self._blocked = blocked
         self._engine = engine
         self._is_watching = False
@@ -56,15 +62,8 @@ class SendWatch:
         ):
             self._warned_at = loop.time()
             targets = self._blocked.targets(engine)
-            logger.warning(
-                "%s waits in send to %s, while its inbox is full and its application has"
-                " received nothing for %g s; two nodes that send inside their receive loops"
-                " can block each other for ever: send from another task, or put the answers"
-                " into an asyncio.Queue that another task empties",
-                engine.name,
-                ", ".join(targets),
-                CHECK_S,
-            )
+            event = ReceiveLoopDeadlock(targets=tuple(targets), waiting_s=CHECK_S)
+            self._events.publish([event], loop.time())
         self._received = received
         loop.call_later(CHECK_S, self._check)
 

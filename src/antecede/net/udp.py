@@ -10,6 +10,7 @@ import contextlib
 import errno
 import socket
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
@@ -43,6 +44,10 @@ SOCKET_BUFFER: Final = 4 << 20
 SO_RCVBUFFORCE: Final = 33
 CANNOT_SEGMENT: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP)
 """Errors of the kernel if a device or the length of a datagram rules out GSO."""
+IP_MTU_DISCOVER: Final = 10
+IPV6_MTU_DISCOVER: Final = 23
+PMTUDISC_PROBE: Final = 3
+"""Linux constants: forbid fragments of IP, and ignore what the kernel knows of paths."""
 UNSENT_MAX: Final = 4096
 """The most datagrams that wait until the socket accepts more."""
 CONTROL_BYTES: Final = socket.CMSG_SPACE(4) if hasattr(socket, "CMSG_SPACE") else 0
@@ -103,9 +108,12 @@ class UdpSocket:
     Args:
         bind: address to listen on; port 0 lets the system choose one.
         segmentation: use GSO and GRO where the kernel supports them.
+        fragments: let IP fragment datagrams that are larger than the path carries.
     """
 
-    def __init__(self, bind: Address, *, segmentation: bool = True) -> None:
+    def __init__(
+        self, bind: Address, *, segmentation: bool = True, fragments: bool = True
+    ) -> None:
         """Bind the socket; raise ConfigError if the address cannot be bound."""
         family, address = resolve(bind)
         try:
@@ -118,6 +126,10 @@ class UdpSocket:
             ) from None
         self.gso = segmentation and self._supports(UDP_SEGMENT, 0)
         self.gro = segmentation and self._supports(UDP_GRO, 1)
+        if not fragments:
+            self._forbid_fragments()
+        self.on_refused: Callable[[object, int], None] = lambda address, size: None
+        """Called with address and size of a datagram that is too large."""
         self.lost = {"queue_full": 0, "too_large": 0, "error": 0}
         """How many datagrams were not transmitted so far, by reason."""
         self._unsent: list[tuple[object, bytes]] = []
@@ -137,6 +149,17 @@ class UdpSocket:
         except OSError:
             udp.close()
             raise
+
+    def _forbid_fragments(self) -> None:
+        """Set the don't-fragment bit, where the system has the option."""
+        if not sys.platform.startswith("linux"):
+            return
+        options = [(socket.IPPROTO_IP, IP_MTU_DISCOVER)]
+        if self.family == socket.AF_INET6:  # The other one is for mapped addresses.
+            options.append((socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER))
+        for level, option in options:
+            with contextlib.suppress(OSError):
+                self._socket.setsockopt(level, option, PMTUDISC_PROBE)
 
     def _supports(self, option: int, value: int) -> bool:
         try:
@@ -238,9 +261,10 @@ class UdpSocket:
         accepted = 0
         index = 0
         count = len(datagrams)
+        single_before = 0  # Where a run ends that was refused because of its size.
         while index < count:
             end = index + 1
-            if self.gso and end < count:
+            if self.gso and end < count and index >= single_before:
                 end = self._run_end(datagrams, index)
             try:
                 if end - index > 1:
@@ -249,13 +273,20 @@ class UdpSocket:
                     address, datagram = datagrams[index]
                     self._socket.sendto(datagram, address)  # type: ignore[call-overload]
                 accepted += end - index
+                if index < single_before:
+                    self.gso = False  # Each datagram fits: only the run was refused.
             except BlockingIOError:
                 break
             except OSError as error:
                 if end - index > 1 and error.errno in CANNOT_SEGMENT:
-                    self.gso = False  # The device does not support it.
+                    single_before = end
+                    if error.errno != errno.EMSGSIZE:
+                        self.gso = False  # The device does not support it.
                     continue
-                reason = "too_large" if error.errno == errno.EMSGSIZE else "error"
+                reason = "error"
+                if error.errno == errno.EMSGSIZE:
+                    reason = "too_large"
+                    self.on_refused(datagrams[index][0], len(datagrams[index][1]))
                 self.lost[reason] += end - index
             index = end
         return accepted, index

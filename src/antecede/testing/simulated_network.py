@@ -154,6 +154,8 @@ class SimulatedSocket:
         self.address = address
         self.lost = {"buffer_full": 0}
         """Datagrams that were lost at this socket, by reason."""
+        self.on_refused: Callable[[object, int], None] = lambda address, size: None
+        """Never called: the links drop what is too large for them."""
         self._network = network
         self._arrived: deque[tuple[bytes, Address]] = deque()
         self._arrived_bytes = 0

@@ -12,9 +12,10 @@ __all__ = ["HybridPending"]
 class HybridPending(PendingMessages):
     """The messages of one process that wait for another process."""
 
-    __slots__ = ("_rule", "_state")
+    __slots__ = ("_id", "_rule", "_state")
 
-    def __init__(self, state: HybridState, rule: PermitRule) -> None:
+    def __init__(self, id: ProcessId, state: HybridState, rule: PermitRule) -> None:
+        self._id = id
         self._state = state
         self._rule = rule
 
@@ -70,6 +71,30 @@ class HybridPending(PendingMessages):
             if peer.is_receiving
             for missing in peer.missing.to_list()
         ][:limit]
+
+    def unacked_copies(self, peer: ProcessId) -> list[tuple[int, bool]]:
+        return [
+            (copy.number, copy.released)
+            for copy in self._state.buffer.to_list()
+            if copy.peer.id == peer and not copy.acked
+        ]
+
+    def oldest_messages(self) -> list[tuple[ProcessId, str, ProcessId, int]]:
+        found: list[tuple[ProcessId, str, ProcessId, int]] = []
+        for peer in self._state.peers.values():
+            if peer.sent > 0 and len(peer.in_flight) > 0:
+                found.append((peer.id, "in_flight", self._id, peer.in_flight.peek().number))
+            if not peer.is_receiving:
+                continue
+            if peer.held:
+                number = peer.held[min(peer.held)].number
+                found.append((peer.id, "held", peer.id, number))
+            if len(peer.missing) > 0:
+                found.append((peer.id, "delivered", peer.id, peer.missing.peek().number))
+        for number, target, permits in self.queued_copies(1):
+            owed_by = permits[0][0] if permits else target
+            found.append((owed_by, "queued", self._id, number))
+        return found
 
     def count_queued(self) -> int:
         peers = self._state.peers.values()

@@ -199,4 +199,4 @@ class HybridProcess(ProcessBase):
 
     @property
     def pending(self) -> HybridPending:
-        return HybridPending(self._algorithm.state, self._algorithm.rule)
+        return HybridPending(self._id, self._algorithm.state, self._algorithm.rule)

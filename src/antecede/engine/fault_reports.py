@@ -1,0 +1,140 @@
+"""Reports of faults that datagrams show: wrong keys, names, protocols and limits.
+
+Anyone can transmit the datagrams that cause these events, so that their rate is limited.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from antecede.core.process import NEVER
+from antecede.core.registry import protocols
+from antecede.engine.datagram import Introduction, protocol_hash
+from antecede.engine.event_collector import EventCollector
+from antecede.engine.events import (
+    DuplicateName,
+    KeyMismatch,
+    LimitsMismatch,
+    NodeEvent,
+    ProtocolMismatch,
+    UnknownPeer,
+)
+from antecede.engine.limits import Limits
+from antecede.engine.peer_session import PeerSession
+
+__all__ = ["DUPLICATE_S", "FaultReports"]
+
+DUPLICATE_S: Final = 2.0
+"""How long after a restart datagrams of the former incarnation are taken for late ones."""
+
+
+class FaultReports:
+    """Turns what is wrong with datagrams into events, each cause once in a while.
+
+    Args:
+        name: the name of the node.
+        protocol_name: its protocol.
+        limits: its limits.
+        events: takes the events.
+    """
+
+    __slots__ = ("_events", "_latest", "_limits", "_name", "_protocol_name")
+
+    def __init__(
+        self, name: str, protocol_name: str, limits: Limits, events: EventCollector
+    ) -> None:
+        self._name = name
+        self._protocol_name = protocol_name
+        self._limits = limits
+        self._events = events
+        self._latest: dict[str, NodeEvent] = {}
+
+    def latest(self, peer: str) -> NodeEvent | None:
+        """Return the last fault of a peer since it was met; None if there was none."""
+        return self._latest.get(peer)
+
+    def clear(self, peer: str) -> None:
+        """Forget the faults of a peer: it has completed a handshake."""
+        self._latest.pop(peer, None)
+
+    def _add(self, peer: str, event: NodeEvent) -> None:
+        self._latest[peer] = event
+        self._events.add(event)
+
+    def key_mismatch(self, session: PeerSession, address: object, now: float) -> None:
+        """Report a datagram in the name of a peer that does not open."""
+        count = self._events.count(f"key {session.name}", now)
+        if count > 0:
+            event = KeyMismatch(peer=session.name, address=address, count=count)
+            self._add(session.name, event)
+
+    def unknown_peer(
+        self, hash: int, address: object, sessions: Iterable[PeerSession], now: float
+    ) -> None:
+        """Report a datagram of a node that is not a peer."""
+        count = self._events.count("unknown peer", now)
+        if count == 0:
+            return
+        names = [each.name for each in sessions if each.address == address]
+        expected = names[0] if names else None
+        event = UnknownPeer(address=address, name_hash=hash, expected=expected, count=count)
+        if expected is None:
+            self._events.add(event)
+        else:
+            self._add(expected, event)
+
+    def removed_peer(self, session: PeerSession, now: float) -> None:
+        """Report frames of a peer that was removed and not added again."""
+        count = self._events.count(f"removed {session.name}", now)
+        if count > 0:
+            event = UnknownPeer(
+                peer=session.name,
+                address=session.address,
+                name_hash=session.name_hash,
+                expected=None,
+                count=count,
+            )
+            self._add(session.name, event)
+
+    def own_name(self, address: object, now: float) -> None:
+        """Report that another node has the name of this one."""
+        if self._events.count("own name", now) > 0:
+            self._events.add(DuplicateName(name=self._name, address=address))
+
+    def former_incarnation(self, session: PeerSession, address: object) -> None:
+        """Report that a peer runs twice: a former incarnation still transmits."""
+        event = DuplicateName(peer=session.name, name=session.name, address=address)
+        self._add(session.name, event)
+
+    def is_former_due(self, session: PeerSession, now: float) -> bool:
+        """Return whether to examine a datagram of a former incarnation of a peer."""
+        return (
+            now - session.handshake.met_at > DUPLICATE_S
+            and self._events.count(f"former {session.name}", now) > 0
+        )
+
+    def protocol_mismatch(self, session: PeerSession, other: int, now: float) -> None:
+        """Report that a peer has another protocol."""
+        if self._events.count(f"protocol {session.name}", now) == 0:
+            return
+        names = [info.name for info in protocols() if protocol_hash([info.name]) == other]
+        event = ProtocolMismatch(
+            peer=session.name,
+            own=self._protocol_name,
+            other=names[0] if names else None,
+        )
+        self._add(session.name, event)
+
+    def compare_limits(
+        self, session: PeerSession, introduction: Introduction, now: float
+    ) -> None:
+        """Report the limits of a peer that differ, once for each value."""
+        limits = self._limits
+        other_lease_s = introduction.lease_ms / 1000
+        for limit, own, other in (
+            ("message_bytes_max", limits.message_bytes_max, introduction.message_bytes_max),
+            ("lease_s", round(limits.lease_s, 3), other_lease_s),
+        ):
+            cause = f"limit {session.name} {limit} {other}"
+            if own != other and self._events.count(cause, now, NEVER) > 0:
+                event = LimitsMismatch(peer=session.name, limit=limit, own=own, other=other)
+                self._add(session.name, event)

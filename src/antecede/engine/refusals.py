@@ -1,0 +1,97 @@
+"""Datagrams that are dropped because of their sender, their receiver or their key."""
+
+from collections.abc import Iterable
+
+from antecede.engine.fault_reports import FaultReports
+from antecede.engine.peer_session import PeerSession
+from antecede.engine.received_datagram import DROP_REASONS, ReceivedDatagram
+from antecede.engine.sealer import Sealer
+from antecede.engine.session_timers import SessionTimers
+from antecede.errors import PeerError
+
+__all__ = ["Refusals"]
+
+
+class Refusals:
+    """Counts the datagrams that are dropped, and reports the faults that they show.
+
+    Args:
+        name_hash: the hash of the name of the node.
+        sealer: opens datagrams.
+        timers: schedule a HELLO to the sender of a datagram.
+        faults: takes the reports.
+    """
+
+    __slots__ = ("_faults", "_name_hash", "_sealer", "_timers", "dropped")
+
+    dropped: dict[str, int]
+    """How many datagrams and frames were dropped, by reason."""
+
+    def __init__(
+        self, name_hash: int, sealer: Sealer, timers: SessionTimers, faults: FaultReports
+    ) -> None:
+        self._name_hash = name_hash
+        self._sealer = sealer
+        self._timers = timers
+        self._faults = faults
+        self.dropped = dict.fromkeys(DROP_REASONS, 0)
+
+    def drop(self, reason: str) -> ReceivedDatagram | None:
+        """Count a dropped datagram; return None."""
+        self.dropped[reason] += 1
+        return None
+
+    def open_once(self, received: ReceivedDatagram, receiver: int, datagram: bytes) -> bool:
+        """Decrypt the body of a datagram to any incarnation; return whether that worked."""
+        sealer = self._sealer
+        cipher = sealer.opening_cipher(received.session, received.incarnation, receiver)
+        try:
+            received.body = sealer.open(cipher, received.packet, datagram)
+        except PeerError:
+            return False
+        return True
+
+    def drop_unknown(
+        self, sender: int, address: object, sessions: Iterable[PeerSession], now: float
+    ) -> ReceivedDatagram | None:
+        """Drop a datagram of a node that is not a peer."""
+        if sender == self._name_hash:
+            self._faults.own_name(address, now)
+        else:
+            self._faults.unknown_peer(sender, address, sessions, now)
+        return self.drop("unknown_sender")
+
+    def drop_unopened(
+        self, session: PeerSession, address: object, now: float
+    ) -> ReceivedDatagram | None:
+        """Drop a datagram that does not open with the key of the group."""
+        self._faults.key_mismatch(session, address, now)
+        return self.drop("authentication")
+
+    def drop_former(
+        self, received: ReceivedDatagram, datagram: bytes, address: object, now: float
+    ) -> ReceivedDatagram | None:
+        """Drop a datagram of a former incarnation; report one that comes too late."""
+        session = received.session
+        if self._faults.is_former_due(session, now) and self.open_once(
+            received, received.receiver, datagram
+        ):
+            self._faults.former_incarnation(session, address)
+        return self.drop("incarnation")
+
+    def drop_misdirected(
+        self, received: ReceivedDatagram, datagram: bytes, address: object, now: float
+    ) -> ReceivedDatagram | None:
+        """Answer a datagram addressed to another incarnation with HELLO.
+
+        Usually that is an earlier one. It belongs to another node with the same name if
+        its sender has transmitted to this incarnation before.
+        """
+        session = received.session
+        if not self.open_once(received, received.receiver, datagram):
+            return self.drop_unopened(session, address, now)
+        is_known = 0 < session.path.arrived.largest < received.packet
+        if is_known and received.incarnation == session.handshake.incarnation:
+            self._faults.own_name(address, now)
+        self._timers.schedule_hello(session, now)
+        return self.drop("incarnation")

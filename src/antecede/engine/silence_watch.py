@@ -1,0 +1,87 @@
+"""Which peers are silent: they owe an answer, and nothing has come from them.
+
+A probe timeout, a HELLO or a keep-alive makes a peer owe an answer. The peer is *silent* if
+no datagram of it is accepted for ``Limits.silence_s`` from then on.
+"""
+
+from antecede.core.process import NEVER
+from antecede.engine.event_collector import EventCollector
+from antecede.engine.events import PeerReturned, PeerSilent
+from antecede.engine.peer_session import ACTIVE, PeerSession
+
+__all__ = ["SilenceWatch", "silent_s"]
+
+
+def silent_s(session: PeerSession, now: float) -> float:
+    """Return for how long a peer that owes an answer has been silent; -1 otherwise.
+
+    A peer that was never met is silent since the node contacted it first.
+    """
+    if session.suspected_at == NEVER or session.heard_at >= session.suspected_at:
+        return -1.0
+    if session.handshake.incarnation != 0 and session.heard_at > -NEVER:
+        return now - session.heard_at
+    return now - session.suspected_at
+
+
+class SilenceWatch:
+    """The peers that owe an answer.
+
+    Args:
+        limit_s: after how long a peer is silent.
+        events: takes the events.
+    """
+
+    __slots__ = ("_events", "_limit_s", "_suspects", "deadline")
+
+    deadline: float
+    """When to call :meth:`handle_deadline`; infinite for never."""
+
+    def __init__(self, limit_s: float, events: EventCollector) -> None:
+        self._limit_s = limit_s
+        self._events = events
+        self._suspects: dict[int, PeerSession] = {}
+        self.deadline = NEVER
+
+    def expect_answer(self, session: PeerSession, now: float) -> None:
+        """Note that a peer owes an answer."""
+        if session.is_silent or session.state is not ACTIVE:
+            return
+        if session.heard_at >= session.suspected_at or session.suspected_at == NEVER:
+            session.suspected_at = now
+        self._suspects[session.name_hash] = session
+        self.deadline = min(self.deadline, session.suspected_at + self._limit_s)
+
+    def answered(self, session: PeerSession, now: float) -> None:
+        """Report that a silent peer is back; call it before ``heard_at`` changes."""
+        self._events.add(PeerReturned(peer=session.name, silent_s=silent_s(session, now)))
+        session.is_silent = False
+        session.suspected_at = NEVER
+
+    def forget(self, session: PeerSession) -> None:
+        """Expect no answer of a peer any more: it leaves."""
+        session.is_silent = False
+        session.suspected_at = NEVER
+        self._suspects.pop(session.name_hash, None)
+
+    def handle_deadline(self, now: float) -> None:
+        """Report the peers that did not answer in time."""
+        if self.deadline > now:
+            return
+        self.deadline = NEVER
+        for key, session in list(self._suspects.items()):
+            if session.heard_at >= session.suspected_at or session.state is not ACTIVE:
+                del self._suspects[key]
+                session.suspected_at = NEVER
+            elif session.suspected_at + self._limit_s <= now:
+                del self._suspects[key]
+                session.is_silent = True
+                event = PeerSilent(
+                    peer=session.name,
+                    address=session.address,
+                    silent_s=silent_s(session, now),
+                    was_met=session.handshake.incarnation != 0,
+                )
+                self._events.add(event)
+            else:
+                self.deadline = min(self.deadline, session.suspected_at + self._limit_s)

@@ -1,0 +1,56 @@
+"""What an engine notices: the events for its driver, and the timers that find them."""
+
+from antecede.engine.blocked_watch import BlockedWatch
+from antecede.engine.event_collector import EventCollector
+from antecede.engine.events import NodeEvent
+from antecede.engine.limits import Limits
+from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.session_layer import SessionLayer
+
+__all__ = ["Watch"]
+
+
+class Watch:
+    """Watches the peers and the messages of one node.
+
+    Args:
+        layer: the sessions.
+        driver: drives the process.
+        limits: the limits.
+        events: takes the events.
+    """
+
+    __slots__ = ("_blocked", "_events", "_silence")
+
+    def __init__(
+        self,
+        layer: SessionLayer,
+        driver: ProcessDriver,
+        limits: Limits,
+        events: EventCollector,
+    ) -> None:
+        self._silence = layer.silence
+        self._events = events
+        self._blocked = BlockedWatch(driver, layer.flow, limits.silence_s, events)
+
+    @property
+    def has_events(self) -> bool:
+        """Whether :meth:`poll_events` would return any."""
+        return self._events.has_events
+
+    def poll_events(self) -> list[NodeEvent]:
+        """Return the events since the last call, in order."""
+        return self._events.poll()
+
+    def arm(self, now: float) -> None:
+        """Look for blocked messages from now on: a timer has expired."""
+        self._blocked.arm(now)
+
+    def next_deadline(self) -> float:
+        """Return when :meth:`handle_deadlines` is due next; infinity for never."""
+        return min(self._silence.deadline, self._blocked.deadline)
+
+    def handle_deadlines(self, now: float) -> None:
+        """Find silent peers and blocked messages."""
+        self._silence.handle_deadline(now)
+        self._blocked.handle_deadline(now)

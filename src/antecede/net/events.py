@@ -1,0 +1,114 @@
+"""Hands the events of a node to iterators, to a callback and to the log."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, Self
+from weakref import WeakSet
+
+from antecede.engine.events import EventsDropped, NodeEvent
+
+__all__ = ["EventHub", "EventIterator"]
+
+logger = logging.getLogger(__name__)
+
+QUEUE_MAX: Final = 1024
+"""How many events wait for one iterator; older ones are dropped."""
+LOG_GAP_S: Final = 50.0
+"""How long a kind of event about one peer is not logged again."""
+
+
+class EventIterator:
+    """Iterates over the events from its creation on, until the node is closed."""
+
+    def __init__(self, hub: "EventHub") -> None:
+        self._hub = hub
+        self._events: deque[NodeEvent] = deque()
+        self._dropped = 0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def add(self, event: NodeEvent) -> None:
+        """Add an event; drop the oldest one if the queue is full."""
+        if len(self._events) >= QUEUE_MAX:
+            self._events.popleft()
+            self._dropped += 1
+            self._hub.dropped += 1
+        self._events.append(event)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the tasks that wait for an event look again."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> NodeEvent:
+        """Return the next event; an EventsDropped stands for those that were dropped."""
+        while not self._events:
+            if self._hub.is_closed:
+                raise StopAsyncIteration
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
+        if self._dropped > 0:
+            dropped, self._dropped = self._dropped, 0
+            return EventsDropped(count=dropped)
+        return self._events.popleft()
+
+
+class EventHub:
+    """The iterators and the callback of one node, and the log.
+
+    Args:
+        name: the name of the node.
+        on_event: called with each event; None for no callback.
+    """
+
+    def __init__(self, name: str, on_event: Callable[[NodeEvent], object] | None) -> None:
+        self._name = name
+        self._on_event = on_event
+        self._iterators: WeakSet[EventIterator] = WeakSet()
+        self._logged: dict[tuple[type[NodeEvent], str | None], float] = {}
+        self.dropped = 0
+        """How many events were dropped, because an iterator was not read in time."""
+        self.is_closed = False
+
+    def iterate(self) -> EventIterator:
+        """Return an iterator over the events from now on."""
+        iterator = EventIterator(self)
+        self._iterators.add(iterator)
+        return iterator
+
+    def publish(self, events: Iterable[NodeEvent], now: float) -> None:
+        """Hand out events, in order."""
+        for event in events:
+            if isinstance(event, EventsDropped):
+                self.dropped += event.count
+            self._log(event, now)
+            for iterator in tuple(self._iterators):
+                iterator.add(event)
+            if self._on_event is not None:
+                try:
+                    self._on_event(event)
+                except Exception:
+                    logger.exception("%s: on_event has raised for %r", self._name, event)
+
+    def _log(self, event: NodeEvent, now: float) -> None:
+        cause = (type(event), event.peer)
+        if now - self._logged.get(cause, -LOG_GAP_S) < LOG_GAP_S:
+            return
+        self._logged = {key: at for key, at in self._logged.items() if now - at < LOG_GAP_S}
+        self._logged[cause] = now
+        level = logging.WARNING if event.needs_attention else logging.INFO
+        logger.log(level, "%s: %s", self._name, event)
+
+    def close(self) -> None:
+        """End the iterators, after the events that they hold."""
+        self.is_closed = True
+        for iterator in tuple(self._iterators):
+            iterator.wake()
