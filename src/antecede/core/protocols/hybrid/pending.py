@@ -77,6 +77,16 @@ class HybridPending(PendingMessages):
             if copy.peer.id == peer and not copy.acked
         ]
 
+    def oldest_unacked(
+        self, number: int, other_than: ProcessId
+    ) -> tuple[int, ProcessId] | None:
+        for copy in self._state.buffer.to_list():
+            if copy.number > number:
+                break
+            if not copy.acked and copy.peer.id != other_than:
+                return copy.number, copy.peer.id
+        return None
+
     def oldest_messages(self) -> list[tuple[ProcessId, str, ProcessId, int]]:
         found: list[tuple[ProcessId, str, ProcessId, int]] = []
         for peer in self._state.peers.values():
