@@ -212,9 +212,9 @@ MUTANTS = (
     ),
     Mutant(
         "deliveries are not recorded",
-        "engine/process_driver",
+        "engine/deliveries",
         "                writer.record_delivered(\n"
-        "                    name, history, delivery.number, delivery.payload,"
+        "                    name, history, delivery.number, payload,"
         " needs_permit\n                )\n",
         "                pass\n",
     ),
@@ -304,8 +304,9 @@ MUTANTS = (
     Mutant(
         "a broadcast that waits keeps its targets",
         "net/node",
-        "        return await self._send(Targets(is_broadcast=True), data, wait)\n",
-        "        return await self._send(Targets(names=tuple(self.peers)), data, wait)\n",
+        "        return await self._sending.send(Targets(is_broadcast=True), data, wait)\n",
+        "        names = tuple(self.peers)\n"
+        "        return await self._sending.send(Targets(names=names), data, wait)\n",
     ),
     Mutant(
         "a HELLO of a new epoch is not followed",
@@ -358,7 +359,7 @@ MUTANTS = (
     ),
     Mutant(
         "deliveries that another message causes are not recorded (bounded)",
-        "engine/process_driver",
+        "engine/deliveries",
         "                    self._journal.session_changed(session)\n",
         "                    pass\n",
     ),

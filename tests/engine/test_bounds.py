@@ -270,7 +270,7 @@ def test_many_messages_should_leave_together() -> None:
     while not ann.is_flush_due or ann.sent_alone:
         numbers.append(ann.try_send("bob", b"x", network.now))
     assert ann.should_flush
-    assert numbers == list(range(1, 321))  # 256, and 64 for one peer.
+    assert numbers == list(range(1, 322))  # One alone, and 320 in bundles.
     ann.flush(network.now)
     assert not ann.is_flush_due
 

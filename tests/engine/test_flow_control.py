@@ -68,7 +68,7 @@ def test_honest_senders_never_exceed_the_capacity_by_more_than_one_each(seed: in
         elif sender.to_receiver:
             flow.record_echo(sender.session, sender.to_receiver.popleft())
             sender.delivered += 1
-            flow.record_delivery(sender.session)
+            flow.record_deliveries(sender.session, 1)
             flow.inbox = range(flow.polled + 1)
             total += 1
         if random.random() < 0.3 and step % 4000 < 2000 and flow.polled:
@@ -112,7 +112,7 @@ def test_peers_are_told_of_room_only_if_that_is_worth_a_datagram() -> None:
     flow.inbox = range(80)
     for session in (first, second):
         while session.credit.reserved:
-            flow.record_delivery(session)
+            flow.record_deliveries(session, 1)
         assert flow.window(session, 2) == 0
     assert flow.is_limiting
     flow.inbox = range(71)

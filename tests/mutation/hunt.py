@@ -47,6 +47,7 @@ REMOVAL_HUNTERS = (
 )
 """The tests to run for the mutants of the removal of a peer under ``bounded``."""
 TRANSPORT_HUNTERS = (
+    "tests/engine/test_bundles.py",
     "tests/core/test_lost_frames.py",
     "tests/engine/test_outbox.py",
     "tests/engine/test_congestion.py",

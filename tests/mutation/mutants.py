@@ -128,8 +128,8 @@ HYBRID_MUTANTS = (
     Mutant(
         "messages are numbered from 0",
         "protocols/hybrid/algorithm",
-        "        state.clock += 1\n        number = state.clock\n",
-        "        number = state.clock\n        state.clock += 1\n",
+        "        state.clock += count\n        number = state.clock\n",
+        "        number = state.clock\n        state.clock += count\n",
     ),
     # Liveness, and the right moment.
     Mutant(
@@ -159,7 +159,7 @@ HYBRID_MUTANTS = (
     Mutant(
         "a lost message is not retransmitted",
         "protocols/hybrid/process",
-        "                algorithm.retransmit(peer, now)\n",
+        "                retransmit(algorithm, peer, now)\n",
         "                pass\n",
     ),
     Mutant(
@@ -185,7 +185,7 @@ HYBRID_MUTANTS = (
     ),
     Mutant(
         "arrived copies are retransmitted, too",
-        "protocols/hybrid/algorithm",
+        "protocols/hybrid/lost_frames",
         "not copy.arrived and copy.transmitted_at + timeout_s <= now",
         "copy.transmitted_at + timeout_s <= now",
     ),
@@ -403,15 +403,15 @@ BOUNDED_MUTANTS = (
     ),
     Mutant(
         "a copy is not retransmitted before the earlier copies that it lists are acked",
-        "protocols/hybrid/algorithm",
-        "            if is_due or index == in_flight.first"
-        " or is_held_in_vain(self.ledger, copy):\n",
-        "            if is_due or index == in_flight.first"
-        " or is_held_in_vain(self.ledger, copy):\n"
-        "                if isinstance(copy, DependentCopy) and self.ledger is not None:\n"
-        "                    earlier = [e for e in copy.own if e.number < copy.number]\n"
-        "                    if any(self.ledger.is_unacked(e) for e in earlier):\n"
-        "                        continue\n",
+        "protocols/hybrid/lost_frames",
+        "        if is_due or is_first or is_held_in_vain(algorithm.ledger, copy):\n",
+        "        if is_due or is_first or is_held_in_vain(algorithm.ledger, copy):\n"
+        "            ledger = algorithm.ledger\n"
+        "            if ledger is not None:\n"
+        "                own = getattr(copy, 'own', [])\n"
+        "                earlier = [e for e in own if e.number < copy.number]\n"
+        "                if any(ledger.is_unacked(e) for e in earlier):\n"
+        "                    continue\n",
     ),
 )
 

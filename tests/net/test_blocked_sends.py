@@ -184,7 +184,7 @@ def test_a_message_waits_while_the_node_retains_too_many_copies() -> None:
             await node.flush()
             simulation.block("bob", "ann")
             await node.send("bob", b"not acked")
-            calls = start_calls(30, lambda index: node.send("cid", b"%d" % index))
+            calls = start_calls(30, lambda index: node.multicast(["cid"], b"%d" % index))
             await asyncio.sleep(1)
             assert waiting(node) == 21
             simulation.heal()

@@ -133,7 +133,7 @@ def full_inbox_of_bob(group: Group, events: Events) -> None:
     group.open_all("ann", "bob", limits=limits, receive=False)
 
     async def send(node: Node) -> None:
-        for _ in range(20):
+        for _ in range(200):
             await node.send("bob", b"x")
 
     group.start_task("ann", send)

@@ -279,11 +279,22 @@ class ProcessBase:
     def disconnect(self, peer: ProcessId, now: float) -> None:
         raise LocalError("this protocol uses no overlay")
 
+    def send_bundle(
+        self, targets: Iterable[ProcessId], payload: bytes, count: int, now: float
+    ) -> int:
+        """Send consecutive messages as one, and return the number of the last one.
+
+        They take ``count`` numbers; the message in the frame has the last one. The process
+        must have the capability ``bundles``. Raise LocalError, and change nothing, if it
+        has not, or the arguments are invalid.
+        """
+        raise LocalError("this protocol has no bundles; send each message alone")
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         raise TypeError("ProcessBase itself has no protocol")
 
     def backlog(self, peer: ProcessId) -> int:
-        """Return how many copies for ``peer`` are queued or in flight.
+        """Return how many messages to ``peer`` are queued or in flight.
 
         A protocol that does not track copies by peer counts the copies for all peers.
         """
@@ -294,7 +305,7 @@ class ProcessBase:
         return 0
 
     def early_copies(self, peer: ProcessId) -> int:
-        """Return how many of those copies have arrived before an earlier one."""
+        """Return how many of those messages have arrived before an earlier one."""
         return 0
 
     def early_bytes(self, peer: ProcessId) -> int:

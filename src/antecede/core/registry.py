@@ -55,6 +55,8 @@ class Capabilities:
     """It tolerates lost and duplicated frames; otherwise it gets the link layer."""
     reordering: bool = False
     """It tolerates reordered frames; otherwise it gets a FIFO link."""
+    bundles: bool = False
+    """Consecutive messages to the same targets may travel as one, with one number each."""
     dynamic: bool = False
     """Processes may join and leave at any time."""
     causal: bool = True
@@ -112,6 +114,7 @@ HYBRID_CAPABILITIES: Final = Capabilities(
     multicast=True,
     loss=True,
     reordering=True,
+    bundles=True,
     dynamic=True,
     control_frames=("ack", "permit", "request"),
 )

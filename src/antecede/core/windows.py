@@ -22,8 +22,9 @@ class PeerWindows:
 
     @abstractmethod
     def set_window(self, peer: ProcessId, copies: int, now: float) -> None:
-        """Transmit copies to ``peer`` only while fewer than ``copies`` are not acked.
+        """Transmit to ``peer`` only while fewer than ``copies`` messages are not acked.
 
+        A bundle counts all its messages, and may exceed the window with all but the first.
         Drain the outputs of the process afterwards.
         """
 

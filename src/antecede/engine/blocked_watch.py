@@ -112,7 +112,7 @@ class BlockedWatch:
     def _check_inbox(self, now: float) -> bool:
         """Report an inbox that is full while the application receives nothing."""
         flow = self._flow
-        received = self._driver.delivered - flow.polled - flow.unpolled
+        received = self._driver.deliveries.count - flow.polled - flow.unpolled
         if not flow.is_limiting or received != self._received:
             self._received = received
             self._received_at = now

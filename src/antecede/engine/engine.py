@@ -203,11 +203,8 @@ class Engine:
     def add_peer(
         self, name: str, address: object, now: float, *, is_configured: bool = False
     ) -> None:
-        """Add a peer, or add it again after it left or was removed.
-
-        A configured peer is not forgotten after it has left. Raise ConfigError if it is the
-        node itself, is being removed, or the protocol's membership is fixed.
-        """
+        """Add a peer, or add it again; see :meth:`Membership.add_peer`."""
+        self._sender.hand_over(now)
         self._membership.add_peer(name, address, now, is_configured=is_configured)
 
     def set_address(self, name: str, address: object, now: float) -> None:
@@ -221,10 +218,12 @@ class Engine:
         safe only if the peer has stopped for good; see docs/explanation/peer-removal.md.
         Raise LocalError if the peer is unknown, or the protocol cannot remove peers.
         """
+        self._sender.hand_over(now)
         return self._membership.departures.remove_peer(name, now, stopped=stopped)
 
     def bye_datagrams(self, now: float) -> list[tuple[object, bytes]]:
         """Return a BYE to each peer that has not acked one; call it while there is any."""
+        self._sender.hand_over(now)
         return self._membership.bye_datagrams(now)
 
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
@@ -234,18 +233,11 @@ class Engine:
     # Sending.
 
     def fragment(self, data: object) -> list[bytes]:
-        """Return the payloads of a message, to be sent with :meth:`send_fragment`.
-
-        Raise LocalError if the data are not bytes, or too long.
-        """
+        """Return the payloads of a message; see :meth:`Sender.fragment`."""
         return self._sender.fragment(data)
 
     def knows_limits(self, targets: Iterable[str], size: int) -> bool:
-        """Return whether all targets accept a message of ``size`` bytes.
-
-        Return False if this is unknown, because a target was not met since the node was
-        opened. Raise LocalError if a target does not accept it, or is unknown.
-        """
+        """Return whether all targets are known to accept a message of ``size`` bytes."""
         return self._sender.knows_limits(targets, size)
 
     def channels(self, targets: Iterable[str]) -> list[Channel]:
@@ -257,12 +249,7 @@ class Engine:
         return self._sender.has_room(targets)
 
     def send_fragment(self, targets: Sequence[str], payload: bytes, now: float) -> int:
-        """Send one payload of :meth:`fragment`, and return its number.
-
-        Check :meth:`has_room` before: this method sends even if a window is full. Raise
-        LocalError, and change nothing, if a target is unknown or the protocol has no
-        multicast.
-        """
+        """Send one payload of :meth:`fragment`, even if a window is full."""
         return self._sender.send_fragment(targets, payload, now)
 
     def send(self, targets: Sequence[str], data: bytes, now: float) -> int:
@@ -272,10 +259,19 @@ class Engine:
     def try_send(self, target: object, data: object, now: float) -> int:
         """Send a message of one fragment to one peer that has room; return its number.
 
-        Return 0, and change nothing, in any other case; use :meth:`fragment`,
-        :meth:`has_room` and :meth:`send_fragment` then.
+        Return 0 in any other case; use :meth:`fragment` and :meth:`send_fragment` then.
         """
         return self._sender.try_send(target, data, now)
+
+    def append(self, target: object, data: object) -> int:
+        """Append a message to the pending bundle, and return its number; 0 if it cannot."""
+        return self._sender.append(target, data)
+
+    def send_batch(
+        self, target: object, batch: list[object], numbers: list[int], now: float
+    ) -> None:
+        """Send messages of a batch until a flush is due; see :meth:`Sender.send_batch`."""
+        self._sender.send_batch(target, batch, numbers, now)
 
     @property
     def sent_alone(self) -> bool:
@@ -296,6 +292,7 @@ class Engine:
     def receive_datagram(self, datagram: bytes, address: object, now: float) -> None:
         """Process a datagram; count and drop an invalid one."""
         self.datagrams_in += 1
+        self._sender.hand_over(now)
         received = self._layer.accept(datagram, address, now)
         if received is None:
             return
@@ -332,7 +329,7 @@ class Engine:
     @property
     def has_output(self) -> bool:
         """Whether :meth:`flush` may return datagrams."""
-        return self._transmitter.has_output
+        return self._transmitter.has_output or self._sender.pending_messages > 0
 
     @property
     def is_flush_due(self) -> bool:
@@ -341,20 +338,22 @@ class Engine:
 
     @property
     def should_flush(self) -> bool:
-        """Whether the outboxes hold so many frames that :meth:`flush` is due now."""
-        return self._transmitter.should_flush
+        """Whether so many frames and messages wait that :meth:`flush` is due now."""
+        return self._transmitter.should_flush or self._sender.is_flush_due
 
     def flush(self, now: float) -> list[tuple[object, bytes]]:
         """Return the datagrams to transmit with their addresses.
 
         Make the journal durable before you transmit them.
         """
+        self._sender.hand_over(now)
+        self._sender.unflushed = 0
         self._journal.record_sessions(self._process)
         return self._transmitter.flush(now)
 
     def poll_messages(self) -> list[Message]:
         """Return the messages delivered since the last call, in order."""
-        return self._driver.poll_messages()
+        return self._driver.deliveries.poll_messages()
 
     # Time.
 
@@ -364,6 +363,7 @@ class Engine:
 
     def handle_timer(self, now: float) -> None:
         """Do everything due at ``now``; flush afterwards. An early call does nothing."""
+        self._sender.hand_over(now)
         self._deadlines.handle(now)
 
     # Journal.
@@ -392,8 +392,9 @@ class Engine:
 
     def redeliver(self, saved: SavedDelivery, delivered_at: float) -> None:
         """Deliver a message of the journal that the application has not processed."""
-        self._driver.redeliver(self._sessions.get(saved.source), saved, delivered_at)
+        session = self._sessions.get(saved.source)
+        self._driver.deliveries.redeliver(session, saved, delivered_at)
 
     def stats(self) -> EngineStats:
         """Return the counters."""
-        return self._recovery.stats(self.datagrams_in)
+        return self._recovery.stats(self.datagrams_in, self._sender.pending_messages)

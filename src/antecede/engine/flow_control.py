@@ -2,13 +2,14 @@
 
 The node grants each peer a part of its inbox, and tells it a *receive window* in every
 datagram: how many messages the peer may have transmitted that this node has not delivered.
-Each fragment of a large message counts. The room is reserved from then on. A delivery uses
-it, and the inbox holds the message instead, until the application receives it; then the
-room can be granted again.
+Each message of a bundle counts, but a bundle may exceed the window with all but its first
+message. Each fragment of a large message counts. The room is reserved from then on. A
+delivery uses it, and the inbox holds the message instead, until the application receives
+it; then the room can be granted again.
 
-The sum of inbox and reserved room is at most the capacity, plus one for each peer: a peer
-without any room is granted one message in spite of the reserved room of others, while the
-inbox is not full. So no peer waits for ever for room that an idle peer does not use.
+The sum of inbox and reserved room is at most the capacity, plus one bundle for each peer: a
+peer without any room is granted one message in spite of the reserved room of others, while
+the inbox is not full. So no peer waits for ever for room that an idle peer does not use.
 
 A window that is smaller than the one before takes room back. The room stays reserved until
 the peer has echoed a timestamp of the smaller window, because it transmits nothing above
@@ -95,14 +96,13 @@ class FlowControl:
         """Whether messages that are refused include those that were delivered before."""
         return self.is_closed or not self._is_enabled
 
-    def record_delivery(self, session: PeerSession) -> None:
-        """Use the room that was reserved for a message, or for a fragment."""
+    def record_deliveries(self, session: PeerSession, count: int) -> None:
+        """Use the room that was reserved for messages, or for a fragment."""
         credit = session.credit
-        if credit.reserved > 0:
-            credit.reserved -= 1
-            self._reserved -= 1
-        if credit.window > 0:
-            credit.window -= 1
+        used = min(credit.reserved, count)
+        credit.reserved -= used
+        self._reserved -= used
+        credit.window = max(credit.window - count, 0)
 
     # Granting.
 

@@ -42,17 +42,18 @@ class Limits:
     window_bytes_max: int = 256 << 10
     """Payload bytes of these copies at which ``send`` waits."""
     retained_copies_max: int = 1 << 18
-    """Copies to all peers, kept until an earlier copy is acked, at which ``send`` waits.
+    """Copies to all peers, kept until an earlier copy is acked, at which ``send`` waits. A
+    bundle of messages is one copy.
     A silent peer can thus stop the sends to every peer until it answers or is removed."""
     reorder_buffer_max: int = 8192
     """Out-of-order messages of one peer that are held until their predecessors arrive.
     Choose it larger than four times ``window_copies_max`` of every peer."""
     inbox_messages_max: int = 8192
-    """Delivered messages that the application has not received, at most one more for each
-    peer. Under the hybrid protocols, other nodes transmit nothing that a full inbox would
-    drop. Under the others the node drops messages that arrive while its inbox is full,
-    without an ack, so that their sources retransmit; it looks at the inbox before each
-    datagram, not before each message."""
+    """Delivered messages that the application has not received, at most one bundle of 64
+    more for each peer. Under the hybrid protocols, other nodes transmit nothing that a full
+    inbox would drop. Under the others the node drops messages that arrive while its inbox
+    is full, without an ack, so that their sources retransmit; it looks at the inbox before
+    each datagram, not before each message."""
     lease_s: float = 20.0
     """The age of a timestamp echo at which a datagram is refused. Choose it much longer
     than any round trip, and equal at all nodes (docs/explanation/peer-removal.md)."""

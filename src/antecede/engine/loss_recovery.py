@@ -76,14 +76,19 @@ class LossRecovery:
             if session.path.arrived.due < session.path.queued_at:
                 self._transmitter.path_timers.schedule(session)
 
-    def stats(self, datagrams_in: int) -> EngineStats:
-        """Return the counters of the engine, which has received some datagrams."""
+    def stats(self, datagrams_in: int, pending: int) -> EngineStats:
+        """Return the counters of the engine.
+
+        Args:
+            datagrams_in: the datagrams that it has received.
+            pending: the messages of its pending bundle.
+        """
         driver = self._driver
         return EngineStats(
-            sent=driver.sent,
+            sent=driver.sent + pending,
             released=driver.released,
             retransmitted=driver.retransmitted,
-            delivered=driver.delivered,
+            delivered=driver.deliveries.count,
             control_frames=driver.control_frames,
             datagrams_in=datagrams_in,
             datagrams_out=self._transmitter.datagrams,

@@ -1,17 +1,16 @@
-"""Drives the protocol's process: frames in, frames to outboxes, messages to the inbox."""
+"""Drives the protocol's process: frames in, frames to outboxes, deliveries to the inbox."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from antecede.core.codec import NO_PROCESS, Frame, Reader
 from antecede.core.observer import Observer
-from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
+from antecede.core.process import ProcessBase, ProcessId, Transmit
 from antecede.core.registry import ProtocolInfo
+from antecede.engine.bundle import count_messages, observed_frames
+from antecede.engine.deliveries import Deliveries
 from antecede.engine.entry_names import EntryNames
-from antecede.engine.fragmentation import WHOLE, Reassembly
-from antecede.engine.journal import SavedDelivery
 from antecede.engine.journal_recorder import JournalRecorder
-from antecede.engine.message import JournaledMessage, Message
 from antecede.engine.outbox import NO_KEY, message_key
 from antecede.engine.peer_session import ACTIVE, REMOVED, REMOVING, PeerSession
 from antecede.engine.session_layer import SessionLayer
@@ -32,17 +31,15 @@ class ProcessDriver:
         "_info",
         "_journal",
         "_layer",
-        "_message_bytes_max",
-        "_messages",
         "_observer",
-        "_reassemblies",
         "_transmitter",
         "_wall_offset_s",
         "_windows",
         "by_id",
         "control_frames",
-        "delivered",
+        "deliveries",
         "entry_names",
+        "is_observed",
         "process",
         "released",
         "retransmitted",
@@ -73,15 +70,22 @@ class ProcessDriver:
         self._transmitter = transmitter
         self._journal = journal
         self._observer = observer
+        self.is_observed = observer is not None
         self._wall_offset_s = wall_offset_s
-        self._message_bytes_max = message_bytes_max
-        self._messages: list[Message] = []
-        self._reassemblies: dict[tuple[str, int], Reassembly] = {}
         self.by_id = {}
+        self.deliveries = Deliveries(
+            process.id,
+            self.by_id,
+            layer,
+            journal,
+            message_bytes_max,
+            observer,
+            wall_offset_s,
+            entry_names,
+        )
         self.sent = 0
         self.released = 0
         self.retransmitted = 0
-        self.delivered = 0
         self.control_frames = 0
 
     def name_of(self, id: ProcessId) -> str:
@@ -102,10 +106,20 @@ class ProcessDriver:
         writer = self._journal.writer
         if writer is not None:
             writer.record_sent(number, targets, payload)
-        if self._observer is not None:
-            self._observer.sent(self.process.id, number, ids, now + self._wall_offset_s)
+        self.record_sent(number, ids, now)
         self.drain(now)
         return number
+
+    def send_bundle(self, id: ProcessId, payload: bytes, count: int, now: float) -> None:
+        """Send messages whose sends are recorded; without a journal only."""
+        self.process.send_bundle([id], payload, count, now)
+        self.sent += count
+        self.drain(now)
+
+    def record_sent(self, number: int, ids: list[ProcessId], now: float) -> None:
+        """Report to the observer that the application sent a message."""
+        if self._observer is not None:
+            self._observer.sent(self.process.id, number, ids, now + self._wall_offset_s)
 
     def receive_frames(
         self, session: PeerSession, body: bytes, start: int, now: float
@@ -159,7 +173,10 @@ class ProcessDriver:
                     is_complete = False
                 continue
             if observer is not None:
-                observer.arrived(process.id, session.id, frame, now + self._wall_offset_s)
+                for seen in observed_frames(frame):
+                    observer.arrived(
+                        process.id, session.id, seen, now + self._wall_offset_s
+                    )
         self.drain(now)
         return is_complete
 
@@ -199,7 +216,7 @@ class ProcessDriver:
         """Move the outputs of the process to the inbox, and then to the outboxes."""
         deliveries = self.process.messages_to_deliver()
         if deliveries:
-            self._deliver(deliveries, now)
+            self.deliveries.add(deliveries, now)
         if self.entry_names is not None:
             self._journal.record_entries(self.entry_names)
         transmits = self.process.frames_to_transmit()
@@ -236,15 +253,22 @@ class ProcessDriver:
                 not can_transmit and not self._can_wait(session, transmit, now)
             ):
                 continue
-            if transmit.is_retransmission:
-                self.retransmitted += 1
-            elif transmit.frame.message_number() > 0:
-                self.released += 1
+            frame = transmit.frame
+            is_again = transmit.is_retransmission
+            if is_again:
+                self.retransmitted += count_messages(frame)
+            elif frame.message_number() > 0:
+                self.released += count_messages(frame)
             else:
                 self.control_frames += 1
             if observer is not None:
-                observer.transmitted(self.process.id, transmit, now + self._wall_offset_s)
-            self._transmitter.add(session, transmit.frame, transmit.is_retransmission)
+                for seen in observed_frames(frame):
+                    observer.transmitted(
+                        self.process.id,
+                        Transmit(transmit.target, seen, is_again),
+                        now + self._wall_offset_s,
+                    )
+            self._transmitter.add(session, frame, is_again)
 
     def _can_wait(self, session: PeerSession, transmit: Transmit, now: float) -> bool:
         """Return whether a frame waits in the outbox of a peer that must answer first.
@@ -265,92 +289,3 @@ class ProcessDriver:
             return False
         outbox.waiting[message] = None
         return True
-
-    def _deliver(self, deliveries: list[Delivery], now: float) -> None:
-        """Move delivered messages to the inbox."""
-        observer = self._observer
-        writer = self._journal.writer
-        entry_names = self.entry_names
-        delivered_at = now + self._wall_offset_s
-        source = NO_PROCESS
-        session: PeerSession | None = None
-        name = self._layer.name
-        history = self._layer.history
-        for delivery in deliveries:
-            if delivery.source != source:  # Most messages come from where the last came.
-                source = delivery.source
-                session = self.by_id.get(delivery.source)
-                name = session.name if session is not None else self._layer.name
-                history = session.history if session is not None else self._layer.history
-                if session is not None:
-                    self._journal.session_changed(session)
-            if observer is not None:
-                observer.delivered(self.process.id, delivery, delivered_at)
-            if session is not None:
-                self._flow.record_delivery(session)
-            if writer is not None:
-                needs_permit = entry_names is None or entry_names.dependencies.needs_permit(
-                    delivery.source, delivery.number
-                )
-                writer.record_delivered(
-                    name, history, delivery.number, delivery.payload, needs_permit
-                )
-            self._add_to_inbox(
-                session, name, history, delivery.number, delivery.payload, delivered_at
-            )
-
-    def redeliver(
-        self, session: PeerSession | None, saved: SavedDelivery, delivered_at: float
-    ) -> None:
-        """Put a message of the journal into the inbox."""
-        self._add_to_inbox(
-            session,
-            saved.source,
-            saved.history,
-            saved.number,
-            saved.payload,
-            delivered_at,
-        )
-
-    def _add_to_inbox(
-        self,
-        session: PeerSession | None,
-        name: str,
-        history: int,
-        number: int,
-        payload: bytes,
-        delivered_at: float,
-    ) -> None:
-        """Put a message into the inbox, or keep a fragment until the last one arrives."""
-        if payload and payload[0] == WHOLE:
-            data = payload[1:]
-        else:
-            if session is not None:
-                reassembly = session.reassembly
-            else:  # The node itself, or a peer that was forgotten.
-                reassembly = self._reassemblies.setdefault((name, history), Reassembly())
-            try:
-                complete = reassembly.add(payload, self._message_bytes_max)
-            except PeerError:
-                self._layer.dropped["frame"] += 1
-                return
-            if complete is None:
-                return
-            data = complete
-        self.delivered += 1
-        self._flow.unpolled += 1
-        on_commit = self._journal.on_commit
-        if on_commit is None:
-            self._messages.append(Message(name, number, data, delivered_at, history))
-        else:
-            self._messages.append(
-                JournaledMessage(name, number, data, delivered_at, history, on_commit)
-            )
-
-    def poll_messages(self) -> list[Message]:
-        """Return the messages in the inbox, in order of delivery, and empty it."""
-        messages = self._messages
-        if messages:
-            self._messages = []
-            self._flow.unpolled = 0
-        return messages

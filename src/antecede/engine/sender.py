@@ -1,4 +1,4 @@
-"""Sending: fragments of messages, and flow control."""
+"""Sending: fragments and bundles of messages, and the windows of peers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 from antecede.core.process import ProcessId
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.acknowledgements import ACK_BLOCK_BYTES_MAX
+from antecede.engine.bundle import PendingBundle
 from antecede.engine.datagram import DATA_PREFIX
 from antecede.engine.fragmentation import WHOLE_PREFIX, fragment
 from antecede.engine.journal_recorder import JournalRecorder
@@ -22,6 +23,8 @@ Channel = tuple[str, ProcessId, int]
 EARLY_WINDOWS_MAX: Final = 4
 """How many windows of copies to one peer may be queued or in flight, if most of them have
 arrived before a lost one."""
+UNFLUSHED_MAX: Final = 320
+"""How many messages in bundles make a flush worth its cost."""
 METADATA_BYTES_MAX: Final = 40
 """The most bytes around a payload in a DATA body, unless they grow with the group."""
 
@@ -46,17 +49,22 @@ class Sender:
         "_message_bytes_max",
         "_name",
         "_payload_bytes_max",
+        "_pending",
         "_process",
+        "_recovery",
         "_retained_copies_max",
         "_sessions",
         "_window_bytes_max",
         "_window_copies_max",
         "sent_alone",
+        "unflushed",
     )
 
     sent_alone: bool
     """Whether the copy that :meth:`try_send` sent last was the only one under way to its
     target."""
+    unflushed: int
+    """How many messages were put into bundles since the last flush."""
 
     def __init__(
         self,
@@ -71,7 +79,8 @@ class Sender:
         self._name = name
         self._info = info
         self._driver = driver
-        self._process = driver.process
+        process = driver.process
+        self._process = process
         self._sessions = sessions
         self._journal = journal
         self._payload_bytes_max = (
@@ -82,6 +91,10 @@ class Sender:
         self._window_bytes_max = limits.window_bytes_max
         self._retained_copies_max = limits.retained_copies_max
         self.sent_alone = False
+        self.unflushed = 0
+        self._pending = PendingBundle()
+        # The process numbers the messages of a bundle later than the node does.
+        self._recovery = process.recovery if info.capabilities.bundles else None
 
     def fragment(self, data: object) -> list[bytes]:
         """Return the payloads of a message, to be sent with :meth:`send_fragment`.
@@ -149,6 +162,7 @@ class Sender:
         LocalError, and change nothing, if a target is unknown or the protocol has no
         multicast.
         """
+        self.hand_over(now)
         ids: list[ProcessId] = []
         for name in targets:
             session = self._sessions.get(name)
@@ -163,14 +177,26 @@ class Sender:
     def _unknown(self, name: str) -> LocalError:
         return LocalError(f"{name} is not a peer of {self._name}; call add_peer first")
 
-    def try_send(self, target: object, data: object, now: float) -> int:
+    def try_send(
+        self, target: object, data: object, now: float, in_batch: bool = False
+    ) -> int:
         """Send a message of one fragment to one peer that has room; return its number.
 
-        Return 0, and change nothing, in any other case; use :meth:`fragment`,
-        :meth:`has_room` and :meth:`send_fragment` then.
+        It becomes part of a bundle, unless it is the only one under way to its target and
+        not one of a batch. Return 0, and send nothing, in any other case; use
+        :meth:`fragment`, :meth:`has_room` and :meth:`send_fragment` then.
         """
+        self.sent_alone = False
         if not isinstance(data, bytes) or len(data) >= self._payload_bytes_max:
             return 0
+        pending = self._pending
+        if pending.count > 0:
+            if isinstance(target, str):
+                number = pending.append(target, data)
+                if number > 0:
+                    self._record(number, now)
+                    return number
+            self.hand_over(now)
         session = self._sessions.get(target) if isinstance(target, str) else None
         if (
             session is None
@@ -190,9 +216,100 @@ class Sender:
             or len(data) > self._message_bytes_max
         ):
             return 0
+        recovery = self._recovery
+        if (backlog > 0 or in_batch) and not is_full and recovery is not None:
+            number = recovery.last_number() + 1
+            room = self._window_bytes_max - process.backlog_bytes(session.id)
+            messages = self._window_copies_max
+            if 0 <= session.window < messages:
+                messages = session.window  # A bundle must not exceed the inbox of the peer.
+            pending.start(
+                session.name,
+                data,
+                number,
+                min(self._bundle_bytes(session), room),
+                messages - backlog,
+            )
+            self._record(number, now)
+            return number
         number = self._driver.send([session.id], WHOLE_PREFIX + data, now)
         self.sent_alone = backlog == 0 and process.backlog(session.id) == 1
         return number
+
+    # Bundles.
+
+    def _bundle_bytes(self, session: PeerSession) -> int:
+        """Return the size of bundles that every path carries and that fill a datagram."""
+        path = session.path
+        most = self._payload_bytes_max + METADATA_BYTES_MAX
+        room = most + path.usable_bytes - path.mtu.base
+        bundles = (room + most - 1) // most
+        return room // bundles - METADATA_BYTES_MAX
+
+    def append(self, target: object, data: object) -> int:
+        """Append a message to the pending bundle, and return its number.
+
+        Return 0, and change nothing, if there is none for this target, it is full, a flush
+        is due, or events are recorded; use :meth:`try_send` then.
+        """
+        if (
+            self.unflushed >= UNFLUSHED_MAX
+            or self._driver.is_observed
+            or not isinstance(target, str)
+            or not isinstance(data, bytes)
+        ):
+            return 0
+        number = self._pending.append(target, data)
+        if number > 0:
+            self.unflushed += 1
+        return number
+
+    def send_batch(
+        self, target: object, batch: list[object], numbers: list[int], now: float
+    ) -> None:
+        """Send the messages of a batch that have no number yet, and append the numbers.
+
+        Stop when a flush is due, and before a message that :meth:`try_send` cannot send.
+        """
+        index = len(numbers)
+        while index < len(batch):
+            data = batch[index]
+            number = self.append(target, data)
+            if number == 0:
+                number = self.try_send(target, data, now, True)
+                if number == 0:
+                    return
+            numbers.append(number)
+            index += 1
+            if self.unflushed >= UNFLUSHED_MAX:
+                return
+
+    def _record(self, number: int, now: float) -> None:
+        """Count a message of the pending bundle, and record that it was sent."""
+        self.unflushed += 1
+        if self._driver.is_observed:
+            session = self._sessions[self._pending.target]
+            self._driver.record_sent(number, [session.id], now)
+
+    def hand_over(self, now: float) -> None:
+        """Pass the pending bundle to the process; call this before any other input."""
+        pending = self._pending
+        count = pending.count
+        if count == 0:
+            return
+        session = self._sessions[pending.target]
+        payload = pending.pop() if count > 1 else WHOLE_PREFIX + pending.pop_single()
+        self._driver.send_bundle(session.id, payload, count, now)
+
+    @property
+    def pending_messages(self) -> int:
+        """How many messages the pending bundle has."""
+        return self._pending.count
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether so many messages were put into bundles that a flush is worth its cost."""
+        return self.unflushed >= UNFLUSHED_MAX
 
     def has_room(self, targets: Iterable[str]) -> bool:
         """Return whether the windows of all active peers in ``targets`` are open.
@@ -221,6 +338,8 @@ class Sender:
         id = session.id  # noqa: A001 (the word for it)
         copies = process.backlog(id)
         size = process.backlog_bytes(id)
+        if session.name == self._pending.target:
+            copies += self._pending.count
         if copies < self._window_copies_max and size < self._window_bytes_max:
             return True
         return (
@@ -235,13 +354,17 @@ class Sender:
         if len(targets) != 1:
             return False
         session = self._sessions.get(targets[0])
-        return session is not None and self._process.backlog(session.id) == 1
+        return (
+            session is not None
+            and self._pending.count == 0
+            and self._process.backlog(session.id) == 1
+        )
 
     @property
     def backlog(self) -> int:
         """How many copies are queued or in flight, to peers that may still ack them."""
         process = self._process
-        return sum(
+        return self._pending.count + sum(
             process.backlog(session.id)
             for session in self._sessions.values()
             if session.state in (ACTIVE, REMOVING)

@@ -149,7 +149,7 @@ class WaitAnalysis:
         if pending is None:
             return [], None
         for source, arrived, predecessor in pending.held_messages(UNBOUNDED):
-            if source != session.id or arrived != number:
+            if source != session.id or not predecessor < number <= arrived:
                 continue
             dependencies = self._driver.process.dependencies
             awaited = dependencies.awaited(source) if dependencies is not None else None

@@ -8,6 +8,7 @@ from typing import Final
 from antecede.core import registry
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
+from antecede.engine.message import Message
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError
 from antecede.net.udp import Address, is_loopback
@@ -36,6 +37,7 @@ class NodeConfig:
     trace: Path | None
     run: str
     segmentation: bool
+    on_message: Callable[[Message], object] | None = None
     on_event: Callable[[NodeEvent], object] | None = None
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from antecede.engine.engine import Engine
 from antecede.net.host import DatagramSocket
 
-__all__ = ["transmit_byes", "wait_for_last_acks"]
+__all__ = ["leave"]
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +17,28 @@ TRIES: Final = 10
 INTERVAL_S: Final = 0.05
 
 
-async def wait_for_last_acks(engine: Engine, acks: Awaitable[None], drain_s: float) -> bool:
+async def leave(
+    engine: Engine,
+    udp: DatagramSocket,
+    acks: Awaitable[None],
+    now_s: Callable[[], float],
+    drain_s: float,
+    *,
+    returns: bool,
+) -> None:
+    """Wait for acks; if all arrive, and the node never returns, transmit BYE.
+
+    A node with a journal returns: its peers keep their copies for it.
+    """
+    if await _wait_for_last_acks(engine, acks, drain_s) and not returns:
+        # A message accepted after the first BYE could not be acked any more.
+        engine.flow.is_closed = True
+        await _transmit_byes(engine, udp, now_s)
+
+
+async def _wait_for_last_acks(
+    engine: Engine, acks: Awaitable[None], drain_s: float
+) -> bool:
     """Wait until all copies are acked, up to ``drain_s``; return whether they are."""
     try:
         async with asyncio.timeout(drain_s):
@@ -31,7 +52,7 @@ async def wait_for_last_acks(engine: Engine, acks: Awaitable[None], drain_s: flo
     return True
 
 
-async def transmit_byes(
+async def _transmit_byes(
     engine: Engine, udp: DatagramSocket, now_s: Callable[[], float]
 ) -> None:
     """Transmit BYE to every peer until it is acked, a limited number of times."""

@@ -5,22 +5,22 @@ loop. Call its methods from that loop only.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
 from antecede.engine.events import NodeEvent
-from antecede.engine.limits import MESSAGE_BYTES_MIN, Limits
+from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.errors import LocalError, WindowFull
-from antecede.net.blocked_sends import Sent, Targets
+from antecede.errors import LocalError
+from antecede.net.blocked_sends import Targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.events import EventIterator
 from antecede.net.runtime import DRAIN_S, NodeRuntime
+from antecede.net.sending import Sending
 from antecede.net.statistics import (
     BlockedMessage,
     NodeStats,
@@ -57,6 +57,9 @@ class Node:
         trace: directory to record a trace in, for ``antecede verify``.
         run: name of the run in the trace; the same at all nodes.
         segmentation: use the segmentation offload of the kernel where it exists.
+        on_message: called with each message, in order, instead of :meth:`receive`. It runs
+            in the event loop and must not wait; it may call :meth:`send_nowait`. If it
+            raises, the node logs the error and goes on with the next message.
         on_event: called with each event of :meth:`events`, as it happens.
     """
 
@@ -76,6 +79,7 @@ class Node:
         trace: str | Path | None = None,
         run: str = "live",
         segmentation: bool = True,
+        on_message: Callable[[Message], object] | None = None,
         on_event: Callable[[NodeEvent], object] | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
@@ -93,11 +97,12 @@ class Node:
             trace=Path(trace) if trace is not None else None,
             run=run,
             segmentation=segmentation,
+            on_message=on_message,
             on_event=on_event,
         )
         self.name = name
         self._runtime = NodeRuntime(config)
-        self._fragment_lock = asyncio.Lock()
+        self._sending = Sending(name, self._runtime)
 
     # Opening and closing.
 
@@ -182,6 +187,10 @@ class Node:
         """
         runtime = self._runtime
         engine = runtime.engine
+        if engine is not None:
+            number = engine.append(target, data)
+            if number:
+                return number
         if engine is not None and not runtime.is_closing:
             now_s = runtime.now_s  # Python is slow to call an attribute of an object.
             now = now_s()
@@ -196,7 +205,65 @@ class Node:
                 elif not runtime.output_scheduled:
                     runtime.schedule_output()
                 return number
-        return await self._send(Targets(names=(target,)), data, wait)
+        return await self._sending.send(Targets(names=(target,)), data, wait)
+
+    def send_nowait(self, target: str, data: bytes) -> int:
+        """Send ``data`` to one peer without waiting, and return its number.
+
+        For callbacks, and for loops that cannot afford a coroutine for each message: let
+        the event loop run from time to time. Raise WindowFull, and send nothing, if
+        :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
+        datagram, or if the node has a journal, because ``send`` waits for its disk.
+        """
+        runtime = self._runtime
+        engine = self.engine
+        number = engine.append(target, data)
+        if number:
+            return number
+        self._sending.check_open()
+        if runtime.has_journal:
+            raise LocalError(f"{self.name} has a journal; await send")
+        now = runtime.now_s()
+        number = engine.try_send(target, data, now)
+        if not number:
+            payloads = engine.fragment(data)
+            if len(payloads) > 1:
+                raise LocalError(
+                    f"{len(data)} bytes do not fit into one datagram; await send"
+                )
+            if not engine.has_room((target,)):
+                raise self._sending.window_full_error((target,))
+            number = engine.send_fragment((target,), payloads[0], now)
+        if engine.is_flush_due:
+            runtime.transmit(engine, now)
+        if not runtime.output_scheduled:
+            runtime.schedule_output()
+        return number
+
+    async def send_many(self, target: str, batch: Iterable[bytes]) -> list[int]:
+        """Send several messages to one peer, in order, and return their numbers.
+
+        Like a loop that awaits :meth:`send`, but faster: messages share datagrams and
+        calls. A call that raises may have sent the first messages of the batch.
+        """
+        runtime = self._runtime
+        messages: list[object] = list(batch)
+        numbers: list[int] = []
+        while len(numbers) < len(messages):
+            engine = self.engine
+            sent = len(numbers)
+            if not runtime.is_closing:
+                now = runtime.now_s()
+                engine.send_batch(target, messages, numbers, now)
+                if engine.should_flush:
+                    runtime.process_output(now)
+                    await asyncio.sleep(0)
+                elif not runtime.output_scheduled:
+                    runtime.schedule_output()
+            if len(numbers) == sent:
+                data = cast("bytes", messages[sent])  # send checks it.
+                numbers.append(await self.send(target, data))
+        return numbers
 
     async def multicast(
         self, targets: Iterable[str], data: bytes, *, wait: bool = True
@@ -207,7 +274,7 @@ class Node:
                 f"targets must be a list of names, not the string {targets!r}; use send"
                 " for one target"
             )
-        return await self._send(Targets(names=tuple(targets)), data, wait)
+        return await self._sending.send(Targets(names=tuple(targets)), data, wait)
 
     async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
@@ -215,78 +282,7 @@ class Node:
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
-        return await self._send(Targets(is_broadcast=True), data, wait)
-
-    async def _send(self, targets: Targets, data: bytes, wait: bool) -> int:
-        runtime = self._runtime
-        engine = self.engine
-        if runtime.failure is not None:
-            raise runtime.failure
-        if runtime.is_closing:
-            raise LocalError(f"cannot send: {self.name} is closed; open a new node")
-        payloads = engine.fragment(data)
-        is_large = len(payloads) > 1
-        names = targets.find(engine)
-        is_known = engine.knows_limits(names, len(data))
-        if not wait and (
-            not is_known
-            or (is_large and self._fragment_lock.locked())
-            or not engine.has_room(names)
-        ):
-            raise self._window_full_error(names)
-        if len(data) > MESSAGE_BYTES_MIN:
-            targets = await self._with_known_limits(engine, targets, len(data))
-        if is_large:
-            targets = replace(targets, is_in_fragments=True)
-            async with self._fragment_lock:  # Fragments of two messages must not mix.
-                for payload in payloads:
-                    number, targets = await self._send_payload(engine, targets, payload)
-        else:
-            number, _ = await self._send_payload(engine, targets, payloads[0])
-            if engine.is_only_in_flight(names):
-                runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
-        if runtime.has_journal:
-            await runtime.wait_for_commit()
-            self._check_history(engine)
-        return number
-
-    def _check_history(self, engine: Engine) -> None:
-        """Raise LocalError if the node has begun a new history since a call started."""
-        if self._runtime.engine is not engine:
-            raise LocalError(
-                f"{self.name} began a new history while the message was being sent;"
-                " send it again"
-            )
-
-    async def _send_payload(self, engine: Engine, targets: Targets, payload: bytes) -> Sent:
-        """Send a payload as soon as there is room."""
-        runtime = self._runtime
-        self._check_history(engine)
-        if not engine.has_room(targets.find(engine)):
-            runtime.send_watch.watch()
-            return await runtime.blocked_sends.wait(targets, payload)
-        sent = targets.send(engine, payload, runtime.now_s())
-        runtime.request_output(engine)
-        return sent
-
-    async def _with_known_limits(
-        self, engine: Engine, targets: Targets, size: int
-    ) -> Targets:
-        """Wait until all targets are known to accept so much, and keep these targets.
-
-        One that restarts while the message waits for room may accept less.
-        """
-        while not engine.knows_limits(targets.find(engine), size):
-            await self._runtime.waiters.wait_for_handshake()
-        names = targets.find(engine)
-        return replace(targets, names=names, channels=tuple(engine.channels(names)))
-
-    def _window_full_error(self, targets: Sequence[str]) -> WindowFull:
-        full = [name for name in targets if not self.engine.has_room((name,))]
-        reason = "another large message is being sent, or a target was not met yet"
-        if full:
-            reason = f"the window of {', '.join(full)} is full"
-        return WindowFull(f"cannot send: {reason}; pass wait=True, or try again later")
+        return await self._sending.send(Targets(is_broadcast=True), data, wait)
 
     async def flush(self) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
@@ -363,6 +359,8 @@ class Node:
         node, and permits for the messages that they sent before wait for its acks.
         """
         runtime = self._runtime
+        if runtime.has_callback:
+            raise LocalError(f"{self.name} has on_message, which gets all messages")
         while not runtime.inbox:
             if runtime.is_closed:
                 raise StopAsyncIteration
@@ -383,3 +381,16 @@ class Node:
             raise LocalError(
                 f"cannot receive: {self.name} is closed and its inbox is empty"
             ) from None
+
+    async def receive_many(self, max_messages: int = 1024) -> list[Message]:
+        """Wait for the next message, and return it with others that have arrived, in order.
+
+        Return at most ``max_messages``. Raise LocalError if the node is closed.
+        """
+        if max_messages < 1:
+            raise LocalError(f"max_messages must be at least 1, got {max_messages}")
+        runtime = self._runtime
+        if not runtime.inbox:
+            first = await self.receive()
+            return [first, *runtime.take_messages(max_messages - 1)]
+        return runtime.take_messages(max_messages)

@@ -1,12 +1,7 @@
-"""The runtime of a node: an engine with its socket, its timer and its files.
-
-The event loop calls the runtime when a datagram arrives and when a timer expires; the
-application calls :class:`antecede.net.node.Node`, which owns one runtime.
-"""
+"""The runtime of a node: an engine with its socket, its timer and its files."""
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -22,8 +17,9 @@ from antecede.net.engine_factory import EngineFactory
 from antecede.net.engine_timer import EngineTimer
 from antecede.net.events import EventHub
 from antecede.net.files import NodeFiles
-from antecede.net.goodbye import transmit_byes, wait_for_last_acks
+from antecede.net.goodbye import leave
 from antecede.net.host import DatagramSocket, Host, running_host
+from antecede.net.inbox import Inbox
 from antecede.net.send_watch import SendWatch
 from antecede.net.udp import Address, SocketAddress
 from antecede.net.waiters import Waiters
@@ -50,10 +46,12 @@ class NodeRuntime:
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.inbox: deque[Message] = deque()
-        """The delivered messages that the application has not received."""
         self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
+        self._inbox = Inbox(self.waiters, config.on_message)
+        self.inbox: Final = self._inbox.messages
+        """The delivered messages that the application has not received."""
+        self.has_callback: Final = config.on_message is not None
         self.blocked_sends = BlockedSends()
         self.send_watch = SendWatch(
             self.blocked_sends, lambda: None if self.is_closed else self.engine, self.events
@@ -103,8 +101,6 @@ class NodeRuntime:
                 f"peer {peer} has port 0, which cannot receive; give the port that it binds"
             )
         return self.opened_socket().resolve(address)
-
-    # Opening.
 
     def open(self) -> None:
         """Open the socket and the files, and contact the peers."""
@@ -188,8 +184,6 @@ class NodeRuntime:
             self.schedule_output()
         return self._commits.receipt()
 
-    # Closing.
-
     async def close(self, drain_s: float) -> None:
         """Wait up to ``drain_s`` for acks, transmit BYE, and release all resources."""
         engine = self.engine
@@ -198,7 +192,11 @@ class NodeRuntime:
         self.is_closing = True
         try:
             if drain_s > 0:
-                await self._drain(engine, drain_s)
+                acks = self.wait_for_acks(engine)
+                returns = self.has_journal
+                await leave(
+                    engine, self._socket, acks, self.now_s, drain_s, returns=returns
+                )
             self.process_output(self.now_s())
             if self._commits is not None:
                 await self._commits.wait()
@@ -207,15 +205,6 @@ class NodeRuntime:
                 raise
         finally:
             self._close_resources(engine)
-
-    async def _drain(self, engine: Engine, drain_s: float) -> None:
-        is_drained = await wait_for_last_acks(engine, self.wait_for_acks(engine), drain_s)
-        if not is_drained or self.has_journal:
-            return  # With a journal it will be back: its peers keep their copies for it.
-        # A message accepted after the first BYE could not be acked any more.
-        engine.flow.is_closed = True
-        if self._socket is not None:
-            await transmit_byes(engine, self._socket, self.now_s)
 
     def _close_resources(self, engine: Engine) -> None:
         """Close the socket, the timer and the files, and end all waiting calls."""
@@ -246,8 +235,6 @@ class NodeRuntime:
         self.failure = error
         self.is_closing = True
         self._close_resources(engine)
-
-    # Waiting.
 
     async def wait_for_acks(self, engine: Engine) -> None:
         """Wait until every copy sent so far, and meanwhile, is acked."""
@@ -299,10 +286,22 @@ class NodeRuntime:
     def take_message(self) -> Message:
         """Remove the first message from the inbox, which must not be empty."""
         message = self.inbox.popleft()
-        may_tell = self._limits_peers and not self.output_scheduled
-        if may_tell and self.engine is not None and self.engine.flow.has_updates:
-            self.schedule_output()  # It tells peers that there is room again.
+        if self._limits_peers:
+            self._tell_peers()
         return message
+
+    def take_messages(self, count: int) -> list[Message]:
+        """Remove up to ``count`` messages from the inbox."""
+        messages = self._inbox.take(count)
+        if self._limits_peers:
+            self._tell_peers()
+        return messages
+
+    def _tell_peers(self) -> None:
+        """Schedule output if it would tell peers that there is room again."""
+        engine = self.engine
+        if not self.output_scheduled and engine is not None and engine.flow.has_updates:
+            self.schedule_output()
 
     # Output.
 
@@ -396,5 +395,4 @@ class NodeRuntime:
         """Move delivered messages to the inbox."""
         messages = engine.poll_messages()
         if messages:
-            self.inbox.extend(messages)
-            self.waiters.wake_readers(len(messages))
+            self._inbox.put(messages)

@@ -28,7 +28,7 @@ listings, and why.
 from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.protocols.hybrid.dependency_frames import DependentMessage, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
-from antecede.core.protocols.hybrid.gone_peers import hold, is_held_in_vain
+from antecede.core.protocols.hybrid.gone_peers import hold
 from antecede.core.protocols.hybrid.ledger import Ledger
 from antecede.core.protocols.hybrid.message_checks import checked_sender
 from antecede.core.protocols.hybrid.peer import NOT_RELEASED, Copy, PeerState
@@ -84,10 +84,15 @@ class HybridAlgorithm:
 
     # Sending.
 
-    def send(self, targets: list[ProcessId], payload: bytes, now: float) -> int:
-        """Queue a copy for each target, release what may leave, and return the number."""
+    def send(
+        self, targets: list[ProcessId], payload: bytes, now: float, count: int = 1
+    ) -> int:
+        """Queue a copy for each target, release what may leave, and return the number.
+
+        A bundle takes ``count`` numbers, of which the last one is its own.
+        """
         state = self.state
-        state.clock += 1
+        state.clock += count
         number = state.clock
         permits_before = state.permits.next
         to_itself = False
@@ -103,6 +108,7 @@ class HybridAlgorithm:
                     copy = Copy(peer, number, peer.sent, permits_before, payload)
                 else:
                     copy = self.ledger.enqueue(peer, number, permits_before, payload)
+                copy.count = count
                 state.add_copy(copy)
                 peer.sent = number
         if to_itself:
@@ -127,14 +133,16 @@ class HybridAlgorithm:
     def _release_copy(self, copy: Copy, now: float) -> None:
         peer = copy.peer
         copy.released = True
+        is_full = peer.waiting > 0 or peer.transmitted_messages >= peer.window
+        copy.offset = peer.released
+        peer.released += copy.count
         peer.in_flight.add(copy)
-        in_flight = len(peer.in_flight)
-        if peer.waiting > 0 or in_flight > peer.window:
+        if is_full:
             peer.waiting += 1
             self.transmit_waiting(peer, now)
             return
         self.transmit(copy, now)
-        if in_flight == 1:
+        if len(peer.in_flight) == 1:
             self.state.restart(peer.transmit_timer, now)
 
     def transmit_waiting(self, peer: PeerState, now: float) -> None:
@@ -143,7 +151,7 @@ class HybridAlgorithm:
         For the paper, a released copy that waits is one that the network delays.
         """
         in_flight = peer.in_flight
-        while peer.waiting > 0 and peer.transmitted < peer.window:
+        while peer.waiting > 0 and peer.transmitted_messages < peer.window:
             copy = in_flight[in_flight.next - peer.waiting]
             peer.waiting -= 1
             self.transmit(copy, now)
@@ -151,22 +159,6 @@ class HybridAlgorithm:
                 self.state.restart(peer.transmit_timer, now)
         if peer.waiting > 0 and peer.transmitted == 0:
             self.state.blocked[peer.id] = None
-
-    def retransmit(self, peer: PeerState, now: float) -> None:
-        """Retransmit the copies that were in flight for a timeout without any ack.
-
-        Copies that have arrived are left out, except the first: if its ack was lost, its
-        retransmission brings another. Copies above the window are left out, too.
-        """
-        in_flight = peer.in_flight
-        timeout_s = peer.transmit_timer.timeout_s
-        count = min(peer.transmitted, max(peer.window, 1))
-        for index in range(in_flight.first, in_flight.first + count):
-            copy = in_flight[index]
-            is_due = not copy.arrived and copy.transmitted_at + timeout_s <= now
-            if is_due or index == in_flight.first or is_held_in_vain(self.ledger, copy):
-                copy.retransmitted = True
-                self.transmit(copy, now)
 
     def transmit(self, copy: Copy, now: float) -> None:
         """Transmit a copy; its flag says whether it needs a permit at this time."""
@@ -215,7 +207,7 @@ class HybridAlgorithm:
             copy.acked = True
             if copy.arrived:
                 peer.forget_arrived(copy)
-            peer.backlog -= 1
+            peer.backlog -= copy.count
             peer.backlog_bytes -= len(copy.payload)
             copy.payload = b""
             if ledger is not None and isinstance(copy, DependentCopy):

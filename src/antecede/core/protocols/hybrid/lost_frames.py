@@ -1,13 +1,34 @@
-"""What a process of hybrid buffering transmits in place of a frame that was lost."""
+"""What a process of hybrid buffering transmits in place of frames that were lost."""
 
 from antecede.core.codec import Frame
 from antecede.core.process import ProcessId, Transmit
 from antecede.core.protocols.hybrid.algorithm import HybridAlgorithm
 from antecede.core.protocols.hybrid.dependency_frames import NotesFrame, Settled, SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
+from antecede.core.protocols.hybrid.gone_peers import is_held_in_vain
 from antecede.core.protocols.hybrid.peer import PeerState
 
-__all__ = ["transmit_again"]
+__all__ = ["retransmit", "transmit_again"]
+
+
+def retransmit(algorithm: HybridAlgorithm, peer: PeerState, now: float) -> None:
+    """Retransmit the copies to a peer that were in flight for a timeout without any ack.
+
+    Copies that have arrived are left out, except the first: if its ack was lost, its
+    retransmission brings another. Copies above the window are left out, too.
+    """
+    in_flight = peer.in_flight
+    timeout_s = peer.transmit_timer.timeout_s
+    window = max(peer.window, 1)
+    for index in range(in_flight.first, in_flight.first + peer.transmitted):
+        copy = in_flight[index]
+        if not peer.is_in_window(copy, window):
+            break
+        is_due = not copy.arrived and copy.transmitted_at + timeout_s <= now
+        is_first = index == in_flight.first
+        if is_due or is_first or is_held_in_vain(algorithm.ledger, copy):
+            copy.retransmitted = True
+            algorithm.transmit(copy, now)
 
 
 def transmit_again(
@@ -53,10 +74,10 @@ def _transmit_copy_again(
         return
     # The peer has room for the first copies only; it may have taken room back.
     in_flight = peer.in_flight
-    count = min(peer.transmitted, max(peer.window, 1))
     copy = in_flight[index]
     if (
-        index - in_flight.first < count
+        index - in_flight.first < peer.transmitted
+        and peer.is_in_window(copy, max(peer.window, 1))
         and not copy.arrived
         and copy.transmitted_at <= sent_at
     ):

@@ -37,6 +37,7 @@ class PeerState:
         "missing",
         "permit_requested",
         "permitted",
+        "released",
         "request_timer",
         "round_trip_s",
         "sent",
@@ -50,11 +51,11 @@ class PeerState:
     sent: int
     """The number of the last message sent to the peer (``ls``), 0 if none."""
     backlog: int
-    """The number of copies for the peer that are queued or in flight."""
+    """The number of messages to the peer that are queued or in flight."""
     backlog_bytes: int
     """The payload bytes of those copies."""
     early_copies: int
-    """How many copies in flight have arrived, before an earlier one."""
+    """How many messages in flight have arrived, before an earlier one."""
     early_bytes: int
     """The payload bytes of these."""
     round_trip_s: float
@@ -63,10 +64,12 @@ class PeerState:
     """Every message to the peer up to this number has been acked."""
     in_flight: "SlidingArray[Copy]"
     """The copies that were released to the peer and are not acked, in order."""
+    released: int
+    """How many messages were released to the peer so far."""
     waiting: int
-    """How many of these, the last ones, were not transmitted: the window is full."""
+    """How many of the copies in flight, the last ones, wait for room in the window."""
     window: int
-    """How many copies may be transmitted and not acked."""
+    """A copy may be transmitted while fewer messages than this are not acked."""
     granted: int
     """The highest number that the peer was told to need no further permit."""
     transmit_timer: RetransmissionTimer
@@ -91,6 +94,7 @@ class PeerState:
         self.id = id
         self.window = window
         self.waiting = 0
+        self.released = 0
         self.sent = 0
         self.backlog = 0
         self.backlog_bytes = 0
@@ -127,6 +131,24 @@ class PeerState:
         """How many copies are transmitted and not acked."""
         return len(self.in_flight) - self.waiting
 
+    @property
+    def messages_in_flight(self) -> int:
+        """How many messages were released to the peer and are not acked."""
+        in_flight = self.in_flight
+        return self.released - in_flight.peek().offset if len(in_flight) > 0 else 0
+
+    @property
+    def transmitted_messages(self) -> int:
+        """How many messages these copies are."""
+        in_flight = self.in_flight
+        if self.waiting == 0:
+            return self.messages_in_flight
+        return in_flight[in_flight.next - self.waiting].offset - in_flight.peek().offset
+
+    def is_in_window(self, copy: "Copy", window: int) -> bool:
+        """Return whether a copy in flight comes after fewer messages than ``window``."""
+        return copy.offset - self.in_flight.peek().offset < window
+
     def find_unacked(self, number: int) -> int:
         """Return the index in ``in_flight`` of message ``number``.
 
@@ -159,12 +181,12 @@ class PeerState:
         """Note that the peer has received a copy in flight."""
         if not copy.arrived:
             copy.arrived = True
-            self.early_copies += 1
+            self.early_copies += copy.count
             self.early_bytes += len(copy.payload)
 
     def forget_arrived(self, copy: "Copy") -> None:
         """Note that a copy that has arrived is not in flight any more."""
-        self.early_copies -= 1
+        self.early_copies -= copy.count
         self.early_bytes -= len(copy.payload)
 
     def last_in_flight(self, number: int) -> int:
@@ -201,8 +223,10 @@ class Copy:
     __slots__ = (
         "acked",
         "arrived",
+        "count",
         "needs_permit",
         "number",
+        "offset",
         "payload",
         "peer",
         "permits_before",
@@ -216,6 +240,10 @@ class Copy:
     """The target (``rcv``)."""
     number: int
     """The number among all messages of this process, the same for all its copies."""
+    count: int
+    """How many messages it bundles, numbered up to ``number``; usually 1."""
+    offset: int
+    """How many messages were released to the target before it, once it is released."""
     predecessor: int
     """The number of the previous message to the same target, 0 if none."""
     permits_before: int
@@ -247,6 +275,8 @@ class Copy:
     ) -> None:
         self.peer = peer
         self.number = number
+        self.count = 1
+        self.offset = 0
         self.predecessor = predecessor
         self.permits_before = permits_before
         self.payload = payload
@@ -256,6 +286,10 @@ class Copy:
         self.arrived = False
         self.retransmitted = False
         self.transmitted_at = 0.0
+
+    def numbers(self) -> range:
+        """Return the numbers of its messages."""
+        return range(self.number - self.count + 1, self.number + 1)
 
 
 class MissingPermit:

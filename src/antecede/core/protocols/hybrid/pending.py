@@ -33,8 +33,9 @@ class HybridPending(PendingMessages):
                     for index, missing in missing_by_index
                     if index < copy.permits_before and rule.waits_for(copy, missing)
                 ]
-                queued.append((copy.number, copy.peer.id, permits))
-        return queued
+                target = copy.peer.id
+                queued += [(number, target, permits) for number in copy.numbers()]
+        return queued[:limit]
 
     def _missing_by_index(self) -> list[tuple[int, MissingPermit]]:
         """Return the missing permits in the order of delivery, with their indexes."""
@@ -48,10 +49,11 @@ class HybridPending(PendingMessages):
 
     def in_flight_copies(self, limit: int) -> list[tuple[int, ProcessId]]:
         return [
-            (copy.number, peer.id)
+            (number, peer.id)
             for peer in self._state.peers.values()
             if peer.sent > 0
             for copy in peer.in_flight.to_list()
+            for number in copy.numbers()
         ][:limit]
 
     def held_messages(self, limit: int) -> list[tuple[ProcessId, int, int]]:
@@ -72,9 +74,10 @@ class HybridPending(PendingMessages):
 
     def unacked_copies(self, peer: ProcessId) -> list[tuple[int, bool]]:
         return [
-            (copy.number, copy.released)
+            (number, copy.released)
             for copy in self._state.buffer.to_list()
             if copy.peer.id == peer and not copy.acked
+            for number in copy.numbers()
         ]
 
     def oldest_unacked(
@@ -110,12 +113,12 @@ class HybridPending(PendingMessages):
 
     def count_in_flight(self) -> int:
         peers = self._state.peers.values()
-        return sum(len(peer.in_flight) for peer in peers if peer.sent > 0)
+        return sum(peer.messages_in_flight for peer in peers if peer.sent > 0)
 
     def count_waiting(self) -> dict[ProcessId, int]:
         counts: dict[ProcessId, int] = {}
         for peer in self._state.peers.values():
-            count = len(peer.in_flight) if peer.sent > 0 else 0
+            count = peer.messages_in_flight if peer.sent > 0 else 0
             if peer.is_receiving:
                 count += len(peer.held) + len(peer.missing)
             if count > 0:
@@ -142,13 +145,13 @@ class HybridPending(PendingMessages):
             while started < len(owed) and owed[started][0] < copy.permits_before:
                 counts[owed[started][1]] -= queued
                 started += 1
-            queued += 1
+            queued += copy.count
             target = copy.peer
             if target.is_receiving and len(target.missing) > 0:
                 missing = target.missing.peek()
                 is_before = self._index(missing) < copy.permits_before
                 if is_before and not self._rule.waits_for(copy, missing):
-                    counts[target.id] -= 1
+                    counts[target.id] -= copy.count
         for _, id in owed[:started]:  # noqa: A001 (the word for it)
             counts[id] += queued
 

@@ -17,7 +17,7 @@ from antecede.core.protocols.hybrid.dependencies import HybridDependencies
 from antecede.core.protocols.hybrid.dependency_frames import SettledAck
 from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.protocols.hybrid.ledger import Ledger
-from antecede.core.protocols.hybrid.lost_frames import transmit_again
+from antecede.core.protocols.hybrid.lost_frames import retransmit, transmit_again
 from antecede.core.protocols.hybrid.note_exchange import NoteExchange
 from antecede.core.protocols.hybrid.pending import HybridPending
 from antecede.core.protocols.hybrid.recovery import HybridRecovery
@@ -64,6 +64,18 @@ class HybridProcess(ProcessBase):
             self._exchange.send(now)
         return number
 
+    def send_bundle(
+        self, targets: Iterable[ProcessId], payload: bytes, count: int, now: float
+    ) -> int:
+        check_now(now)
+        members = checked_targets(targets)
+        if count < 1:
+            raise LocalError(f"a bundle must have at least 1 message, got {count}")
+        number = self._algorithm.send(members, payload, now, count)
+        if self._exchange is not None:
+            self._exchange.send(now)
+        return number
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         check_now(now)
         if source == self._id:
@@ -103,7 +115,7 @@ class HybridProcess(ProcessBase):
                 continue
             peer = state.peers[ProcessId(timer.owner)]
             if peer.sent > 0 and timer is peer.transmit_timer:
-                algorithm.retransmit(peer, now)
+                retransmit(algorithm, peer, now)
             else:
                 algorithm.request_permit(peer)
             timer.expire(now)

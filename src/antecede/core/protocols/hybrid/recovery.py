@@ -35,7 +35,6 @@ class HybridRecovery(PeerRecovery):
         buffer = state.buffer
         ledger = self._algorithm.ledger
         if ledger is not None:
-            ledger.unacked_copies -= known.backlog
             ledger.copies.clear(ledger.peer(peer))
         for index in range(state.first_unacked, buffer.next):
             copy = buffer[index]
@@ -43,6 +42,8 @@ class HybridRecovery(PeerRecovery):
                 copy.released = True  # It must never be released.
                 copy.acked = True
                 copy.payload = b""
+                if ledger is not None:
+                    ledger.unacked_copies -= 1
         while len(known.in_flight) > 0:
             known.in_flight.remove()
         known.waiting = 0

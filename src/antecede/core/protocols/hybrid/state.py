@@ -102,7 +102,7 @@ class HybridState:
         """Append a copy to the buffer, queued."""
         self.buffer.add(copy)
         peer = copy.peer
-        peer.backlog += 1
+        peer.backlog += copy.count
         peer.backlog_bytes += len(copy.payload)
 
     def restart(self, timer: RetransmissionTimer, now: float) -> None:

@@ -31,7 +31,7 @@ class HybridWindows(PeerWindows):
             return True
         index = known.find_unacked(number)
         window = max(known.window, 1) if is_retransmission else known.window
-        return index < 0 or index - known.in_flight.first < window
+        return index < 0 or known.is_in_window(known.in_flight[index], window)
 
     @property
     def has_blocked_peers(self) -> bool:

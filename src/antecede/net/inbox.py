@@ -1,0 +1,64 @@
+"""The inbox: delivered messages that the application has not received."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from antecede.engine.message import Message
+from antecede.net.waiters import Waiters
+
+__all__ = ["Inbox"]
+
+logger = logging.getLogger(__name__)
+
+
+class Inbox:
+    """The messages of one node that wait for its application.
+
+    Args:
+        waiters: the tasks that wait for a message.
+        on_message: called with each message; None if the application receives them.
+    """
+
+    def __init__(
+        self, waiters: Waiters, on_message: Callable[[Message], object] | None
+    ) -> None:
+        self.messages: deque[Message] = deque()
+        self._waiters = waiters
+        self._on_message = on_message
+        self._is_calling = False
+
+    def put(self, delivered: Sequence[Message]) -> None:
+        """Append messages; wake the readers, or pass the messages to the callback."""
+        self.messages.extend(delivered)
+        if self._on_message is None:
+            self._waiters.wake_readers(len(delivered))
+        elif not self._is_calling:
+            self._call(self._on_message)
+
+    def _call(self, on_message: Callable[[Message], object]) -> None:
+        """Pass all messages to the callback, those that arrive meanwhile after the others.
+
+        A callback that sends may cause deliveries, which must not overtake the messages
+        that are before them.
+        """
+        messages = self.messages
+        self._is_calling = True
+        try:
+            while messages:
+                message = messages.popleft()
+                try:
+                    on_message(message)
+                except Exception:
+                    logger.exception("on_message failed for %r", message)
+        finally:
+            self._is_calling = False
+
+    def take(self, count: int) -> list[Message]:
+        """Remove and return up to ``count`` messages."""
+        messages = self.messages
+        if len(messages) > count:
+            return [messages.popleft() for _ in range(count)]
+        taken = list(messages)
+        messages.clear()
+        return taken

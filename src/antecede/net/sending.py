@@ -1,0 +1,107 @@
+"""Sending messages that may have to wait: for room, for a handshake, or for the disk."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from antecede.engine.engine import Engine
+from antecede.engine.limits import MESSAGE_BYTES_MIN
+from antecede.errors import LocalError, WindowFull
+from antecede.net.blocked_sends import Sent, Targets
+from antecede.net.runtime import NodeRuntime
+
+__all__ = ["Sending"]
+
+
+class Sending:
+    """Sends the messages of one node, in fragments if they are large.
+
+    Args:
+        name: the name of the node.
+        runtime: drives the engine of the node.
+    """
+
+    def __init__(self, name: str, runtime: NodeRuntime) -> None:
+        self._name = name
+        self._runtime = runtime
+        self._fragment_lock = asyncio.Lock()
+
+    async def send(self, targets: Targets, data: bytes, wait: bool) -> int:
+        """Send a message, and return its number once the node is responsible for it."""
+        runtime = self._runtime
+        engine = self._runtime.opened_engine()
+        self.check_open()
+        payloads = engine.fragment(data)
+        is_large = len(payloads) > 1
+        names = targets.find(engine)
+        is_known = engine.knows_limits(names, len(data))
+        if not wait and (
+            not is_known
+            or (is_large and self._fragment_lock.locked())
+            or not engine.has_room(names)
+        ):
+            raise self.window_full_error(names)
+        if len(data) > MESSAGE_BYTES_MIN:
+            targets = await self._with_known_limits(engine, targets, len(data))
+        if is_large:
+            targets = replace(targets, is_in_fragments=True)
+            async with self._fragment_lock:  # Fragments of two messages must not mix.
+                for payload in payloads:
+                    number, targets = await self._send_payload(engine, targets, payload)
+        else:
+            number, _ = await self._send_payload(engine, targets, payloads[0])
+            if engine.is_only_in_flight(names):
+                runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
+        if runtime.has_journal:
+            await runtime.wait_for_commit()
+            self._check_history(engine)
+        return number
+
+    def check_open(self) -> None:
+        """Raise the error of the journal, or LocalError, if the node is closed."""
+        runtime = self._runtime
+        if runtime.failure is not None:
+            raise runtime.failure
+        if runtime.is_closing:
+            raise LocalError(f"cannot send: {self._name} is closed; open a new node")
+
+    def _check_history(self, engine: Engine) -> None:
+        """Raise LocalError if the node has begun a new history since a call started."""
+        if self._runtime.engine is not engine:
+            raise LocalError(
+                f"{self._name} began a new history while the message was being sent;"
+                " send it again"
+            )
+
+    async def _send_payload(self, engine: Engine, targets: Targets, payload: bytes) -> Sent:
+        """Send a payload as soon as there is room."""
+        runtime = self._runtime
+        self._check_history(engine)
+        if not engine.has_room(targets.find(engine)):
+            runtime.send_watch.watch()
+            return await runtime.blocked_sends.wait(targets, payload)
+        sent = targets.send(engine, payload, runtime.now_s())
+        runtime.request_output(engine)
+        return sent
+
+    async def _with_known_limits(
+        self, engine: Engine, targets: Targets, size: int
+    ) -> Targets:
+        """Wait until all targets are known to accept so much, and keep these targets.
+
+        One that restarts while the message waits for room may accept less.
+        """
+        while not engine.knows_limits(targets.find(engine), size):
+            await self._runtime.waiters.wait_for_handshake()
+        names = targets.find(engine)
+        return replace(targets, names=names, channels=tuple(engine.channels(names)))
+
+    def window_full_error(self, targets: Sequence[str]) -> WindowFull:
+        """Return the error of a send to these targets that must not wait."""
+        full = [
+            name for name in targets if not self._runtime.opened_engine().has_room((name,))
+        ]
+        reason = "another large message is being sent, or a target was not met yet"
+        if full:
+            reason = f"the window of {', '.join(full)} is full"
+        return WindowFull(f"cannot send: {reason}; pass wait=True, or try again later")
