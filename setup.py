@@ -157,6 +157,8 @@ COMPILED = (
     "engine.silence_watch",
     "engine.statistics",
     "engine.transmitter",
+    "engine.wait_analysis",
+    "engine.wait_questions",
     "engine.watch",
     "errors",
     "sim.churn",

@@ -30,6 +30,7 @@ from antecede.net.statistics import (
     make_stats,
 )
 from antecede.net.udp import Address, parse_address
+from antecede.net.wait_reports import WaitReport, find_waits
 
 __all__ = ["Node"]
 
@@ -307,6 +308,25 @@ class Node:
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
         return make_metrics(self.stats())
+
+    async def waiting(
+        self, source: str | None = None, number: int | None = None
+    ) -> list[WaitReport]:
+        """Return what messages wait for, up to the process at fault.
+
+        ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
+        a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
+        the oldest messages are reported that wait for each peer. The node asks its peers,
+        and these ask theirs; it waits up to 3 s for an answer. An empty list means that no
+        such message waits. :meth:`blocked_messages` returns what this node knows itself.
+        """
+        runtime = self._runtime
+        runtime.opened_socket()
+        now = runtime.now_s()
+        task = asyncio.ensure_future(find_waits(self.engine, now, source, number))
+        await asyncio.sleep(0)  # Let the task ask, and transmit its questions.
+        runtime.run_timers()
+        return await task
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None

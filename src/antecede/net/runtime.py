@@ -134,6 +134,7 @@ class NodeRuntime:
             self._commits = Commits(files.journal, host.start_worker())
         self._engines = engines
         engine.flow.inbox = self.inbox
+        engine.watch.analysis.blocked_targets = lambda: self.blocked_sends.targets(engine)
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
