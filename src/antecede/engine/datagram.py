@@ -15,6 +15,8 @@
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
+            QUESTION, ANSWER  like DATA, with a question or an answer instead of frames
+                     (:mod:`antecede.engine.wait_questions`)
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -41,6 +43,7 @@ from antecede.errors import PeerError
 
 __all__ = [
     "AEAD_TAG_BYTES",
+    "ANSWER",
     "BYE",
     "BYE_ACK",
     "DATA",
@@ -51,6 +54,7 @@ __all__ = [
     "INTRODUCTION",
     "KINDS",
     "PROBE",
+    "QUESTION",
     "VERSION",
     "WELCOME",
     "WELCOME_TIMES",
@@ -77,7 +81,11 @@ BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
-KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK, PROBE))
+QUESTION: Final = 7
+"""Asks a peer what a message waits for (:mod:`antecede.engine.wait_questions`)."""
+ANSWER: Final = 8
+"""Answers one QUESTION."""
+KINDS: Final = frozenset((HELLO, WELCOME, DATA, BYE, BYE_ACK, PROBE, QUESTION, ANSWER))
 
 HEADER: Final = Struct(">BQQQQ")
 HELLO_TIMES: Final = Struct(">Q")

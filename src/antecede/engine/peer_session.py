@@ -119,6 +119,7 @@ class PeerSession:
         "id",
         "is_configured",
         "is_silent",
+        "keep_alive_at",
         "last_packet",
         "lease_ends",
         "message_bytes_max",
@@ -133,6 +134,7 @@ class PeerSession:
         "state",
         "stopped",
         "suspected_at",
+        "transmitted_at",
         "unacked_since",
         "window",
         "window_packet",
@@ -180,6 +182,10 @@ class PeerSession:
     unacked_since: float
     """Since when copies to the peer are queued or in flight, as of the last check;
     infinite if there are none."""
+    keep_alive_at: float
+    """When to transmit if the session is idle; infinite for never."""
+    transmitted_at: float
+    """When the last datagram of the session, other than a handshake, was transmitted."""
     stopped: bool
     """The application guarantees that the peer has stopped for good."""
     bytes_in: int
@@ -228,6 +234,8 @@ class PeerSession:
         self.suspected_at = NEVER
         self.lease_ends = NEVER
         self.unacked_since = NEVER
+        self.keep_alive_at = NEVER
+        self.transmitted_at = -NEVER
         self.stopped = False
         self.echoed = -1
         self.credit = Credit()

@@ -3,7 +3,7 @@
 from typing import Final
 
 from antecede.engine.acknowledgements import AckBlock, read_ack_block
-from antecede.engine.datagram import DATA, DATA_PREFIX, PROBE, Introduction
+from antecede.engine.datagram import BYE, BYE_ACK, DATA_PREFIX, Introduction
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DROP_REASONS", "ReceivedDatagram"]
@@ -85,7 +85,7 @@ class ReceivedDatagram:
         self.acks = acks
         if acks is None:
             return False
-        return self.kind in (DATA, PROBE) or acks.end == len(self.body)
+        return self.kind not in (BYE, BYE_ACK) or acks.end == len(self.body)
 
     def read_window(self, window: int) -> None:
         """Report the window in the datagram, if no later datagram has arrived."""

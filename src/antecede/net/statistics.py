@@ -28,7 +28,8 @@ class PeerStats:
     """The state of one peer, as seen by the node."""
 
     state: str
-    """The value of an ``antecede.engine.peer_session.SessionState``."""
+    """The value of an ``antecede.engine.peer_session.SessionState``, or ``silent`` for an
+    active peer that owes an answer for ``Limits.silence_s``."""
     handshake_done: bool
     """Whether the peer has answered since the node was opened."""
     round_trip_s: float | None
@@ -159,7 +160,7 @@ def make_stats(
         path = session.path
         round_trip_s = path.losses.round_trip.smoothed_s
         peers[name] = PeerStats(
-            state=session.state.value,
+            state="silent" if session.is_silent else session.state.value,
             handshake_done=session.handshake.incarnation != 0,
             round_trip_s=round_trip_s if round_trip_s >= 0 else None,
             silent_s=now - session.heard_at if session.handshake.incarnation else None,
@@ -238,6 +239,12 @@ def make_metrics(stats: NodeStats) -> str:
         f'antecede_round_trip_seconds{{{node},peer="{_escape(name)}"}} {peer.round_trip_s}'
         for name, peer in stats.peers.items()
         if peer.round_trip_s is not None
+    ]
+    family("silent_seconds", "gauge", "Time since the last datagram of a peer.")
+    lines += [
+        f'antecede_silent_seconds{{{node},peer="{_escape(name)}"}} {peer.silent_s:.3f}'
+        for name, peer in stats.peers.items()
+        if peer.silent_s is not None
     ]
     family("backlog", "gauge", "Copies for a peer that are queued or in flight.")
     lines += [
