@@ -20,11 +20,13 @@ from antecede.engine import Engine, Limits
 from antecede.engine.acknowledgements import NO_ACKS
 from antecede.engine.crypto import AesGcmDatagramCipher
 from antecede.engine.datagram import (
+    ANSWER,
     DATA,
     DATA_PREFIX,
     HEADER,
     HELLO,
     HELLO_TIMES,
+    QUESTION,
     VERSION,
     Introduction,
     name_hash,
@@ -116,7 +118,7 @@ class Victim:
             VERSION << 4 | kind, name_hash("bob"), incarnation, receiver, self.packet_number
         )
         timestamp = timestamp_ms(self.now)
-        if kind == DATA:
+        if kind in (DATA, QUESTION, ANSWER):
             epochs = (
                 self.bob.sessions["ann"].epoch_out,
                 self.ann.sessions["bob"].epoch_out,
@@ -162,6 +164,7 @@ class Victim:
         for _, datagram in ann.flush(self.now):
             assert len(datagram) <= UDP_PAYLOAD_BYTES_MAX
         ann.poll_messages()
+        ann.watch.poll_events()
         timer = ann.next_timer()
         if timer is not None and timer <= self.now:
             ann.handle_timer(self.now)

@@ -70,7 +70,7 @@ def test_a_batch_with_an_invalid_message_or_target_raises() -> None:
         a, b = Node("a"), Node("b")
         await meet(a, b)
         with pytest.raises(LocalError, match="data must be bytes, not str"):
-            await a.send_many("b", [b"1", "2"])  # type: ignore[list-item]
+            await a.send_many("b", [b"1", "2"])
         with pytest.raises(LocalError, match="eve is not a peer of a"):
             await a.send_many("eve", [b"1"])
         assert [each.data for each in await receive_all(b, 1)] == [b"1"]
@@ -138,6 +138,21 @@ def test_send_nowait_never_waits() -> None:
         await close(a, b)
         with pytest.raises(LocalError, match="cannot send: a is closed"):
             a.send_nowait("b", b"x")
+
+    asyncio.run(scenario())
+
+
+def test_a_batch_of_a_node_with_a_journal_is_in_the_journal(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        a, b = Node("a", journal=tmp_path / "a.db"), Node("b")
+        await a.open()
+        a.add_peer("b", ("127.0.0.1", 9))
+        assert await a.send_many("b", BATCH) == list(range(1, 201))
+        await a.close(0.0)
+        again = Node("a", journal=tmp_path / "a.db")
+        await meet(again, b)
+        assert [each.data for each in await receive_all(b, 200)] == BATCH
+        await close(again, b)
 
     asyncio.run(scenario())
 

@@ -235,7 +235,7 @@ def full_inbox(group: Group, events: Events) -> None:
     open_pair(group, events, limits=limits, receive=False)
 
     async def send(node: Node) -> None:
-        for _ in range(20):
+        for _ in range(200):
             await node.send("ann", b"x")
 
     group.start_task("bob", send)

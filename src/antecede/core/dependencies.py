@@ -85,6 +85,13 @@ class PeerDependencies:
         """Return the peers to which copies of others may not be delivered."""
 
     @abstractmethod
+    def awaited(self, peer: ProcessId) -> tuple[ProcessId, int] | None:
+        """Return source and number of the copy that the next message of a peer waits for.
+
+        Return None if it waits for none of another peer.
+        """
+
+    @abstractmethod
     def count_lost_wildcards(self) -> int:
         """Return how many wildcards nobody can clear, because their reporters are gone."""
 

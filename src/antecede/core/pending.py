@@ -41,6 +41,15 @@ class PendingMessages:
         """Return number, and whether it is released, of all unacked copies to a peer."""
 
     @abstractmethod
+    def oldest_unacked(
+        self, number: int, other_than: ProcessId
+    ) -> tuple[int, ProcessId] | None:
+        """Return number and target of the first unacked copy to another process.
+
+        Consider the messages up to ``number``; return None if there is none.
+        """
+
+    @abstractmethod
     def oldest_messages(self) -> list[tuple[ProcessId, str, ProcessId, int]]:
         """Return, for each process that messages wait for, the oldest one of each stage.
 

@@ -15,6 +15,8 @@
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
+            QUESTION, ANSWER  like DATA, with a question or an answer instead of frames
+                     (:mod:`antecede.engine.wait_questions`)
             CHALLENGE, RESPONSE
                      timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, 8 random bytes
@@ -44,6 +46,7 @@ from antecede.errors import PeerError
 
 __all__ = [
     "AEAD_TAG_BYTES",
+    "ANSWER",
     "BYE",
     "BYE_ACK",
     "CHALLENGE",
@@ -55,6 +58,7 @@ __all__ = [
     "INTRODUCTION",
     "KINDS",
     "PROBE",
+    "QUESTION",
     "RESPONSE",
     "TOKEN_BYTES",
     "VERSION",
@@ -83,9 +87,13 @@ BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
-CHALLENGE: Final = 7
+QUESTION: Final = 7
+"""Asks a peer what a message waits for (:mod:`antecede.engine.wait_questions`)."""
+ANSWER: Final = 8
+"""Answers one QUESTION."""
+CHALLENGE: Final = 9
 """Asks for a RESPONSE, to validate the address of the receiver."""
-RESPONSE: Final = 8
+RESPONSE: Final = 10
 """Repeats the random bytes of a CHALLENGE."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""

@@ -20,6 +20,7 @@ from antecede.engine.datagram import (
     BYE_ACK,
     HEADER,
     HELLO,
+    QUESTION,
     protocol_hash,
 )
 from antecede.engine.deadlines import Deadlines
@@ -228,10 +229,7 @@ class Engine:
         return self._membership.bye_datagrams(now)
 
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
-        """Call ``on_history`` with id, name and history of each known and future peer.
-
-        The history is 0 until the peer is met. A new history gets a new id.
-        """
+        """Call ``on_history`` with id, name and history of each peer, now and later."""
         self._membership.table.report_histories(on_history)
 
     # Sending.
@@ -310,6 +308,8 @@ class Engine:
         self._journal.session_changed(session)
         if self._recovery.receive(received, now):
             pass
+        elif received.kind >= QUESTION:
+            self.watch.receive(received, now)
         elif received.kind == BYE:
             self._membership.departures.receive_bye(session, now)
         elif received.kind == BYE_ACK:

@@ -49,8 +49,11 @@ class FaultReports:
         self._latest: dict[str, NodeEvent] = {}
 
     def latest(self, peer: str) -> NodeEvent | None:
-        """Return the last fault of a peer since it was met; None if there was none."""
-        return self._latest.get(peer)
+        """Return the last fault of a peer since it was met; None if there was none.
+
+        Another node with the name of this one is a fault of all peers.
+        """
+        return self._latest.get(peer, self._latest.get(self._name))
 
     def clear(self, peer: str) -> None:
         """Forget the faults of a peer: it has completed a handshake."""
@@ -98,7 +101,7 @@ class FaultReports:
     def own_name(self, address: object, now: float) -> None:
         """Report that another node has the name of this one."""
         if self._events.count("own name", now) > 0:
-            self._events.add(DuplicateName(name=self._name, address=address))
+            self._add(self._name, DuplicateName(name=self._name, address=address))
 
     def former_incarnation(self, session: PeerSession, address: object) -> None:
         """Report that a peer runs twice: a former incarnation still transmits."""

@@ -242,9 +242,8 @@ class Path:
         lost = losses.detect(now)
         if lost:
             self._lose(lost, acked[0].sent_at, now)
-        if (
-            size > 0 and not self.is_distrusted
-        ):  # After the losses, so that these do not enlarge the window first.
+        # After the losses, so that these do not enlarge the window first.
+        if size > 0 and not self.is_distrusted:
             is_limited = self.is_blocked or in_flight + self.datagram_bytes > window
             round_trip_s = losses.round_trip.smoothed_s
             self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)

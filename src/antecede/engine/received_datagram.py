@@ -4,10 +4,10 @@ from typing import Final
 
 from antecede.engine.acknowledgements import AckBlock, read_ack_block
 from antecede.engine.datagram import (
+    BYE,
+    BYE_ACK,
     CHALLENGE,
-    DATA,
     DATA_PREFIX,
-    PROBE,
     TOKEN_BYTES,
     Introduction,
 )
@@ -93,10 +93,9 @@ class ReceivedDatagram:
         self.acks = acks
         if acks is None:
             return False
-        if self.kind in (DATA, PROBE):
-            return True
-        rest = TOKEN_BYTES if self.kind >= CHALLENGE else 0
-        return acks.end + rest == len(self.body)
+        if self.kind >= CHALLENGE:
+            return acks.end + TOKEN_BYTES == len(self.body)
+        return self.kind not in (BYE, BYE_ACK) or acks.end == len(self.body)
 
     def read_window(self, window: int) -> None:
         """Report the window in the datagram, if no later datagram has arrived."""

@@ -1,11 +1,15 @@
 """What an engine notices: the events for its driver, and the timers that find them."""
 
 from antecede.engine.blocked_watch import BlockedWatch
+from antecede.engine.datagram import QUESTION
 from antecede.engine.event_collector import EventCollector
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.process_driver import ProcessDriver
+from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.session_layer import SessionLayer
+from antecede.engine.wait_analysis import WaitAnalysis
+from antecede.engine.wait_questions import WaitQuestions
 
 __all__ = ["Watch"]
 
@@ -20,7 +24,10 @@ class Watch:
         events: takes the events.
     """
 
-    __slots__ = ("_blocked", "_events", "_silence")
+    __slots__ = ("_blocked", "_events", "_silence", "analysis", "questions")
+
+    analysis: WaitAnalysis
+    questions: WaitQuestions
 
     def __init__(
         self,
@@ -31,6 +38,8 @@ class Watch:
     ) -> None:
         self._silence = layer.silence
         self._events = events
+        self.analysis = WaitAnalysis(layer, driver)
+        self.questions = WaitQuestions(layer, self.analysis)
         self._blocked = BlockedWatch(driver, layer.flow, limits.silence_s, events)
 
     @property
@@ -48,9 +57,21 @@ class Watch:
 
     def next_deadline(self) -> float:
         """Return when :meth:`handle_deadlines` is due next; infinity for never."""
-        return min(self._silence.deadline, self._blocked.deadline)
+        deadline = min(self._silence.deadline, self._blocked.deadline)
+        return min(deadline, self.questions.deadline)
 
     def handle_deadlines(self, now: float) -> None:
         """Find silent peers and blocked messages."""
         self._silence.handle_deadline(now)
         self._blocked.handle_deadline(now)
+        self.questions.handle_deadline(now)
+
+    def receive(self, received: ReceivedDatagram, now: float) -> None:
+        """Use a question or an answer of a peer."""
+        acks = received.acks
+        assert acks is not None  # The session layer has read them.
+        body = received.body[acks.end :]
+        if received.kind == QUESTION:
+            self.questions.receive_question(received.session, body, now)
+        else:
+            self.questions.receive_answer(received.session, body, now)

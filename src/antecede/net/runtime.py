@@ -8,7 +8,7 @@ from typing import Final
 
 from antecede.engine.engine import Engine
 from antecede.engine.message import Message
-from antecede.errors import ConfigError, LocalError, StorageError
+from antecede.errors import LocalError, StorageError
 from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
@@ -18,10 +18,11 @@ from antecede.net.engine_timer import EngineTimer
 from antecede.net.events import EventHub
 from antecede.net.files import NodeFiles
 from antecede.net.goodbye import leave
-from antecede.net.host import DatagramSocket, Host, running_host
+from antecede.net.host import DatagramSocket, Host, resolve_peer, running_host
 from antecede.net.inbox import Inbox
+from antecede.net.loop_check import check_loop
 from antecede.net.send_watch import SendWatch
-from antecede.net.udp import Address, SocketAddress
+from antecede.net.udp import Address
 from antecede.net.waiters import Waiters
 
 __all__ = ["DRAIN_S", "NodeRuntime"]
@@ -48,7 +49,7 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
-        self._inbox = Inbox(self.waiters, config.on_message)
+        self._inbox = Inbox(self.waiters, config.on_message, config.decode)
         self.inbox: Final = self._inbox.messages
         """The delivered messages that the application has not received."""
         self.has_callback: Final = config.on_message is not None
@@ -72,6 +73,7 @@ class NodeRuntime:
         self._transmit_after_commit = False
         self._limits_peers = False  # As of the last flush, which tells peers of room.
         self._socket: DatagramSocket | None = None
+        self._is_timer_set = False  # Since the last input that may change a deadline.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: EngineTimer | None = None
         self._engines: EngineFactory | None = None
@@ -92,15 +94,12 @@ class NodeRuntime:
         if self._socket is None:
             self.opened_engine()
             raise self.failure or LocalError(f"{self.name} is closed; open a new node")
+        self.check_loop()
         return self._socket
 
-    def resolve(self, peer: str, address: Address) -> SocketAddress:
-        """Return the numeric address of a peer; raise ConfigError if there is none."""
-        if address[1] == 0:
-            raise ConfigError(
-                f"peer {peer} has port 0, which cannot receive; give the port that it binds"
-            )
-        return self.opened_socket().resolve(address)
+    def check_loop(self) -> None:
+        """Raise LocalError if another thread, or another event loop, calls the node."""
+        check_loop(self.name, self._loop)
 
     def open(self) -> None:
         """Open the socket and the files, and contact the peers."""
@@ -126,7 +125,7 @@ class NodeRuntime:
             engine = engines.restore(now)
             for peer, address in config.peers.items():
                 self._add_peer(engine, peer, address, now, True)
-            engines.restore_addresses(engine, self.resolve, now)
+            engines.restore_addresses(engine, udp, now)
         except BaseException:
             self._socket = None
             udp.close()
@@ -136,6 +135,7 @@ class NodeRuntime:
             self._commits = Commits(files.journal, host.start_worker())
         self._engines = engines
         engine.flow.inbox = self.inbox
+        engine.watch.analysis.blocked_targets = lambda: self.blocked_sends.targets(engine)
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
@@ -152,7 +152,7 @@ class NodeRuntime:
     def _add_peer(
         self, engine: Engine, name: str, address: Address, now: float, is_configured: bool
     ) -> None:
-        where = self.resolve(name, address)
+        where = resolve_peer(self.opened_socket(), name, address)
         engine.add_peer(name, where, now, is_configured=is_configured)
         if self._files is not None and self._files.journal is not None:
             self._files.journal.record_address(name, address)
@@ -172,6 +172,7 @@ class NodeRuntime:
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
         """Record in the journal that a message must not be redelivered."""
+        self.check_loop()
         if self._socket is None or self._commits is None or self._files is None:
             raise LocalError(
                 f"cannot commit {source}:{number}: {self.name} is closed; the message is"
@@ -179,8 +180,7 @@ class NodeRuntime:
             )
         if self._files.journal is not None:
             self._files.journal.mark_processed(source, history, number)
-        if not self.output_scheduled:
-            self.schedule_output()
+        self.schedule_output()
         return self._commits.receipt()
 
     async def close(self, drain_s: float) -> None:
@@ -188,6 +188,7 @@ class NodeRuntime:
         engine = self.engine
         if engine is None or self._socket is None or self.is_closing:
             return
+        self.check_loop()
         self.is_closing = True
         try:
             if drain_s > 0:
@@ -266,8 +267,7 @@ class NodeRuntime:
         # Readers woken here run before the scheduled output: their sends share datagrams
         # with the acks.
         self._collect_deliveries(engine)
-        if not self.output_scheduled:
-            self.schedule_output()
+        self.schedule_output()
 
     def _refuse_size(self, address: object, size: int) -> None:
         if self.engine is not None:
@@ -299,7 +299,7 @@ class NodeRuntime:
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
         engine = self.engine
-        if not self.output_scheduled and engine is not None and engine.flow.has_updates:
+        if engine is not None and engine.flow.has_updates:
             self.schedule_output()
 
     # Output.
@@ -308,14 +308,16 @@ class NodeRuntime:
         """Process output now if many frames are queued, else before the loop waits."""
         if engine.should_flush:
             self.process_output(self.now_s())
-        elif not self.output_scheduled:
+        else:
             self.schedule_output()
 
     def schedule_output(self) -> None:
         """Process output after the callbacks that the loop already has to run."""
-        self.output_scheduled = True
-        assert self._loop is not None
-        self._loop.call_soon(self._run_scheduled_output)
+        self._is_timer_set = False
+        if not self.output_scheduled:
+            self.output_scheduled = True
+            assert self._loop is not None
+            self._loop.call_soon(self._run_scheduled_output)
 
     def _run_scheduled_output(self) -> None:
         self.output_scheduled = False
@@ -326,7 +328,7 @@ class NodeRuntime:
             self.process_output(self.now_s())
         else:  # Everything was transmitted together with a single message.
             self._collect_deliveries(engine)
-            if self._timer is not None:
+            if self._timer is not None and not self._is_timer_set:
                 self._timer.set(engine.next_timer(), self.now_s())
 
     def process_output(self, now: float) -> None:
@@ -357,6 +359,7 @@ class NodeRuntime:
         self._limits_peers = engine.flow.has_limited_peers
         if self._timer is not None:
             self._timer.set(engine.next_timer(), now)
+            self._is_timer_set = True
 
     def _transmit_committed(
         self,
@@ -383,7 +386,7 @@ class NodeRuntime:
             self.events.publish(engine.watch.poll_events(), self.now_s())
         waiters = self.waiters
         sends = self.blocked_sends
-        if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
+        if sends.queues and sends.send(engine, self.now_s()):
             self.schedule_output()
         if waiters.flushers and not engine.backlog:
             waiters.wake_flushers()

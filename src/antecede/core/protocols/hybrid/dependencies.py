@@ -82,6 +82,14 @@ class HybridDependencies(PeerDependencies):
         found = [ledger.channels.find(target) for target in targets]
         return [peer for peer in found if peer != NO_PROCESS]
 
+    def awaited(self, peer: ProcessId) -> tuple[ProcessId, int] | None:
+        for source, waiting in self._ledger.waiting.items():
+            if peer in waiting:
+                sender = self._ledger.channels.sender(source)
+                if sender != NO_PROCESS:
+                    return sender, waiting[peer]
+        return None
+
     def count_lost_wildcards(self) -> int:
         channels = self._ledger.channels
         lost = 0

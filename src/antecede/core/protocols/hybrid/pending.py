@@ -74,10 +74,21 @@ class HybridPending(PendingMessages):
 
     def unacked_copies(self, peer: ProcessId) -> list[tuple[int, bool]]:
         return [
-            (copy.number, copy.released)
+            (number, copy.released)
             for copy in self._state.buffer.to_list()
             if copy.peer.id == peer and not copy.acked
+            for number in copy.numbers()
         ]
+
+    def oldest_unacked(
+        self, number: int, other_than: ProcessId
+    ) -> tuple[int, ProcessId] | None:
+        for copy in self._state.buffer.to_list():
+            if copy.number > number:
+                break
+            if not copy.acked and copy.peer.id != other_than:
+                return copy.number, copy.peer.id
+        return None
 
     def oldest_messages(self) -> list[tuple[ProcessId, str, ProcessId, int]]:
         found: list[tuple[ProcessId, str, ProcessId, int]] = []
