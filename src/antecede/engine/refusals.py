@@ -65,6 +65,7 @@ class Refusals:
         self, session: PeerSession, address: object, now: float
     ) -> ReceivedDatagram | None:
         """Drop a datagram that does not open with the key of the group."""
+        session.dropped += 1
         self._faults.key_mismatch(session, address, now)
         return self.drop("authentication")
 
@@ -73,6 +74,7 @@ class Refusals:
     ) -> ReceivedDatagram | None:
         """Drop a datagram of a former incarnation; report one that comes too late."""
         session = received.session
+        session.dropped += 1
         if self._faults.is_former_due(session, now) and self.open_once(
             received, received.receiver, datagram
         ):
@@ -93,5 +95,6 @@ class Refusals:
         is_known = 0 < session.path.arrived.largest < received.packet
         if is_known and received.incarnation == session.handshake.incarnation:
             self._faults.own_name(address, now)
+        session.dropped += 1
         self._timers.schedule_hello(session, now)
         return self.drop("incarnation")
