@@ -106,7 +106,7 @@ bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
 bench-protocols: $(VENV)/installed  ## bytes and time per message of each protocol, for 10, 100 and 1000 processes
 	$(BIN)/python -m bench.protocols
 
-bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, pyzmq and nats-py
+bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, TCP, pyzmq, aioquic and nats-py
 	$(BIN)/python -m bench.net
 
 bench-paths: $(VENV)/installed  ## loss, congestion and fairness on simulated paths, in virtual time

@@ -129,6 +129,7 @@ COMPILED = (
     "engine.introducer",
     "engine.journal",
     "engine.journal_recorder",
+    "engine.keep_alive",
     "engine.loss_detection",
     "engine.loss_recovery",
     "engine.membership",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from antecede import Limits, Message, Node
+from antecede.core.process import NEVER
 from antecede.engine.peer_session import generation_of
 from antecede.errors import AntecedeError, StorageError
 from antecede.testing import Simulation
@@ -137,6 +138,8 @@ class Member:
                 inbox_messages_max=plan.inbox_messages_max,
                 window_copies_max=plan.window_copies_max,
                 message_bytes_max=plan.message_bytes_max,
+                # Weeks without messages would take too long with keep-alives.
+                keep_alive_s=NEVER if scenario.is_idle else 1.0,
             ),
             journal=f"{self.name}.db" if plan.journal else None,
             journal_sync=plan.sync,

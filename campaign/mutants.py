@@ -274,7 +274,7 @@ MUTANTS = (
     Mutant(
         "the addresses of peers are not restored",
         "net/engine_factory",
-        "                engine.set_address(name, resolve(name, address), now)\n",
+        "                engine.set_address(name, resolve_peer(socket, name, address), now)\n",
         "                pass\n",
     ),
     Mutant(
@@ -304,9 +304,9 @@ MUTANTS = (
     Mutant(
         "a broadcast that waits keeps its targets",
         "net/node",
-        "        return await self._sending.send(Targets(is_broadcast=True), data, wait)\n",
+        "        return await self._sending.send(Targets(is_broadcast=True), payload, wait)\n",
         "        names = tuple(self.peers)\n"
-        "        return await self._sending.send(Targets(names=names), data, wait)\n",
+        "        return await self._sending.send(Targets(names=names), payload, wait)\n",
     ),
     Mutant(
         "a HELLO of a new epoch is not followed",

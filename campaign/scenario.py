@@ -80,6 +80,11 @@ class Scenario:
     forget_after_s: float
     actions: tuple[Action, ...]
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the nodes are idle for weeks."""
+        return any(action.kind == "idle" for action in self.actions)
+
     def with_actions(self, actions: list[Action]) -> "Scenario":
         """Return the scenario with other actions."""
         return replace(self, actions=tuple(actions))

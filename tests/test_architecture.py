@@ -39,6 +39,7 @@ ALLOWED = {
     "sim": {"verify"},
     "check": {"core"},
     "net": {"engine", "trace"},
+    "sync": {"net"},
     "testing": {"sim", "net", "check"},
     "ingest": {"verify"},
     "pipeline": {"sim", "check", "ingest"},

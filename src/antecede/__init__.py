@@ -12,6 +12,7 @@ from antecede.core.support import sliding as _sliding
 from antecede.errors import (
     AntecedeError,
     ConfigError,
+    DecodeError,
     InternalError,
     LocalError,
     PeerError,
@@ -29,6 +30,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
     "AntecedeError",
     "ConfigError",
+    "DecodeError",
     "InternalError",
     "Limits",
     "LocalError",

@@ -5,6 +5,7 @@
     AntecedeError
     ├── LocalError      the caller broke the contract: fix the calling code
     │   └── WindowFull  a non-blocking send found the window full: try again later
+    ├── DecodeError     a payload cannot be decoded: its bytes are in Message.data
     ├── PeerError       a frame broke the protocol: drop it, count it, continue
     ├── ConfigError     an invalid flag, file or parameter: correct it, try again
     ├── TraceError      a trace or a foreign file is unreadable or inconsistent
@@ -19,6 +20,7 @@ a result: see :class:`antecede.verify.Verdict`.
 __all__ = [
     "AntecedeError",
     "ConfigError",
+    "DecodeError",
     "InternalError",
     "LocalError",
     "PeerError",
@@ -39,6 +41,10 @@ class LocalError(AntecedeError):
 
 class WindowFull(LocalError):
     """A message was not accepted because a peer's window is full; try again later."""
+
+
+class DecodeError(AntecedeError):
+    """The function ``decode`` of a node failed; the bytes are in ``Message.data``."""
 
 
 class PeerError(AntecedeError):

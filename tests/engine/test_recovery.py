@@ -17,8 +17,16 @@ CONTROLS = ("cubic", "newreno")
 class Run:
     """A pair of engines on a path, and a count of what ann transmits."""
 
-    def __init__(self, seed: int, control: str = "cubic", protocol: str = "hybrid") -> None:
-        limits = Limits(congestion_control=control, datagram_bytes_max=600)
+    def __init__(
+        self,
+        seed: int,
+        control: str = "cubic",
+        protocol: str = "hybrid",
+        keep_alive_s: float = 8.0,
+    ) -> None:
+        limits = Limits(
+            congestion_control=control, datagram_bytes_max=600, keep_alive_s=keep_alive_s
+        )
         self.network = Network(seed, delay_s=(0.01, 0.01), protocol=protocol, limits=limits)
         self.network.start_group("ann", "bob")
         self.network.run(1.0)
@@ -217,8 +225,8 @@ def test_an_acknowledgement_of_a_packet_that_was_never_transmitted_is_refused() 
     assert run.path.window == window
 
 
-def test_an_idle_pair_transmits_nothing() -> None:
-    run = Run(7)
+def test_an_idle_pair_without_keep_alives_transmits_nothing() -> None:
+    run = Run(7, keep_alive_s=NEVER)
     network = run.network
     run.send(5)
     network.run(10.0)

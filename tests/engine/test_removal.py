@@ -2,6 +2,7 @@
 
 import pytest
 
+from antecede.core.process import NEVER
 from antecede.engine import Limits
 from antecede.engine.datagram import DATA_PREFIX, HEADER
 from antecede.engine.peer_session import REMOVED, REMOVING
@@ -11,7 +12,7 @@ from antecede.verify import Property
 from tests.engine.network import Flight, Network, random_traffic
 
 LEASE_S = 2.0
-LIMITS = Limits(lease_s=LEASE_S, clock_drift_max=0.1)
+LIMITS = Limits(lease_s=LEASE_S, clock_drift_max=0.1, keep_alive_s=NEVER)
 """With this lease and drift, a removal takes 2.201 seconds."""
 
 
@@ -19,7 +20,7 @@ def group(*, lease_s_at_bob: float = LEASE_S) -> Network:
     """Start ann, bob and cid with handshakes; bob may have another lease."""
     network = Network(limits=LIMITS, delay_s=(0.001, 0.001))
     network.start("ann")
-    network.start("bob", limits=Limits(lease_s=lease_s_at_bob))
+    network.start("bob", limits=Limits(lease_s=lease_s_at_bob, keep_alive_s=NEVER))
     network.start("cid")
     for name in ("ann", "bob", "cid"):
         network.add_peers(name, *{"ann", "bob", "cid"} - {name})

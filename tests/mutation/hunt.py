@@ -54,6 +54,7 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_loss_detection.py",
     "tests/engine/test_recovery.py",
     "tests/engine/test_path_mtu.py",
+    "tests/engine/test_keep_alive.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
 TIMEOUT_S = 300

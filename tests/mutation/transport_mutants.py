@@ -265,4 +265,22 @@ TRANSPORT_MUTANTS = (
         "path.record_sent(number, session.id, NO_FRAMES, len(datagram), False, now)",
         "path.record_sent(number, session.id, NO_FRAMES, len(datagram), True, now)",
     ),
+    Mutant(
+        "an idle pair transmits nothing",
+        "engine/keep_alive",
+        "                    session.path.wants_answer = True\n",
+        "",
+    ),
+    Mutant(
+        "keep-alives are transmitted beside messages",
+        "engine/keep_alive",
+        "            idle_since = session.transmitted_at\n",
+        "            idle_since = -NEVER\n",
+    ),
+    Mutant(
+        "keep-alives go on after a removal",
+        "engine/keep_alive",
+        "            if session.state is not ACTIVE or session.address is None:\n",
+        "            if False:\n",
+    ),
 )

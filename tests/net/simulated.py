@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from antecede import Limits, Node
+from antecede.core.process import NEVER
 from antecede.net.faults import Faults
 from antecede.testing import Simulation
 
-SHORT_LEASE = Limits(lease_s=2.0)
+SHORT_LEASE = Limits(lease_s=2.0, keep_alive_s=NEVER)
+"""Without keep-alives, so that idle weeks take no time."""
 PORT = 9000
 
 

@@ -70,7 +70,7 @@ def test_a_batch_with_an_invalid_message_or_target_raises() -> None:
         a, b = Node("a"), Node("b")
         await meet(a, b)
         with pytest.raises(LocalError, match="data must be bytes, not str"):
-            await a.send_many("b", [b"1", "2"])  # type: ignore[list-item]
+            await a.send_many("b", [b"1", "2"])
         with pytest.raises(LocalError, match="eve is not a peer of a"):
             await a.send_many("eve", [b"1"])
         assert [each.data for each in await receive_all(b, 1)] == [b"1"]

@@ -3,6 +3,7 @@
 import pytest
 
 from antecede import Limits
+from antecede.core.process import NEVER
 from antecede.errors import LocalError, WindowFull
 from antecede.net.faults import Faults
 from tests.net.simulated import SHORT_LEASE, Group
@@ -13,7 +14,7 @@ DAY_S = 24 * 3600.0
 @pytest.mark.parametrize("days", [10, 24.9, 30, 49.8, 200])
 def test_two_nodes_speak_after_weeks_of_idleness(days: float) -> None:
     with Group() as group:
-        group.open_all("ann", "bob", limits=Limits())
+        group.open_all("ann", "bob", limits=Limits(keep_alive_s=NEVER))
         group.send("ann", "bob", b"1")
         group.run(days * DAY_S)
         before = group.nodes["ann"].stats().engine.datagrams_out

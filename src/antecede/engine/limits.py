@@ -18,6 +18,8 @@ MESSAGE_BYTES_MAX: Final = 1 << 30
 TIMER_PATIENCE: Final = 8.0
 """How many timeouts the timers of a process wait under an engine, because the paths detect
 losses earlier."""
+KEEP_ALIVE_LEASES: Final = 0.4
+"""A node transmits nothing but HELLO half a lease after it last heard from a peer."""
 CONGESTION_CONTROLS: Final = ("cubic", "newreno", "fixed")
 
 
@@ -73,6 +75,9 @@ class Limits:
     hello_timeout_s: float = 0.25
     """The wait for a WELCOME before a HELLO is retransmitted. It doubles with every
     retransmission, up to 16 times this value."""
+    keep_alive_s: float = 8.0
+    """After how long without a datagram to a peer the node transmits one, so that an idle
+    pair needs no handshake; at most two fifths of the lease. Infinite for never."""
     congestion_control: str = "cubic"
     """How the bytes in flight to each peer are limited: ``"cubic"`` (RFC 9438),
     ``"newreno"`` (RFC 9002), or ``"fixed"`` for no limit except the window of copies, on
@@ -88,6 +93,13 @@ class Limits:
     def base_bytes(self) -> int:
         """The size of datagrams that need no probe."""
         return min(self.datagram_bytes_base, self.datagram_bytes_max)
+
+    @property
+    def keep_alive_interval_s(self) -> float:
+        """The longest time between two datagrams to a peer; infinite for no limit."""
+        if self.keep_alive_s == NEVER:
+            return NEVER
+        return min(self.keep_alive_s, KEEP_ALIVE_LEASES * self.lease_s)
 
     @property
     def timer_policy(self) -> RetransmissionPolicy:
@@ -119,6 +131,7 @@ class Limits:
             "silence_s",
             "forget_after_s",
             "hello_timeout_s",
+            "keep_alive_s",
         ):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")

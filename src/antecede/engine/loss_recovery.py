@@ -1,6 +1,7 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
+from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
 from antecede.engine.peer_session import ACTIVE, PeerSession
 from antecede.engine.process_driver import ProcessDriver
@@ -24,7 +25,7 @@ class LossRecovery:
         transmitter: transmits what the process says.
     """
 
-    __slots__ = ("_driver", "_layer", "_transmitter", "lost", "probes")
+    __slots__ = ("_driver", "_keep_alive", "_layer", "_transmitter", "lost", "probes")
 
     lost: int
     """How many datagrams with frames were taken for lost."""
@@ -37,6 +38,7 @@ class LossRecovery:
         self._layer = layer
         self._driver = driver
         self._transmitter = transmitter
+        self._keep_alive = KeepAlive(layer, transmitter)
         self.lost = 0
         self.probes = 0
 
@@ -44,6 +46,8 @@ class LossRecovery:
         """Use the ack block of a datagram."""
         session = received.session
         path = session.path
+        if received.introduction is not None:
+            self._keep_alive.start(session, now)
         if path.orphans:
             self._report_orphans(session, now)
         acks = received.acks
@@ -112,10 +116,13 @@ class LossRecovery:
 
     def next_deadline(self) -> float:
         """Return when :meth:`handle_deadlines` is due next; infinite for never."""
-        return self._transmitter.path_timers.next_deadline()
+        paths = self._transmitter.path_timers.next_deadline()
+        return min(paths, self._keep_alive.next_deadline())
 
     def handle_deadlines(self, now: float) -> None:
-        """Detect losses, probe silent peers, and transmit late acks and paced messages."""
+        """Detect losses, probe silent peers, and transmit what is due by now."""
+        if self._keep_alive.next_deadline() <= now:
+            self._keep_alive.handle_deadlines(now)
         for session in self._transmitter.path_timers.pop_due(now):
             path = session.path
             if session.state is not ACTIVE or not self._layer.can_transmit(session, now):

@@ -1,11 +1,13 @@
 """A message as the application receives it."""
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["DONE", "Done", "JournaledMessage", "Message"]
+from antecede.errors import DecodeError
+
+__all__ = ["DONE", "DecodedMessage", "Done", "JournaledMessage", "Message"]
 
 
 class Done:
@@ -59,6 +61,14 @@ class Message:
     def __repr__(self) -> str:
         return f"Message({self.source}:{self.number}, {len(self.data)} B)"
 
+    @property
+    def value(self) -> Any:  # noqa: ANN401
+        """The payload as the function ``decode`` of the node returns it.
+
+        Without ``decode``, the same as :attr:`data`. Raise DecodeError if ``decode`` fails.
+        """
+        return self.data
+
     def commit(self) -> Awaitable[None]:
         """Record that the message was processed, so that a restart does not redeliver it.
 
@@ -88,3 +98,42 @@ class JournaledMessage(Message):
 
     def commit(self) -> Awaitable[None]:
         return self._on_commit(self.source, self.history, self.number)
+
+
+class DecodedMessage(Message):
+    """A message of a node with ``decode``, which runs when the value is first used.
+
+    So a payload that cannot be decoded is an error where the application uses it. The node
+    and the other messages do not depend on it.
+    """
+
+    __slots__ = ("_decode", "_is_decoded", "_message", "_value")
+
+    def __init__(self, message: Message, decode: Callable[[bytes], object]) -> None:
+        super().__init__(
+            message.source,
+            message.number,
+            message.data,
+            message.delivered_at,
+            message.history,
+        )
+        self._message = message
+        self._decode = decode
+        self._is_decoded = False
+        self._value: object = None
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401
+        if not self._is_decoded:
+            try:
+                self._value = self._decode(self.data)
+            except Exception as error:
+                raise DecodeError(
+                    f"cannot decode {self.source}:{self.number} ({len(self.data)} bytes):"
+                    f" {type(error).__name__}: {error}; the bytes are in message.data"
+                ) from error
+            self._is_decoded = True
+        return self._value
+
+    def commit(self) -> Awaitable[None]:
+        return self._message.commit()

@@ -44,7 +44,6 @@ class Path:
 
     __slots__ = (
         "_last_sent_at",
-        "_limits",
         "_pacer",
         "_probe_datagrams",
         "arrived",
@@ -52,6 +51,7 @@ class Path:
         "datagram_bytes",
         "in_flight",
         "is_blocked",
+        "limits",
         "losses",
         "lost_packets",
         "mtu",
@@ -63,6 +63,7 @@ class Path:
 
     arrived: AckHistory
     losses: LossDetector
+    limits: Limits
     controller: CongestionController
     mtu: PathMtu
     datagram_bytes: int
@@ -83,7 +84,7 @@ class Path:
     """How many packets were lost so far."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self.limits = limits
         self.mtu = PathMtu(limits.base_bytes, limits.datagram_bytes_max)
         self.datagram_bytes = self.mtu.size
         self.arrived = AckHistory()
@@ -104,7 +105,7 @@ class Path:
         """Begin anew: the peer has restarted, and acknowledges nothing from before."""
         self.arrived.reset()
         self.give_up()
-        limits = self._limits
+        limits = self.limits
         self.mtu = PathMtu(limits.base_bytes, limits.datagram_bytes_max)
         self._resize()
         self.controller = _make_controller(limits.congestion_control, self.datagram_bytes)

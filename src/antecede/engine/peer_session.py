@@ -120,6 +120,7 @@ class PeerSession:
         "id",
         "is_configured",
         "is_silent",
+        "keep_alive_at",
         "last_packet",
         "lease_ends",
         "message_bytes_max",
@@ -134,6 +135,7 @@ class PeerSession:
         "state",
         "stopped",
         "suspected_at",
+        "transmitted_at",
         "unacked_since",
         "window",
         "window_packet",
@@ -181,12 +183,16 @@ class PeerSession:
     unacked_since: float
     """Since when copies to the peer are queued or in flight, as of the last check;
     infinite if there are none."""
+    keep_alive_at: float
+    """When to transmit if the session is idle; infinite for never."""
+    transmitted_at: float
+    """When the last datagram of the session, other than a handshake, was transmitted."""
     stopped: bool
     """The application guarantees that the peer has stopped for good."""
     bytes_in: int
     bytes_out: int
     dropped: int
-    """How many datagrams of the peer were dropped: of another incarnation, or unreadable."""
+    """How many datagrams of the peer were dropped: misdirected, or unreadable."""
     echoed: int
     """The latest timestamp of this node that the current incarnation has echoed."""
     credit: Credit
@@ -231,6 +237,8 @@ class PeerSession:
         self.suspected_at = NEVER
         self.lease_ends = NEVER
         self.unacked_since = NEVER
+        self.keep_alive_at = NEVER
+        self.transmitted_at = -NEVER
         self.stopped = False
         self.echoed = -1
         self.credit = Credit()

@@ -168,6 +168,7 @@ class SessionLayer:
         self, session: PeerSession, now: float, asks: bool = False, most: int = RANGES_MAX
     ) -> bytes:
         """Return the start of the body of DATA, BYE and BYE_ACK; it may ask for an ack."""
+        session.transmitted_at = now
         timestamp = timestamp_ms(now)
         return DATA_PREFIX.pack(
             timestamp,

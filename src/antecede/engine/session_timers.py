@@ -7,7 +7,7 @@ from typing import Final
 from antecede.core.process import NEVER
 from antecede.engine.peer_session import ACTIVE, LEFT, PeerSession
 
-__all__ = ["SessionTimers"]
+__all__ = ["DeadlineQueue", "SessionTimers"]
 
 HELLO_BACKOFF_MAX: Final = 16
 """How many times as long as the first the timeout of a HELLO becomes at most."""
@@ -15,7 +15,7 @@ ENTRIES_MIN: Final = 64
 """A queue with fewer entries keeps its outdated ones."""
 
 
-class _DeadlineQueue:
+class DeadlineQueue:
     """Sessions by one of their deadlines.
 
     A deadline that changes leaves an outdated entry behind, which is dropped when its time
@@ -69,7 +69,7 @@ class _DeadlineQueue:
         return list(due.values())
 
 
-class _HelloQueue(_DeadlineQueue):
+class _HelloQueue(DeadlineQueue):
     """Sessions by the time of the next HELLO."""
 
     __slots__ = ()
@@ -78,7 +78,7 @@ class _HelloQueue(_DeadlineQueue):
         return session.handshake.hello_at
 
 
-class _LeaseQueue(_DeadlineQueue):
+class _LeaseQueue(DeadlineQueue):
     """Sessions by the end of the lease."""
 
     __slots__ = ()

@@ -11,6 +11,7 @@ from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError
+from antecede.net.payloads import Decode, Encode, check_callable
 from antecede.net.udp import Address, is_loopback
 
 __all__ = ["NodeConfig", "make_cipher"]
@@ -39,8 +40,13 @@ class NodeConfig:
     segmentation: bool
     on_message: Callable[[Message], object] | None = None
     on_event: Callable[[NodeEvent], object] | None = None
+    encode: Encode | None = None
+    decode: Decode | None = None
+    observe_inbox_s: Callable[[float], object] | None = None
 
     def __post_init__(self) -> None:
+        check_callable(self.encode, "encode")
+        check_callable(self.decode, "decode")
         name = self.name
         if not isinstance(name, str) or not 1 <= len(name.encode()) <= NAME_BYTES_MAX:
             raise ConfigError(

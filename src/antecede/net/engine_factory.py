@@ -10,8 +10,7 @@ from antecede.engine.peer_session import ACTIVE
 from antecede.errors import ConfigError, StorageError
 from antecede.net.config import NodeConfig
 from antecede.net.files import NodeFiles
-from antecede.net.host import Host
-from antecede.net.udp import Address, SocketAddress
+from antecede.net.host import DatagramSocket, Host, resolve_peer
 
 __all__ = ["EngineFactory"]
 
@@ -66,9 +65,7 @@ class EngineFactory:
             budget_bytes=config.budget_bytes,
         )
 
-    def restore_addresses(
-        self, engine: Engine, resolve: Callable[[str, Address], SocketAddress], now: float
-    ) -> None:
+    def restore_addresses(self, engine: Engine, socket: DatagramSocket, now: float) -> None:
         """Contact the peers that were added while an earlier incarnation was running."""
         if self._files.journal is None:
             return
@@ -76,7 +73,7 @@ class EngineFactory:
             if name in self._config.peers or name not in engine.sessions:
                 continue
             try:
-                engine.set_address(name, resolve(name, address), now)
+                engine.set_address(name, resolve_peer(socket, name, address), now)
             except ConfigError as error:
                 logger.warning(
                     "%s cannot reach its peer %s: %s; call add_peer with its address",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from antecede.core.observer import Observer
+from antecede.errors import ConfigError
 from antecede.net.clock import now_s
 from antecede.net.database import Database, SqliteDatabase
 from antecede.net.udp import Address, SocketAddress, UdpSocket
@@ -26,6 +27,7 @@ __all__ = [
     "SystemHost",
     "ThreadWorker",
     "Worker",
+    "resolve_peer",
     "running_host",
 ]
 
@@ -187,6 +189,15 @@ class SystemHost:
         continues: tuple[int, int] | None,
     ) -> None:
         return None
+
+
+def resolve_peer(socket: DatagramSocket, peer: str, address: Address) -> SocketAddress:
+    """Return the numeric address of a peer; raise ConfigError if there is none."""
+    if address[1] == 0:
+        raise ConfigError(
+            f"peer {peer} has port 0, which cannot receive; give the port that it binds"
+        )
+    return socket.resolve(address)
 
 
 def running_host() -> Host:

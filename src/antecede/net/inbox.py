@@ -4,7 +4,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from antecede.engine.message import Message
+from antecede.engine.message import DecodedMessage, Message
+from antecede.net.node_metrics import TimedInbox
+from antecede.net.payloads import Decode
 from antecede.net.waiters import Waiters
 
 __all__ = ["Inbox"]
@@ -18,18 +20,30 @@ class Inbox:
     Args:
         waiters: the tasks that wait for a message.
         on_message: called with each message; None if the application receives them.
+        decode: converts the data of a message to its value; None if nothing does.
+        observe_s: called with the time that each message was in the inbox, or None.
     """
 
     def __init__(
-        self, waiters: Waiters, on_message: Callable[[Message], object] | None
+        self,
+        waiters: Waiters,
+        on_message: Callable[[Message], object] | None,
+        decode: Decode | None = None,
+        observe_s: Callable[[float], object] | None = None,
     ) -> None:
-        self.messages: deque[Message] = deque()
+        self.messages: deque[Message] = (
+            deque() if observe_s is None else TimedInbox(observe_s)
+        )
         self._waiters = waiters
         self._on_message = on_message
+        self._decode = decode
         self._is_calling = False
 
     def put(self, delivered: Sequence[Message]) -> None:
         """Append messages; wake the readers, or pass the messages to the callback."""
+        decode = self._decode
+        if decode is not None:
+            delivered = [DecodedMessage(message, decode) for message in delivered]
         self.messages.extend(delivered)
         if self._on_message is None:
             self._waiters.wake_readers(len(delivered))
@@ -57,8 +71,8 @@ class Inbox:
     def take(self, count: int) -> list[Message]:
         """Remove and return up to ``count`` messages."""
         messages = self.messages
-        if len(messages) > count:
-            return [messages.popleft() for _ in range(count)]
+        if len(messages) > count or isinstance(messages, TimedInbox):
+            return [messages.popleft() for _ in range(min(count, len(messages)))]
         taken = list(messages)
         messages.clear()
         return taken

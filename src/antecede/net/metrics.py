@@ -34,7 +34,7 @@ PEER_GAUGES: Final[tuple[tuple[str, str, Callable[[PeerStats], float | None]], .
     ("backlog", "Copies that are queued or in flight.", lambda peer: peer.backlog),
     ("backlog_bytes", "Payload bytes of these.", lambda peer: peer.backlog_bytes),
     ("round_trip_seconds", "Smoothed round trip.", lambda peer: peer.round_trip_s),
-    ("silence_seconds", "Time since the last datagram.", lambda peer: peer.silent_s),
+    ("silent_seconds", "Time since the last datagram.", lambda peer: peer.silent_s),
     ("silent", "Whether an answer is overdue.", lambda peer: peer.is_silent),
     ("met", "Whether the peer has answered.", lambda peer: peer.handshake_done),
     ("window_full", "Whether send waits.", lambda peer: peer.window_full),
@@ -169,7 +169,8 @@ class Metrics:
 
     def text(self) -> str:
         """Return the metrics as OpenMetrics text."""
-        return generate_latest(self._registry).decode()
+        data: bytes = generate_latest(self._registry)  # type: ignore[no-untyped-call]
+        return data.decode()
 
     async def serve(self, bind: Address) -> None:
         """Serve the metrics by HTTP; raise ConfigError if the address is not free."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
@@ -19,13 +19,14 @@ from antecede.errors import LocalError
 from antecede.net.blocked_sends import Targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.events import EventIterator
+from antecede.net.node_metrics import NodeMetrics
+from antecede.net.payloads import Decode, Encode, Payload, encode_payload
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.statistics import (
     BlockedMessage,
     NodeStats,
     find_blocked_messages,
-    make_metrics,
     make_stats,
 )
 from antecede.net.udp import Address, parse_address
@@ -61,6 +62,10 @@ class Node:
             in the event loop and must not wait; it may call :meth:`send_nowait`. If it
             raises, the node logs the error and goes on with the next message.
         on_event: called with each event of :meth:`events`, as it happens.
+        metrics: address to serve metrics for Prometheus at, or a port of the loopback
+            address; needs the extra ``antecede[metrics]``.
+        encode: converts what the application sends to bytes, such as a JSON encoder.
+        decode: converts the bytes of a message to :attr:`Message.value`.
     """
 
     def __init__(
@@ -81,8 +86,12 @@ class Node:
         segmentation: bool = True,
         on_message: Callable[[Message], object] | None = None,
         on_event: Callable[[NodeEvent], object] | None = None,
+        encode: Encode | None = None,
+        decode: Decode | None = None,
+        metrics: str | int | Address | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
+        self._metrics = NodeMetrics(name, self.stats, metrics)
         config = NodeConfig(
             name=name,
             bind=parse_address(bind),
@@ -99,10 +108,15 @@ class Node:
             segmentation=segmentation,
             on_message=on_message,
             on_event=on_event,
+            encode=encode,
+            decode=decode,
+            observe_inbox_s=self._metrics.observe_inbox_s,
         )
         self.name = name
         self._runtime = NodeRuntime(config)
-        self._sending = Sending(name, self._runtime)
+        self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
+        self._encode = encode
+        self._sending = Sending(name, self._runtime, encode)
 
     # Opening and closing.
 
@@ -122,6 +136,7 @@ class Node:
     async def open(self) -> None:
         """Open the socket and the files, and contact the peers; prefer ``async with``."""
         self._runtime.open()
+        await self._metrics.open(self._runtime.close)
 
     async def close(self, drain_s: float = DRAIN_S) -> None:
         """Wait until all sent messages are delivered, transmit BYE, and close the node.
@@ -130,6 +145,7 @@ class Node:
         waiting for its permits until they remove it. Closing a closed node does nothing.
         """
         await self._runtime.close(drain_s)
+        self._metrics.close()
 
     @property
     def address(self) -> Address:
@@ -140,6 +156,11 @@ class Node:
     def engine(self) -> Engine:
         """The engine, for inspection."""
         return self._runtime.opened_engine()
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """The address of the metrics of the node; None if it serves none."""
+        return self._metrics.address
 
     # Peers.
 
@@ -175,16 +196,18 @@ class Node:
 
     # Sending.
 
-    async def send(self, target: str, data: bytes, *, wait: bool = True) -> int:
+    async def send(self, target: str, data: Payload, *, wait: bool = True) -> int:
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
-        Wait while the window of the target is full, and with more than 64 KiB of data until
-        the target is met; with ``wait=False`` raise WindowFull instead. The message is
-        accepted when the call returns, but not yet delivered: see :meth:`flush`. A
-        cancelled call may have sent the message or not. Raise LocalError if the target is
-        not a peer, does not accept so much data, or restarts while a message in fragments
-        is being sent.
+        The data are bytes, or what the function ``encode`` of the node takes. Wait while
+        the window of the target is full, and with more than 64 KiB of data until the target
+        is met; with ``wait=False`` raise WindowFull instead. The message is accepted when
+        the call returns, but not yet delivered: see :meth:`flush`. A cancelled call may
+        have sent the message or not. Raise LocalError if the target is not a peer, does not
+        accept so much data, or restarts while a message in fragments is being sent.
         """
+        if self._encode is not None:
+            data = encode_payload(self._encode, data)
         runtime = self._runtime
         engine = runtime.engine
         if engine is not None:
@@ -192,6 +215,8 @@ class Node:
             if number:
                 return number
         if engine is not None and not runtime.is_closing:
+            if not runtime.output_scheduled:  # Else an earlier send has checked it.
+                runtime.check_loop()
             now_s = runtime.now_s  # Python is slow to call an attribute of an object.
             now = now_s()
             number = engine.try_send(target, data, now)
@@ -207,7 +232,7 @@ class Node:
                 return number
         return await self._sending.send(Targets(names=(target,)), data, wait)
 
-    def send_nowait(self, target: str, data: bytes) -> int:
+    def send_nowait(self, target: str, data: Payload) -> int:
         """Send ``data`` to one peer without waiting, and return its number.
 
         For callbacks, and for loops that cannot afford a coroutine for each message: let
@@ -215,6 +240,7 @@ class Node:
         :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
         datagram, or if the node has a journal, because ``send`` waits for its disk.
         """
+        data = self._sending.encoded(data)
         runtime = self._runtime
         engine = self.engine
         number = engine.append(target, data)
@@ -240,33 +266,16 @@ class Node:
             runtime.schedule_output()
         return number
 
-    async def send_many(self, target: str, batch: Iterable[bytes]) -> list[int]:
+    async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
         """Send several messages to one peer, in order, and return their numbers.
 
         Like a loop that awaits :meth:`send`, but faster: messages share datagrams and
         calls. A call that raises may have sent the first messages of the batch.
         """
-        runtime = self._runtime
-        messages: list[object] = list(batch)
-        numbers: list[int] = []
-        while len(numbers) < len(messages):
-            engine = self.engine
-            sent = len(numbers)
-            if not runtime.is_closing:
-                now = runtime.now_s()
-                engine.send_batch(target, messages, numbers, now)
-                if engine.should_flush:
-                    runtime.process_output(now)
-                    await asyncio.sleep(0)
-                elif not runtime.output_scheduled:
-                    runtime.schedule_output()
-            if len(numbers) == sent:
-                data = cast("bytes", messages[sent])  # send checks it.
-                numbers.append(await self.send(target, data))
-        return numbers
+        return await self._sending.send_many(target, batch)
 
     async def multicast(
-        self, targets: Iterable[str], data: bytes, *, wait: bool = True
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True
     ) -> int:
         """Send one message to several peers; otherwise like :meth:`send`."""
         if isinstance(targets, str):
@@ -274,15 +283,17 @@ class Node:
                 f"targets must be a list of names, not the string {targets!r}; use send"
                 " for one target"
             )
-        return await self._sending.send(Targets(names=tuple(targets)), data, wait)
+        payload = self._sending.encoded(data)
+        return await self._sending.send(Targets(names=tuple(targets)), payload, wait)
 
-    async def broadcast(self, data: bytes, *, wait: bool = True) -> int:
+    async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
 
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
-        return await self._sending.send(Targets(is_broadcast=True), data, wait)
+        payload = self._sending.encoded(data)
+        return await self._sending.send(Targets(is_broadcast=True), payload, wait)
 
     async def flush(self) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
@@ -303,13 +314,12 @@ class Node:
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
         runtime = self._runtime
-        return make_stats(
-            self.engine, len(runtime.inbox), runtime.transmit_lost, runtime.now_s()
-        )
+        lost = (runtime.transmit_lost, runtime.events.dropped)
+        return make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
-        return make_metrics(self.stats())
+        return self._metrics.text()
 
     async def waiting(
         self, source: str | None = None, number: int | None = None
@@ -318,17 +328,13 @@ class Node:
 
         ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
         a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
-        the oldest messages are reported that wait for each peer. The node asks its peers,
-        and these ask theirs; it waits up to 3 s for an answer. An empty list means that no
-        such message waits. :meth:`blocked_messages` returns what this node knows itself.
+        report the oldest messages that wait for each peer. The node asks its peers, and
+        these ask theirs, for up to 3 s. An empty list means that no such message waits.
         """
         runtime = self._runtime
         runtime.opened_socket()
         now = runtime.now_s()
-        task = asyncio.ensure_future(find_waits(self.engine, now, source, number))
-        await asyncio.sleep(0)  # Let the task ask, and transmit its questions.
-        runtime.run_timers()
-        return await task
+        return await find_waits(self.engine, now, source, number, runtime.run_timers)
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
@@ -339,11 +345,8 @@ class Node:
         here or, at Ann's node, why it is queued or in flight. An empty list means that
         the message does not wait at this node. Only the hybrid protocols report anything.
         """
-        return [
-            message
-            for message in find_blocked_messages(self.engine)
-            if source in (None, message.source) and number in (None, message.number)
-        ]
+        found = find_blocked_messages(self.engine)
+        return [message for message in found if message.is_meant(source, number)]
 
     # Receiving.
 

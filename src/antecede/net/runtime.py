@@ -8,7 +8,7 @@ from typing import Final
 
 from antecede.engine.engine import Engine
 from antecede.engine.message import Message
-from antecede.errors import ConfigError, LocalError, StorageError
+from antecede.errors import LocalError, StorageError
 from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
@@ -18,10 +18,11 @@ from antecede.net.engine_timer import EngineTimer
 from antecede.net.events import EventHub
 from antecede.net.files import NodeFiles
 from antecede.net.goodbye import leave
-from antecede.net.host import DatagramSocket, Host, running_host
+from antecede.net.host import DatagramSocket, Host, resolve_peer, running_host
 from antecede.net.inbox import Inbox
+from antecede.net.loop_check import check_loop
 from antecede.net.send_watch import SendWatch
-from antecede.net.udp import Address, SocketAddress
+from antecede.net.udp import Address
 from antecede.net.waiters import Waiters
 
 __all__ = ["DRAIN_S", "NodeRuntime"]
@@ -48,7 +49,9 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
-        self._inbox = Inbox(self.waiters, config.on_message)
+        self._inbox = Inbox(
+            self.waiters, config.on_message, config.decode, config.observe_inbox_s
+        )
         self.inbox: Final = self._inbox.messages
         """The delivered messages that the application has not received."""
         self.has_callback: Final = config.on_message is not None
@@ -92,15 +95,12 @@ class NodeRuntime:
         if self._socket is None:
             self.opened_engine()
             raise self.failure or LocalError(f"{self.name} is closed; open a new node")
+        self.check_loop()
         return self._socket
 
-    def resolve(self, peer: str, address: Address) -> SocketAddress:
-        """Return the numeric address of a peer; raise ConfigError if there is none."""
-        if address[1] == 0:
-            raise ConfigError(
-                f"peer {peer} has port 0, which cannot receive; give the port that it binds"
-            )
-        return self.opened_socket().resolve(address)
+    def check_loop(self) -> None:
+        """Raise LocalError if another thread, or another event loop, calls the node."""
+        check_loop(self.name, self._loop)
 
     def open(self) -> None:
         """Open the socket and the files, and contact the peers."""
@@ -126,7 +126,7 @@ class NodeRuntime:
             engine = engines.restore(now)
             for peer, address in config.peers.items():
                 self._add_peer(engine, peer, address, now, True)
-            engines.restore_addresses(engine, self.resolve, now)
+            engines.restore_addresses(engine, udp, now)
         except BaseException:
             self._socket = None
             udp.close()
@@ -153,7 +153,7 @@ class NodeRuntime:
     def _add_peer(
         self, engine: Engine, name: str, address: Address, now: float, is_configured: bool
     ) -> None:
-        where = self.resolve(name, address)
+        where = resolve_peer(self.opened_socket(), name, address)
         engine.add_peer(name, where, now, is_configured=is_configured)
         if self._files is not None and self._files.journal is not None:
             self._files.journal.record_address(name, address)
@@ -173,6 +173,7 @@ class NodeRuntime:
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
         """Record in the journal that a message must not be redelivered."""
+        self.check_loop()
         if self._socket is None or self._commits is None or self._files is None:
             raise LocalError(
                 f"cannot commit {source}:{number}: {self.name} is closed; the message is"
@@ -189,6 +190,7 @@ class NodeRuntime:
         engine = self.engine
         if engine is None or self._socket is None or self.is_closing:
             return
+        self.check_loop()
         self.is_closing = True
         try:
             if drain_s > 0:

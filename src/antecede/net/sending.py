@@ -1,13 +1,15 @@
 """Sending messages that may have to wait: for room, for a handshake, or for the disk."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import cast
 
 from antecede.engine.engine import Engine
 from antecede.engine.limits import MESSAGE_BYTES_MIN
 from antecede.errors import LocalError, WindowFull
 from antecede.net.blocked_sends import Sent, Targets
+from antecede.net.payloads import Encode, Payload, encode_payload
 from antecede.net.runtime import NodeRuntime
 
 __all__ = ["Sending"]
@@ -19,12 +21,43 @@ class Sending:
     Args:
         name: the name of the node.
         runtime: drives the engine of the node.
+        encode: converts values to bytes; None if the application sends bytes.
     """
 
-    def __init__(self, name: str, runtime: NodeRuntime) -> None:
+    def __init__(self, name: str, runtime: NodeRuntime, encode: Encode | None) -> None:
         self._name = name
         self._runtime = runtime
+        self._encode = encode
         self._fragment_lock = asyncio.Lock()
+
+    def encoded(self, data: Payload) -> bytes:
+        """Return the bytes to send."""
+        encode = self._encode
+        payload: bytes = data if encode is None else encode_payload(encode, data)
+        return payload
+
+    async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
+        """Send several messages to one peer, in order, and return their numbers."""
+        runtime = self._runtime
+        messages: list[object] = [self.encoded(data) for data in batch]
+        numbers: list[int] = []
+        while len(numbers) < len(messages):
+            engine = runtime.opened_engine()
+            sent = len(numbers)
+            if not runtime.is_closing:
+                if not runtime.output_scheduled:
+                    runtime.check_loop()
+                now = runtime.now_s()
+                engine.send_batch(target, messages, numbers, now)
+                if engine.should_flush:
+                    runtime.process_output(now)
+                    await asyncio.sleep(0)
+                elif not runtime.output_scheduled:
+                    runtime.schedule_output()
+            if len(numbers) == sent:
+                data = cast("bytes", messages[sent])  # send checks it.
+                numbers.append(await self.send(Targets(names=(target,)), data, True))
+        return numbers
 
     async def send(self, targets: Targets, data: bytes, wait: bool) -> int:
         """Send a message, and return its number once the node is responsible for it."""
@@ -60,6 +93,7 @@ class Sending:
     def check_open(self) -> None:
         """Raise the error of the journal, or LocalError, if the node is closed."""
         runtime = self._runtime
+        runtime.check_loop()
         if runtime.failure is not None:
             raise runtime.failure
         if runtime.is_closing:

@@ -28,7 +28,8 @@ class PeerStats:
     """The state of one peer, as seen by the node."""
 
     state: str
-    """The value of an ``antecede.engine.peer_session.SessionState``."""
+    """The value of an ``antecede.engine.peer_session.SessionState``, or ``silent`` for an
+    active peer that owes an answer for ``Limits.silence_s``."""
     handshake_done: bool
     """Whether the peer has answered since the node was opened."""
     round_trip_s: float | None
@@ -67,6 +68,10 @@ class BlockedMessage:
     """The names of the processes that the message waits for."""
     explanation: str
     """The reason as a sentence."""
+
+    def is_meant(self, source: str | None, number: int | None) -> bool:
+        """Return whether the message has this source and number, as far as they are set."""
+        return source in (None, self.source) and number in (None, self.number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,20 +158,15 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
 
 
 def make_stats(
-    engine: Engine,
-    inbox: int,
-    transmit_lost: Mapping[str, int],
-    now: float,
-    events_dropped: int = 0,
+    engine: Engine, inbox: int, lost: tuple[Mapping[str, int], int], now: float
 ) -> NodeStats:
     """Return the statistics of a node.
 
     Args:
         engine: the engine of the node.
         inbox: how many messages are in the inbox.
-        transmit_lost: how many datagrams were lost at the socket, by reason.
+        lost: how many datagrams were lost at the socket, by reason, and how many events.
         now: the time of the host's clock.
-        events_dropped: how many events nobody has read.
     """
     process = engine.process
     peers: dict[str, PeerStats] = {}
@@ -174,7 +174,7 @@ def make_stats(
         path = session.path
         round_trip_s = path.losses.round_trip.smoothed_s
         peers[name] = PeerStats(
-            state=session.state.value,
+            state="silent" if session.is_silent else session.state.value,
             handshake_done=session.handshake.incarnation != 0,
             round_trip_s=round_trip_s if round_trip_s >= 0 else None,
             silent_s=now - session.heard_at if session.handshake.incarnation else None,
@@ -198,8 +198,8 @@ def make_stats(
         name=engine.name,
         protocol=engine.info.name,
         engine=engine.stats(),
-        transmit_lost=dict(transmit_lost),
-        events_dropped=events_dropped,
+        transmit_lost=dict(lost[0]),
+        events_dropped=lost[1],
         inbox=inbox,
         queued=pending.count_queued() if pending is not None else 0,
         in_flight=pending.count_in_flight() if pending is not None else 0,

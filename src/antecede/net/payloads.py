@@ -1,0 +1,32 @@
+"""The functions that convert values of an application to payloads, and back."""
+
+from collections.abc import Callable
+from typing import Any
+
+from antecede.errors import ConfigError, LocalError
+
+__all__ = ["Decode", "Encode", "Payload", "check_callable", "encode_payload"]
+
+Payload = Any
+"""What a node sends: bytes or, if the node has a function ``encode``, what that takes."""
+Encode = Callable[[Any], bytes]
+Decode = Callable[[bytes], Any]
+
+
+def check_callable(function: object, argument: str) -> None:
+    """Raise ConfigError if an argument is neither a function nor None."""
+    if function is not None and not callable(function):
+        raise ConfigError(
+            f"{argument}={function!r} is not a function: pass one, such as json.loads"
+        )
+
+
+def encode_payload(encode: Encode, value: Payload) -> bytes:
+    """Return the payload of a value; raise LocalError if ``encode`` returns no bytes."""
+    data: object = encode(value)
+    if not isinstance(data, bytes):
+        raise LocalError(
+            f"encode returned {type(data).__name__}, not bytes; for JSON, pass"
+            " encode=lambda value: json.dumps(value).encode()"
+        )
+    return data

@@ -1,0 +1,318 @@
+"""The node for threads: every method waits for the asynchronous node that does the work."""
+
+import asyncio
+import functools
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from antecede.engine.message import Message
+from antecede.errors import LocalError
+from antecede.net import node as asynchronous
+from antecede.net.payloads import Payload
+from antecede.net.runtime import DRAIN_S
+from antecede.net.statistics import BlockedMessage, NodeStats
+from antecede.net.udp import Address
+from antecede.sync.background_loop import BackgroundLoop, background_loop
+
+__all__ = ["Node"]
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def _with_arguments_of(
+    model: Callable[Concatenate[Any, Arguments], None],
+) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, Arguments], None]]:
+    """Give a method the signature of another, for type checkers and for ``help``."""
+
+    def decorate(
+        method: Callable[..., None],
+    ) -> Callable[Concatenate[Any, Arguments], None]:
+        return functools.wraps(model)(method)
+
+    return decorate
+
+
+class Node:
+    """One process of a causal group, for a program with threads.
+
+    Use it as ``with sync.Node("ann", bind="127.0.0.1:9001", peers={...}) as node``. The
+    arguments are those of :class:`antecede.Node`.
+
+    Any thread may call any method at any time. A method that waits takes ``timeout``, in
+    seconds, and raises TimeoutError after it; None, the default, waits forever. Ctrl-C ends
+    every wait. What a call that has not returned did is the same as for a cancelled call of
+    the asynchronous node: ``receive`` never loses a message, and ``send`` may have sent the
+    message or not.
+
+    The callbacks of a node run in the thread of the event loop, which all nodes of the
+    process share: they must return soon, and cannot call methods of this class.
+    """
+
+    @_with_arguments_of(asynchronous.Node.__init__)
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        self._node = asynchronous.Node(*arguments, **options)
+        self._loop: BackgroundLoop | None = None
+        self._interrupted: deque[Message] = deque()
+
+    # Opening and closing.
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the node; do not wait for deliveries if the block raised."""
+        self.close(DRAIN_S if error is None else 0.0)
+
+    def open(self) -> None:
+        """Open the socket and the files, and contact the peers; prefer ``with``."""
+        loop = background_loop()
+        loop.call(self._node.open)
+        self._loop = loop
+
+    def close(self, drain_s: float = DRAIN_S) -> None:
+        """Wait until all sent messages are delivered, transmit BYE, and close the node.
+
+        Wait at most ``drain_s`` seconds. Other threads that wait for the node get
+        LocalError, and an iteration over it ends. Closing a closed node does nothing.
+        """
+        if self._loop is not None:
+            self._loop.call(lambda: self._node.close(drain_s))
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self._node.name
+
+    @property
+    def address(self) -> Address:
+        """The address that the node listens on."""
+        return self._read(lambda: self._node.address)
+
+    # Peers.
+
+    @property
+    def peers(self) -> list[str]:
+        """The names of the current peers."""
+        return self._read(lambda: self._node.peers)
+
+    def add_peer(self, name: str, address: str | Address) -> None:
+        """Add a peer, or add a removed peer again, or change a peer's address."""
+        self._read(lambda: self._node.add_peer(name, address))
+
+    def remove_peer(
+        self, name: str, *, stopped: bool = False, timeout: float | None = None
+    ) -> None:
+        """Remove a peer, as :meth:`antecede.Node.remove_peer` does.
+
+        After TimeoutError the peer is removed, but its lease has not ended.
+        """
+        node = self._node
+        self._wait(
+            lambda: node.remove_peer(name, stopped=stopped),
+            timeout,
+            f"the lease of {name} has not ended",
+        )
+
+    # Sending.
+
+    def send(
+        self, target: str, data: Payload, *, wait: bool = True, timeout: float | None = None
+    ) -> int:
+        """Send ``data`` to one peer, or to the node itself, and return its number.
+
+        Wait while the window of the target is full; with ``wait=False`` raise WindowFull
+        instead. The message is accepted when the call returns, but not yet delivered: see
+        :meth:`flush`.
+        """
+        node = self._node
+        return self._wait(
+            lambda: node.send(target, data, wait=wait), timeout, _no_room((target,))
+        )
+
+    def send_many(
+        self, target: str, batch: Iterable[Payload], *, timeout: float | None = None
+    ) -> list[int]:
+        """Send several messages to one peer, in order, and return their numbers.
+
+        Like several calls of :meth:`send`, but faster. A call that raises may have sent
+        the first messages of the batch.
+        """
+        node = self._node
+        messages = list(batch)
+        return self._wait(
+            lambda: node.send_many(target, messages), timeout, _no_room((target,))
+        )
+
+    def multicast(
+        self,
+        targets: Iterable[str],
+        data: Payload,
+        *,
+        wait: bool = True,
+        timeout: float | None = None,
+    ) -> int:
+        """Send one message to several peers; otherwise like :meth:`send`."""
+        node = self._node
+        names = targets if isinstance(targets, str) else tuple(targets)
+        return self._wait(
+            lambda: node.multicast(names, data, wait=wait), timeout, _no_room(names)
+        )
+
+    def broadcast(
+        self, data: Payload, *, wait: bool = True, timeout: float | None = None
+    ) -> int:
+        """Send one message to all current peers; otherwise like :meth:`send`."""
+        node = self._node
+        return self._wait(
+            lambda: node.broadcast(data, wait=wait), timeout, _no_room(("a peer",))
+        )
+
+    def flush(self, *, timeout: float | None = None) -> None:
+        """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
+        self._wait(self._node.flush, timeout, "messages are not delivered everywhere")
+
+    # Receiving.
+
+    def receive(self, *, timeout: float | None = None) -> Message:
+        """Return the next message; raise LocalError if the node is closed.
+
+        With ``timeout=0``, return a message that is already delivered, or raise
+        TimeoutError. On a node with a journal, pass the message to :meth:`commit` after
+        use.
+        """
+        return self._wait(self._take, timeout, "no message was delivered", self._keep)
+
+    def receive_many(
+        self, max_messages: int = 1024, *, timeout: float | None = None
+    ) -> list[Message]:
+        """Wait for the next message, and return it with others that have arrived, in order.
+
+        Return at most ``max_messages``; otherwise like :meth:`receive`.
+        """
+        return self._wait(
+            lambda: self._take_many(max_messages),
+            timeout,
+            "no message was delivered",
+            self._interrupted.extend,
+        )
+
+    def __iter__(self) -> Iterator[Message]:
+        """Iterate over the messages as they are delivered, until the node is closed."""
+        return self
+
+    def __next__(self) -> Message:
+        message = self._wait(self._take_or_none, None, "", self._keep)
+        if message is None:
+            raise StopIteration
+        return message
+
+    def commit(self, *messages: Message, timeout: float | None = None) -> None:
+        """Record that messages were processed, so that a restart does not redeliver them.
+
+        Return when this is in the journal. Without a journal, do nothing.
+        """
+
+        async def commit_all() -> None:
+            receipts = [message.commit() for message in messages]
+            for receipt in receipts:
+                await receipt
+
+        self._wait(commit_all, timeout, "the messages are not in the journal")
+
+    async def _take(self) -> Message:
+        """Return the next message; begin with those of interrupted calls."""
+        if self._interrupted:
+            return self._interrupted.popleft()
+        return await self._node.receive()
+
+    async def _take_many(self, max_messages: int) -> list[Message]:
+        """Return the next messages; begin with those of interrupted calls."""
+        interrupted = self._interrupted
+        if interrupted and max_messages > 0:
+            count = min(max_messages, len(interrupted))
+            return [interrupted.popleft() for _ in range(count)]
+        return await self._node.receive_many(max_messages)
+
+    async def _take_or_none(self) -> Message | None:
+        """Return the next message, or None if the node is closed."""
+        if self._interrupted:
+            return self._interrupted.popleft()
+        return await anext(self._node, None)
+
+    def _keep(self, message: Message | None) -> None:
+        """Keep a message, which an interrupted call took, for the next call."""
+        if message is not None:
+            self._interrupted.append(message)
+
+    # Statistics.
+
+    def stats(self) -> NodeStats:
+        """Return counters and the current state of the node."""
+        return self._read(self._node.stats)
+
+    def metrics(self) -> str:
+        """Return :meth:`stats` as OpenMetrics text, for a scraper."""
+        return self._read(self._node.metrics)
+
+    def blocked_messages(
+        self, source: str | None = None, number: int | None = None
+    ) -> list[BlockedMessage]:
+        """Return the messages that wait for another process, and what they wait for."""
+        return self._read(lambda: self._node.blocked_messages(source, number))
+
+    # Calls of the asynchronous node.
+
+    def _opened_loop(self) -> BackgroundLoop:
+        if self._loop is None:
+            raise LocalError(
+                f"{self.name} is not open; use `with sync.Node(...) as node`, or call open"
+            )
+        return self._loop
+
+    def _read(self, function: Callable[[], Result]) -> Result:
+        """Call a function that does not wait, on the loop."""
+
+        async def call() -> Result:
+            return function()
+
+        return self._opened_loop().call(call)
+
+    def _wait(
+        self,
+        start: Callable[[], Coroutine[Any, Any, Result]],
+        timeout: float | None,
+        unfinished: str,
+        on_abandoned: Callable[[Result], None] | None = None,
+    ) -> Result:
+        """Call a coroutine function, and wait for its result, or until the timeout.
+
+        The timeout is one of the loop: a call that is over when it expires returns its
+        result, so that no message is lost.
+        """
+        if timeout is None:
+            return self._opened_loop().call(start, on_abandoned)
+
+        async def call() -> Result:
+            try:
+                async with asyncio.timeout(timeout):
+                    return await start()
+            except TimeoutError:
+                raise TimeoutError(
+                    f"{self.name}: {unfinished} after {timeout:g} s"
+                ) from None
+
+        return self._opened_loop().call(call, on_abandoned)
+
+
+def _no_room(targets: Sequence[str]) -> str:
+    """Describe a message that still waits."""
+    return f"there was no room for a message to {', '.join(targets)}"
