@@ -274,8 +274,8 @@ MUTANTS = (
     Mutant(
         "the addresses of peers are not restored",
         "net/engine_factory",
-        "                engine.set_address(name, resolve_peer(socket, name, address), now)\n",
-        "                pass\n",
+        "engine.set_address(name, resolve_peer(socket, name, address), now)\n",
+        "pass\n",
     ),
     Mutant(
         "timestamps have 32 bits",
@@ -304,8 +304,8 @@ MUTANTS = (
     Mutant(
         "a broadcast that waits keeps its targets",
         "net/node",
-        "        return await self._sending.send(Targets(is_broadcast=True), payload, wait)\n",
-        "        names = tuple(self.peers)\n"
+        "return await self._sending.send(Targets(is_broadcast=True), payload, wait)\n",
+        "names = tuple(self.peers)\n"
         "        return await self._sending.send(Targets(names=names), payload, wait)\n",
     ),
     Mutant(

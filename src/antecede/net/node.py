@@ -227,7 +227,7 @@ class Node:
                     else:
                         runtime.process_output(now)
                         await asyncio.sleep(0)  # Let other tasks run, and acks be read.
-                elif not runtime.output_scheduled:
+                else:
                     runtime.schedule_output()
                 return number
         return await self._sending.send(Targets(names=(target,)), data, wait)
@@ -262,8 +262,7 @@ class Node:
             number = engine.send_fragment((target,), payloads[0], now)
         if engine.is_flush_due:
             runtime.transmit(engine, now)
-        if not runtime.output_scheduled:
-            runtime.schedule_output()
+        runtime.schedule_output()
         return number
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
