@@ -50,7 +50,8 @@ def test_the_endpoint_serves_counters_peers_and_histograms() -> None:
             await bob.receive()
             await bob.receive_many(1)
             assert ann.metrics_address is not None
-            assert ann.metrics_address[0] == "127.0.0.1"
+            address = ann.metrics_address
+            assert address[0] == "127.0.0.1"
             head, body = await request(ann.metrics_address, GET)
             assert head.startswith("HTTP/1.1 200 OK\r\nContent-Type: text/plain")
             found = samples(body)
@@ -75,7 +76,7 @@ def test_the_endpoint_serves_counters_peers_and_histograms() -> None:
             head, _ = await request(bob.metrics_address, GET.replace("GET", "POST"))
             assert head.startswith("HTTP/1.1 405")
         with pytest.raises(OSError, match=r"."):
-            await request(ann.metrics_address or ("127.0.0.1", 1), GET)
+            await request(address, GET)
 
     run(main)
 
@@ -108,7 +109,7 @@ def test_an_address_in_use_is_refused_and_the_node_is_closed() -> None:
         async with Node("ann", metrics=0) as ann:
             assert ann.metrics_address is not None
             other = Node("bob", metrics=ann.metrics_address)
-            with pytest.raises(ConfigError, match="cannot serve metrics at 127.0.0.1"):
+            with pytest.raises(ConfigError, match="cannot serve metrics at 127"):
                 await other.open()
             with pytest.raises(Exception, match="is closed"):
                 _ = other.address

@@ -109,7 +109,6 @@ class PeerSession:
         "bytes_in",
         "bytes_out",
         "credit",
-        "dropped",
         "echoed",
         "epoch_in",
         "epoch_out",
@@ -191,8 +190,6 @@ class PeerSession:
     """The application guarantees that the peer has stopped for good."""
     bytes_in: int
     bytes_out: int
-    dropped: int
-    """How many datagrams of the peer were dropped: misdirected, or unreadable."""
     echoed: int
     """The latest timestamp of this node that the current incarnation has echoed."""
     credit: Credit
@@ -247,7 +244,6 @@ class PeerSession:
         self.window_packet = 0
         self.bytes_in = 0
         self.bytes_out = 0
-        self.dropped = 0
 
     def apply(self, event: SessionEvent) -> bool:
         """Make the transition for an event, and return whether there is one."""

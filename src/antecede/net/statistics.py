@@ -186,7 +186,7 @@ def make_stats(
             is_silent=session.is_silent,
             congestion_window_bytes=path.window if path.window < UNBOUNDED else None,
             in_flight_bytes=path.in_flight,
-            dropped=session.dropped,
+            dropped=engine.watch.dropped_by_peer.get(name, 0),
         )
     pending = process.pending
     waiting_for: dict[str, int] = {}
