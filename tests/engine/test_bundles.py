@@ -200,6 +200,28 @@ def test_a_bundle_does_not_exceed_the_receive_window() -> None:
     assert ann.stats().released == 3
 
 
+def test_a_delivered_bundle_uses_the_room_of_all_its_messages() -> None:
+    network, ann = pair()
+    bob = network.engines["bob"]
+    credit = bob.sessions["ann"].credit
+    numbers: list[int] = []
+    ann.send_batch("bob", [b"1", b"2", b"3"], numbers, network.now)
+    ((_, datagram),) = ann.flush(network.now)
+    before = credit.window, credit.reserved
+    bob.receive_datagram(datagram, "ann", network.now)
+    assert (credit.window, credit.reserved) == (before[0] - 3, before[1] - 3)
+
+
+def test_messages_to_targets_in_turn_make_no_bundles() -> None:
+    network, ann = pair()
+    bob, cid = ann.sessions["bob"].id, ann.sessions["cid"].id
+    for _ in range(3):
+        send_some(network, ann, "bob", b"x")
+        send_some(network, ann, "cid", b"x")
+    assert ann.process.backlog(bob) == 3
+    assert ann.process.backlog(cid) == 3
+
+
 def test_a_batch_is_bundled_even_if_nothing_is_in_flight() -> None:
     network, ann = pair()
     numbers: list[int] = []

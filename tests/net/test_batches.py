@@ -142,6 +142,21 @@ def test_send_nowait_never_waits() -> None:
     asyncio.run(scenario())
 
 
+def test_a_batch_of_a_node_with_a_journal_is_in_the_journal(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        a, b = Node("a", journal=tmp_path / "a.db"), Node("b")
+        await a.open()
+        a.add_peer("b", ("127.0.0.1", 9))
+        assert await a.send_many("b", BATCH) == list(range(1, 201))
+        await a.close(0.0)
+        again = Node("a", journal=tmp_path / "a.db")
+        await meet(again, b)
+        assert [each.data for each in await receive_all(b, 200)] == BATCH
+        await close(again, b)
+
+    asyncio.run(scenario())
+
+
 def test_send_nowait_refuses_a_journal(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Node("a", journal=tmp_path / "a.db") as a:

@@ -25,6 +25,10 @@ from antecede.net.udp import (
 from tests.net.harness import LOOPS, run
 
 LOOPBACKS = ["127.0.0.1", "::1"]
+SO_NO_CHECK = 11
+UDP_NO_CHECK6_TX = 101
+UDP_NO_CHECK6_RX = 102
+"""Options of Linux that the socket module does not define."""
 
 
 def receive_all(udp: UdpSocket, count: int) -> list[bytes]:
@@ -60,6 +64,30 @@ def test_datagrams_arrive_as_transmitted(host: str, source: bool, target: bool) 
     finally:
         for udp in (one, other, third):
             udp.close()
+
+
+@pytest.mark.parametrize("host", LOOPBACKS)
+def test_segmentation_that_the_kernel_refuses_is_not_used_again(host: str) -> None:
+    """Linux segments no datagrams without checksums: it refuses the call with EINVAL."""
+    one, other = UdpSocket((host, 0)), UdpSocket((host, 0))
+    try:
+        if not one.gso:
+            pytest.skip("the system has no segmentation offload")
+        family = socket.IPPROTO_UDP, UDP_NO_CHECK6_TX
+        option = family if host == "::1" else (socket.SOL_SOCKET, SO_NO_CHECK)
+        one._socket.setsockopt(*option, 1)
+        if host == "::1":
+            other._socket.setsockopt(socket.IPPROTO_UDP, UDP_NO_CHECK6_RX, 1)
+        address = resolve(other.address)[1]
+        for attempt in (b"first", b"second"):
+            datagrams = [attempt + bytes([n]) * 100 for n in range(20)]
+            assert one.transmit([(address, each) for each in datagrams]) == 20
+            assert receive_all(other, 20) == datagrams
+            assert not one.gso
+        assert set(one.lost.values()) == {0}
+    finally:
+        one.close()
+        other.close()
 
 
 def test_receive_returns_the_address_of_the_sender() -> None:

@@ -46,6 +46,7 @@ class Sender:
         "_driver",
         "_info",
         "_journal",
+        "_last_target",
         "_message_bytes_max",
         "_name",
         "_payload_bytes_max",
@@ -93,6 +94,7 @@ class Sender:
         self.sent_alone = False
         self.unflushed = 0
         self._pending = PendingBundle()
+        self._last_target = ""
         # The process numbers the messages of a bundle later than the node does.
         self._recovery = process.recovery if info.capabilities.bundles else None
 
@@ -182,9 +184,9 @@ class Sender:
     ) -> int:
         """Send a message of one fragment to one peer that has room; return its number.
 
-        It becomes part of a bundle, unless it is the only one under way to its target and
-        not one of a batch. Return 0, and send nothing, in any other case; use
-        :meth:`fragment`, :meth:`has_room` and :meth:`send_fragment` then.
+        It becomes part of a bundle if it is one of a batch, or if another message to the
+        same target was sent before it and is under way. Return 0, and send nothing, in any
+        other case; use :meth:`fragment`, :meth:`has_room` and :meth:`send_fragment` then.
         """
         self.sent_alone = False
         if not isinstance(data, bytes) or len(data) >= self._payload_bytes_max:
@@ -217,7 +219,10 @@ class Sender:
         ):
             return 0
         recovery = self._recovery
-        if (backlog > 0 or in_batch) and not is_full and recovery is not None:
+        is_next = session.name == self._last_target
+        self._last_target = session.name
+        is_first = backlog == 0 or not is_next  # Targets in turn make no bundles.
+        if (in_batch or not is_first) and not is_full and recovery is not None:
             number = recovery.last_number() + 1
             room = self._window_bytes_max - process.backlog_bytes(session.id)
             messages = self._window_copies_max

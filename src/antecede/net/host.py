@@ -50,7 +50,10 @@ class DatagramSocket(Protocol):
         """Have the event loop call ``on_readable`` whenever datagrams have arrived."""
 
     def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
-        """Return the datagrams that have arrived, at least ``batch`` if there are."""
+        """Return datagrams that have arrived, at least one if there is any.
+
+        The socket stays readable if there are more.
+        """
 
     def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
         """Transmit datagrams, and return how many were accepted."""

@@ -49,7 +49,7 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
-        self._inbox = Inbox(self.waiters, config.on_message, config.decode)
+        self._inbox = Inbox(self.waiters, config)
         self.inbox: Final = self._inbox.messages
         """The delivered messages that the application has not received."""
         self.has_callback: Final = config.on_message is not None
@@ -73,6 +73,7 @@ class NodeRuntime:
         self._transmit_after_commit = False
         self._limits_peers = False  # As of the last flush, which tells peers of room.
         self._socket: DatagramSocket | None = None
+        self._is_timer_set = False  # Since the last input that may change a deadline.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: EngineTimer | None = None
         self._engines: EngineFactory | None = None
@@ -179,8 +180,7 @@ class NodeRuntime:
             )
         if self._files.journal is not None:
             self._files.journal.mark_processed(source, history, number)
-        if not self.output_scheduled:
-            self.schedule_output()
+        self.schedule_output()
         return self._commits.receipt()
 
     async def close(self, drain_s: float) -> None:
@@ -267,8 +267,7 @@ class NodeRuntime:
         # Readers woken here run before the scheduled output: their sends share datagrams
         # with the acks.
         self._collect_deliveries(engine)
-        if not self.output_scheduled:
-            self.schedule_output()
+        self.schedule_output()
 
     def _refuse_size(self, address: object, size: int) -> None:
         if self.engine is not None:
@@ -300,7 +299,7 @@ class NodeRuntime:
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
         engine = self.engine
-        if not self.output_scheduled and engine is not None and engine.flow.has_updates:
+        if engine is not None and engine.flow.has_updates:
             self.schedule_output()
 
     # Output.
@@ -309,14 +308,16 @@ class NodeRuntime:
         """Process output now if many frames are queued, else before the loop waits."""
         if engine.should_flush:
             self.process_output(self.now_s())
-        elif not self.output_scheduled:
+        else:
             self.schedule_output()
 
     def schedule_output(self) -> None:
         """Process output after the callbacks that the loop already has to run."""
-        self.output_scheduled = True
-        assert self._loop is not None
-        self._loop.call_soon(self._run_scheduled_output)
+        self._is_timer_set = False
+        if not self.output_scheduled:
+            self.output_scheduled = True
+            assert self._loop is not None
+            self._loop.call_soon(self._run_scheduled_output)
 
     def _run_scheduled_output(self) -> None:
         self.output_scheduled = False
@@ -327,7 +328,7 @@ class NodeRuntime:
             self.process_output(self.now_s())
         else:  # Everything was transmitted together with a single message.
             self._collect_deliveries(engine)
-            if self._timer is not None:
+            if self._timer is not None and not self._is_timer_set:
                 self._timer.set(engine.next_timer(), self.now_s())
 
     def process_output(self, now: float) -> None:
@@ -358,6 +359,7 @@ class NodeRuntime:
         self._limits_peers = engine.flow.has_limited_peers
         if self._timer is not None:
             self._timer.set(engine.next_timer(), now)
+            self._is_timer_set = True
 
     def _transmit_committed(
         self,
@@ -384,7 +386,7 @@ class NodeRuntime:
             self.events.publish(engine.watch.poll_events(), self.now_s())
         waiters = self.waiters
         sends = self.blocked_sends
-        if sends.queues and sends.send(engine, self.now_s()) and not self.output_scheduled:
+        if sends.queues and sends.send(engine, self.now_s()):
             self.schedule_output()
         if waiters.flushers and not engine.backlog:
             waiters.wake_flushers()

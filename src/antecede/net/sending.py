@@ -41,6 +41,7 @@ class Sending:
         runtime = self._runtime
         messages: list[object] = [self.encoded(data) for data in batch]
         numbers: list[int] = []
+        first = runtime.opened_engine()
         while len(numbers) < len(messages):
             engine = runtime.opened_engine()
             sent = len(numbers)
@@ -52,15 +53,30 @@ class Sending:
                 if engine.should_flush:
                     runtime.process_output(now)
                     await asyncio.sleep(0)
-                elif not runtime.output_scheduled:
+                else:
                     runtime.schedule_output()
             if len(numbers) == sent:
-                data = cast("bytes", messages[sent])  # send checks it.
-                numbers.append(await self.send(Targets(names=(target,)), data, True))
+                data = cast("bytes", messages[sent])  # It is checked there.
+                to = Targets(names=(target,))
+                numbers.append(await self.start(to, data, wait=True))
+        await self.commit(first)
         return numbers
 
     async def send(self, targets: Targets, data: bytes, wait: bool) -> int:
         """Send a message, and return its number once the node is responsible for it."""
+        engine = self._runtime.opened_engine()
+        number = await self.start(targets, data, wait)
+        await self.commit(engine)
+        return number
+
+    async def commit(self, engine: Engine) -> None:
+        """Wait until the messages that an engine has sent are in the journal, if any."""
+        if self._runtime.has_journal:
+            await self._runtime.wait_for_commit()
+            self._check_history(engine)
+
+    async def start(self, targets: Targets, data: bytes, wait: bool) -> int:
+        """Send a message, and return its number before the journal is written."""
         runtime = self._runtime
         engine = self._runtime.opened_engine()
         self.check_open()
@@ -85,9 +101,6 @@ class Sending:
             number, _ = await self._send_payload(engine, targets, payloads[0])
             if engine.is_only_in_flight(names):
                 runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
-        if runtime.has_journal:
-            await runtime.wait_for_commit()
-            self._check_history(engine)
         return number
 
     def check_open(self) -> None:

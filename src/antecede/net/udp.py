@@ -50,6 +50,8 @@ PMTUDISC_PROBE: Final = 3
 """Linux constants: forbid fragments of IP, and ignore what the kernel knows of paths."""
 UNSENT_MAX: Final = 4096
 """The most datagrams that wait until the socket accepts more."""
+SINGLES_MAX: Final = 8
+"""After how many datagrams that arrived alone the socket looks for more again."""
 CONTROL_BYTES: Final = socket.CMSG_SPACE(4) if hasattr(socket, "CMSG_SPACE") else 0
 
 
@@ -133,6 +135,7 @@ class UdpSocket:
         self.lost = {"queue_full": 0, "too_large": 0, "error": 0}
         """How many datagrams were not transmitted so far, by reason."""
         self._unsent: list[tuple[object, bytes]] = []
+        self._singles = 0  # How many calls in a row have read one datagram.
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _bind(self, address: SocketAddress) -> None:
@@ -196,13 +199,16 @@ class UdpSocket:
         self._loop.add_reader(self.fileno(), on_readable)
 
     def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
-        """Return the datagrams that have arrived, with their senders.
+        """Return datagrams that have arrived, with their senders.
 
-        Stop after ``batch`` datagrams; the last buffer may contain more.
+        Stop after ``batch`` datagrams; the last buffer may contain more. Stop after one if
+        only one has arrived at each of the last calls: another call of the system would
+        find nothing, and costs as much. If there are more, the socket is still readable.
         """
         received: list[tuple[bytes, SocketAddress]] = []
         udp = self._socket
-        for _ in range(batch):
+        reads_all = self._singles % SINGLES_MAX == 0
+        for _ in range(batch if reads_all else 1):
             if len(received) >= batch:
                 break
             try:
@@ -223,6 +229,10 @@ class UdpSocket:
                 )
             else:
                 received.append((data, address))
+        if reads_all:
+            self._singles = 1 if len(received) == 1 else 0
+        else:
+            self._singles += 1
         return received
 
     def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
