@@ -99,6 +99,11 @@ class Node:
         """The address that the node listens on."""
         return self._read(lambda: self._node.address)
 
+    @property
+    def metrics_address(self) -> Address | None:
+        """The address of the metrics of the node; None if it serves none."""
+        return self._read(lambda: self._node.metrics_address)
+
     # Peers.
 
     @property
