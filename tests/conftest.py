@@ -67,6 +67,7 @@ HEAVY_FILES = (
     "tests/report/",
     "tests/spark/",
     "tests/test_docs.py",
+    "tests/test_example_processes.py",
     "tests/test_examples.py",
     "tests/test_readme.py",
     "tests/trace/test_other_readers.py",

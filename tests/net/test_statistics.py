@@ -58,9 +58,9 @@ def test_metrics_are_openmetrics_text() -> None:
             assert (peer.state, peer.handshake_done, peer.backlog) == ("active", True, 0)
             lines = a.metrics().splitlines()
             assert "# TYPE antecede_sent counter" in lines
-            assert 'antecede_sent_total{node="a"} 1' in lines
-            assert 'antecede_queued{node="a"} 0' in lines
-            assert 'antecede_backlog{node="a",peer="b\\""} 0' in lines
+            assert 'antecede_sent_total{node="a"} 1.0' in lines
+            assert 'antecede_queued{node="a"} 0.0' in lines
+            assert 'antecede_backlog{node="a",peer="b\\""} 0.0' in lines
             assert lines[-1] == "# EOF"
             assert b.stats().inbox == 1
 
@@ -76,8 +76,8 @@ def test_datagrams_that_the_socket_has_lost_are_counted_by_reason() -> None:
             assert a.stats().transmit_lost == {"queue_full": 0, "too_large": 2, "error": 1}
             lines = a.metrics().splitlines()
             assert "# TYPE antecede_transmit_lost counter" in lines
-            assert 'antecede_transmit_lost_total{node="a",reason="too_large"} 2' in lines
-            assert 'antecede_transmit_lost_total{node="a",reason="queue_full"} 0' in lines
+            assert 'antecede_transmit_lost_total{node="a",reason="too_large"} 2.0' in lines
+            assert 'antecede_transmit_lost_total{node="a",reason="queue_full"} 0.0' in lines
         assert a.stats().transmit_lost["error"] == 1  # The counters outlive the socket.
 
     run(main)
@@ -121,13 +121,13 @@ def test_counters_are_exact_above_the_limit_of_the_list() -> None:
     for _ in range(1100):
         network.send("ann", "dan")
     network.run(0.0015)
-    stats = make_stats(ann, 0, {}, network.now)
+    stats = make_stats(ann, 0, ({}, 0), network.now)
     assert (stats.queued, stats.in_flight) == (0, 1300 + 1101)
     assert stats.waiting_for == {"cid": 1300, "dan": 1101}
-    stats = make_stats(bob, 0, {}, network.now)
+    stats = make_stats(bob, 0, ({}, 0), network.now)
     assert (stats.queued, stats.in_flight) == (1700, 0)
     assert stats.waiting_for == {"ann": 1500 + 1700}
-    stats = make_stats(dan, 0, {}, network.now)
+    stats = make_stats(dan, 0, ({}, 0), network.now)
     assert (stats.queued, stats.in_flight, stats.waiting_for) == (0, 0, {"ann": 1100})
     stages = [message.stage for message in find_blocked_messages(bob, limit=10)]
     assert stages == ["queued"] * 10 + ["delivered"] * 10

@@ -390,3 +390,19 @@ def test_the_asynchronous_node_refuses_a_call_on_another_loop(
             await ann.close(0)
 
     asyncio.run(main())
+
+
+def test_events_and_reports_of_waiting_messages() -> None:
+    with sync.Node("ann", limits=quick_limits()) as ann:
+        events = ann.events()
+        with sync.Node("bob", limits=quick_limits()) as bob:
+            ann.add_peer("bob", bob.address)
+            bob.add_peer("ann", ann.address)
+            ann.send("bob", b"")
+            assert next(events).peer == "bob"
+            ann.flush()
+        ann.add_peer("nobody", "127.0.0.1:9")
+        number = ann.send("nobody", b"")
+        assert any("nobody" in str(report) for report in ann.waiting("ann", number))
+        ann.close(0)
+    list(events)  # It ends with the node.

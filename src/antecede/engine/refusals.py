@@ -22,10 +22,12 @@ class Refusals:
         faults: takes the reports.
     """
 
-    __slots__ = ("_faults", "_name_hash", "_sealer", "_timers", "dropped")
+    __slots__ = ("_faults", "_name_hash", "_sealer", "_timers", "by_peer", "dropped")
 
     dropped: dict[str, int]
     """How many datagrams and frames were dropped, by reason."""
+    by_peer: dict[str, int]
+    """How many datagrams in the name of each peer were misdirected, or unreadable."""
 
     def __init__(
         self, name_hash: int, sealer: Sealer, timers: SessionTimers, faults: FaultReports
@@ -35,6 +37,10 @@ class Refusals:
         self._timers = timers
         self._faults = faults
         self.dropped = dict.fromkeys(DROP_REASONS, 0)
+        self.by_peer = {}
+
+    def _count(self, session: PeerSession) -> None:
+        self.by_peer[session.name] = self.by_peer.get(session.name, 0) + 1
 
     def drop(self, reason: str) -> ReceivedDatagram | None:
         """Count a dropped datagram; return None."""
@@ -65,6 +71,7 @@ class Refusals:
         self, session: PeerSession, address: object, now: float
     ) -> ReceivedDatagram | None:
         """Drop a datagram that does not open with the key of the group."""
+        self._count(session)
         self._faults.key_mismatch(session, address, now)
         return self.drop("authentication")
 
@@ -73,6 +80,7 @@ class Refusals:
     ) -> ReceivedDatagram | None:
         """Drop a datagram of a former incarnation; report one that comes too late."""
         session = received.session
+        self._count(session)
         if self._faults.is_former_due(session, now) and self.open_once(
             received, received.receiver, datagram
         ):
@@ -93,5 +101,6 @@ class Refusals:
         is_known = 0 < session.path.arrived.largest < received.packet
         if is_known and received.incarnation == session.handshake.incarnation:
             self._faults.own_name(address, now)
+        self._count(session)
         self._timers.schedule_hello(session, now)
         return self.drop("incarnation")

@@ -68,6 +68,7 @@ class SessionLayer:
         "_refusals",
         "_sealer",
         "dropped",
+        "dropped_by_peer",
         "events",
         "faults",
         "flow",
@@ -133,6 +134,7 @@ class SessionLayer:
         self.timers = SessionTimers(limits.hello_timeout_s)
         self._refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
         self.dropped = self._refusals.dropped
+        self.dropped_by_peer = self._refusals.by_peer
         self.responses = []
         self.rtt_s = -1.0
         self.outdated = None

@@ -24,7 +24,14 @@ class Watch:
         events: takes the events.
     """
 
-    __slots__ = ("_blocked", "_events", "_silence", "analysis", "questions")
+    __slots__ = (
+        "_blocked",
+        "_events",
+        "_silence",
+        "analysis",
+        "dropped_by_peer",
+        "questions",
+    )
 
     analysis: WaitAnalysis
     questions: WaitQuestions
@@ -37,6 +44,7 @@ class Watch:
         events: EventCollector,
     ) -> None:
         self._silence = layer.silence
+        self.dropped_by_peer = layer.dropped_by_peer
         self._events = events
         self.analysis = WaitAnalysis(layer, driver)
         self.questions = WaitQuestions(layer, self.analysis)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
@@ -88,6 +89,8 @@ class BlockedSends:
         self.queues: dict[Targets, OrderedDict[int, _BlockedSend]] = {}
         """Each queue by ticket: the number of the message among all that had to wait."""
         self._tickets = 0
+        self.observe_s: Callable[[float], object] | None = None
+        """Called with the time that each message has waited."""
         self._error: AntecedeError | None = None
 
     def __len__(self) -> int:
@@ -109,9 +112,13 @@ class BlockedSends:
         ticket = self._tickets
         blocked = _BlockedSend(payload)
         self.queues.setdefault(targets, OrderedDict())[ticket] = blocked
+        loop = asyncio.get_running_loop()
+        waits_since = loop.time()
         try:
             return await blocked.future
         finally:
+            if self.observe_s is not None:
+                self.observe_s(loop.time() - waits_since)
             queue = self.queues.get(targets)
             if queue is not None:
                 queue.pop(ticket, None)

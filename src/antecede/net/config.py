@@ -42,6 +42,7 @@ class NodeConfig:
     on_event: Callable[[NodeEvent], object] | None = None
     encode: Encode | None = None
     decode: Decode | None = None
+    observe_inbox_s: Callable[[float], object] | None = None
 
     def __post_init__(self) -> None:
         check_callable(self.encode, "encode")

@@ -5,7 +5,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from antecede.engine.message import DecodedMessage, Message
-from antecede.net.payloads import Decode
+from antecede.net.config import NodeConfig
+from antecede.net.node_metrics import TimedInbox
 from antecede.net.waiters import Waiters
 
 __all__ = ["Inbox"]
@@ -18,20 +19,17 @@ class Inbox:
 
     Args:
         waiters: the tasks that wait for a message.
-        on_message: called with each message; None if the application receives them.
-        decode: converts the data of a message to its value; None if nothing does.
+        config: the parameters of the node.
     """
 
-    def __init__(
-        self,
-        waiters: Waiters,
-        on_message: Callable[[Message], object] | None,
-        decode: Decode | None = None,
-    ) -> None:
-        self.messages: deque[Message] = deque()
+    def __init__(self, waiters: Waiters, config: NodeConfig) -> None:
+        observe_s = config.observe_inbox_s
+        self.messages: deque[Message] = (
+            deque() if observe_s is None else TimedInbox(observe_s)
+        )
         self._waiters = waiters
-        self._on_message = on_message
-        self._decode = decode
+        self._on_message = config.on_message
+        self._decode = config.decode
         self._is_calling = False
 
     def put(self, delivered: Sequence[Message]) -> None:
@@ -66,8 +64,8 @@ class Inbox:
     def take(self, count: int) -> list[Message]:
         """Remove and return up to ``count`` messages."""
         messages = self.messages
-        if len(messages) > count:
-            return [messages.popleft() for _ in range(count)]
+        if len(messages) > count or isinstance(messages, TimedInbox):
+            return [messages.popleft() for _ in range(min(count, len(messages)))]
         taken = list(messages)
         messages.clear()
         return taken

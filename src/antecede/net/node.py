@@ -19,6 +19,7 @@ from antecede.errors import LocalError
 from antecede.net.blocked_sends import Targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.events import EventIterator
+from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
@@ -26,7 +27,6 @@ from antecede.net.statistics import (
     BlockedMessage,
     NodeStats,
     find_blocked_messages,
-    make_metrics,
     make_stats,
 )
 from antecede.net.udp import Address, parse_address
@@ -62,6 +62,8 @@ class Node:
             in the event loop and must not wait; it may call :meth:`send_nowait`. If it
             raises, the node logs the error and goes on with the next message.
         on_event: called with each event of :meth:`events`, as it happens.
+        metrics: address to serve metrics for Prometheus at, or a port of the loopback
+            address; needs the extra ``antecede[metrics]``.
         encode: converts what the application sends to bytes, such as a JSON encoder.
         decode: converts the bytes of a message to :attr:`Message.value`.
     """
@@ -86,8 +88,10 @@ class Node:
         on_event: Callable[[NodeEvent], object] | None = None,
         encode: Encode | None = None,
         decode: Decode | None = None,
+        metrics: str | int | Address | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
+        self._metrics = NodeMetrics(name, self.stats, metrics)
         config = NodeConfig(
             name=name,
             bind=parse_address(bind),
@@ -106,9 +110,11 @@ class Node:
             on_event=on_event,
             encode=encode,
             decode=decode,
+            observe_inbox_s=self._metrics.observe_inbox_s,
         )
         self.name = name
         self._runtime = NodeRuntime(config)
+        self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
 
@@ -130,6 +136,7 @@ class Node:
     async def open(self) -> None:
         """Open the socket and the files, and contact the peers; prefer ``async with``."""
         self._runtime.open()
+        await self._metrics.open(self._runtime.close)
 
     async def close(self, drain_s: float = DRAIN_S) -> None:
         """Wait until all sent messages are delivered, transmit BYE, and close the node.
@@ -138,6 +145,7 @@ class Node:
         waiting for its permits until they remove it. Closing a closed node does nothing.
         """
         await self._runtime.close(drain_s)
+        self._metrics.close()
 
     @property
     def address(self) -> Address:
@@ -148,6 +156,11 @@ class Node:
     def engine(self) -> Engine:
         """The engine, for inspection."""
         return self._runtime.opened_engine()
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """The address of the metrics of the node; None if it serves none."""
+        return self._metrics.address
 
     # Peers.
 
@@ -300,13 +313,12 @@ class Node:
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
         runtime = self._runtime
-        return make_stats(
-            self.engine, len(runtime.inbox), runtime.transmit_lost, runtime.now_s()
-        )
+        lost = (runtime.transmit_lost, runtime.events.dropped)
+        return make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
-        return make_metrics(self.stats())
+        return self._metrics.text()
 
     async def waiting(
         self, source: str | None = None, number: int | None = None
@@ -315,17 +327,13 @@ class Node:
 
         ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
         a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
-        the oldest messages are reported that wait for each peer. The node asks its peers,
-        and these ask theirs; it waits up to 3 s for an answer. An empty list means that no
-        such message waits. :meth:`blocked_messages` returns what this node knows itself.
+        report the oldest messages that wait for each peer. The node asks its peers, and
+        these ask theirs, for up to 3 s. An empty list means that no such message waits.
         """
         runtime = self._runtime
         runtime.opened_socket()
         now = runtime.now_s()
-        task = asyncio.ensure_future(find_waits(self.engine, now, source, number))
-        await asyncio.sleep(0)  # Let the task ask, and transmit its questions.
-        runtime.run_timers()
-        return await task
+        return await find_waits(self.engine, now, source, number, runtime.run_timers)
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
@@ -336,11 +344,8 @@ class Node:
         here or, at Ann's node, why it is queued or in flight. An empty list means that
         the message does not wait at this node. Only the hybrid protocols report anything.
         """
-        return [
-            message
-            for message in find_blocked_messages(self.engine)
-            if source in (None, message.source) and number in (None, message.number)
-        ]
+        found = find_blocked_messages(self.engine)
+        return [message for message in found if message.is_meant(source, number)]
 
     # Receiving.
 

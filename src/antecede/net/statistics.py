@@ -1,9 +1,10 @@
-"""Statistics of a node: counters, blocked messages, and OpenMetrics text."""
+"""Statistics of a node: counters and blocked messages."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from antecede.core.process import UNBOUNDED
 from antecede.engine.engine import Engine
 from antecede.engine.peer_session import ACTIVE
 from antecede.engine.statistics import EngineStats
@@ -13,7 +14,6 @@ __all__ = [
     "NodeStats",
     "PeerStats",
     "find_blocked_messages",
-    "make_metrics",
     "make_stats",
 ]
 
@@ -43,6 +43,14 @@ class PeerStats:
     """Whether ``send`` to the peer waits."""
     bytes_in: int
     bytes_out: int
+    is_silent: bool
+    """Whether an answer is overdue for ``Limits.silence_s``."""
+    congestion_window_bytes: int | None
+    """The bytes that may be in flight; None without congestion control."""
+    in_flight_bytes: int
+    """The bytes of datagrams with messages that are not acknowledged."""
+    dropped: int
+    """Datagrams of the peer that were dropped: of another incarnation, or unreadable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,10 @@ class BlockedMessage:
     explanation: str
     """The reason as a sentence."""
 
+    def is_meant(self, source: str | None, number: int | None) -> bool:
+        """Return whether the message has this source and number, as far as they are set."""
+        return source in (None, self.source) and number in (None, self.number)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStats:
@@ -72,6 +84,8 @@ class NodeStats:
     transmit_lost: dict[str, int]
     """Datagrams that were lost at the socket of the node, by reason: ``queue_full`` (too
     many wait until the socket accepts more), ``too_large``, or another ``error``."""
+    events_dropped: int
+    """Events that were dropped, because an iterator was not read in time."""
     inbox: int
     """Messages that the application has not received yet."""
     queued: int
@@ -144,14 +158,14 @@ def find_blocked_messages(engine: Engine, limit: int = BLOCKED_MAX) -> list[Bloc
 
 
 def make_stats(
-    engine: Engine, inbox: int, transmit_lost: Mapping[str, int], now: float
+    engine: Engine, inbox: int, lost: tuple[Mapping[str, int], int], now: float
 ) -> NodeStats:
     """Return the statistics of a node.
 
     Args:
         engine: the engine of the node.
         inbox: how many messages are in the inbox.
-        transmit_lost: how many datagrams were lost at the socket, by reason.
+        lost: how many datagrams were lost at the socket, by reason, and how many events.
         now: the time of the host's clock.
     """
     process = engine.process
@@ -169,6 +183,10 @@ def make_stats(
             window_full=session.state is ACTIVE and not engine.has_room((name,)),
             bytes_in=session.bytes_in,
             bytes_out=session.bytes_out,
+            is_silent=session.is_silent,
+            congestion_window_bytes=path.window if path.window < UNBOUNDED else None,
+            in_flight_bytes=path.in_flight,
+            dropped=engine.watch.dropped_by_peer.get(name, 0),
         )
     pending = process.pending
     waiting_for: dict[str, int] = {}
@@ -180,79 +198,11 @@ def make_stats(
         name=engine.name,
         protocol=engine.info.name,
         engine=engine.stats(),
-        transmit_lost=dict(transmit_lost),
+        transmit_lost=dict(lost[0]),
+        events_dropped=lost[1],
         inbox=inbox,
         queued=pending.count_queued() if pending is not None else 0,
         in_flight=pending.count_in_flight() if pending is not None else 0,
         waiting_for=waiting_for,
         peers=peers,
     )
-
-
-def make_metrics(stats: NodeStats) -> str:
-    """Return the statistics as OpenMetrics text."""
-    node = f'node="{_escape(stats.name)}"'
-    lines: list[str] = []
-
-    def family(name: str, kind: str, description: str) -> None:
-        lines.append(f"# TYPE antecede_{name} {kind}")
-        lines.append(f"# HELP antecede_{name} {description}")
-
-    def counter(name: str, description: str, value: int) -> None:
-        family(name, "counter", description)
-        lines.append(f"antecede_{name}_total{{{node}}} {value}")
-
-    engine = stats.engine
-    counter("sent", "Messages sent by the application.", engine.sent)
-    counter("released", "Copies transmitted for the first time.", engine.released)
-    counter("retransmitted", "Copies retransmitted.", engine.retransmitted)
-    counter("lost", "Datagrams taken for lost.", engine.lost)
-    counter("probes", "Probe timeouts.", engine.probes)
-    counter("delivered", "Messages delivered to the application.", engine.delivered)
-    counter("control_frames", "Frames without a message.", engine.control_frames)
-    counter("datagrams_in", "Datagrams received.", engine.datagrams_in)
-    counter("datagrams_out", "Datagrams transmitted.", engine.datagrams_out)
-    family("dropped", "counter", "Datagrams and frames dropped, by reason.")
-    lines += [
-        f'antecede_dropped_total{{{node},reason="{reason}"}} {count}'
-        for reason, count in engine.dropped.items()
-    ]
-    family("transmit_lost", "counter", "Datagrams lost at the socket, by reason.")
-    lines += [
-        f'antecede_transmit_lost_total{{{node},reason="{reason}"}} {count}'
-        for reason, count in stats.transmit_lost.items()
-    ]
-    for name, description, value in (
-        ("inbox", "Messages that the application has not received yet.", stats.inbox),
-        ("queued", "Copies that wait for permits.", stats.queued),
-        ("in_flight", "Copies that are not acked.", stats.in_flight),
-    ):
-        family(name, "gauge", description)
-        lines.append(f"antecede_{name}{{{node}}} {value}")
-    family("waiting_for", "gauge", "Messages that wait for a peer.")
-    lines += [
-        f'antecede_waiting_for{{{node},peer="{_escape(peer)}"}} {count}'
-        for peer, count in stats.waiting_for.items()
-    ]
-    family("round_trip_seconds", "gauge", "Smoothed round-trip time.")
-    lines += [
-        f'antecede_round_trip_seconds{{{node},peer="{_escape(name)}"}} {peer.round_trip_s}'
-        for name, peer in stats.peers.items()
-        if peer.round_trip_s is not None
-    ]
-    family("silent_seconds", "gauge", "Time since the last datagram of a peer.")
-    lines += [
-        f'antecede_silent_seconds{{{node},peer="{_escape(name)}"}} {peer.silent_s:.3f}'
-        for name, peer in stats.peers.items()
-        if peer.silent_s is not None
-    ]
-    family("backlog", "gauge", "Copies for a peer that are queued or in flight.")
-    lines += [
-        f'antecede_backlog{{{node},peer="{_escape(name)}"}} {peer.backlog}'
-        for name, peer in stats.peers.items()
-    ]
-    return "\n".join([*lines, "# EOF", ""])
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

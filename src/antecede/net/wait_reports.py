@@ -1,7 +1,7 @@
 """Reports what messages wait for, with the answers of other nodes."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from antecede.engine.engine import Engine
@@ -35,15 +35,20 @@ class WaitReport:
 
 
 async def find_waits(
-    engine: Engine, now: float, source: str | None, number: int | None
+    engine: Engine,
+    now: float,
+    source: str | None,
+    number: int | None,
+    transmit: Callable[[], None],
 ) -> list[WaitReport]:
     """Return what messages wait for, after asking other nodes.
 
     Args:
-        engine: the engine, whose driver transmits its output and runs its timers.
+        engine: the engine.
         now: the current time.
         source: the source of the messages; None for any.
         number: the number of the message; None for the oldest of each stage and peer.
+        transmit: runs the timers of the engine, and transmits its output.
     """
     found = _named(engine, now, source, number)
     loop = asyncio.get_running_loop()
@@ -61,6 +66,7 @@ async def find_waits(
 
         engine.watch.questions.complete(steps, resolve, now)
         pending.append((origin, own_number, target, future))
+    transmit()
     return [
         WaitReport(
             source=origin, number=own_number, target=target, steps=tuple(await future)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from antecede.engine.events import NodeEvent
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net import node as asynchronous
@@ -14,6 +15,7 @@ from antecede.net.payloads import Payload
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
+from antecede.net.wait_reports import WaitReport
 from antecede.sync.background_loop import BackgroundLoop, background_loop
 
 __all__ = ["Node"]
@@ -96,6 +98,11 @@ class Node:
     def address(self) -> Address:
         """The address that the node listens on."""
         return self._read(lambda: self._node.address)
+
+    @property
+    def metrics_address(self) -> Address | None:
+        """The address of the metrics of the node; None if it serves none."""
+        return self._read(lambda: self._node.metrics_address)
 
     # Peers.
 
@@ -253,7 +260,22 @@ class Node:
         if message is not None:
             self._interrupted.append(message)
 
-    # Statistics.
+    # Statistics and events.
+
+    def events(self) -> Iterator[NodeEvent]:
+        """Return an iterator over the events of the node from now on, until it is closed.
+
+        Each step waits for the next event; :meth:`antecede.Node.events` has the details.
+        """
+        events = self._read(self._node.events)
+
+        async def next_event() -> NodeEvent | None:
+            return await anext(events, None)
+
+        def wait_for_event() -> NodeEvent | None:
+            return self._wait(next_event, None, "")
+
+        return iter(wait_for_event, None)
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""
@@ -262,6 +284,16 @@ class Node:
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
         return self._read(self._node.metrics)
+
+    def waiting(
+        self, source: str | None = None, number: int | None = None
+    ) -> list[WaitReport]:
+        """Return what messages wait for, up to the process at fault.
+
+        Ask other nodes, and wait up to 3 s for their answers, as
+        :meth:`antecede.Node.waiting` does.
+        """
+        return self._wait(lambda: self._node.waiting(source, number), None, "")
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
