@@ -1,7 +1,7 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import CHALLENGE, DATA, PROBE
+from antecede.engine.datagram import CARRY, CHALLENGE, DATA, PROBE
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
 from antecede.engine.peer_session import ACTIVE, PeerSession
@@ -73,6 +73,9 @@ class LossRecovery:
             self.receive_frames(received, now)
         elif kind == PROBE:
             self.acknowledge(received, now)
+        elif kind == CARRY:
+            self.acknowledge(received, now)
+            self._transmitter.carrier.receive(received)
         return kind in (DATA, PROBE) or kind >= CHALLENGE
 
     def receive_frames(self, received: ReceivedDatagram, now: float) -> None:
