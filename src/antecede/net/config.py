@@ -43,6 +43,8 @@ class NodeConfig:
     encode: Encode | None = None
     decode: Decode | None = None
     observe_inbox_s: Callable[[float], object] | None = None
+    filter_messages: Callable[[list[Message]], list[Message]] | None = None
+    """Called with the delivered messages; returns those for the application."""
 
     def __post_init__(self) -> None:
         check_callable(self.encode, "encode")

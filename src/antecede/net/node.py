@@ -21,6 +21,7 @@ from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.events import EventIterator
 from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
+from antecede.net.receiving import Receiving
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.statistics import (
@@ -117,6 +118,7 @@ class Node:
         self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
+        self._receiving = Receiving(name, self._runtime)
 
     # Opening and closing.
 
@@ -240,30 +242,7 @@ class Node:
         :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
         datagram, or if the node has a journal, because ``send`` waits for its disk.
         """
-        data = self._sending.encoded(data)
-        runtime = self._runtime
-        engine = self.engine
-        number = engine.append(target, data)
-        if number:
-            return number
-        self._sending.check_open()
-        if runtime.has_journal:
-            raise LocalError(f"{self.name} has a journal; await send")
-        now = runtime.now_s()
-        number = engine.try_send(target, data, now)
-        if not number:
-            payloads = engine.fragment(data)
-            if len(payloads) > 1:
-                raise LocalError(
-                    f"{len(data)} bytes do not fit into one datagram; await send"
-                )
-            if not engine.has_room((target,)):
-                raise self._sending.window_full_error((target,))
-            number = engine.send_fragment((target,), payloads[0], now)
-        if engine.is_flush_due:
-            runtime.transmit(engine, now)
-        runtime.schedule_output()
-        return number
+        return self._sending.send_nowait(target, data)
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
         """Send several messages to one peer, in order, and return their numbers.
@@ -361,39 +340,18 @@ class Node:
         ``Limits.inbox_messages_max`` messages, other nodes transmit no messages to this
         node, and permits for the messages that they sent before wait for its acks.
         """
-        runtime = self._runtime
-        if runtime.has_callback:
-            raise LocalError(f"{self.name} has on_message, which gets all messages")
-        while not runtime.inbox:
-            if runtime.is_closed:
-                raise StopAsyncIteration
-            runtime.opened_socket()
-            await runtime.waiters.wait_for_message(runtime.inbox)
-        return runtime.take_message()
+        return await self._receiving.next()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
         if runtime.inbox:
             return runtime.take_message()
-        try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            if runtime.failure is not None:
-                raise runtime.failure from None
-            raise LocalError(
-                f"cannot receive: {self.name} is closed and its inbox is empty"
-            ) from None
+        return await self._receiving.receive()
 
     async def receive_many(self, max_messages: int = 1024) -> list[Message]:
         """Wait for the next message, and return it with others that have arrived, in order.
 
         Return at most ``max_messages``. Raise LocalError if the node is closed.
         """
-        if max_messages < 1:
-            raise LocalError(f"max_messages must be at least 1, got {max_messages}")
-        runtime = self._runtime
-        if not runtime.inbox:
-            first = await self.receive()
-            return [first, *runtime.take_messages(max_messages - 1)]
-        return runtime.take_messages(max_messages)
+        return await self._receiving.receive_many(max_messages)

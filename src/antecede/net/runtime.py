@@ -42,7 +42,7 @@ class NodeRuntime:
     input to :attr:`engine`.
     """
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, host: Host | None = None) -> None:
         self._config = config
         self.name: Final = config.name
         self.engine: Engine | None = None
@@ -67,7 +67,7 @@ class NodeRuntime:
         """Returns the time of the host's clock."""
         self.transmit_lost: Mapping[str, int] = {}
         """How many datagrams were lost at the socket so far, by reason."""
-        self._host: Host | None = None
+        self._host = host  # None before open stands for that of the event loop.
         self._files: NodeFiles | None = None
         self._commits: Commits | None = None
         self._transmit_after_commit = False
@@ -108,7 +108,7 @@ class NodeRuntime:
             raise LocalError(
                 f"{self.name} was opened before, and a node opens once; make a new Node"
             )
-        host = running_host()
+        host = self._host or running_host()
         files = NodeFiles(config, host)
         udp = host.bind_socket(
             config.bind,
@@ -139,8 +139,10 @@ class NodeRuntime:
         self.engine = engine
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
-        udp.on_refused = self._refuse_size
-        udp.start_reading(self._receive_datagrams)
+        udp.on_refused = lambda where, size: self.opened_engine().refuse_size(
+            where, size, self.now_s()
+        )
+        udp.start_reading(self.receive_datagrams)
         self.process_output(now)
 
     def add_peer(self, name: str, address: Address) -> None:
@@ -171,7 +173,6 @@ class NodeRuntime:
         self.process_output(now)
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
-        """Record in the journal that a message must not be redelivered."""
         self.check_loop()
         if self._socket is None or self._commits is None or self._files is None:
             raise LocalError(
@@ -251,7 +252,8 @@ class NodeRuntime:
 
     # Input.
 
-    def _receive_datagrams(self) -> None:
+    def receive_datagrams(self) -> None:
+        """Process the datagrams that have arrived at the socket."""
         engine = self.engine
         udp = self._socket
         if engine is None or udp is None:
@@ -268,10 +270,6 @@ class NodeRuntime:
         # with the acks.
         self._collect_deliveries(engine)
         self.schedule_output()
-
-    def _refuse_size(self, address: object, size: int) -> None:
-        if self.engine is not None:
-            self.engine.refuse_size(address, size, self.now_s())
 
     def run_timers(self) -> None:
         """Handle the engine's timers that are due."""
@@ -396,5 +394,7 @@ class NodeRuntime:
     def _poll_messages(self, engine: Engine) -> None:
         """Move delivered messages to the inbox."""
         messages = engine.poll_messages()
+        if self._config.filter_messages is not None:
+            messages = self._config.filter_messages(messages)
         if messages:
             self._inbox.put(messages)
