@@ -142,7 +142,7 @@ class Engine:
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
-        self.links = Links(layer, self._membership, self._transmitter.carrier)
+        self.links = Links(layer, self._membership, self._transmitter)
         departures = self._membership.departures
         self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions

@@ -12,6 +12,7 @@ __all__ = [
     "EventsDropped",
     "Gap",
     "InboxFull",
+    "JoinUnreadable",
     "KeyMismatch",
     "LimitsMismatch",
     "NodeEvent",
@@ -178,6 +179,24 @@ class KeyMismatch(NodeEvent):
         return (
             f"{self.count} datagrams in the name of {self.peer} from"
             f" {format_address(self.address)} do not open: give both nodes the same key"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinUnreadable(NodeEvent):
+    """Requests to join the group cannot be decrypted; ``peer`` is None."""
+
+    needs_attention: ClassVar[bool] = True
+
+    address: object
+    """The address of the last one."""
+    count: int
+    """How many arrived since the last event."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.count} requests to join from {format_address(self.address)} do not"
+            " open: give all nodes of the group the same key"
         )
 
 

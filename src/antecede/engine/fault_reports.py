@@ -12,6 +12,7 @@ from antecede.engine.datagram import Introduction, protocol_hash
 from antecede.engine.event_collector import EventCollector
 from antecede.engine.events import (
     DuplicateName,
+    JoinUnreadable,
     KeyMismatch,
     LimitsMismatch,
     NodeEvent,
@@ -84,6 +85,12 @@ class FaultReports:
             self._events.add(event)
         else:
             self._add(expected, event)
+
+    def stranger(self, address: object, now: float) -> None:
+        """Report a request to join that does not open."""
+        count = self._events.count("stranger", now)
+        if count > 0:
+            self._events.add(JoinUnreadable(address=address, count=count))
 
     def removed_peer(self, session: PeerSession, now: float) -> None:
         """Report frames of a peer that was removed and not added again."""

@@ -67,9 +67,17 @@ class EventHub:
     Args:
         name: the name of the node.
         on_event: called with each event; None for no callback.
+        logs: whether to log the events.
     """
 
-    def __init__(self, name: str, on_event: Callable[[NodeEvent], object] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        on_event: Callable[[NodeEvent], object] | None,
+        *,
+        logs: bool = True,
+    ) -> None:
+        self._logs = logs
         self._name = name
         self._on_event = on_event
         self._iterators: WeakSet[EventIterator] = WeakSet()
@@ -89,7 +97,8 @@ class EventHub:
         for event in events:
             if isinstance(event, EventsDropped):
                 self.dropped += event.count
-            self._log(event, now)
+            if self._logs:
+                self._log(event, now)
             for iterator in tuple(self._iterators):
                 iterator.add(event)
             if self._on_event is not None:

@@ -184,8 +184,8 @@ class NodeRuntime:
         self.schedule_output()
         return self._commits.receipt()
 
-    async def close(self, drain_s: float) -> None:
-        """Wait up to ``drain_s`` for acks, transmit BYE, and release all resources."""
+    async def close(self, drain_s: float, *, returns: bool | None = None) -> None:
+        """Wait up to ``drain_s`` for acks, transmit BYE unless it ``returns``, and close."""
         engine = self.engine
         if engine is None or self._socket is None or self.is_closing:
             return
@@ -194,7 +194,7 @@ class NodeRuntime:
         try:
             if drain_s > 0:
                 acks = self.wait_for_acks(engine)
-                returns = self.has_journal
+                returns = self.has_journal if returns is None else returns
                 await leave(
                     engine, self._socket, acks, self.now_s, drain_s, returns=returns
                 )

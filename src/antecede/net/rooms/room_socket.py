@@ -1,0 +1,145 @@
+"""The socket and the host of a node in a room: its datagrams travel over the links."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+from antecede.core.observer import Observer
+from antecede.net.database import Database
+from antecede.net.host import EventLog, Host, Worker
+from antecede.net.udp import Address, SocketAddress
+
+__all__ = ["LINK_PORT", "RoomHost", "RoomSocket", "link_address"]
+
+LINK_PORT: Final = 1
+"""The port in the addresses of members; it has no meaning."""
+ARRIVED_MAX: Final = 4096
+"""How many datagrams wait in the socket of a room; those that arrive beyond are lost."""
+
+
+def link_address(name: str) -> Address:
+    """Return the address of a node in a room: the link to it."""
+    return name, LINK_PORT
+
+
+class RoomSocket:
+    """A socket whose addresses are the names of nodes.
+
+    Args:
+        address: the address of the node itself.
+        send: transmits a datagram to a node, by name.
+    """
+
+    def __init__(self, address: Address, send: Callable[[str, bytes], None]) -> None:
+        self.address = address
+        self.lost = {"buffer_full": 0}
+        """Datagrams that were lost at this socket, by reason."""
+        self.on_refused: Callable[[object, int], None] = lambda where, size: None
+        """Never called: the datagrams of a room fit into every datagram of a link."""
+        self._send = send
+        self._arrived: deque[tuple[bytes, SocketAddress]] = deque()
+        self._on_readable: Callable[[], None] | None = None
+
+    def resolve(self, address: Address) -> SocketAddress:
+        return address
+
+    def start_reading(self, on_readable: Callable[[], None]) -> None:
+        self._on_readable = on_readable
+
+    def arrive(self, source: str, datagram: bytes) -> None:
+        """Let a datagram of a node wait until :meth:`read`."""
+        if len(self._arrived) >= ARRIVED_MAX:
+            self.lost["buffer_full"] += 1
+        else:
+            self._arrived.append((datagram, link_address(source)))
+
+    def read(self) -> None:
+        """Have the node in the room process the datagrams that have arrived."""
+        while self._arrived and self._on_readable is not None:
+            self._on_readable()
+
+    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
+        arrived = self._arrived
+        return [arrived.popleft() for _ in range(min(batch, len(arrived)))]
+
+    def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
+        for address, datagram in datagrams:
+            self._send(cast("Address", address)[0], datagram)
+        return len(datagrams)
+
+    def close(self) -> None:
+        self._on_readable = None
+
+
+class RoomLog:
+    """A record of the events of a node in a room, whose processes have other names.
+
+    Args:
+        log: the record.
+        prefix: stands before each name.
+    """
+
+    def __init__(self, log: EventLog, prefix: str) -> None:
+        self._log = log
+        self._prefix = prefix
+
+    @property
+    def observer(self) -> Observer:
+        return self._log.observer
+
+    @property
+    def rows(self) -> int:
+        return self._log.rows
+
+    def set_name(self, id: int, name: str) -> None:
+        self._log.set_name(id, self._prefix + name)
+
+    def flush(self) -> None:
+        self._log.flush()
+
+    def close(self, *, complete: bool) -> None:
+        self._log.close(complete=complete)
+
+
+class RoomHost:
+    """The machine, as a node in a room sees it: with a socket over the links.
+
+    Args:
+        host: the machine.
+        room: the name of the room.
+        send: transmits a datagram of the room to a node, by name.
+    """
+
+    def __init__(self, host: Host, room: str, send: Callable[[str, bytes], None]) -> None:
+        self.socket: RoomSocket | None = None
+        """The socket, once it is bound."""
+        self.now_s = host.now_s
+        self.wall_s = host.wall_s
+        self.random_bits = host.random_bits
+        self._host = host
+        self._room = room
+        self._send = send
+
+    def bind_socket(
+        self, bind: Address, *, segmentation: bool, fragments: bool
+    ) -> RoomSocket:
+        self.socket = RoomSocket(bind, self._send)
+        return self.socket
+
+    def open_database(self, path: Path) -> Database:
+        return self._host.open_database(path)
+
+    def start_worker(self) -> Worker:
+        return self._host.start_worker()
+
+    def open_record(
+        self,
+        name: str,
+        history: int,
+        incarnation: int,
+        continues: tuple[int, int] | None,
+    ) -> EventLog | None:
+        prefix = f"{self._room}/"
+        log = self._host.open_record(prefix + name, history, incarnation, continues)
+        return RoomLog(log, prefix) if log is not None else None
