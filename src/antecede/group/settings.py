@@ -6,6 +6,10 @@ from dataclasses import dataclass
 __all__ = ["MembershipSettings"]
 
 
+def _any_newcomer(name: str) -> bool:
+    return True
+
+
 def _always(remover: str, name: str) -> bool:
     return True
 
@@ -19,6 +23,8 @@ class MembershipSettings:
     agree: Callable[[str, str], bool] = _always
     """Called with the names of a remover and of the member that it has removed: whether
     this node removes the member, too."""
+    accept: Callable[[str], bool] = _any_newcomer
+    """Called with the name of a newcomer that asks this node for admission."""
     members_max: int = 256
     """The members of the room, newcomers included, above which newcomers are refused."""
     snapshot_bytes_max: int = 64 << 20
