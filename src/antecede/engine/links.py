@@ -34,6 +34,10 @@ class Links:
         """Keep the datagrams of strangers from now on."""
         self._layer.refusals.keeps_strangers = True
 
+    def expect_strangers(self, until: float) -> None:
+        """Report no datagrams of unknown nodes until some time: they may be answers."""
+        self._layer.refusals.expects_until = until
+
     def add(self, name: str, address: object, now: float) -> None:
         """Add a link to a node, unless there is one that is in use.
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from antecede.core.process import NEVER
 from antecede.engine.datagram import JOIN, read_header
 from antecede.engine.fault_reports import FaultReports
 from antecede.engine.peer_session import PeerSession
@@ -34,6 +35,7 @@ class Refusals:
         "_timers",
         "by_peer",
         "dropped",
+        "expects_until",
         "keeps_strangers",
     )
 
@@ -41,6 +43,8 @@ class Refusals:
     """How many datagrams and frames were dropped, by reason."""
     by_peer: dict[str, int]
     """How many datagrams in the name of each peer were misdirected, or unreadable."""
+    expects_until: float
+    """Until when datagrams of unknown nodes are not reported."""
     keeps_strangers: bool
     """Whether to keep JOIN and JOIN_ANSWER for :meth:`take_strangers`."""
 
@@ -53,8 +57,9 @@ class Refusals:
         self._faults = faults
         self.dropped = dict.fromkeys(DROP_REASONS, 0)
         self.by_peer = {}
+        self.expects_until = -NEVER
         self.keeps_strangers = False
-        self._strangers = []
+        self._strangers: list[tuple[bytes, object]] = []
 
     def _count(self, session: PeerSession) -> None:
         self.by_peer[session.name] = self.by_peer.get(session.name, 0) + 1
@@ -93,7 +98,9 @@ class Refusals:
             if len(self._strangers) < STRANGERS_MAX:
                 self._strangers.append((datagram, address))
             return None
-        if sender == self._name_hash:
+        if now < self.expects_until:
+            pass  # This node has asked others to link it, and their answer may be late.
+        elif sender == self._name_hash:
             self._faults.own_name(address, now)
         else:
             self._faults.unknown_peer(sender, address, sessions.values(), now)

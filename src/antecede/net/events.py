@@ -67,17 +67,16 @@ class EventHub:
     Args:
         name: the name of the node.
         on_event: called with each event; None for no callback.
-        logs: whether to log the events.
+        log_name: the name in the log, if it is another one; empty for no log.
     """
 
     def __init__(
         self,
         name: str,
         on_event: Callable[[NodeEvent], object] | None,
-        *,
-        logs: bool = True,
+        log_name: str | None = None,
     ) -> None:
-        self._logs = logs
+        self._log_name = name if log_name is None else log_name
         self._name = name
         self._on_event = on_event
         self._iterators: WeakSet[EventIterator] = WeakSet()
@@ -97,7 +96,7 @@ class EventHub:
         for event in events:
             if isinstance(event, EventsDropped):
                 self.dropped += event.count
-            if self._logs:
+            if self._log_name:
                 self._log(event, now)
             for iterator in tuple(self._iterators):
                 iterator.add(event)
@@ -114,7 +113,7 @@ class EventHub:
         self._logged = {key: at for key, at in self._logged.items() if now - at < LOG_GAP_S}
         self._logged[cause] = now
         level = logging.WARNING if event.needs_attention else logging.INFO
-        logger.log(level, "%s: %s", self._name, event)
+        logger.log(level, "%s: %s", self._log_name, event)
 
     def close(self) -> None:
         """End the iterators, after the events that they hold."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
@@ -22,6 +22,10 @@ from antecede.net.events import EventIterator
 from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
 from antecede.net.receiving import Receiving
+from antecede.net.rooms.introducer import Accept
+from antecede.net.rooms.options import RoomArguments, make_options
+from antecede.net.rooms.room import Room
+from antecede.net.rooms.rooms import Rooms
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.statistics import (
@@ -67,6 +71,9 @@ class Node:
             address; needs the extra ``antecede[metrics]``.
         encode: converts what the application sends to bytes, such as a JSON encoder.
         decode: converts the bytes of a message to :attr:`Message.value`.
+        seeds: addresses of some nodes of the group, through which :meth:`join` finds rooms.
+        accept: called with name and address of each node that wants to become a link of
+            this one; returns whether to accept it.
     """
 
     def __init__(
@@ -90,6 +97,8 @@ class Node:
         encode: Encode | None = None,
         decode: Decode | None = None,
         metrics: str | int | Address | None = None,
+        seeds: Iterable[str | Address] = (),
+        accept: Accept | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
         self._metrics = NodeMetrics(name, self.stats, metrics)
@@ -119,6 +128,7 @@ class Node:
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
         self._receiving = Receiving(name, self._runtime)
+        self._rooms = Rooms(config, self._runtime, seeds, accept)
 
     # Opening and closing.
 
@@ -146,7 +156,18 @@ class Node:
         Wait at most ``drain_s`` seconds. A node that closes earlier leaves its peers
         waiting for its permits until they remove it. Closing a closed node does nothing.
         """
+        await self._rooms.close(drain_s)
         await self._runtime.close(drain_s)
+        self._metrics.close()
+
+    async def leave(self, drain_s: float = DRAIN_S) -> None:
+        """Leave all rooms and all peers for good, also with a journal, and close the node.
+
+        Without a journal the same as :meth:`close`. With one, the peers no longer keep
+        messages for this node, so do not open it again with the same journal.
+        """
+        await self._rooms.close(drain_s)
+        await self._runtime.close(drain_s, returns=False)
         self._metrics.close()
 
     @property
@@ -195,6 +216,23 @@ class Node:
             await runtime.waiters.sleep(lease_ends - now)
             now = runtime.now_s()
         runtime.run_timers()
+
+    # Rooms.
+
+    @property
+    def rooms(self) -> list[str]:
+        """The names of the rooms that the node is in, sorted."""
+        return self._rooms.names
+
+    async def join(self, room: str, **options: Unpack[RoomArguments]) -> Room:
+        """Join a room, and return it when this node has caught up.
+
+        The node asks the nodes that it is linked with or, at first, its seeds. It founds
+        the room if it knows no other node, or if all that it knows answer that they are not
+        in the room. Raise JoinError, which says why, if no node answers, or a node refuses.
+        The options are those of :class:`antecede.net.rooms.options.RoomArguments`.
+        """
+        return await self._rooms.join(room, make_options(options))
 
     # Sending.
 

@@ -47,7 +47,7 @@ class NodeRuntime:
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.events = EventHub(config.name, config.on_event)
+        self.events = EventHub(config.name, config.on_event, config.log_name)
         self.waiters = Waiters()
         self._inbox = Inbox(self.waiters, config)
         self.inbox: Final = self._inbox.messages
@@ -185,7 +185,7 @@ class NodeRuntime:
         return self._commits.receipt()
 
     async def close(self, drain_s: float, *, returns: bool | None = None) -> None:
-        """Wait up to ``drain_s`` for acks, transmit BYE unless it ``returns``, and close."""
+        """Wait up to ``drain_s`` for acks, say BYE unless the node returns, and close."""
         engine = self.engine
         if engine is None or self._socket is None or self.is_closing:
             return

@@ -12,15 +12,9 @@ from antecede.core.process import NEVER
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, PeerError
-from antecede.group.frames import (
-    Answer,
-    AnswerKind,
-    Inquiry,
-    decode_control,
-    decode_room,
-    encode_control,
-    encode_room,
-)
+from antecede.group.codec import decode_room, encode_room
+from antecede.group.directory import Directory
+from antecede.group.effects import SendControl
 from antecede.net.config import NodeConfig
 from antecede.net.rooms.link_hub import CONTROL_HASH, LinkHub
 from antecede.net.rooms.room_node import make_room_runtime, room_limits
@@ -44,6 +38,7 @@ class ControlRoom:
 
     def __init__(self, hub: LinkHub, config: NodeConfig, limits: Limits) -> None:
         self._name = config.name
+        self._directory = Directory()
         self._receivers: dict[str, Receive] = {}
         self._runtime, self._release = make_room_runtime(
             hub,
@@ -74,12 +69,16 @@ class ControlRoom:
             logger.warning("%s: %s", self._name, error)
 
     def register(self, room: str, receive: Receive) -> None:
-        """Call ``receive`` with the sender of each message about a room, and the message."""
+        """Call ``receive`` with sender and content of each message about a room."""
         self._receivers[room] = receive
 
     def unregister(self, room: str) -> None:
         """Answer that this node is not in a room, from now on."""
         self._receivers.pop(room, None)
+
+    def seekers(self, room: str) -> list[tuple[str, str]]:
+        """Return names and addresses of the nodes that have asked for a room lately."""
+        return self._directory.seekers(room, self._runtime.now_s())
 
     def send(self, target: str, room: str, data: bytes) -> None:
         """Send a message about a room; without effect if the target is not linked.
@@ -103,9 +102,12 @@ class ControlRoom:
             receive = self._receivers.get(room)
             if receive is not None:
                 receive(message.source, data)
-            elif isinstance(decode_control(data), Inquiry):
-                answer = encode_control(Answer(AnswerKind.ABSENT, ()))
-                self.send(message.source, room, answer)
+            else:
+                now = self._runtime.now_s()
+                answers = self._directory.receive_control(message.source, room, data, now)
+                for effect in answers:
+                    if isinstance(effect, SendControl):
+                        self.send(effect.target, room, effect.data)
         except PeerError as error:
             logger.warning(
                 "%s drops a control message of %s: %s", self._name, message.source, error

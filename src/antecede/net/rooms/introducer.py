@@ -20,7 +20,7 @@ from antecede.errors import ConfigError, JoinError
 from antecede.net.config import NAME_BYTES_MAX, NodeConfig
 from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.runtime import NodeRuntime
-from antecede.net.udp import Address
+from antecede.net.udp import Address, parse_address
 
 __all__ = ["Accept", "Introducer"]
 
@@ -33,6 +33,10 @@ RETRY_S: Final = 0.3
 """The wait before a seed gets another JOIN."""
 GRACE_S: Final = 0.6
 """How long a newcomer waits for other seeds once one of them has answered."""
+INTRODUCTIONS_MAX: Final = 8
+"""How many times a node introduces itself to another one that a third one has named."""
+EXPECT_S: Final = 3.0
+"""How long after a JOIN datagrams of unknown nodes are not reported."""
 PROBE_S: Final = 2.0
 """How long the node that has a name has time to answer before another one gets it."""
 PROBES_MAX: Final = 64
@@ -109,6 +113,17 @@ class Introducer:
             raise JoinError(_no_answer(seeds, problems, timeout_s))
         return list(dict.fromkeys(answer.name for answer in self._answers.values()))
 
+    def introduce(self, name: str, address: str, tries: int = INTRODUCTIONS_MAX) -> None:
+        """Introduce this node to a linked one, which may not know its name yet."""
+        runtime = self._runtime
+        if runtime.is_closing or self._hub.engine.links.incarnation(name) != 0:
+            return
+        self._ask(parse_address(address), {})
+        if tries > 1:
+            wait_s = RETRY_S * (INTRODUCTIONS_MAX + 1 - tries)
+            loop = asyncio.get_running_loop()
+            loop.call_later(wait_s, self.introduce, name, address, tries - 1)
+
     def _check_refusals(self) -> None:
         for seed, answer in self._answers.items():
             if answer.reason:
@@ -128,6 +143,7 @@ class Introducer:
         nonce = self._random_bits(63)
         self._nonces[nonce] = seed
         engine = self._hub.engine
+        engine.links.expect_strangers(self._runtime.now_s() + EXPECT_S)
         request = JoinRequest(
             nonce,
             self._config.name,

@@ -64,7 +64,7 @@ class LinkHub:
 
     def close(self, host: RoomHost) -> None:
         """Take no datagrams of a room any more."""
-        self._hosts = {hash: each for hash, each in self._hosts.items() if each is not host}
+        self._hosts = {key: each for key, each in self._hosts.items() if each is not host}
 
     def _send(self, room_hash: int, name: str, datagram: bytes) -> None:
         runtime = self._runtime

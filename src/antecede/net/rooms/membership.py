@@ -1,5 +1,6 @@
 """How a room knows its members: from messages about them, or from a list that is fixed."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from antecede.engine.message import Message
@@ -44,10 +45,14 @@ class FixedMembership:
     Args:
         core: the room.
         names: the members, with or without this node.
+        on_closed: called when the room is closed.
     """
 
-    def __init__(self, core: RoomCore, names: set[str]) -> None:
+    def __init__(
+        self, core: RoomCore, names: set[str], on_closed: Callable[[], None]
+    ) -> None:
         self._core = core
+        self._on_closed = on_closed
         self._names = names | {core.node}
         core.filter_messages = lambda messages: [strip(message) for message in messages]
 
@@ -75,6 +80,7 @@ class FixedMembership:
 
     async def leave(self, drain_s: float) -> None:
         await self._core.close(drain_s, returns=False)
+        self._on_closed()
 
     async def close(self, drain_s: float) -> None:
-        await self._core.close(drain_s, returns=False)
+        await self.leave(drain_s)

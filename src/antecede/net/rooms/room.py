@@ -72,7 +72,7 @@ class Room:
         See :meth:`antecede.Node.send_nowait`.
         """
         self._membership.check_target(target)
-        return self._core.sending.send_nowait(target, data)
+        return self._core.send_nowait(target, data)
 
     async def multicast(
         self, targets: Iterable[str], data: Payload, *, wait: bool = True

@@ -1,6 +1,6 @@
 """The runtime of a room, and what its application does with it at present."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from antecede.engine.events import NodeEvent
@@ -10,10 +10,11 @@ from antecede.net.blocked_sends import Targets
 from antecede.net.events import EventHub
 from antecede.net.payloads import Encode, Payload, encode_payload
 from antecede.net.receiving import Receiving
+from antecede.net.rooms.room_socket import RoomSocket
 from antecede.net.runtime import NodeRuntime
 from antecede.net.sending import Sending
 
-__all__ = ["APPLICATION_PREFIX", "MakeRuntime", "RoomCore"]
+__all__ = ["APPLICATION_PREFIX", "Filter", "MakeRuntime", "RoomCore"]
 
 APPLICATION_PREFIX: Final = b"\x00"
 """Stands before the data of the application in a payload of a room."""
@@ -51,13 +52,17 @@ class RoomCore:
         self.node: Final = node
         self.name: Final = name
         self.protocol: Final = protocol
-        self.events = EventHub(name, None, logs=False)
+        self.events = EventHub(name, None, "")
         self.filter_messages: Filter = lambda messages: messages
         """Called with the delivered messages; returns those for the application."""
         self.on_event: Callable[[NodeEvent], object] = lambda event: None
         """Called with the events of the runtime."""
         self.on_quiet: Callable[[], None] = lambda: None
         """Called when the application has asked for a message, or a send has ended."""
+        self.on_arrival: Callable[[str], bool] = lambda name: True
+        """Called with the source of each datagram; returns whether to receive it."""
+        self.last_number = 0
+        """The number of the last message that was sent."""
         self.sends_under_way = 0
         self.put_count = 0
         """How many messages were put into the inbox so far."""
@@ -97,6 +102,9 @@ class RoomCore:
     def open(self) -> None:
         """Open the runtime."""
         self.runtime.open()
+        socket = self.runtime.opened_socket()
+        assert isinstance(socket, RoomSocket)  # Every runtime of a room has one.
+        socket.on_arrival = lambda name: self.on_arrival(name)
 
     async def restart(self) -> None:
         """Replace the runtime by a new one, without a word to the members.
@@ -107,7 +115,7 @@ class RoomCore:
         former.inbox.clear()
         await former.close(0.0)
         release()
-        self.put_count = self.processed_count = 0
+        self.put_count = self.processed_count = self.last_number = 0
         self._start()
         self.open()
 
@@ -129,10 +137,27 @@ class RoomCore:
         """Send a message; see :meth:`Sending.send`."""
         self.sends_under_way += 1
         try:
-            return await self.sending.send(targets, self.sending.encoded(data), wait)
+            number = await self.sending.send(targets, self.sending.encoded(data), wait)
+            self.last_number = max(self.last_number, number)
+            return number
         finally:
             self.sends_under_way -= 1
             self.on_quiet()
+
+    def send_nowait(self, target: str, data: Payload) -> int:
+        """Send a message; see :meth:`Sending.send_nowait`."""
+        number = self.sending.send_nowait(target, data)
+        self.last_number = max(self.last_number, number)
+        return number
+
+    def send_control(self, targets: Sequence[str], data: bytes) -> None:
+        """Send a message about the members of the room, even if a window is full."""
+        engine = self.runtime.opened_engine()
+        active = [name for name in targets if name in engine.peers()]
+        if active:
+            number = engine.send(active, data, self.runtime.now_s())
+            self.last_number = max(self.last_number, number)
+            self.runtime.schedule_output()
 
     def _ask(self) -> None:
         self.processed_count = self.put_count - len(self.runtime.inbox)

@@ -108,6 +108,7 @@ def make_room_runtime(
         on_message=on_message,
         on_event=on_event,
         decode=decode,
+        log_name=f"{node.name} in {room}" if hash is None else "",
         filter_messages=filter_messages,
     )
     host = hub.host(room, hash)

@@ -10,17 +10,24 @@ from antecede.net.database import Database
 from antecede.net.host import EventLog, Host, Worker
 from antecede.net.udp import Address, SocketAddress
 
-__all__ = ["LINK_PORT", "RoomHost", "RoomSocket", "link_address"]
+__all__ = ["RoomHost", "RoomSocket", "link_address", "link_to"]
 
 LINK_PORT: Final = 1
 """The port in the addresses of members; it has no meaning."""
+LINK_PREFIX: Final = "the link to "
+"""Stands before the name of a node in its address, as events show it."""
 ARRIVED_MAX: Final = 4096
 """How many datagrams wait in the socket of a room; those that arrive beyond are lost."""
 
 
 def link_address(name: str) -> Address:
-    """Return the address of a node in a room: the link to it."""
+    """Return the address of a node in a room, for a configuration."""
     return name, LINK_PORT
+
+
+def link_to(name: str) -> SocketAddress:
+    """Return the address of a node in a room, as its socket uses it."""
+    return cast("SocketAddress", LINK_PREFIX + name)
 
 
 class RoomSocket:
@@ -33,26 +40,30 @@ class RoomSocket:
 
     def __init__(self, address: Address, send: Callable[[str, bytes], None]) -> None:
         self.address = address
-        self.lost = {"buffer_full": 0}
+        self.lost = {"buffer_full": 0, "stranger": 0}
         """Datagrams that were lost at this socket, by reason."""
         self.on_refused: Callable[[object, int], None] = lambda where, size: None
         """Never called: the datagrams of a room fit into every datagram of a link."""
+        self.on_arrival: Callable[[str], bool] = lambda name: True
+        """Called with the source of each datagram; returns whether to receive it."""
         self._send = send
         self._arrived: deque[tuple[bytes, SocketAddress]] = deque()
         self._on_readable: Callable[[], None] | None = None
 
     def resolve(self, address: Address) -> SocketAddress:
-        return address
+        return link_to(address[0])
 
     def start_reading(self, on_readable: Callable[[], None]) -> None:
         self._on_readable = on_readable
 
     def arrive(self, source: str, datagram: bytes) -> None:
         """Let a datagram of a node wait until :meth:`read`."""
-        if len(self._arrived) >= ARRIVED_MAX:
+        if not self.on_arrival(source):
+            self.lost["stranger"] += 1
+        elif len(self._arrived) >= ARRIVED_MAX:
             self.lost["buffer_full"] += 1
         else:
-            self._arrived.append((datagram, link_address(source)))
+            self._arrived.append((datagram, link_to(source)))
 
     def read(self) -> None:
         """Have the node in the room process the datagrams that have arrived."""
@@ -65,7 +76,7 @@ class RoomSocket:
 
     def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
         for address, datagram in datagrams:
-            self._send(cast("Address", address)[0], datagram)
+            self._send(cast("str", address).removeprefix(LINK_PREFIX), datagram)
         return len(datagrams)
 
     def close(self) -> None:
