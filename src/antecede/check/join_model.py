@@ -11,6 +11,7 @@ received or sent; a snapshot is this list.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -92,7 +93,17 @@ class _RoomMessage(NamedTuple):
 class _Node:
     """A node: its membership, its multicast and its application."""
 
-    __slots__ = ("log", "membership", "now", "past", "peers", "received", "sent", "snaps")
+    __slots__ = (
+        "log",
+        "membership",
+        "now",
+        "past",
+        "peers",
+        "received",
+        "sent",
+        "snaps",
+        "text",
+    )
 
     def __init__(self, name: str, admission: int) -> None:
         own = _member(name, admission)
@@ -104,6 +115,17 @@ class _Node:
         self.sent = 0
         self.snaps: set[tuple[str, int]] = set()
         self.now = 0.0
+        self.text = ""
+        """The canonical form of the other attributes; empty if they have changed."""
+
+    def canonical(self) -> str:
+        """Return a text that is equal if and only if the states are."""
+        if not self.text:
+            self.text = repr(_canonical([getattr(self, n) for n in _NODE_STATE]))
+        return self.text
+
+
+_NODE_STATE: Final = tuple(name for name in _Node.__slots__ if name != "text")
 
 
 def _member(name: str, admission: int) -> Member:
@@ -230,8 +252,8 @@ class JoinModel:
     def _deliver(self, source: str, number: int, target: str) -> None:
         node = self.nodes[target]
         message = self.messages[source, number]
+        node.past |= message.past | {(source, number)}
         self._complete((source, number), target)
-        node.past |= {(source, number)}
         room_message = _RoomMessage(source, HISTORY, number, message.data)
         node.membership.receive_in_room(room_message, node.now)
 
@@ -240,8 +262,16 @@ class JoinModel:
         targets = message.targets - {target}
         if targets:
             self.messages[key] = message._replace(targets=targets)
-        else:
-            del self.messages[key]
+            return
+        # No process waits for this message any more, so that it need not be remembered.
+        del self.messages[key]
+        for node in self.nodes.values():
+            if key in node.past:
+                node.past -= {key}
+                node.text = ""
+        for later, message in self.messages.items():
+            if key in message.past:
+                self.messages[later] = message._replace(past=message.past - {key})
 
     def _pass_on(self, source: str, target: str) -> None:
         channel = self.channels[source, target]
@@ -264,9 +294,8 @@ class JoinModel:
         key = (name, node.sent)
         alive = frozenset(targets) - self.crashed
         if alive:
-            past = frozenset(k for k in node.past if k in self.messages)
-            self.messages[key] = _Message(data, alive, past)
-        node.past |= {key}
+            self.messages[key] = _Message(data, alive, node.past)
+            node.past |= {key}
         return key
 
     def _take_snapshot(self, name: str, newcomer: str, admission: int) -> None:
@@ -293,6 +322,7 @@ class JoinModel:
         names = [name]
         while names:
             acting = names.pop()
+            self.nodes[acting].text = ""
             while effects := self.nodes[acting].membership.effects():
                 for effect in effects:
                     self._execute(acting, effect)
@@ -378,7 +408,7 @@ class JoinModel:
     def fingerprint(self) -> bytes:
         """Return a hash of the state."""
         state = (
-            self.nodes,
+            [(name, self.nodes[name].canonical()) for name in sorted(self.nodes)],
             self.messages,
             self.channels,
             self.causes,
@@ -389,9 +419,13 @@ class JoinModel:
         return blake2b(repr(_canonical(state)).encode(), digest_size=16).digest()
 
 
+_PLAIN: Final = (int, str, bytes, bytearray, float, Enum, type(None))
+_attributes: Final = cache(listed_attributes)
+
+
 def _canonical(value: object) -> object:
     """Return nested tuples that are equal if and only if the values are."""
-    if isinstance(value, int | str | bytes | bytearray | float | Enum | None):
+    if isinstance(value, _PLAIN):
         return value
     if isinstance(value, dict):
         return sorted((key, _canonical(item)) for key, item in value.items())
@@ -401,7 +435,7 @@ def _canonical(value: object) -> object:
         return [_canonical(item) for item in value]
     if isinstance(value, MembershipSettings):
         return None
-    names = listed_attributes(type(value))
+    names = _attributes(type(value))
     if names is None:
         raise TypeError(f"{type(value).__name__} declares no attributes")
     return [_canonical(getattr(value, name)) for name in names]
