@@ -61,6 +61,17 @@ class RoomMembership:
     membership; before that, and for control messages, it calls :meth:`receive_in_room`.
     """
 
+    __slots__ = (
+        "_exclusions",
+        "_joining",
+        "_out",
+        "_protocol",
+        "_settings",
+        "_sponsor",
+        "_view",
+        "room",
+    )
+
     def __init__(
         self, room: str, protocol: str, own: Member, settings: MembershipSettings
     ) -> None:
