@@ -2,12 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from antecede.engine.events import MessageFailed
 from antecede.engine.message import DecodedMessage, Message
 from antecede.net.config import NodeConfig
 from antecede.net.events import EventHub
 from antecede.net.node_metrics import TimedInbox
+from antecede.net.payloads import decode_payload
 from antecede.net.waiters import Waiters
 
 __all__ = ["Inbox"]
@@ -38,7 +40,9 @@ class Inbox:
         self._events = events
         self._now_s = now_s
         self._on_message = config.on_message
-        self._decode = config.decode
+        self._decode = (
+            partial(decode_payload, config.decode) if config.decode is not None else None
+        )
         self._is_calling = False
 
     def put(self, delivered: Sequence[Message]) -> None:
