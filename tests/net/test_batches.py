@@ -1,7 +1,6 @@
 """Batch calls of a node, and the callback for messages."""
 
 import asyncio
-import logging
 from pathlib import Path
 
 import pytest

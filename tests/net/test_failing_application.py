@@ -84,15 +84,18 @@ def test_a_message_on_which_a_receive_loop_raises_is_redelivered_from_the_journa
     async def main() -> None:
         journal = tmp_path / "b.db"
         async with Node("a") as a:
-            b = Node("b", journal=journal)
-            with pytest.raises(ValueError, match="cannot use it"):
-                async with b:
+
+            async def use_all() -> None:
+                async with Node("b", journal=journal) as b:
                     connect_all(a, b)
                     for data in (b"1", b"2", b"3"):
                         await a.send("b", data)
                     async for message in b:
                         fail_on_2(message)
                         await message.commit()
+
+            with pytest.raises(ValueError, match="cannot use it"):
+                await use_all()
             async with Node("b", journal=journal) as b:
                 b.add_peer("a", a.address)
                 a.add_peer("b", b.address)

@@ -236,9 +236,7 @@ async def deadlock(stage: Stage) -> Scene:
     return Scene(ann, ann.waiting)
 
 
-FAULTS: list[
-    tuple[Callable[[Stage], Awaitable[Scene]], type[NodeEvent], str, str]
-] = [
+FAULTS: list[tuple[Callable[[Stage], Awaitable[Scene]], type[NodeEvent], str, str]] = [
     (wrong_key, KeyMismatch, "same key", "give both nodes the same key"),
     (
         wrong_address,

@@ -3,7 +3,6 @@
 docs/explanation/peer-removal.md proves that these preserve causal order.
 """
 
-from antecede.core.process import ProcessId
 from antecede.engine.datagram import Introduction
 from antecede.engine.departures import Departures
 from antecede.engine.history_number import is_later

@@ -70,9 +70,7 @@ class Inbox:
                 try:
                     on_message(message)
                 except Exception as error:
-                    event = MessageFailed(
-                        peer=message.source, message=message, error=error
-                    )
+                    event = MessageFailed(peer=message.source, message=message, error=error)
                     self._events.publish([event], self._now_s())
                 except BaseException:  # It ends the event loop, and the callback with it.
                     messages.appendleft(message)

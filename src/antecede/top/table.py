@@ -15,6 +15,13 @@ RATES: Final = ("sent", "delivered", "lost")
 NONE: Final = "-"
 
 Row = tuple[str, ...]
+NODE_HEADS: Final[Row] = (
+    "node", "protocol", "sent", "delivered", "sent/s", "delivered/s", "lost/s", "inbox",
+    "queued", "in flight", "dropped",
+)  # fmt: skip
+LINK_HEADS: Final[Row] = (
+    "link", "state", "round trip", "heard", "backlog", "window", "in flight", "dropped",
+)  # fmt: skip
 
 
 def draw_group(
@@ -43,10 +50,7 @@ def _node_rows(
     readings: Sequence[EndpointReading], before: Sequence[EndpointReading]
 ) -> list[Row]:
     earlier = {each.url: each for each in before}
-    rows: list[Row] = [
-        ("node", "protocol", "sent", "delivered", "sent/s", "delivered/s", "lost/s")
-        + ("inbox", "queued", "in flight", "dropped")
-    ]
+    rows: list[Row] = [NODE_HEADS]
     for reading in readings:
         former = earlier.get(reading.url)
         for name, node in reading.nodes.items():
@@ -78,10 +82,7 @@ def _rate(node: NodeReading, old: NodeReading | None, counter: str, seconds: flo
 
 
 def _link_rows(nodes: dict[str, NodeReading]) -> list[Row]:
-    rows: list[Row] = [
-        ("link", "state", "round trip", "heard", "backlog", "window", "in flight")
-        + ("dropped",)
-    ]
+    rows: list[Row] = [LINK_HEADS]
     for name in sorted(nodes):
         for peer, reading in sorted(nodes[name].peers.items()):
             values = reading.values
