@@ -66,9 +66,9 @@ class Refusals:
 
     def take_strangers(self) -> list[tuple[bytes, object]]:
         """Remove and return the datagrams of strangers, each with its address."""
-        strangers = self._strangers
+        kept = self._strangers
         self._strangers = []
-        return strangers
+        return kept
 
     def drop(self, reason: str) -> ReceivedDatagram | None:
         """Count a dropped datagram; return None."""

@@ -83,7 +83,7 @@ class RoomSocket:
         self._on_readable = None
 
 
-class RoomLog:
+class _RoomLog:
     """A record of the events of a node in a room, whose processes have other names.
 
     Args:
@@ -153,4 +153,4 @@ class RoomHost:
     ) -> EventLog | None:
         prefix = f"{self._room}/"
         log = self._host.open_record(prefix + name, history, incarnation, continues)
-        return RoomLog(log, prefix) if log is not None else None
+        return _RoomLog(log, prefix) if log is not None else None
