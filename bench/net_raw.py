@@ -25,7 +25,7 @@ async def raw_receive(task: Task) -> None:
     def receive_datagrams() -> None:
         # Split the datagrams and read each length: a receiver of messages needs this too.
         nonlocal received, payload_bytes, last_arrival
-        for data, _ in udp.receive(256):
+        for data, _, _ in udp.receive(256):
             if packed == 1:
                 payload_bytes += len(data)
                 received += 1

@@ -219,7 +219,7 @@ def test_a_size_that_the_socket_refuses_is_not_used_again() -> None:
     carrier.send(50)
     carrier.network.run(1.0)
     ann = carrier.network.engines["ann"]
-    ann.refuse_size("bob", 8972, carrier.network.now)
+    ann.paths.refuse_size("bob", 8972, carrier.network.now)
     assert carrier.path.datagram_bytes == BASE
     before = len(carrier.network.transmitted)
     carrier.send(50)

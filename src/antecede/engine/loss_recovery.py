@@ -2,6 +2,7 @@
 
 from antecede.core.process import NEVER
 from antecede.engine.datagram import CHALLENGE, DATA, PROBE
+from antecede.engine.ecn import CE, ECT
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
 from antecede.engine.peer_session import ACTIVE, PeerSession
@@ -26,10 +27,20 @@ class LossRecovery:
         transmitter: transmits what the process says.
     """
 
-    __slots__ = ("_driver", "_keep_alive", "_layer", "_transmitter", "lost", "probes")
+    __slots__ = (
+        "_driver",
+        "_keep_alive",
+        "_layer",
+        "_transmitter",
+        "lost",
+        "marks",
+        "probes",
+    )
 
     lost: int
     """How many datagrams with frames were taken for lost."""
+    marks: int
+    """How often peers reported marks."""
     probes: int
     """How many probe timeouts have expired."""
 
@@ -41,6 +52,7 @@ class LossRecovery:
         self._transmitter = transmitter
         self._keep_alive = KeepAlive(layer, transmitter)
         self.lost = 0
+        self.marks = 0
         self.probes = 0
 
     def receive_acks(self, received: ReceivedDatagram, now: float) -> None:
@@ -60,7 +72,9 @@ class LossRecovery:
             self._layer.dropped["false_ack"] += 1
             path.distrust()
             return
+        marks = path.marks
         lost = path.receive_acks(acks, now)
+        self.marks += path.marks - marks
         if lost:
             self._report(lost, now)
         if session.outbox.is_holding:
@@ -90,6 +104,8 @@ class LossRecovery:
         acks = received.acks
         if acks is not None:
             session.path.arrived.record(received.packet, acks.asks, now)
+            if received.mark == CE or received.mark == ECT:
+                session.path.arrived.record_mark(received.mark == CE)
             if session.path.arrived.due < session.path.queued_at:
                 self._transmitter.path_timers.schedule(session)
 
@@ -111,6 +127,7 @@ class LossRecovery:
             datagrams_out=self._transmitter.datagrams,
             lost=self.lost,
             probes=self.probes,
+            marks=self.marks,
             dropped=dict(self._layer.dropped),
         )
 

@@ -143,6 +143,7 @@ class Transmitter:
         if session.state is not ACTIVE:
             outbox.clear()
         elif self._layer.can_transmit(session, now):
+            self._layer.paths.update_mark(session)
             self._pack(session, now, out)
             self.path_timers.schedule(session)
         else:

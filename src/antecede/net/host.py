@@ -8,7 +8,7 @@ loop with an attribute ``host`` supplies another one: :mod:`antecede.testing` si
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -45,12 +45,16 @@ class DatagramSocket(Protocol):
 
     on_refused: Callable[[object, int], None]
     """Called with address and size of a datagram that is too large for the socket."""
+    marked: Set[object]
+    """The addresses to which datagrams have the mark ECT(0); the engine changes the set."""
 
     def start_reading(self, on_readable: Callable[[], None]) -> None:
         """Have the event loop call ``on_readable`` whenever datagrams have arrived."""
 
-    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
-        """Return datagrams that have arrived, at least one if there is any.
+    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress, int]]:
+        """Return datagrams that have arrived, with their senders and their marks.
+
+        There is at least one if any has arrived.
 
         The socket stays readable if there are more.
         """
