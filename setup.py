@@ -145,6 +145,7 @@ COMPILED = (
     "engine.path_timers",
     "engine.peer_session",
     "engine.peer_table",
+    "engine.pieces",
     "engine.process_driver",
     "engine.process_factory",
     "engine.process_names",

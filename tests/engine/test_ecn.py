@@ -1,4 +1,4 @@
-"""Marks of congestion: their validation, and what a node does when queues mark datagrams."""
+"""Marks of congestion: their validation, and the reaction to marks of queues."""
 
 import pytest
 

@@ -142,8 +142,9 @@ def test_nodes_react_to_marks_on_real_sockets(segmentation: bool) -> None:
     async def main() -> None:
         with marking_relay() as relay:
             limits = Limits(congestion_control="newreno")
-            options = {"limits": limits, "segmentation": segmentation}
-            async with Node("ann", **options) as ann, Node("bob", **options) as bob:
+            ann = Node("ann", limits=limits, segmentation=segmentation)
+            bob = Node("bob", limits=limits, segmentation=segmentation)
+            async with ann, bob:
                 relay.start(ann, bob)
                 path = ann.engine.sessions["bob"].path
 

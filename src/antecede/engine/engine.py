@@ -36,7 +36,7 @@ from antecede.engine.membership import Membership
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
-from antecede.engine.process_factory import group_of, limits_of, make_process
+from antecede.engine.process_factory import group_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.seeded_random import random_bits_of
@@ -101,7 +101,7 @@ class Engine:
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
         info = protocol(protocol_name)
-        bounds = limits_of(info, limits)
+        bounds = limits if limits is not None else Limits()
         group = group_of(info, name, members)
         process = make_process(info, name, group, bounds, budget_bytes)
         events = EventCollector()

@@ -20,6 +20,7 @@ from antecede.engine.limits import Limits
 from antecede.engine.loss_detection import PROBED_PACKETS, LossDetector, SentPacket
 from antecede.engine.pacer import Pacer
 from antecede.engine.path_mtu import PathMtu
+from antecede.engine.pieces import PieceBuffer, PieceWriter
 from antecede.engine.round_trip import RoundTrip
 
 __all__ = ["Path"]
@@ -62,6 +63,8 @@ class Path:
         "mtu",
         "orphans",
         "paced_at",
+        "piece_writer",
+        "pieces",
         "queued_at",
         "wants_answer",
     )
@@ -72,6 +75,8 @@ class Path:
     controller: CongestionController
     mtu: PathMtu
     ecn: Ecn
+    pieces: PieceBuffer
+    piece_writer: PieceWriter
     datagram_bytes: int
     """The largest datagram that the path carries, as far as the node knows."""
     in_flight: int
@@ -101,6 +106,8 @@ class Path:
         self.losses = LossDetector(limits.policy)
         self.controller = _make_controller(limits.congestion_control, self.datagram_bytes)
         self._pacer = Pacer(self.datagram_bytes)
+        self.pieces = PieceBuffer()
+        self.piece_writer = PieceWriter()
         self._probe_datagrams = 0  # How many datagrams may exceed the window.
         self._last_sent_at = -NEVER
         self.in_flight = 0
@@ -121,6 +128,7 @@ class Path:
     def restart(self) -> None:
         """Begin anew: the peer has restarted, and acknowledges nothing from before."""
         self.arrived.reset()
+        self.pieces.clear()
         self.give_up()
         self.is_distrusted = False
         self.ecn = Ecn(self._reacts_to_marks)
@@ -179,6 +187,16 @@ class Path:
                 self.paced_at = pacer.ready_at(now)
                 return False
         return True
+
+    def has_room_for(self, size: int) -> bool:
+        """Return whether a frame in pieces may leave, even if it is beyond the window.
+
+        The window may be smaller than the frame, so that one may leave if it is alone.
+        """
+        if self.in_flight == 0 or self.in_flight + size <= self.controller.window:
+            return True
+        self.is_blocked = True
+        return False
 
     def room(self) -> int:
         """Return how many bytes of messages the window still allows."""

@@ -117,9 +117,7 @@ class Host(Protocol):
     def random_bits(self, bits: int) -> int:
         """Return a random number that nobody can guess, of so many bits."""
 
-    def bind_socket(
-        self, bind: Address, *, segmentation: bool, fragments: bool
-    ) -> DatagramSocket:
+    def bind_socket(self, bind: Address, *, segmentation: bool) -> DatagramSocket:
         """Bind a socket; raise ConfigError if the address cannot be bound."""
 
     def open_database(self, path: Path) -> Database:
@@ -177,10 +175,8 @@ class SystemHost:
     def random_bits(self, bits: int) -> int:
         return secrets.randbits(bits)
 
-    def bind_socket(
-        self, bind: Address, *, segmentation: bool, fragments: bool
-    ) -> UdpSocket:
-        return UdpSocket(bind, segmentation=segmentation, fragments=fragments)
+    def bind_socket(self, bind: Address, *, segmentation: bool) -> UdpSocket:
+        return UdpSocket(bind, segmentation=segmentation)
 
     def open_database(self, path: Path) -> SqliteDatabase:
         return SqliteDatabase(path)

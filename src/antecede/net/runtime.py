@@ -110,11 +110,7 @@ class NodeRuntime:
             )
         host = running_host()
         files = NodeFiles(config, host)
-        udp = host.bind_socket(
-            config.bind,
-            segmentation=config.segmentation,
-            fragments=config.needs_fragments,
-        )
+        udp = host.bind_socket(config.bind, segmentation=config.segmentation)
         self._host, self._files, self._socket = host, files, udp
         self.now_s = host.now_s
         self.transmit_lost = udp.lost

@@ -111,12 +111,9 @@ class UdpSocket:
     Args:
         bind: address to listen on; port 0 lets the system choose one.
         segmentation: use GSO and GRO where the kernel supports them.
-        fragments: let IP fragment datagrams that are larger than the path carries.
     """
 
-    def __init__(
-        self, bind: Address, *, segmentation: bool = True, fragments: bool = True
-    ) -> None:
+    def __init__(self, bind: Address, *, segmentation: bool = True) -> None:
         """Bind the socket; raise ConfigError if the address cannot be bound."""
         family, address = resolve(bind)
         try:
@@ -129,8 +126,7 @@ class UdpSocket:
             ) from None
         self.gso = segmentation and self._supports(UDP_SEGMENT, 0)
         self.gro = segmentation and self._supports(UDP_GRO, 1)
-        if not fragments:
-            forbid_fragments(self._socket)
+        forbid_fragments(self._socket)
         self._reads_control = report_marks(self._socket) or self.gro
         self._mark = NOT_ECT  # Of the datagrams that are transmitted now.
         self.marked: Set[object] = frozenset()
