@@ -93,7 +93,7 @@ def test_a_lost_piece_costs_the_pieces_of_one_frame() -> None:
     for number in range(3):
         network.send("ann", "bob", data=b"%d" % number)
         network.run(0.005)
-    network.run_until_idle()
+    network.run(0.5)
     assert network.data("bob") == [b"0", b"1", b"2"]
     assert len(pieces(network)) == 4 * COUNT
     assert network.engines["ann"].stats().retransmitted == 1

@@ -49,7 +49,7 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
-        self._inbox = Inbox(self.waiters, config)
+        self._inbox = Inbox(self.waiters, config, self.events, lambda: self.now_s())
         self.inbox: Final = self._inbox.messages
         """The delivered messages that the application has not received."""
         self.has_callback: Final = config.on_message is not None
