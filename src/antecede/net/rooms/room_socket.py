@@ -1,11 +1,12 @@
 """The socket and the host of a node in a room: its datagrams travel over the links."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from typing import Final, cast
 
 from antecede.core.observer import Observer
+from antecede.engine.ecn import NOT_ECT
 from antecede.net.database import Database
 from antecede.net.host import EventLog, Host, Worker
 from antecede.net.udp import Address, SocketAddress
@@ -47,7 +48,9 @@ class RoomSocket:
         self.on_arrival: Callable[[str], bool] = lambda name: True
         """Called with the source of each datagram; returns whether to receive it."""
         self._send = send
-        self._arrived: deque[tuple[bytes, SocketAddress]] = deque()
+        self.marked: Set[object] = frozenset()
+        """Ignored: the links use the marks of their paths."""
+        self._arrived: deque[tuple[bytes, SocketAddress, int]] = deque()
         self._on_readable: Callable[[], None] | None = None
 
     def resolve(self, address: Address) -> SocketAddress:
@@ -63,14 +66,14 @@ class RoomSocket:
         elif len(self._arrived) >= ARRIVED_MAX:
             self.lost["buffer_full"] += 1
         else:
-            self._arrived.append((datagram, link_to(source)))
+            self._arrived.append((datagram, link_to(source), NOT_ECT))
 
     def read(self) -> None:
         """Have the node in the room process the datagrams that have arrived."""
         while self._arrived and self._on_readable is not None:
             self._on_readable()
 
-    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
+    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress, int]]:
         arrived = self._arrived
         return [arrived.popleft() for _ in range(min(batch, len(arrived)))]
 
@@ -132,9 +135,7 @@ class RoomHost:
         self._room = room
         self._send = send
 
-    def bind_socket(
-        self, bind: Address, *, segmentation: bool, fragments: bool
-    ) -> RoomSocket:
+    def bind_socket(self, bind: Address, *, segmentation: bool) -> RoomSocket:
         self.socket = RoomSocket(bind, self._send)
         return self.socket
 
