@@ -250,7 +250,7 @@ class LiveMembership:
         self._core.runtime.schedule_output()
         now = self._now()
         deadline = self._membership.next_timer()
-        if self._peers.has_work:
+        if self._peers.has_work or self._snapshots.has_requests:
             deadline = min(deadline or now + RETRY_S, now + RETRY_S)
         self._timer.cancel()
         self._timer.set(deadline, now)
@@ -263,7 +263,11 @@ class LiveMembership:
             membership.member_added(name, incarnation, now)
         if self._delivered or not self._snapshots.has_requests:
             return
-        for newcomer, admission in self._snapshots.due():
+        for newcomer, admission, problem in self._snapshots.due(now):
+            if problem:
+                logger.warning("%s cannot be admitted: %s", newcomer, problem)
+                membership.snapshot_failed(newcomer, admission, problem, now)
+                continue
             try:
                 state = self._snapshots.take()
             except Exception as error:
@@ -291,7 +295,7 @@ class LiveMembership:
                 self._peers.remove(name, self._now(), has_left=has_left)
             case fx.TakeSnapshot(newcomer, admission):
                 position = core.put_count + len(self._delivered)
-                self._snapshots.request(newcomer, admission, position)
+                self._snapshots.request(newcomer, admission, position, self._now())
             case fx.Restore(snapshot, cut):
                 self._restore(snapshot, cut)
             case fx.Deliver(message):

@@ -1,6 +1,7 @@
 """The snapshots of an application, and which messages its state contains."""
 
 from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from antecede.engine.message import Message
 from antecede.group.member import CutEntry
@@ -10,6 +11,20 @@ __all__ = ["Restore", "Snapshots", "Take"]
 
 Take = Callable[[], bytes]
 Restore = Callable[[bytes], object]
+
+
+WAIT_S: Final = 10.0
+"""How long a sponsor waits until its application has received all messages."""
+
+
+class _Request(NamedTuple):
+    """A newcomer that needs a snapshot."""
+
+    newcomer: str
+    admission: int
+    position: int
+    """How many messages the state must contain."""
+    until: float
 
 
 class Snapshots:
@@ -28,7 +43,7 @@ class Snapshots:
         self._core = core
         self._take = take
         self._restore = restore
-        self._requests: list[tuple[str, int, int]] = []
+        self._requests: list[_Request] = []
         self._latest: dict[tuple[str, int], int] = {}
 
     def reset(self) -> None:
@@ -45,19 +60,33 @@ class Snapshots:
         """Whether a snapshot is to be taken."""
         return bool(self._requests)
 
-    def request(self, newcomer: str, admission: int, position: int) -> None:
+    def request(self, newcomer: str, admission: int, position: int, now: float) -> None:
         """Take a snapshot when the state contains as many messages as ``position``."""
-        self._requests.append((newcomer, admission, position))
+        self._requests.append(_Request(newcomer, admission, position, now + WAIT_S))
 
-    def due(self) -> list[tuple[str, int]]:
-        """Remove and return the newcomers whose snapshots can be taken now."""
+    def due(self, now: float) -> list[tuple[str, int, str]]:
+        """Remove and return the newcomers whose snapshots can be taken now.
+
+        With each, return why there is none: the application has not received the messages
+        before it in time. Return "" otherwise.
+        """
         core = self._core
         taken_count = core.put_count - len(core.runtime.inbox)
-        if core.sends_under_way or core.processed_count != taken_count:
-            return []
-        ready = [each for each in self._requests if each[2] <= taken_count]
-        self._requests = [each for each in self._requests if each[2] > taken_count]
-        return [(newcomer, admission) for newcomer, admission, _ in ready]
+        is_quiet = not core.sends_under_way and core.processed_count == taken_count
+        found: list[tuple[str, int, str]] = []
+        for request in list(self._requests):
+            if is_quiet and request.position <= taken_count:
+                reason = ""
+            elif request.until <= now:
+                reason = (
+                    f"the application of {core.node} has not asked for its next message, or"
+                    f" waits in a send, for {WAIT_S:g} s: receive in a task of its own"
+                )
+            else:
+                continue
+            self._requests.remove(request)
+            found.append((request.newcomer, request.admission, reason))
+        return found
 
     def take(self) -> bytes:
         """Return the state of the application; raise what it raises."""
