@@ -1,11 +1,11 @@
 """A model of a room: real memberships over an abstract causal multicast.
 
 The multicast delivers a message at a process as soon as all messages are delivered there
-that happened before it, in the view of the multicast, and whose target the process is. Every
-protocol that keeps causal order delivers at such a moment or later, so the schedules of all
-of them are among those of the model. Messages outside the room arrive in the order of each
-pair, at any time. The application of each member is the list of messages that it has
-received or sent; a snapshot is this list.
+that happened before it, in the view of the multicast, and whose target the process is.
+Every protocol that keeps causal order delivers at such a moment or later, so the schedules
+of all of them are among those of the model. Messages outside the room arrive in the order
+of each pair, at any time. The application of each member is the list of messages that it
+has received or sent; a snapshot is this list.
 """
 
 from collections.abc import Iterator, Mapping
@@ -177,8 +177,9 @@ class JoinModel:
                 if other in node.peers:
                     yield "lose", name, other
         for name, sponsor in self.config.newcomers.items():
-            if name not in self.nodes and sponsor in self.nodes:
-                if self.nodes[sponsor].membership.is_member:
+            if name not in self.nodes.keys() | self.crashed:
+                node = self.nodes.get(sponsor)
+                if sponsor in self.crashed or (node and node.membership.is_member):
                     yield "start", name
         for name in self._newcomers():
             if self.crashed.intersection(self.nodes[name].membership.waiting_for):
@@ -231,8 +232,7 @@ class JoinModel:
             name = action[1]
         elif kind == "start":
             self.nodes[name] = _Node(name, 1)
-            sponsors = [(self.config.newcomers[name], ""), *self._others(name)]
-            self.nodes[name].membership.join(sponsors, 0.0)
+            self.nodes[name].membership.join(self._sponsors(name), 0.0)
         elif kind == "crash":
             self._crash(name)
             return
@@ -243,11 +243,12 @@ class JoinModel:
             node.membership.handle_timer(node.now)
         self._settle(name)
 
-    def _others(self, name: str) -> list[tuple[str, str]]:
-        """Return what else a newcomer may ask: every member, if one may crash."""
-        if not self.config.crashes and not self.config.timeouts:
-            return []
-        return [(other, "") for other in self.nodes if other not in (name, "x", "y")]
+    def _sponsors(self, name: str) -> list[tuple[str, str]]:
+        """Return the nodes that a newcomer asks: its sponsor, or all if that may fail."""
+        sponsors = [self.config.newcomers[name]]
+        if self.config.crashes or self.config.timeouts:
+            sponsors = [n for n in self.nodes if n not in self.config.newcomers]
+        return [(sponsor, sponsor) for sponsor in sponsors]
 
     def _deliver(self, source: str, number: int, target: str) -> None:
         node = self.nodes[target]
@@ -400,10 +401,10 @@ class JoinModel:
             if lost:
                 source, number = min(lost)
                 raise JoinViolation(f"{name} misses {source}{number}")
-        if self.messages:
-            (source, number), message = next(iter(self.messages.items()))
-            target = min(message.targets)
-            raise JoinViolation(f"{source}{number} never arrives at {target}")
+        for (source, number), message in self.messages.items():
+            if source in self.nodes:
+                target = min(message.targets)
+                raise JoinViolation(f"{source}{number} never arrives at {target}")
 
     def fingerprint(self) -> bytes:
         """Return a hash of the state."""
