@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 
+from antecede.core.codec import Frame
 from antecede.core.config import ProcessConfig
 from antecede.core.driver import drain
-from antecede.core.process import Delivery, Transmit
+from antecede.core.process import Delivery, ProcessId, Transmit
 from antecede.core.registry import protocol
 from antecede.group.codec import decode_control, encode_control
 from antecede.group.effects import (
@@ -36,7 +37,7 @@ from antecede.group.member import CutEntry, Member, RoomMessage
 from antecede.group.membership import RoomMembership
 from antecede.group.settings import MembershipSettings
 
-__all__ = ["Arrived", "RoomCluster", "member"]
+__all__ = ["Arrived", "RoomCluster", "RoomNode", "member"]
 
 HISTORY = 1
 Key = tuple[str, int]
@@ -66,7 +67,7 @@ class RoomNode:
     """A membership, a process of the protocol, and an application that keeps a log."""
 
     def __init__(
-        self, name: str, id: int, protocol_name: str, members: Iterable[str]
+        self, name: str, id: ProcessId, protocol_name: str, members: Iterable[str]
     ) -> None:
         own = member(name)
         settings = MembershipSettings(join_timeout_s=1e6, answer_timeout_s=1e5)
@@ -91,9 +92,9 @@ class RoomCluster:
     def __init__(self, protocol_name: str, members: Iterable[str], seed: int) -> None:
         self.protocol = protocol_name
         self.random = Random(seed)
-        self.ids: dict[str, int] = {}
+        self.ids: dict[str, ProcessId] = {}
         self.nodes: dict[str, RoomNode] = {}
-        self.packets: list[tuple[str, str, object]] = []
+        self.packets: list[tuple[str, str, Frame]] = []
         self.channels: dict[tuple[str, str], list[bytes]] = {}
         self.causes: dict[Key, frozenset[Key]] = {}
         self.stalled: set[str] = set()
@@ -104,7 +105,7 @@ class RoomCluster:
             self._make(name, founders)
 
     def _make(self, name: str, members: Iterable[str]) -> None:
-        self.ids[name] = len(self.ids)
+        self.ids[name] = ProcessId(len(self.ids))
         self.nodes[name] = RoomNode(name, self.ids[name], self.protocol, members)
         self.settle(name)
 

@@ -1,6 +1,7 @@
 """The inputs and effects of a membership, one at a time."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -63,12 +64,14 @@ SETTINGS = MembershipSettings(
     held_messages_max=3,
 )
 
+DISAGREEING = replace(SETTINGS, agree=lambda remover, name: False)
 
-def make(name: str, *others: str, **settings: object) -> RoomMembership:
+
+def make(
+    name: str, *others: str, settings: MembershipSettings = SETTINGS
+) -> RoomMembership:
     """Return a member of a room with ``others``."""
-    membership = RoomMembership(
-        "room", "hybrid", member(name), replace(SETTINGS, **settings)
-    )
+    membership = RoomMembership("room", "hybrid", member(name), settings)
     entries = tuple(RosterEntry(member(n), MemberState.JOINED) for n in others)
     membership.resume(encode_control(Offer(1, entries)), 0.0)
     for other in others:
@@ -77,18 +80,16 @@ def make(name: str, *others: str, **settings: object) -> RoomMembership:
     return membership
 
 
-def newcomer(*candidates: str, **settings: object) -> RoomMembership:
+def newcomer(*candidates: str, settings: MembershipSettings = SETTINGS) -> RoomMembership:
     """Return a newcomer ``x`` that has asked the candidates."""
-    membership = RoomMembership(
-        "room", "hybrid", member("x"), replace(SETTINGS, **settings)
-    )
+    membership = RoomMembership("room", "hybrid", member("x"), settings)
     membership.join([(name, name) for name in candidates], 0.0)
     return membership
 
 
-def told(effects: list[Effect]) -> list[object]:
+def told(effects: list[Effect]) -> list[Any]:
     """Return the effects, with the control messages in them decoded."""
-    found: list[object] = []
+    found: list[Any] = []
     for effect in effects:
         if isinstance(effect, SendControl):
             found.append((effect.target, decode_control(effect.data)))
@@ -103,7 +104,7 @@ def told(effects: list[Effect]) -> list[object]:
 
 def hear(
     membership: RoomMembership, source: str, frame: ControlFrame, now: float = 0.0
-) -> list[object]:
+) -> list[Any]:
     """Pass on a message outside the room, and return the reaction."""
     membership.receive_control(source, encode_control(frame), now)
     return told(membership.effects())
@@ -111,7 +112,7 @@ def hear(
 
 def deliver(
     membership: RoomMembership, source: str, number: int, frame: ControlFrame | bytes
-) -> list[object]:
+) -> list[Any]:
     """Deliver a message in the room, and return the reaction."""
     if isinstance(frame, bytes):
         data = bytes((APPLICATION,)) + frame
@@ -121,13 +122,13 @@ def deliver(
     return told(membership.effects())
 
 
-def payloads(effects: list[object]) -> list[bytes]:
+def payloads(effects: list[Any]) -> list[bytes]:
     return [e.message.data[1:] for e in effects if isinstance(e, Deliver)]
 
 
 def send_snapshot(
     membership: RoomMembership, source: str, header: SnapshotHeader, admission: int = 1
-) -> list[object]:
+) -> list[Any]:
     """Send a whole snapshot to a newcomer, and return its last reaction."""
     sender = SnapshotSender(admission, header, 1 << 20, 1)
     hear(membership, source, sender.start())
@@ -211,7 +212,7 @@ def test_of_two_nodes_that_look_for_a_room_the_first_by_name_founds_it(
 
 
 def test_a_node_that_may_not_found_asks_again() -> None:
-    membership = newcomer("a", may_found=False)
+    membership = newcomer("a", settings=replace(SETTINGS, may_found=False))
     membership.effects()
     assert hear(membership, "a", Answer(AnswerKind.ABSENT, ())) == []
     assert membership.next_timer() == 0.5
@@ -300,7 +301,7 @@ def test_a_sponsor_refuses_with_a_reason(request_of_x: Request, reason: str) -> 
 
 
 def test_the_application_may_refuse_a_newcomer() -> None:
-    sponsor = make("a", accept=lambda name: name != "x")
+    sponsor = make("a", settings=replace(SETTINGS, accept=lambda name: name != "x"))
     ((_, refused),) = hear(sponsor, "x", Request("hybrid", member("x")))
     assert refused == Refused(1, "the application does not accept it")
     assert hear(sponsor, "y", Request("hybrid", member("y"))) != []
@@ -399,9 +400,9 @@ def test_a_newcomer_is_a_member_when_it_has_caught_up() -> None:
 # Admission, at the newcomer.
 
 
-def admitted(*names: str, **settings: object) -> RoomMembership:
+def admitted(*names: str, settings: MembershipSettings = SETTINGS) -> RoomMembership:
     """Return a newcomer to which ``a`` has offered the room."""
-    membership = newcomer("a", **settings)
+    membership = newcomer("a", settings=settings)
     membership.effects()
     hear(membership, "a", Answer(AnswerKind.PRESENT, ()))
     entries = tuple(RosterEntry(member(n), MemberState.JOINED) for n in names)
@@ -586,7 +587,7 @@ def test_a_removal_is_taken_up_by_the_others() -> None:
 
 
 def test_a_member_may_disagree_with_a_removal() -> None:
-    other = make("b", "a", "c", agree=lambda remover, name: False)
+    other = make("b", "a", "c", settings=DISAGREEING)
     assert deliver(other, "a", 1, Removing("c", 1)) == []
     assert other.members == ["a", "b", "c"]
 

@@ -1,10 +1,12 @@
 """Joins in random schedules of real protocols, with loss and reordering."""
 
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.group.protocol_rooms import RoomCluster
+from tests.group.protocol_rooms import RoomCluster, RoomNode
 
 PROTOCOLS = ("hybrid", "hybrid-basic", "bounded")
 NEWCOMERS = ("v", "w", "x", "y", "z")
@@ -37,6 +39,10 @@ def test_newcomers_get_every_message_once_and_in_causal_order(
     cluster.finish()
 
 
+def _has_received(node: RoomNode, count: int) -> bool:
+    return len(node.log) == count
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_slow_snapshot_of_one_newcomer_blocks_no_message_of_another(
     protocol: str,
@@ -56,7 +62,7 @@ def test_a_slow_snapshot_of_one_newcomer_blocks_no_message_of_another(
     assert not cluster.nodes["x"].membership.is_member
     for number, name in enumerate(("y", "a"), start=1):
         cluster.broadcast(name)
-        cluster.run(60.0, lambda expected=number: len(b.log) == expected)
+        cluster.run(60.0, partial(_has_received, b, number))
     assert b.log == [("y", 1), ("a", 1)]
     assert not cluster.nodes["x"].membership.is_member
     cluster.stalled.clear()
