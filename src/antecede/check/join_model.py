@@ -1,21 +1,27 @@
 """A model of a room: real memberships over an abstract causal multicast.
 
 The multicast delivers a message at a process as soon as all messages are delivered there
-that happened before it, in the view of the multicast, and whose target the process is. Every
-protocol that keeps causal order delivers at such a moment or later, so the schedules of all
-of them are among those of the model. Messages outside the room arrive in the order of each
-pair, at any time. The application of each member is the list of messages that it has
-received or sent; a snapshot is this list.
+that happened before it, in the view of the multicast, and whose target the process is.
+Every protocol that keeps causal order delivers at such a moment or later, so the schedules
+of all of them are among those of the model. Messages outside the room arrive in the order
+of each pair, at any time. The application of each member is the list of messages that it
+has received or sent; a snapshot is this list.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from functools import cache
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final
 
-from antecede.core.support.attributes import listed_attributes
+from antecede.check.join_node import (
+    HISTORY,
+    SETTINGS,
+    Arrival,
+    Message,
+    Node,
+    canonical_form,
+    model_member,
+)
 from antecede.group.codec import decode_control, encode_control
 from antecede.group.effects import (
     AddMember,
@@ -38,14 +44,10 @@ from antecede.group.frames import (
     Offer,
     RosterEntry,
 )
-from antecede.group.member import CutEntry, Member
-from antecede.group.membership import RoomMembership
-from antecede.group.settings import MembershipSettings
+from antecede.group.member import CutEntry
 
-__all__ = ["JoinConfig", "JoinModel", "JoinViolation"]
+__all__ = ["Action", "JoinConfig", "JoinModel", "JoinViolation"]
 
-SETTINGS: Final = MembershipSettings(answer_timeout_s=1.0, join_timeout_s=1e9)
-HISTORY: Final = 1
 PROMPT: Final = (Inquiry, Answer, ChunkAck)
 """Messages outside the room that arrive at once: their receivers' reactions commute with
 everything else."""
@@ -71,67 +73,6 @@ class JoinConfig:
     """How often a newcomer may take its sponsor for dead."""
 
 
-class _Message(NamedTuple):
-    """A message in the room that is not delivered everywhere."""
-
-    data: bytes
-    targets: frozenset[str]
-    """Where it is not delivered yet."""
-    past: frozenset[tuple[str, int]]
-    """The messages that happened before it, in the view of the multicast."""
-
-
-class _RoomMessage(NamedTuple):
-    """What the membership sees of a delivered message."""
-
-    source: str
-    history: int
-    number: int
-    data: bytes
-
-
-class _Node:
-    """A node: its membership, its multicast and its application."""
-
-    __slots__ = (
-        "log",
-        "membership",
-        "now",
-        "past",
-        "peers",
-        "received",
-        "sent",
-        "snaps",
-        "text",
-    )
-
-    def __init__(self, name: str, admission: int) -> None:
-        own = _member(name, admission)
-        self.membership = RoomMembership("room", "hybrid", own, SETTINGS)
-        self.peers: set[str] = set()
-        self.past: frozenset[tuple[str, int]] = frozenset()
-        self.log: tuple[tuple[str, int], ...] = ()
-        self.received: dict[str, int] = {}
-        self.sent = 0
-        self.snaps: set[tuple[str, int]] = set()
-        self.now = 0.0
-        self.text = ""
-        """The canonical form of the other attributes; empty if they have changed."""
-
-    def canonical(self) -> str:
-        """Return a text that is equal if and only if the states are."""
-        if not self.text:
-            self.text = repr(_canonical([getattr(self, n) for n in _NODE_STATE]))
-        return self.text
-
-
-_NODE_STATE: Final = tuple(name for name in _Node.__slots__ if name != "text")
-
-
-def _member(name: str, admission: int) -> Member:
-    return Member(name=name, address=name, incarnation=1, admission=admission)
-
-
 Action = tuple[str, ...]
 """A step: its kind, and the nodes that take part."""
 
@@ -142,15 +83,17 @@ class JoinModel:
     def __init__(self, config: JoinConfig) -> None:
         self.config = config
         names = [chr(ord("a") + index) for index in range(config.members)]
-        self.nodes = {name: _Node(name, 1) for name in names}
-        self.messages: dict[tuple[str, int], _Message] = {}
+        self.nodes = {name: Node(name, 1) for name in names}
+        self.messages: dict[tuple[str, int], Message] = {}
         self.channels: dict[tuple[str, str], list[bytes]] = {}
         self.causes: dict[tuple[str, int], frozenset[tuple[str, int]]] = {}
         """For each message of an application, those that happened before it."""
         self.crashed: frozenset[str] = frozenset()
         self.sends = dict(config.sends)
         self.timeouts = config.timeouts
-        everyone = [RosterEntry(_member(name, 1), MemberState.JOINED) for name in names]
+        everyone = [
+            RosterEntry(model_member(name, 1), MemberState.JOINED) for name in names
+        ]
         for name, node in self.nodes.items():
             others = tuple(e for e in everyone if e.member.name != name)
             node.membership.resume(encode_control(Offer(1, others)), 0.0)
@@ -177,8 +120,9 @@ class JoinModel:
                 if other in node.peers:
                     yield "lose", name, other
         for name, sponsor in self.config.newcomers.items():
-            if name not in self.nodes and sponsor in self.nodes:
-                if self.nodes[sponsor].membership.is_member:
+            if name not in self.nodes.keys() | self.crashed:
+                node = self.nodes.get(sponsor)
+                if sponsor in self.crashed or (node and node.membership.is_member):
                     yield "start", name
         for name in self._newcomers():
             if self.crashed.intersection(self.nodes[name].membership.waiting_for):
@@ -202,7 +146,7 @@ class JoinModel:
             if name in self.nodes and not self.nodes[name].membership.is_member
         ]
 
-    def _may_deliver(self, source: str, target: str, message: _Message) -> bool:
+    def _may_deliver(self, source: str, target: str, message: Message) -> bool:
         node = self.nodes[target]
         if source not in node.peers:
             return False
@@ -230,9 +174,8 @@ class JoinModel:
             node.membership.member_lost(name, node.now)
             name = action[1]
         elif kind == "start":
-            self.nodes[name] = _Node(name, 1)
-            sponsors = [(self.config.newcomers[name], ""), *self._others(name)]
-            self.nodes[name].membership.join(sponsors, 0.0)
+            self.nodes[name] = Node(name, 1)
+            self.nodes[name].membership.join(self._sponsors(name), 0.0)
         elif kind == "crash":
             self._crash(name)
             return
@@ -243,18 +186,19 @@ class JoinModel:
             node.membership.handle_timer(node.now)
         self._settle(name)
 
-    def _others(self, name: str) -> list[tuple[str, str]]:
-        """Return what else a newcomer may ask: every member, if one may crash."""
-        if not self.config.crashes and not self.config.timeouts:
-            return []
-        return [(other, "") for other in self.nodes if other not in (name, "x", "y")]
+    def _sponsors(self, name: str) -> list[tuple[str, str]]:
+        """Return the nodes that a newcomer asks: its sponsor, or all if that may fail."""
+        sponsors = [self.config.newcomers[name]]
+        if self.config.crashes or self.config.timeouts:
+            sponsors = [n for n in self.nodes if n not in self.config.newcomers]
+        return [(sponsor, sponsor) for sponsor in sponsors]
 
     def _deliver(self, source: str, number: int, target: str) -> None:
         node = self.nodes[target]
         message = self.messages[source, number]
         node.past |= message.past | {(source, number)}
         self._complete((source, number), target)
-        room_message = _RoomMessage(source, HISTORY, number, message.data)
+        room_message = Arrival(source, HISTORY, number, message.data)
         node.membership.receive_in_room(room_message, node.now)
 
     def _complete(self, key: tuple[str, int], target: str) -> None:
@@ -294,7 +238,7 @@ class JoinModel:
         key = (name, node.sent)
         alive = frozenset(targets) - self.crashed
         if alive:
-            self.messages[key] = _Message(data, alive, node.past)
+            self.messages[key] = Message(data, alive, node.past)
             node.past |= {key}
         return key
 
@@ -400,10 +344,10 @@ class JoinModel:
             if lost:
                 source, number = min(lost)
                 raise JoinViolation(f"{name} misses {source}{number}")
-        if self.messages:
-            (source, number), message = next(iter(self.messages.items()))
-            target = min(message.targets)
-            raise JoinViolation(f"{source}{number} never arrives at {target}")
+        for (source, number), message in self.messages.items():
+            if source in self.nodes:
+                target = min(message.targets)
+                raise JoinViolation(f"{source}{number} never arrives at {target}")
 
     def fingerprint(self) -> bytes:
         """Return a hash of the state."""
@@ -416,26 +360,4 @@ class JoinModel:
             self.sends,
             self.timeouts,
         )
-        return blake2b(repr(_canonical(state)).encode(), digest_size=16).digest()
-
-
-_PLAIN: Final = (int, str, bytes, bytearray, float, Enum, type(None))
-_attributes: Final = cache(listed_attributes)
-
-
-def _canonical(value: object) -> object:
-    """Return nested tuples that are equal if and only if the values are."""
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, dict):
-        return sorted((key, _canonical(item)) for key, item in value.items())
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    if isinstance(value, list | tuple):
-        return [_canonical(item) for item in value]
-    if isinstance(value, MembershipSettings):
-        return None
-    names = _attributes(type(value))
-    if names is None:
-        raise TypeError(f"{type(value).__name__} declares no attributes")
-    return [_canonical(getattr(value, name)) for name in names]
+        return blake2b(repr(canonical_form(state)).encode(), digest_size=16).digest()

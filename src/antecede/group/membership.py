@@ -22,7 +22,6 @@ from antecede.group.frames import (
     Added,
     Adding,
     Answer,
-    AnswerKind,
     Chunk,
     ChunkAck,
     CutNotice,
@@ -44,6 +43,7 @@ from antecede.group.frames import (
 from antecede.group.joining import Joining, Phase
 from antecede.group.member import CutEntry, Member, RoomMessage
 from antecede.group.outputs import Outputs
+from antecede.group.reception import Reception
 from antecede.group.settings import MembershipSettings
 from antecede.group.sponsor import Sponsor
 from antecede.group.view import View
@@ -65,7 +65,7 @@ class RoomMembership:
         "_exclusions",
         "_joining",
         "_out",
-        "_protocol",
+        "_reception",
         "_settings",
         "_sponsor",
         "_view",
@@ -97,13 +97,15 @@ class RoomMembership:
                     f" {NAME_BYTES_MAX} bytes"
                 )
         self.room = room
-        self._protocol = protocol
         self._settings = settings
         self._out = Outputs()
         self._view = View(self._out)
         self._joining = Joining(own, protocol, self._view, self._out, settings)
         self._sponsor = Sponsor(self._view, self._out, settings)
         self._exclusions = Exclusions(self._joining, self._view, self._out)
+        self._reception = Reception(
+            room, protocol, self._joining, self._sponsor, self._view, self._out, settings
+        )
 
     # Call one of these once.
 
@@ -299,52 +301,6 @@ class RoomMembership:
     def _own(self) -> Member:
         return self._joining.own
 
-    def _receive_inquiry(self, source: str, frame: Inquiry, now: float) -> None:
-        joining = self._joining
-        if self.is_member:
-            answer = Answer(AnswerKind.PRESENT, ())
-        elif joining.phase is Phase.SEARCHING and joining.may_found:
-            joining.search.note_seeker(source, frame.address, now)
-            answer = Answer(AnswerKind.SEEKING, joining.search.seekers(without=source))
-        elif joining.phase in (Phase.IDLE, Phase.OVER):
-            answer = Answer(AnswerKind.ABSENT, ())
-        else:
-            answer = Answer(AnswerKind.BUSY, ())
-        self._out.control(source, answer)
-        joining.advance(now)
-
-    def _receive_request(self, source: str, frame: Request, now: float) -> None:
-        member = frame.member
-        if member.name != source:
-            raise PeerError(f"{source} asks for the admission of {member.name}")
-        if not self.is_member:
-            self._out.control(source, Answer(AnswerKind.BUSY, ()))
-            return
-        reason = self._reason_to_refuse(frame)
-        known = self._view.roster.get(source)
-        if reason:
-            self._out.control(source, Refused(member.admission, reason))
-        elif known is not None and member.admission <= known.member.admission:
-            self._out.control(source, Outdated(known.member.admission))
-        else:
-            self._sponsor.admit(member, self._own, now)
-
-    def _reason_to_refuse(self, request: Request) -> str:
-        name = request.member.name
-        if name == self._own.name:
-            return f"the name {name!r} is taken"
-        if request.protocol != self._protocol:
-            return f"the room {self.room!r} uses the protocol {self._protocol}"
-        others = {peer.name for peer in self._view.roster.peers()} - {name}
-        if len(others) + 2 > self._settings.members_max:
-            return (
-                f"the room {self.room!r} has {len(others) + 1} members, of at most"
-                f" {self._settings.members_max} (members_max)"
-            )
-        if not self._settings.accept(name):
-            return "the application does not accept it"
-        return ""
-
     def _receive_chunk_ack(self, source: str, frame: ChunkAck, now: float) -> None:
         self._sponsor.acknowledge(source, frame.admission, frame.received, now)
 
@@ -392,9 +348,9 @@ class RoomMembership:
 _Handler = Callable[[RoomMembership, str, Any, float], None]
 
 _CONTROL_HANDLERS: Final[dict[type[Any], _Handler]] = {
-    Inquiry: RoomMembership._receive_inquiry,
+    Inquiry: lambda self, *args: self._reception.receive_inquiry(*args),
     Answer: lambda self, *args: self._joining.receive_answer(*args),
-    Request: RoomMembership._receive_request,
+    Request: lambda self, *args: self._reception.receive_request(*args),
     Refused: lambda self, *args: self._joining.receive_refusal(*args),
     Outdated: lambda self, *args: self._joining.receive_outdated(*args),
     Offer: lambda self, *args: self._joining.receive_offer(*args),

@@ -74,8 +74,9 @@ class Sponsor:
     def introduce(self, member: Member) -> None:
         """Tell the newcomers of another one that a member admits at the same time.
 
-        Its messages must arrive at them before their snapshots are taken: otherwise four
-        newcomers at once can wait for each other.
+        Otherwise a newcomer would learn of the other one with its snapshot. Until then no
+        message of the other one would be delivered to it, and under the hybrid protocols
+        everybody who has delivered such a message would have to wait.
         """
         for name in self._newcomers:
             if name != member.name:
