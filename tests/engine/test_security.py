@@ -428,9 +428,7 @@ def test_late_packets_are_accepted_within_the_replay_window() -> None:
 class RecordingCipher:
     """A cipher that records its nonces and the inputs of its key."""
 
-    def __init__(
-        self, inputs: tuple[str, int, str, int], cipher: AeadCipher, used: list[object]
-    ) -> None:
+    def __init__(self, inputs: object, cipher: AeadCipher, used: list[object]) -> None:
         self.inputs = inputs
         self.cipher = cipher
         self.used = used
@@ -455,6 +453,9 @@ class RecordingDatagramCipher:
     ) -> AeadCipher:
         inputs = (sender, incarnation, receiver, receiver_incarnation)
         return RecordingCipher(inputs, self.cipher.derive(*inputs), self.used)
+
+    def stranger_cipher(self, salt: bytes) -> AeadCipher:
+        return RecordingCipher(salt, self.cipher.stranger_cipher(salt), self.used)
 
     def seal(self, cipher: AeadCipher, packet: int, head: bytes, body: bytes) -> bytes:
         return self.cipher.seal(cipher, packet, head, body)
