@@ -3,10 +3,12 @@
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from antecede.engine.message import DecodedMessage, Message
 from antecede.net.config import NodeConfig
 from antecede.net.node_metrics import TimedInbox
+from antecede.net.payloads import decode_payload
 from antecede.net.waiters import Waiters
 
 __all__ = ["Inbox"]
@@ -29,7 +31,9 @@ class Inbox:
         )
         self._waiters = waiters
         self._on_message = config.on_message
-        self._decode = config.decode
+        self._decode = (
+            partial(decode_payload, config.decode) if config.decode is not None else None
+        )
         self._is_calling = False
 
     def put(self, delivered: Sequence[Message]) -> None:
