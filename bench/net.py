@@ -3,9 +3,10 @@
 The other transports are raw UDP, TCP, pyzmq, aioquic and nats-py. Every figure is the
 median of several rounds; each round runs every measurement once, so that the two sides of a
 ratio alternate. A second figure compares processor times, in seconds per message of the
-busier process: other work on the machine disturbs it less. The sender and the receiver are separate OS processes on loopback, with
-payloads of 64 bytes. Every wait has a timeout. A measurement that fails is reported and
-skipped in later rounds, and the exit code is 1; a missed aim does not change the exit code.
+busier process: other work on the machine disturbs it less. The sender and the receiver are
+separate OS processes on loopback, with payloads of 64 bytes. Every wait has a timeout. A
+measurement that fails is reported and skipped in later rounds, and the exit code is 1; a
+missed aim does not change the exit code.
 """
 
 import argparse
@@ -70,9 +71,7 @@ def guarantee(name: str) -> str:
     return GUARANTEES[max(found, key=len)] if found else ""
 
 
-def print_costs(
-    costs: Mapping[str, Cost], measurements: Mapping[str, Measurement]
-) -> None:
+def print_costs(costs: Mapping[str, Cost], measurements: Mapping[str, Measurement]) -> None:
     """Print messages per second or the duration of a round trip, and processor time."""
     for name, cost in costs.items():
         if measurements[name].is_round_trip:

@@ -44,7 +44,10 @@ SHORT_MAX: Final = (1 << 16) - 1
 ASKS: Final = 128
 FIRST: Final = Struct(">BQHH")
 FURTHER: Final = Struct(">HH")
-ACK_BLOCK_BYTES_MAX: Final = FIRST.size + (RANGES_WITH_MESSAGES_MAX - 1) * FURTHER.size
+FIRST_BYTES: Final = 13
+FURTHER_BYTES: Final = 4
+"""The sizes of these two, which compiled code reads faster than their attributes."""
+ACK_BLOCK_BYTES_MAX: Final = FIRST_BYTES + (RANGES_WITH_MESSAGES_MAX - 1) * FURTHER_BYTES
 """The most bytes of an ack block beside messages."""
 NO_ACKS: Final = b"\x00"
 """The ack block before anything has arrived."""
@@ -95,9 +98,14 @@ def read_ack_block(body: bytes, start: int) -> AckBlock | None:
     count = first & (ASKS - 1)
     if count == 0:
         return AckBlock(first >= ASKS, start + 1)
-    end = start + FIRST.size + (count - 1) * FURTHER.size
+    position = start + FIRST_BYTES
+    end = position + (count - 1) * FURTHER_BYTES
     if size < end or count > RANGES_MAX:
         return None
+    largest: int
+    delay: int
+    length: int
+    gap: int
     _, largest, delay, length = FIRST.unpack_from(body, start)
     block = AckBlock(first >= ASKS, end)
     block.largest = largest
@@ -106,13 +114,14 @@ def read_ack_block(body: bytes, start: int) -> AckBlock | None:
     if length == 0 or low < 1:
         return None
     block.ranges.append((low, largest))
-    for position in range(start + FIRST.size, end, FURTHER.size):
+    while position < end:
         gap, length = FURTHER.unpack_from(body, position)
         high = low - gap - 1
         low = high - length + 1
         if gap == 0 or length == 0 or low < 1:
             return None
         block.ranges.append((low, high))
+        position += FURTHER_BYTES
     return block
 
 
