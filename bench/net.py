@@ -83,10 +83,9 @@ def print_costs(costs: Mapping[str, Cost], measurements: Mapping[str, Measuremen
 
 def print_ratios(costs: Mapping[str, Cost], ratios: list[Ratio]) -> None:
     """Print each ratio, the same ratio of processor times, and the aim of the first."""
-    print(f"\n{'':58} {'ratio':>6} {'by processor time'}")
-    for ratio in ratios:
-        if line := ratio.line(costs):
-            print(line)
+    lines = [line for ratio in ratios if (line := ratio.line(costs))]
+    if lines:
+        print(f"\n{'':58} {'ratio':>6} by processor time", *lines, sep="\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
