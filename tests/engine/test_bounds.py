@@ -26,7 +26,7 @@ from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError, LocalError
 from tests.engine.network import Flight, Network, random_traffic
 
-UNICAST = [info for info in protocols() if info.capabilities.suits_nodes]
+UNICAST = [info for info in protocols() if info.capabilities.unicast]
 CONSTANT = ["hybrid", "hybrid-basic", "buffer", "buffer-fifo", "cykas", "tree", "fifo"]
 """Protocols whose metadata does not grow with the group."""
 
@@ -526,7 +526,6 @@ def test_limits_out_of_range_raise(field: str, value: float, message: str) -> No
         replace(Limits(), **{field: value})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["vector", "newtop", "flood", "pc-broadcast"])
-def test_protocols_without_unicast_raise(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} has no unicast; choose another"):
-        Engine("ann", 1, protocol_name=name)
+def test_a_protocol_for_the_simulator_raises() -> None:
+    with pytest.raises(ConfigError, match="pc-broadcast runs in the simulator only"):
+        Engine("ann", 1, protocol_name="pc-broadcast")

@@ -39,7 +39,7 @@ from antecede.engine.process_factory import group_of, limits_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.seeded_random import random_bits_of
-from antecede.engine.sender import Channel, Sender
+from antecede.engine.sender import Channel, Sender, TargetNames
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
@@ -55,7 +55,7 @@ class Engine:
     Args:
         name: the name of the node, unique in the group.
         incarnation: a number above 0 that no earlier start of this node had.
-        protocol_name: a unicast protocol of the registry.
+        protocol_name: a protocol of the registry that suits nodes.
         members: the names of all nodes, for protocols with a fixed membership.
         limits: the limits; the defaults of :class:`Limits` if None.
         cipher: encrypts datagrams; None if the group has no key.
@@ -250,8 +250,8 @@ class Engine:
         """Return whether the windows of all active peers in ``targets`` are open."""
         return self._sender.has_room(targets)
 
-    def send_fragment(self, targets: Sequence[str], payload: bytes, now: float) -> int:
-        """Send one payload of :meth:`fragment`, even if a window is full."""
+    def send_fragment(self, targets: TargetNames, payload: bytes, now: float) -> int:
+        """Send one payload of :meth:`fragment`; see :meth:`Sender.send_fragment`."""
         return self._sender.send_fragment(targets, payload, now)
 
     def send(self, targets: Sequence[str], data: bytes, now: float) -> int:

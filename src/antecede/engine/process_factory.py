@@ -43,8 +43,8 @@ def make_process(
         budget_bytes=budget_bytes,
     )
     process = info.make(ProcessId(group.index(name)), config)
-    if not info.capabilities.unicast:
-        raise ConfigError(f"{info.name} has no unicast; choose another protocol")
+    if not info.capabilities.suits_nodes:
+        raise ConfigError(f"{info.name} runs in the simulator only; choose vector")
     if limits.peer_timeout_s < NEVER and process.recovery is None:
         raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")
     return process

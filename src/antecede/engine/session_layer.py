@@ -395,7 +395,6 @@ class SessionLayer:
 
 def _met(session: PeerSession, history: int) -> NodeEvent:
     """Return the event of an incarnation of a peer that answers for the first time."""
-    name = session.name
     if session.history in (0, history) and session.handshake.incarnation == 0:
-        return PeerMet(peer=name, address=session.address)
-    return PeerRestarted(peer=name, kept_history=session.history == history)
+        return PeerMet(peer=session.name, address=session.address)
+    return PeerRestarted(peer=session.name, kept_history=session.history == history)

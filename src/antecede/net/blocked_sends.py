@@ -56,7 +56,8 @@ class Targets:
                     f"{', '.join(ended)} restarted while the message was being sent;"
                     " send it again"
                 )
-        number = engine.send_fragment(names, payload, now)
+        has_broadcast = self.is_broadcast and engine.info.capabilities.broadcast
+        number = engine.send_fragment(None if has_broadcast else names, payload, now)
         if not self.is_in_fragments:
             return number, self
         channels = self.channels or tuple(engine.channels(names))

@@ -44,7 +44,7 @@ class Node:
         name: the node's name, unique in the group.
         bind: address to listen on, ``host:port``; port 0 lets the system choose one.
         peers: names and addresses of the other nodes; :meth:`add_peer` adds more later.
-        protocol: a unicast protocol from ``antecede protocols``; the same at all nodes.
+        protocol: a protocol from ``antecede protocols``; the same at all nodes.
             Under ``bounded``, a silent peer delays messages to itself only; ``hybrid``
             carries twice as many messages per second where nothing is lost.
         budget_bytes: how many bytes a message of the protocol ``bounded`` may use to list
@@ -288,6 +288,7 @@ class Node:
     async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
 
+        Only under ``newtop``, which orders all messages, the node receives it as well.
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """

@@ -49,7 +49,7 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
-        self.inbox: Final = Inbox(config)
+        self.inbox: Final = Inbox(config, self.events, lambda: self.now_s())
         self.blocked_sends = BlockedSends()
         self.send_watch = SendWatch(
             self.blocked_sends, lambda: None if self.is_closed else self.engine, self.events
