@@ -15,8 +15,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.errors import LocalError
-from antecede.net.blocked_sends import Targets
+from antecede.net.blocked_sends import Targets, named_targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.events import EventIterator
 from antecede.net.node_metrics import NodeMetrics
@@ -294,13 +293,8 @@ class Node:
         self, targets: Iterable[str], data: Payload, *, wait: bool = True
     ) -> int:
         """Send one message to several peers; otherwise like :meth:`send`."""
-        if isinstance(targets, str):
-            raise LocalError(
-                f"targets must be a list of names, not the string {targets!r}; use send"
-                " for one target"
-            )
         payload = self._sending.encoded(data)
-        return await self._sending.send(Targets(names=tuple(targets)), payload, wait)
+        return await self._sending.send(named_targets(targets), payload, wait)
 
     async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
@@ -378,14 +372,25 @@ class Node:
         ``Limits.inbox_messages_max`` messages, other nodes transmit no messages to this
         node, and permits for the messages that they sent before wait for its acks.
         """
-        return await self._receiving.next()
+        runtime = self._runtime
+        messages = runtime.inbox.messages
+        while not messages:
+            reader = runtime.new_reader()
+            if reader is None:
+                raise StopAsyncIteration
+            await reader
+        return runtime.inbox.take_message()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
-        if runtime.inbox:
-            return runtime.take_message()
-        return await self._receiving.receive()
+        messages = runtime.inbox.messages
+        while not messages:
+            reader = runtime.new_reader()
+            if reader is None:
+                raise self._receiving.closed_error()
+            await reader
+        return runtime.inbox.take_message()
 
     async def receive_many(self, max_messages: int = 1024) -> list[Message]:
         """Wait for the next message, and return it with others that have arrived, in order.

@@ -22,33 +22,29 @@ class Receiving:
     async def next(self) -> Message:
         """Return the next message; raise StopAsyncIteration once the node is closed."""
         runtime = self._runtime
-        if runtime.has_callback:
-            raise LocalError(f"{self._name} has on_message, which gets all messages")
-        while not runtime.inbox:
-            if runtime.is_closed:
+        messages = runtime.inbox.messages
+        while not messages:
+            reader = runtime.new_reader()
+            if reader is None:
                 raise StopAsyncIteration
-            runtime.opened_socket()
-            await runtime.waiters.wait_for_message(runtime.inbox)
-        return runtime.take_message()
+            await reader
+        return runtime.inbox.take_message()
 
-    async def receive(self) -> Message:
-        """Return the next message; raise LocalError if the node is closed."""
-        runtime = self._runtime
-        try:
-            return await self.next()
-        except StopAsyncIteration:
-            if runtime.failure is not None:
-                raise runtime.failure from None
-            raise LocalError(
-                f"cannot receive: {self._name} is closed and its inbox is empty"
-            ) from None
+    def closed_error(self) -> Exception:
+        """Return the error of a call that receives after the end."""
+        return self._runtime.failure or LocalError(
+            f"cannot receive: {self._name} is closed and its inbox is empty"
+        )
 
     async def receive_many(self, max_messages: int) -> list[Message]:
         """Wait for a message, and return it with others that have arrived, in order."""
         if max_messages < 1:
             raise LocalError(f"max_messages must be at least 1, got {max_messages}")
-        runtime = self._runtime
-        if not runtime.inbox:
-            first = await self.receive()
-            return [first, *runtime.take_messages(max_messages - 1)]
-        return runtime.take_messages(max_messages)
+        inbox = self._runtime.inbox
+        if inbox.messages:
+            return inbox.take_messages(max_messages)
+        try:
+            first = await self.next()
+        except StopAsyncIteration:
+            raise self.closed_error() from None
+        return [first, *inbox.take_messages(max_messages - 1)]

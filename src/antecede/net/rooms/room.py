@@ -5,8 +5,7 @@ from types import TracebackType
 from typing import Self
 
 from antecede.engine.message import Message
-from antecede.errors import LocalError
-from antecede.net.blocked_sends import Targets
+from antecede.net.blocked_sends import Targets, named_targets
 from antecede.net.events import EventIterator
 from antecede.net.payloads import Payload
 from antecede.net.rooms.membership import Membership
@@ -78,15 +77,10 @@ class Room:
         self, targets: Iterable[str], data: Payload, *, wait: bool = True
     ) -> int:
         """Send one message to several members; otherwise like :meth:`send`."""
-        if isinstance(targets, str):
-            raise LocalError(
-                f"targets must be a list of names, not the string {targets!r}; use send"
-                " for one target"
-            )
-        names = tuple(targets)
-        for name in names:
+        chosen = named_targets(targets)
+        for name in chosen.names:
             self._membership.check_target(name)
-        return await self._core.send(Targets(names=names), data, wait)
+        return await self._core.send(chosen, data, wait)
 
     async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
         """Send one message to all other members, and return its number.

@@ -112,7 +112,7 @@ class RoomCore:
         The messages that the application has not received are dropped.
         """
         former, release = self.runtime, self._release
-        former.inbox.clear()
+        former.inbox.messages.clear()
         await former.close(0.0)
         release()
         self.put_count = self.processed_count = self.last_number = 0
@@ -179,11 +179,11 @@ class RoomCore:
         try:
             return await self.next()
         except StopAsyncIteration:
-            return await self._receiving.receive()  # It raises the error.
+            raise self._receiving.closed_error() from None
 
     async def receive_many(self, max_messages: int) -> list[Message]:
         """Return the next message, with others that have arrived."""
         if max_messages < 1:
             raise LocalError(f"max_messages must be at least 1, got {max_messages}")
         first = await self.receive()
-        return [first, *self.runtime.take_messages(max_messages - 1)]
+        return [first, *self.runtime.inbox.take_messages(max_messages - 1)]

@@ -101,7 +101,7 @@ class Snapshots:
         """Return the last message of each history that the state contains."""
         core = self._core
         latest = dict(self._latest)
-        for message in reversed(core.runtime.inbox):
+        for message in reversed(core.runtime.inbox.messages):
             key = (message.source, message.history)
             latest[key] = message.number - 1  # The first one in the inbox counts last.
         engine = core.runtime.opened_engine()
