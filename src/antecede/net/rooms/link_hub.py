@@ -101,4 +101,6 @@ class LinkHub:
     def add_numeric_link(self, name: str, address: object) -> None:
         """Add a link to a node at an address of the socket, unless there is one in use."""
         self.engine.links.add(name, address, self._runtime.now_s())
+        if isinstance(address, tuple):
+            self._runtime.record_address(name, (address[0], address[1]))
         self._runtime.schedule_output()
