@@ -63,11 +63,17 @@ class Search:
         self._out.control(name, Inquiry(self._own_address))
 
     def note_seeker(self, name: str, address: str, now: float) -> None:
-        """Note that another node looks for the room, too: it has asked this one."""
-        self.add([(name, address)], now)
+        """Ask another node that looks for the room, too: it has asked this one.
+
+        Its question is no answer: it may be late, and the node may have founded the room.
+        A node that answers SEEKING knows that this one looks for the room.
+        """
         candidate = self._candidates.get(name)
-        if candidate is not None:
-            candidate.answer = AnswerKind.SEEKING
+        if candidate is None:
+            self.add([(name, address)], now)
+        elif candidate.answer is AnswerKind.ABSENT:
+            candidate.answer = None
+            self._ask(name, now)
 
     def note_answer(self, name: str, answer: Answer, now: float) -> None:
         """Note an answer, and ask the nodes that it names."""
