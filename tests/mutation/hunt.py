@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.mutation.mutants import (
     BOUNDED_MUTANTS,
+    GROUP_MUTANTS,
     REMOVAL_MUTANTS,
     TRANSPORT_MUTANTS,
     Mutant,
@@ -62,6 +63,8 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_handshake.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
+GROUP_HUNTERS = ("tests/check/test_joins.py", "tests/group")
+"""The tests to run for the mutants of the membership of rooms."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
 
@@ -76,7 +79,8 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
-        folder = package if mutant in TRANSPORT_MUTANTS else package / "core"
+        is_of_core = mutant not in TRANSPORT_MUTANTS + GROUP_MUTANTS
+        folder = package / "core" if is_of_core else package
         path = folder / f"{mutant.module}.py"
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:
@@ -114,7 +118,11 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
 def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     """Return the tests to run for a mutant, or all of them for the unchanged core."""
     if mutant is None:
-        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + TRANSPORT_HUNTERS + HUNTERS
+        return (
+            BOUNDED_HUNTERS + REMOVAL_HUNTERS + TRANSPORT_HUNTERS + GROUP_HUNTERS + HUNTERS
+        )
+    if mutant in GROUP_MUTANTS:
+        return GROUP_HUNTERS
     if mutant in TRANSPORT_MUTANTS:
         return TRANSPORT_HUNTERS
     if mutant in REMOVAL_MUTANTS:
