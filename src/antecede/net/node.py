@@ -362,28 +362,26 @@ class Node:
         node, and permits for the messages that they sent before wait for its acks.
         """
         runtime = self._runtime
-        if runtime.has_callback:
-            raise LocalError(f"{self.name} has on_message, which gets all messages")
-        while not runtime.inbox:
-            if runtime.is_closed:
+        messages = runtime.inbox.messages
+        while not messages:
+            reader = runtime.new_reader()
+            if reader is None:
                 raise StopAsyncIteration
-            runtime.opened_socket()
-            await runtime.waiters.wait_for_message(runtime.inbox)
-        return runtime.take_message()
+            await reader
+        return runtime.inbox.take_message()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
-        if runtime.inbox:
-            return runtime.take_message()
-        try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            if runtime.failure is not None:
-                raise runtime.failure from None
-            raise LocalError(
-                f"cannot receive: {self.name} is closed and its inbox is empty"
-            ) from None
+        messages = runtime.inbox.messages
+        while not messages:
+            reader = runtime.new_reader()
+            if reader is None:
+                raise runtime.failure or LocalError(
+                    f"cannot receive: {self.name} is closed and its inbox is empty"
+                )
+            await reader
+        return runtime.inbox.take_message()
 
     async def receive_many(self, max_messages: int = 1024) -> list[Message]:
         """Wait for the next message, and return it with others that have arrived, in order.
@@ -393,7 +391,8 @@ class Node:
         if max_messages < 1:
             raise LocalError(f"max_messages must be at least 1, got {max_messages}")
         runtime = self._runtime
-        if not runtime.inbox:
+        inbox = runtime.inbox
+        if not inbox.messages:
             first = await self.receive()
-            return [first, *runtime.take_messages(max_messages - 1)]
-        return runtime.take_messages(max_messages)
+            return [first, *inbox.take_messages(max_messages - 1)]
+        return inbox.take_messages(max_messages)

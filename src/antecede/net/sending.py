@@ -127,8 +127,12 @@ class Sending:
         if not engine.has_room(targets.find(engine)):
             runtime.send_watch.watch()
             return await runtime.blocked_sends.wait(targets, payload)
-        sent = targets.send(engine, payload, runtime.now_s())
-        runtime.request_output(engine)
+        now = runtime.now_s()
+        sent = targets.send(engine, payload, now)
+        if engine.should_flush:
+            runtime.process_output(now)
+        else:
+            runtime.schedule_output()
         return sent
 
     async def _with_known_limits(
