@@ -9,8 +9,8 @@ import time
 
 from tests.check.join_configs import LONG, SMALL
 
-from antecede.check.join_model import JoinConfig
-from antecede.check.join_search import check_joins
+from antecede.check.join_model import JoinConfig, JoinModel
+from antecede.check.join_search import check_rooms
 
 HEADER = """\
 | schedule | members | newcomers | messages | states | depth | seconds | verdict |
@@ -26,7 +26,7 @@ def main() -> int:
     failed = False
     for name, config in searches.items():
         started = time.process_time()
-        result = check_joins(config)
+        result = check_rooms(JoinModel(config))
         seconds = time.process_time() - started
         failed |= bool(result.violation) or not result.exhausted
         verdict = result.violation or "held"

@@ -1,8 +1,9 @@
 """The searches over the joins of a room, for tests and for ``make verification``."""
 
+from antecede.check.found_model import FoundConfig
 from antecede.check.join_model import JoinConfig
 
-__all__ = ["LONG", "SMALL"]
+__all__ = ["FOUNDING", "LONG", "SMALL"]
 
 SMALL = {
     "one newcomer": JoinConfig(members=3),
@@ -35,3 +36,10 @@ LONG = {
     "the sponsor of three crashes": JoinConfig(members=3, sends={"b": 1}, crashes=("a",)),
 }
 """Searches that take minutes each."""
+
+FOUNDING = {
+    "each is the seed of the other": FoundConfig(seeds={"a": "b", "b": "a"}),
+    "one is the seed of the other": FoundConfig(seeds={"a": "", "b": "a"}),
+    "a third node is the seed of both": FoundConfig(seeds={"a": "d", "b": "d"}),
+}
+"""Searches over nodes that look for a room which nobody has founded."""

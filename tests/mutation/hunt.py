@@ -64,7 +64,11 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_replay_window.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
-GROUP_HUNTERS = ("tests/check/test_joins.py", "tests/group")
+GROUP_HUNTERS = (
+    "tests/group/test_membership.py",
+    "tests/check/test_joins.py",
+    "tests/group",
+)
 """The tests to run for the mutants of the membership of rooms."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
