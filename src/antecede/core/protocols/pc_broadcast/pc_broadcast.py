@@ -211,6 +211,12 @@ class PcBroadcast(ProcessBase):
         self._links.safe.pop(peer, None)
         self._links.unsafe.pop(peer, None)
 
+    def segments_dropped(self, peer: ProcessId, now: float) -> None:
+        """Restart the ping phase of a link: the peer may lack messages that it carried."""
+        if peer in self._links.safe or peer in self._links.unsafe:
+            self.disconnect(peer, now)
+            self._add_link(peer, NO_PROCESS, now)
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         check_now(now)
         if source == self._id:
