@@ -11,7 +11,13 @@ from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["DEFAULT_BUDGET_BYTES", "DEFAULT_PROTOCOL", "LINGER_S", "ProcessConfig"]
+__all__ = [
+    "DEFAULT_BUDGET_BYTES",
+    "DEFAULT_PROTOCOL",
+    "EXCHANGE_TIMEOUT_S",
+    "LINGER_S",
+    "ProcessConfig",
+]
 
 LINGER_S: Final = 30.0
 """How long a link is kept after its peer has left the view: two timeouts of

@@ -77,7 +77,7 @@ class Capabilities:
     @property
     def suits_nodes(self) -> bool:
         """Whether nodes can run it."""
-        return not (self.overlay and self.dynamic)
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)

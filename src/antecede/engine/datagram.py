@@ -21,6 +21,8 @@
                      timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, 8 random bytes
 
+ANNOUNCE has another body (:mod:`antecede.engine.announcements`).
+
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
 HELLO, because its sender does not know it yet. The *timestamp* is the sender's clock in
@@ -46,6 +48,7 @@ from antecede.errors import PeerError
 
 __all__ = [
     "AEAD_TAG_BYTES",
+    "ANNOUNCE",
     "ANSWER",
     "BYE",
     "BYE_ACK",
@@ -95,9 +98,11 @@ CHALLENGE: Final = 9
 """Asks for a RESPONSE, to validate the address of the receiver."""
 RESPONSE: Final = 10
 """Repeats the random bytes of a CHALLENGE."""
+ANNOUNCE: Final = 14
+"""Tells a node the name of a stranger whose HELLO follows."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
-KINDS: Final = frozenset(range(HELLO, RESPONSE + 1))
+KINDS: Final = frozenset([*range(HELLO, RESPONSE + 1), ANNOUNCE])
 
 HEADER: Final = Struct(">BQQQQ")
 HELLO_TIMES: Final = Struct(">Q")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
 from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
-from antecede.core.registry import ProtocolInfo, protocol
+from antecede.core.registry import protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
     BYE,
@@ -69,7 +69,6 @@ class Engine:
     __slots__ = (
         "_deadlines",
         "_driver",
-        "_info",
         "_journal",
         "_layer",
         "_membership",
@@ -79,6 +78,7 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
+        "info",
         "watch",
     )
 
@@ -101,12 +101,13 @@ class Engine:
         info = protocol(protocol_name)
         bounds = limits_of(info, limits)
         group = group_of(info, name, members)
-        process = make_process(info, name, group, bounds, budget_bytes)
+        own = history if history else incarnation
+        process = make_process(info, name, own, members, bounds, budget_bytes)
         events = EventCollector()
         layer = SessionLayer(
             name,
             incarnation,
-            history if history else incarnation,
+            own,
             protocol_hash([protocol_name, *(() if info.capabilities.dynamic else group)]),
             bounds,
             cipher,
@@ -119,7 +120,7 @@ class Engine:
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
         entry_names = make_entry_names(process, layer, bounds, budget_bytes)
-        self._info = info
+        self.info = info
         self._process = process
         self._layer = layer
         self._journal = JournalRecorder()
@@ -163,11 +164,6 @@ class Engine:
     def incarnation(self) -> int:
         """The number of this start of the node."""
         return self._layer.incarnation
-
-    @property
-    def info(self) -> ProtocolInfo:
-        """The protocol."""
-        return self._info
 
     @property
     def process(self) -> ProcessBase:
@@ -387,7 +383,7 @@ class Engine:
     def _check_journal(self) -> PeerRecovery:
         recovery = self._process.recovery
         if recovery is None:
-            raise ConfigError(f"{self._info.name} cannot keep a journal; use hybrid")
+            raise ConfigError(f"{self.info.name} cannot keep a journal; use hybrid")
         return recovery
 
     def redeliver(self, saved: SavedDelivery, delivered_at: float) -> None:

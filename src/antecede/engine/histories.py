@@ -9,6 +9,7 @@ from antecede.engine.departures import Departures
 from antecede.engine.gaps import report_gap_from, report_gap_to
 from antecede.engine.history_number import is_later
 from antecede.engine.journal_recorder import JournalRecorder
+from antecede.engine.overlay_sessions import OverlaySessions
 from antecede.engine.peer_session import PeerSession, SessionEvent, generation_of
 from antecede.engine.peer_table import PeerTable
 from antecede.engine.process_driver import ProcessDriver
@@ -27,6 +28,7 @@ class Histories:
         layer: exchanges datagrams with the peers.
         driver: drives the process.
         journal: records changes.
+        overlay: the sessions on an overlay; None without one.
     """
 
     __slots__ = (
@@ -34,6 +36,7 @@ class Histories:
         "_driver",
         "_journal",
         "_layer",
+        "_overlay",
         "_recovery",
         "_table",
         "outdated",
@@ -50,6 +53,7 @@ class Histories:
         layer: SessionLayer,
         driver: ProcessDriver,
         journal: JournalRecorder,
+        overlay: OverlaySessions | None,
     ) -> None:
         self._table = table
         self._departures = departures
@@ -58,6 +62,7 @@ class Histories:
         self._journal = journal
         self._recovery = driver.process.recovery
         self.outdated = None
+        self._overlay = overlay
 
     def update_session(self, received: ReceivedDatagram, now: float) -> bool:
         """Follow a peer that restarted or removed this node.
@@ -68,7 +73,9 @@ class Histories:
         introduction = received.introduction
         if introduction is not None:
             session.message_bytes_max = introduction.message_bytes_max
-        if received.is_new_history:
+        if received.is_new_history and self._overlay is not None:
+            self._overlay.start_history(received, now)
+        elif received.is_new_history:
             if not self._start_history(received, now):
                 return False
         elif received.previous_history and self._recovery is not None:
@@ -91,6 +98,9 @@ class Histories:
         recovery = self._recovery
         if session.epoch_in == 0:  # The first contact.
             session.epoch_in = received.epoch
+            return True
+        if self._overlay is not None:
+            session.epoch_in = received.epoch  # The peer had closed this session.
             return True
         if recovery is None:
             # No node with this protocol can have removed us.

@@ -22,12 +22,22 @@ class Refusals:
         faults: takes the reports.
     """
 
-    __slots__ = ("_faults", "_name_hash", "_sealer", "_timers", "by_peer", "dropped")
+    __slots__ = (
+        "_faults",
+        "_name_hash",
+        "_sealer",
+        "_timers",
+        "by_peer",
+        "dropped",
+        "has_former_neighbours",
+    )
 
     dropped: dict[str, int]
     """How many datagrams and frames were dropped, by reason."""
     by_peer: dict[str, int]
     """How many datagrams in the name of each peer were misdirected, or unreadable."""
+    has_former_neighbours: bool
+    """Peers come and go on an overlay, so that their late datagrams are no fault."""
 
     def __init__(
         self, name_hash: int, sealer: Sealer, timers: SessionTimers, faults: FaultReports
@@ -38,6 +48,7 @@ class Refusals:
         self._faults = faults
         self.dropped = dict.fromkeys(DROP_REASONS, 0)
         self.by_peer = {}
+        self.has_former_neighbours = False
 
     def _count(self, session: PeerSession) -> None:
         self.by_peer[session.name] = self.by_peer.get(session.name, 0) + 1
@@ -63,7 +74,7 @@ class Refusals:
         """Drop a datagram of a node that is not a peer."""
         if sender == self._name_hash:
             self._faults.own_name(address, now)
-        else:
+        elif not self.has_former_neighbours:
             self._faults.unknown_peer(sender, address, sessions, now)
         return self.drop("unknown_sender")
 

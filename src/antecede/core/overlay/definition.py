@@ -88,8 +88,8 @@ def _read_definition(reader: Reader) -> Definition:
     address = reader.payload()
     if not 0 < len(name) <= NAME_BYTES_MAX or len(address) > ADDRESS_BYTES_MAX:
         raise PeerError(
-            f"invalid definition of process {id}: a name has 1 to {NAME_BYTES_MAX} bytes, an"
-            f" address at most {ADDRESS_BYTES_MAX}"
+            f"invalid definition of process {id}: a name has 1 to {NAME_BYTES_MAX} bytes,"
+            f" an address at most {ADDRESS_BYTES_MAX}"
         )
     return Definition(id, name, history, address)
 
