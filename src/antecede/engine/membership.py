@@ -85,6 +85,8 @@ class Membership:
         if name == self._layer.name:
             raise ConfigError(f"{name} is this node itself; add only its peers")
         session = self.table.sessions.get(name)
+        if self._overlay is not None:
+            self._overlay.add_contact(name, now)
         if session is None:
             if not self._info.capabilities.dynamic:
                 raise ConfigError(
@@ -93,8 +95,6 @@ class Membership:
                 )
             session = self.table.add_session(name, address)
             session.number_before = self.table.forgotten_number
-        if self._overlay is not None:
-            self._overlay.add_contact(session, now)
         if is_configured:
             session.apply(SessionEvent.REMOVAL_CANCELLED)
         if not session.apply(SessionEvent.ADDED):

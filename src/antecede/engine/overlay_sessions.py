@@ -97,10 +97,17 @@ class OverlaySessions(SessionOpener):
 
     # Opening.
 
-    def add_contact(self, session: PeerSession, now: float) -> None:
-        """Join through a peer that the application has named, if that is needed."""
-        self._contacts[session.name] = None
-        self._used_at[session.name] = now
+    def add_contact(self, name: str, now: float) -> None:
+        """Join through a node that the application has named.
+
+        Raise ConfigError if this node is a member.
+        """
+        if not self._overlay.is_newcomer:
+            raise ConfigError(
+                f"cannot add {name}: {self._layer.name} is a member, whose neighbours the"
+                " overlay selects; a node that joins names a member when it is created"
+            )
+        self._contacts[name] = None
         self.deadline = now
 
     def open_for(self, transmits: list[Transmit], now: float) -> None:
@@ -211,7 +218,7 @@ class OverlaySessions(SessionOpener):
     def _examine(self, session: PeerSession, is_linked: bool, now: float) -> None:
         """Close a session if its peer is silent, or nothing uses it."""
         id = session.id  # noqa: A001 (the word for it)
-        is_needed = session.name in self._contacts and not self._is_member
+        is_needed = session.name in self._contacts and self._overlay.is_newcomer
         if is_linked or is_needed:
             self._used_at[session.name] = now
         if silent_s(session, now) >= self._timeout_s:
@@ -220,30 +227,29 @@ class OverlaySessions(SessionOpener):
             self._close(session)
             if self._directory.knows(id):
                 self._take_down(id, now + DOWN_TIMEOUTS * self._timeout_s, now)
-        elif (
-            now - self._used_at.setdefault(session.name, now) >= self._idle_s
-            and not self._driver.process.backlog(id)
-        ):
+        elif now - self._used_at.setdefault(
+            session.name, now
+        ) >= self._idle_s and not self._driver.process.backlog(id):
             self._close(session)
-
-    @property
-    def _is_member(self) -> bool:
-        """Whether the process needs no contact."""
-        return bool(self._overlay.peers()) and not self._overlay.is_newcomer
 
     def _join(self, now: float) -> None:
         """Join through a contact that was met, another one each time."""
-        if self._is_member or now < self._join_at:
+        if not self._overlay.is_newcomer or now < self._join_at:
             return
-        for name in list(self._contacts):
-            session = self._table.sessions.get(name)
-            if session is not None and session.history != 0:
-                del self._contacts[name]  # Try it last the next time.
-                self._contacts[name] = None
-                self._join_at = now + self._join_s
-                self.deadline = min(self.deadline, self._join_at)
-                self._driver.process.connect(session.id, now)
-                return
+        met = [
+            name
+            for name, session in self._table.sessions.items()
+            if session.history != 0 and session.id not in self._down
+        ]
+        names = [name for name in self._contacts if name in met] or met
+        if not names:
+            return
+        name = names[0]
+        self._contacts.pop(name, None)  # Try it last the next time.
+        self._contacts[name] = None
+        self._join_at = now + self._join_s
+        self.deadline = min(self.deadline, self._join_at)
+        self._driver.process.connect(self._table.sessions[name].id, now)
 
 
 def make_overlay_sessions(

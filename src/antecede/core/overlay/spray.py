@@ -207,7 +207,7 @@ class Spray(ProcessBase):
         if self._period_start <= now and self._period_start < self._until_s:
             self._period_start += self._period_s
             if self._period_start <= now:  # The process was paused for over a period.
-                self._period_start = now + self._period_s * uniform(self._draw())
+                self._period_start = now + self._period_s
             if self._partner == NO_PROCESS and self._view:
                 self._start_exchange(now)
 

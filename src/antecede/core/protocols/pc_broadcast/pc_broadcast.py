@@ -256,6 +256,9 @@ class PcBroadcast(ProcessBase):
             # The listing tests whether this is the only link (line 7), which does not make
             # it safe: messages may be in flight on links that were removed.
             self._links.safe[peer] = None
+            if peer in self._links.newcomers:
+                del self._links.newcomers[peer]
+                self._welcome_over_safe_link(peer)
             return
         link = UnsafeLink(mediator)
         self._links.unsafe[peer] = link
