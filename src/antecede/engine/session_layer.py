@@ -218,7 +218,8 @@ class SessionLayer:
         if incarnation == 0:
             return self.refusals.drop("malformed")
         if kind == ANNOUNCE:
-            return self.announcements.receive(datagram, address, now)
+            self.announcements.receive(datagram, address, now)
+            return None
         session = self._by_hash.get(sender)
         if session is None:
             return self.refusals.drop_unknown(sender, address, self._by_hash.values(), now)
