@@ -46,8 +46,9 @@ ALLOWED = {
     "report": {"pipeline", "diagram"},
     "advise": {"report"},
     "demo": {"net", "verify", "merge"},
+    "top": {"errors"},
     "spark": {"advise"},
-    "cli": {"testing", "advise", "demo", "diagram"},
+    "cli": {"testing", "advise", "demo", "diagram", "top"},
     "__main__": {"cli"},
     "__init__": {"core", "engine", "net", "sim"},
 }

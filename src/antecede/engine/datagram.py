@@ -15,6 +15,7 @@
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
+            PIECE    like DATA, with a piece of a frame (:mod:`antecede.engine.pieces`)
             QUESTION, ANSWER  like DATA, with a question or an answer instead of frames
                      (:mod:`antecede.engine.wait_questions`)
             CHALLENGE, RESPONSE
@@ -60,6 +61,7 @@ __all__ = [
     "HELLO_TIMES",
     "INTRODUCTION",
     "KINDS",
+    "PIECE",
     "PROBE",
     "QUESTION",
     "RESPONSE",
@@ -90,13 +92,15 @@ BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
-QUESTION: Final = 7
+PIECE: Final = 7
+"""Carries a piece of a frame that is larger than a datagram."""
+QUESTION: Final = 8
 """Asks a peer what a message waits for (:mod:`antecede.engine.wait_questions`)."""
-ANSWER: Final = 8
+ANSWER: Final = 9
 """Answers one QUESTION."""
-CHALLENGE: Final = 9
+CHALLENGE: Final = 10
 """Asks for a RESPONSE, to validate the address of the receiver."""
-RESPONSE: Final = 10
+RESPONSE: Final = 11
 """Repeats the random bytes of a CHALLENGE."""
 ANNOUNCE: Final = 14
 """Tells a node the name of a stranger whose HELLO follows."""

@@ -10,6 +10,7 @@ from antecede.core.registry import ProtocolInfo
 from antecede.engine.bundle import count_messages, observed_frames
 from antecede.engine.deliveries import Deliveries
 from antecede.engine.entry_names import EntryNames
+from antecede.engine.gaps import Gaps
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.outbox import NO_KEY, message_key
 from antecede.engine.peer_session import ACTIVE, REMOVED, REMOVING, PeerSession
@@ -41,6 +42,7 @@ class ProcessDriver:
         "control_frames",
         "deliveries",
         "entry_names",
+        "gaps",
         "is_observed",
         "process",
         "released",
@@ -79,6 +81,7 @@ class ProcessDriver:
         self.is_observed = observer is not None
         self._wall_offset_s = wall_offset_s
         self.by_id = {}
+        self.gaps = Gaps(process, layer.events)
         self.deliveries = Deliveries(
             process.id,
             self.by_id,

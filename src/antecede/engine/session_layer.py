@@ -16,6 +16,7 @@ from typing import Final
 
 from antecede.core.process import PeerRecovery
 from antecede.engine.acknowledgements import RANGES_MAX
+from antecede.engine.address_paths import AddressPaths
 from antecede.engine.address_validation import AddressValidation
 from antecede.engine.announcements import Announcements
 from antecede.engine.datagram import (
@@ -46,7 +47,7 @@ from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.refusals import Refusals
 from antecede.engine.sealer import DatagramCipher, Sealer
 from antecede.engine.session_timers import SessionTimers
-from antecede.engine.silence_watch import SilenceWatch, met_event
+from antecede.engine.silence_watch import SilenceWatch
 from antecede.errors import PeerError
 
 __all__ = ["TIMESTAMP_RESOLUTION_S", "SessionLayer"]
@@ -69,7 +70,6 @@ class SessionLayer:
         "_sealer",
         "announcements",
         "dropped",
-        "dropped_by_peer",
         "events",
         "faults",
         "flow",
@@ -79,6 +79,7 @@ class SessionLayer:
         "name",
         "name_hash",
         "outdated",
+        "paths",
         "refusals",
         "responses",
         "rtt_s",
@@ -89,6 +90,7 @@ class SessionLayer:
     events: EventCollector
     faults: FaultReports
     silence: SilenceWatch
+    paths: AddressPaths
     flow: FlowControl
     """Grants the windows that datagrams to the peers contain."""
     dropped: dict[str, int]
@@ -132,12 +134,12 @@ class SessionLayer:
             self.seal, self.data_prefix, random_bits, limits, has_key=cipher is not None
         )
         self._by_hash: dict[int, PeerSession] = {}
+        self.paths = AddressPaths(self._by_hash)
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
         self.refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
         self.announcements = Announcements(name, self._sealer, self.refusals)
         self.dropped = self.refusals.dropped
-        self.dropped_by_peer = self.refusals.by_peer
         self.responses = []
         self.rtt_s = -1.0
         self.outdated = None
@@ -153,6 +155,7 @@ class SessionLayer:
         self._last_forgotten_packet = max(self._last_forgotten_packet, session.last_packet)
         self._by_hash.pop(session.name_hash, None)
         self._addresses.forget(session)
+        self.paths.forget(session)
         self.timers.cancel_hello(session)
         self.timers.cancel_lease(session)
 
@@ -231,9 +234,8 @@ class SessionLayer:
             return self._accept_hello(received, datagram, address, now)
         if receiver != self.incarnation:
             return self.refusals.drop_misdirected(received, datagram, address, now)
-        if incarnation == handshake.incarnation and not session.replay_window.is_new(
-            packet
-        ):
+        is_bound = incarnation == handshake.incarnation
+        if is_bound and not session.replay_window.is_new(packet):
             return self.refusals.drop("replay")
         cipher = self._sealer.opening_cipher(session, incarnation, receiver)
         try:
@@ -388,8 +390,7 @@ class SessionLayer:
             self.timers.schedule_hello(session, now)
             self.refusals.drop("incarnation")
             return False
-        self.faults.clear(session.name)
-        self.events.add(met_event(session, history))
+        self.faults.report_met(session, history)
         received.previous_history = session.history
         received.is_new_history = history != session.history
         session.bind(received.incarnation, history, now)

@@ -6,16 +6,10 @@ no datagram of it is accepted for ``Limits.silence_s`` from then on.
 
 from antecede.core.process import NEVER
 from antecede.engine.event_collector import EventCollector
-from antecede.engine.events import (
-    NodeEvent,
-    PeerMet,
-    PeerRestarted,
-    PeerReturned,
-    PeerSilent,
-)
+from antecede.engine.events import PeerReturned, PeerSilent
 from antecede.engine.peer_session import ACTIVE, PeerSession
 
-__all__ = ["SilenceWatch", "met_event", "silent_s"]
+__all__ = ["SilenceWatch", "silent_s"]
 
 
 def silent_s(session: PeerSession, now: float) -> float:
@@ -91,11 +85,3 @@ class SilenceWatch:
                 self._events.add(event)
             else:
                 self.deadline = min(self.deadline, session.suspected_at + self._limit_s)
-
-
-def met_event(session: PeerSession, history: int) -> NodeEvent:
-    """Return the event of an incarnation of a peer that answers for the first time."""
-    name = session.name
-    if session.history in (0, history) and session.handshake.incarnation == 0:
-        return PeerMet(peer=name, address=session.address)
-    return PeerRestarted(peer=name, kept_history=session.history == history)

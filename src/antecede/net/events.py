@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Self
 from weakref import WeakSet
 
-from antecede.engine.events import EventsDropped, NodeEvent
+from antecede.engine.events import EventsDropped, MessageFailed, NodeEvent
 
 __all__ = ["EventHub", "EventIterator"]
 
@@ -105,7 +105,8 @@ class EventHub:
         self._logged = {key: at for key, at in self._logged.items() if now - at < LOG_GAP_S}
         self._logged[cause] = now
         level = logging.WARNING if event.needs_attention else logging.INFO
-        logger.log(level, "%s: %s", self._name, event)
+        error = event.error if isinstance(event, MessageFailed) else None
+        logger.log(level, "%s: %s", self._name, event, exc_info=error)
 
     def close(self) -> None:
         """End the iterators, after the events that they hold."""

@@ -1,19 +1,18 @@
 """The inbox: delivered messages that the application has not received."""
 
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from antecede.engine.events import MessageFailed
 from antecede.engine.message import DecodedMessage, Message
 from antecede.net.config import NodeConfig
+from antecede.net.events import EventHub
 from antecede.net.node_metrics import TimedInbox
 from antecede.net.payloads import decode_payload
 from antecede.net.waiters import Waiters
 
 __all__ = ["Inbox"]
-
-logger = logging.getLogger(__name__)
 
 
 class Inbox:
@@ -22,14 +21,24 @@ class Inbox:
     Args:
         waiters: the tasks that wait for a message.
         config: the parameters of the node.
+        events: takes an event for each message that the callback fails for.
+        now_s: returns the time.
     """
 
-    def __init__(self, waiters: Waiters, config: NodeConfig) -> None:
+    def __init__(
+        self,
+        waiters: Waiters,
+        config: NodeConfig,
+        events: EventHub,
+        now_s: Callable[[], float],
+    ) -> None:
         observe_s = config.observe_inbox_s
         self.messages: deque[Message] = (
             deque() if observe_s is None else TimedInbox(observe_s)
         )
         self._waiters = waiters
+        self._events = events
+        self._now_s = now_s
         self._on_message = config.on_message
         self._decode = (
             partial(decode_payload, config.decode) if config.decode is not None else None
@@ -60,8 +69,12 @@ class Inbox:
                 message = messages.popleft()
                 try:
                     on_message(message)
-                except Exception:
-                    logger.exception("on_message failed for %r", message)
+                except Exception as error:
+                    event = MessageFailed(peer=message.source, message=message, error=error)
+                    self._events.publish([event], self._now_s())
+                except BaseException:  # It ends the event loop, and the callback with it.
+                    messages.appendleft(message)
+                    raise
         finally:
             self._is_calling = False
 
