@@ -32,5 +32,5 @@ class OverlayLinks:
         """Return the peers that the overlay links to this process."""
 
     @abstractmethod
-    def unsafe_links(self) -> int:
-        """Return how many links cannot carry messages yet."""
+    def unsafe_peers(self) -> list[ProcessId]:
+        """Return those of them whose links cannot carry messages yet."""

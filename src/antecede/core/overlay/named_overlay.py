@@ -167,9 +167,9 @@ class _Links(OverlayLinks):
     def peers(self) -> list[ProcessId]:
         return self._inner.links
 
-    def unsafe_links(self) -> int:
+    def unsafe_peers(self) -> list[ProcessId]:
         broadcast = self._inner.inner
-        return len(broadcast.unsafe_links) if isinstance(broadcast, PcBroadcast) else 0
+        return broadcast.unsafe_links if isinstance(broadcast, PcBroadcast) else []
 
 
 def with_names(process: ProcessBase, config: ProcessConfig) -> ProcessBase:
