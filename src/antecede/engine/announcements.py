@@ -19,6 +19,7 @@ from typing import Final
 
 from antecede.engine.datagram import ANNOUNCE, name_hash, read_header
 from antecede.engine.peer_session import PeerSession
+from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.refusals import Refusals
 from antecede.engine.sealer import Sealer
 from antecede.errors import PeerError
@@ -73,11 +74,12 @@ class Announcements:
         datagram = self._sealer.seal_for_all(ANNOUNCE, self._packet, body)
         out.append((session.address, datagram))
 
-    def receive(self, datagram: bytes, address: object, now: float) -> None:
-        """Read an announcement; count and drop an invalid one."""
+    def receive(
+        self, datagram: bytes, address: object, now: float
+    ) -> ReceivedDatagram | None:
+        """Read an announcement, and return None; count and drop an invalid one."""
         reason = self._read(datagram, address, now)
-        if reason:
-            self._refusals.drop(reason)
+        return self._refusals.drop(reason) if reason else None
 
     def _read(self, datagram: bytes, address: object, now: float) -> str:
         """Read an announcement; return why it is dropped, or an empty string."""

@@ -31,6 +31,7 @@ from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
+from antecede.engine.links import Links
 from antecede.engine.loss_recovery import LossRecovery
 from antecede.engine.membership import Membership
 from antecede.engine.message import Message
@@ -80,6 +81,7 @@ class Engine:
         "_transmitter",
         "datagrams_in",
         "info",
+        "links",
         "paths",
         "watch",
     )
@@ -144,6 +146,7 @@ class Engine:
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
+        self.links = Links(layer, self._membership, self._transmitter)
         departures = self._membership.departures
         self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions

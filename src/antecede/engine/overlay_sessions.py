@@ -262,6 +262,6 @@ def make_overlay_sessions(
     sessions = OverlaySessions(overlay, table, layer, driver, limits)
     table.directory = overlay.directory
     driver.session_opener = sessions
-    layer.refusals.has_former_neighbours = True
+    layer.refusals.expects_until = NEVER  # Late datagrams of former neighbours.
     layer.announcements.on_stranger = sessions.accept_stranger
     return sessions

@@ -27,6 +27,7 @@ from antecede.engine.datagram import (
     HELLO,
     HELLO_TIMES,
     INTRODUCTION,
+    RESPONSE,
     WELCOME,
     WELCOME_TIMES,
     Introduction,
@@ -221,11 +222,10 @@ class SessionLayer:
         if incarnation == 0:
             return self.refusals.drop("malformed")
         if kind == ANNOUNCE:
-            self.announcements.receive(datagram, address, now)
-            return None
+            return self.announcements.receive(datagram, address, now)
         session = self._by_hash.get(sender)
         if session is None:
-            return self.refusals.drop_unknown(sender, address, self._by_hash.values(), now)
+            return self.refusals.drop_unknown(datagram, address, self._by_hash, now)
         handshake = session.handshake
         received = ReceivedDatagram(session, kind, incarnation, receiver, packet)
         if incarnation in handshake.retired:
@@ -253,7 +253,7 @@ class SessionLayer:
             self.silence.answered(session, now)
         session.heard_at = now
         session.bytes_in += len(datagram)
-        if address != session.address or kind >= CHALLENGE:
+        if address != session.address or CHALLENGE <= kind <= RESPONSE:
             self._addresses.check(received, address, len(datagram), self.responses, now)
         return received
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
@@ -10,7 +10,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends", "Sent", "Targets"]
+__all__ = ["BlockedSends", "Sent", "Targets", "named_targets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,16 @@ def _check_lonely(engine: Engine) -> None:
             f"{engine.name} has no neighbour to broadcast to: nobody has joined, or all its"
             " links are lost; in the second case close it, and open a new node"
         )
+
+
+def named_targets(names: Iterable[str]) -> Targets:
+    """Return the targets of a multicast; raise LocalError for a single name."""
+    if isinstance(names, str):
+        raise LocalError(
+            f"targets must be a list of names, not the string {names!r}; use send for one"
+            " target"
+        )
+    return Targets(names=tuple(names))
 
 
 Sent = tuple[int, Targets]
