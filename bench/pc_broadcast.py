@@ -152,7 +152,7 @@ class Worker:
             assert overlay is not None
             if overlay.is_newcomer:
                 self.report.not_joined.append(name)
-        await asyncio.gather(*(self.close(name, 5.0) for name in list(self.nodes)))
+        await asyncio.gather(*(self.close(name, 0.0) for name in list(self.nodes)))
         self.report.processor_s = time.process_time()
         return self.report
 
