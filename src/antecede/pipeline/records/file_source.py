@@ -5,7 +5,7 @@ Spark. It also knows the file and the line of each record; the *location* of a r
 consists of both, and events have it as ``record``.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from antecede.ingest.formats.records import SPAN_SCHEMA, ReadOptions
 from antecede.ingest.formats.registry import Format
 from antecede.ingest.formats.source import Split
 from antecede.pipeline.records.text_hash import hash_texts
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.verify.packed_rows import PACKED, large_types, pack_rows
 from antecede.pipeline.verify.record_locations import divide_locations, join_locations
 from antecede.pipeline.verify.run_result import MessageRecord
@@ -41,8 +42,6 @@ PACK_ROWS = 1 << 20
 """Records that are packed together, for all buckets; about 60 MiB."""
 NOT_NEEDED = ("line", "run", "name")
 """Columns of records that the inference does not need."""
-
-Batches = Iterator[pa.RecordBatch]
 
 
 class FileSource:
@@ -121,8 +120,6 @@ class FileSource:
         schema: pa.Schema,
     ) -> "DataFrame":
         """Return what ``work`` yields for the records of each split."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         chosen, options = self._format, self._options
 
         def read(batches: Batches) -> Batches:
@@ -132,7 +129,7 @@ class FileSource:
                     yield from work(file, chosen.read(split, options))
 
         indices = self.session.range(0, len(splits), 1, max(1, len(splits)))
-        return indices.mapInArrow(read, from_arrow_schema(schema))
+        return map_batches(indices, read, schema)
 
 
 def _message_record(found: dict[str, Any]) -> MessageRecord:

@@ -13,6 +13,7 @@ from antecede.errors import AntecedeError, StorageError
 from antecede.pipeline.records.bucket_events import BucketSummary, infer_bucket
 from antecede.pipeline.records.record_source import RecordSource
 from antecede.pipeline.records.slices import to_blob
+from antecede.pipeline.spark.batches import map_groups
 from antecede.pipeline.verify.packed_rows import large_types, unpack_run
 
 if TYPE_CHECKING:
@@ -43,15 +44,9 @@ def make_buckets(records: RecordSource, count: int, *, large: bool) -> "DataFram
         count: The number of buckets.
         large: Use columns with 64-bit offsets.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     task = _bucket_task(records.kind, large=large)
-    return (
-        records.packed(count, large=large)
-        .repartition(count, "run")
-        .groupBy("run")
-        .applyInArrow(task, from_arrow_schema(BUCKETS))
-    )
+    packed = records.packed(count, large=large).repartition(count, "run")
+    return map_groups(packed.groupBy("run"), task, BUCKETS)
 
 
 def _bucket_task(
