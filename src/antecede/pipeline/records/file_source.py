@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from antecede.ingest.formats.records import SPAN_SCHEMA, ReadOptions
 from antecede.ingest.formats.registry import Format
 from antecede.ingest.formats.source import Split
+from antecede.pipeline.records.span_rows import SpanPacker, bucket_of, can_pack
 from antecede.pipeline.records.text_hash import hash_texts
 from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.verify.packed_rows import PACKED, large_types, pack_rows
@@ -69,8 +70,7 @@ class FileSource:
         """Return the packed records of each bucket."""
 
         def pack(file: int, records: Batches) -> Batches:
-            hashed = (_hashed(each, file, buckets) for each in records)
-            for packed in pack_rows(hashed, PACK_ROWS):
+            for packed in _pack(records, file, buckets):
                 yield packed.cast(large_types(PACKED)) if large else packed
 
         return self._read(self._splits, pack, PACKED)
@@ -144,6 +144,39 @@ def _locations(records: pa.RecordBatch, file: int) -> Longs:
     return join_locations(file, lines)
 
 
+def _pack(records: Batches, file: int, buckets: int) -> Batches:
+    """Yield rows of :data:`PACKED` with the records of a file."""
+    spans, others, rows = SpanPacker(buckets), [], 0
+    for each in records:
+        if "span" in each.schema.names and can_pack(each):
+            _add_spans(spans, each, file, buckets)
+        else:
+            others.append(_hashed(each, file, buckets))
+            rows += each.num_rows
+        if spans.rows >= PACK_ROWS:
+            yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
+        if rows >= PACK_ROWS:
+            yield from pack_rows(iter(others), PACK_ROWS)
+            others, rows = [], 0
+    yield from pack_rows(iter(others), PACK_ROWS)
+    if spans.rows:
+        yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
+
+
+def _add_spans(
+    packer: SpanPacker, records: pa.RecordBatch, file: int, buckets: int
+) -> None:
+    trace = hash_texts(records.column("trace"))
+    span, parent = (hash_texts(records.column(n), trace) for n in ("span", "parent"))
+    packer.add(
+        bucket_of(trace, buckets),
+        records,
+        location=_locations(records, file),
+        span=span,
+        parent=parent,
+    )
+
+
 def _hashed(records: pa.RecordBatch, file: int, buckets: int) -> pa.RecordBatch:
     """Return records with their buckets, their locations, and hashes as ids."""
     columns = {
@@ -165,7 +198,7 @@ def _hashed(records: pa.RecordBatch, file: int, buckets: int) -> pa.RecordBatch:
         columns["message"] = _column(hashed, names)
         key = np.where(np.asarray(names.is_null()), location, hashed)
     columns = {
-        "run": pa.array((key % buckets).astype(np.int32)),
+        "run": pa.array(bucket_of(key, buckets)),
         "location": pa.array(location),
         **columns,
     }
