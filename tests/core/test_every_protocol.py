@@ -430,7 +430,7 @@ def test_frames_and_deliveries_with_a_wrong_message_are_detected() -> None:
     assert outcome.miscoded == []
 
 
-def test_nodes_run_unicast_protocols() -> None:
+def test_nodes_run_protocols_with_members_that_know_each_other() -> None:
     names = {info.name for info in protocols() if info.capabilities.suits_nodes}
-    assert names >= {"hybrid", "bounded", "optimal"}
-    assert not names & {"vector", "flood"}
+    assert names >= {"hybrid", "bounded", "optimal", "vector", "newtop", "tree", "flood"}
+    assert "pc-broadcast" not in names

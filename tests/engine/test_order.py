@@ -11,7 +11,7 @@ from antecede.trace import Kind
 from antecede.verify import Property
 from tests.engine.network import NAMES, Flight, Network, random_traffic
 
-UNICAST = [info for info in protocols() if info.capabilities.suits_nodes]
+UNICAST = [info for info in protocols() if info.capabilities.unicast]
 CAUSAL = [info.name for info in UNICAST if info.capabilities.causal]
 BASELINES = [info.name for info in UNICAST if not info.capabilities.causal]
 CIPHERS: dict[str, DatagramCipher | None] = {

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -72,16 +73,24 @@ async def open_nodes(*names: str, **options: object) -> AsyncIterator[list[Node]
 
 @contextlib.asynccontextmanager
 async def open_network(
-    faults: Faults, *names: str, seed: int = 1, **options: object
+    faults: Faults,
+    *names: str,
+    seed: int = 1,
+    traces: Path | None = None,
+    **options: object,
 ) -> AsyncIterator[tuple[Proxy, list[Node]]]:
-    """Open nodes that reach each other only through a proxy."""
+    """Open nodes that reach each other only through a proxy.
+
+    With ``traces``, each node records a trace in a folder of its name.
+    """
     async with contextlib.AsyncExitStack() as stack:
         proxy = await stack.enter_async_context(open_proxy(faults, seed))
         members = dict.fromkeys(names, ("127.0.0.1", 9))
         nodes = []
         for name in names:
             peers = {other: at for other, at in members.items() if other != name}
-            node = Node(name, peers=peers, **options)  # type: ignore[arg-type]
+            trace = traces / name if traces is not None else None
+            node = Node(name, peers=peers, trace=trace, **options)  # type: ignore[arg-type]
             nodes.append(await stack.enter_async_context(node))
             await proxy.add(name, node.address)
         for node in nodes:

@@ -90,6 +90,11 @@ class Group:
         assert isinstance(number, int)
         return number
 
+    def broadcast(self, source: str, data: bytes) -> int:
+        number = self.call(source, self.nodes[source].broadcast(data))
+        assert isinstance(number, int)
+        return number
+
     def do(self, name: str, function: Callable[[Node], object]) -> None:
         """Call a function with the node of a process, on its event loop."""
 

@@ -1,7 +1,6 @@
 """Batch calls of a node, and the callback for messages."""
 
 import asyncio
-import logging
 from pathlib import Path
 
 import pytest
@@ -204,28 +203,3 @@ def test_a_callback_that_sends_to_its_own_node_is_not_called_again_meanwhile() -
         assert got == [b"x", b"y", b"x.", b"y.", b"x..", b"y..", b"x...", b"y..."]
 
     asyncio.run(scenario())
-
-
-def test_an_error_in_a_callback_is_logged_and_the_next_message_is_delivered(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    async def scenario() -> None:
-        got: list[bytes] = []
-
-        def fail(message: Message) -> None:
-            got.append(message.data)
-            if message.data == b"2":
-                raise ValueError("cannot use it")
-
-        a, b = Node("a"), Node("b", on_message=fail)
-        await meet(a, b)
-        await a.send_many("b", [b"1", b"2", b"3"])
-        await a.flush()
-        assert got == [b"1", b"2", b"3"]
-        await close(a, b)
-
-    with caplog.at_level(logging.ERROR):
-        asyncio.run(scenario())
-    (record,) = caplog.records
-    assert record.getMessage() == "on_message failed for Message(a:2, 1 B)"
-    assert record.exc_info is not None

@@ -20,7 +20,7 @@ from tests.net.harness import (
 )
 from tests.net.limits import quick_limits
 
-UNICAST = [info for info in protocols() if info.capabilities.suits_nodes]
+UNICAST = [info for info in protocols() if info.capabilities.unicast]
 OTHERS = [info for info in protocols() if not info.capabilities.suits_nodes]
 
 FAULTS = Faults(loss=0.1, duplicate=0.1, jitter_s=0.01)

@@ -105,7 +105,7 @@ def test_a_delivered_message_does_not_wait() -> None:
         assert waits(group, "bob", "ann", 1) == []
         assert waits(group, "bob") == []
         # Ann says what she knows of a message that she has not sent.
-        assert "does not know it" in texts(group, "bob", "ann", 7)[0]
+        assert "is not known to ann" in texts(group, "bob", "ann", 7)[0]
 
 
 def test_a_peer_that_does_not_answer_is_named_in_time() -> None:
@@ -146,7 +146,7 @@ def other_protocol(group: Group, events: Events) -> None:
 
 
 FAULTS: list[tuple[Callable[[Group, Events], None], str, str]] = [
-    (wrong_key, "ann", "do not open: give both nodes the same key"),
+    (wrong_key, "ann", "did not open: give both nodes the same key"),
     (other_protocol, "ann", "protocol bounded, not hybrid"),
     (not_added_back, "bob", "which has removed bob: call add_peer there"),
     (full_inbox_of_bob, "ann", "which has a full inbox: its application receives nothing"),
@@ -189,6 +189,6 @@ def test_many_questions_are_answered_within_the_rate() -> None:
         group.open_all("ann", "bob")
         group.run(1)
         found = group.call("bob", ask(group.nodes["bob"]))
-        answered = [report for (report,) in found if "does not know" in str(report)]
+        answered = [report for (report,) in found if "is not known to ann" in str(report)]
         assert 50 <= len(answered) <= 50 * 5  # 50 per second, for up to four seconds.
         assert len(answered) < 200

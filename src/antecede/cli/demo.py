@@ -44,6 +44,13 @@ def add_parser(
     parser.add_argument(
         "--out", type=local_argument, help="directory to keep the traces in"
     )
+    parser.add_argument(
+        "--metrics",
+        type=int,
+        metavar="PORT",
+        help="serve the metrics of the nodes at PORT, PORT+1, ...: watch the nodes with"
+        " `antecede top PORT PORT+1 ...`",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=_run)
 
@@ -67,7 +74,11 @@ def _run(options: argparse.Namespace) -> int:
         protocol=options.protocol,
         faults=faults,
         seed=options.seed,
+        metrics_port=options.metrics,
     )
+    if config.metrics_ports and not options.json:
+        ports = " ".join(map(str, config.metrics_ports))
+        print(f"watch the nodes with: antecede top {ports}", flush=True)
     with tempfile.TemporaryDirectory(prefix="antecede-demo-") as scratch:
         out = options.out if options.out is not None else Path(scratch)
         table = _StatusTable(live=sys.stdout.isatty() and not options.json)

@@ -20,6 +20,7 @@ from antecede.cli import (
     show,
     simulate,
     study,
+    top,
     verify,
 )
 from antecede.cli.exit_codes import EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_USAGE
@@ -28,7 +29,19 @@ from antecede.trace.uri import redact
 
 __all__ = ["build_parser", "main"]
 
-COMMANDS = (protocols, simulate, check, verify, advise, merge, study, report, demo, show)
+COMMANDS = (
+    protocols,
+    simulate,
+    check,
+    verify,
+    advise,
+    merge,
+    study,
+    report,
+    demo,
+    top,
+    show,
+)
 """One module per command, in the order of the help text."""
 
 

@@ -268,7 +268,7 @@ class ProcessBase:
         return self._id
 
     def send(self, targets: Iterable[ProcessId], payload: object, now: float) -> int:
-        raise LocalError("this protocol has broadcast only")
+        raise LocalError("this protocol has broadcast only; call broadcast")
 
     def broadcast(self, payload: object, now: float) -> int:
         raise LocalError("this protocol has no broadcast; name the targets")

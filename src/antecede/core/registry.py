@@ -65,6 +65,8 @@ class Capabilities:
     """Other processes may forward a message to its targets."""
     names_processes: bool = False
     """Its frames contain the ids of third processes."""
+    total_order: bool = False
+    """All processes deliver all messages in the same order, their own among them."""
     overlay: bool = False
     """It transmits on the links of an overlay only, which may change."""
     control_frames: tuple[str, ...] = ()
@@ -73,7 +75,7 @@ class Capabilities:
     @property
     def suits_nodes(self) -> bool:
         """Whether nodes can run it."""
-        return self.unicast
+        return not (self.overlay and self.dynamic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +223,9 @@ RECEIVER_SIDE: Final = (
         name="newtop",
         summary="total-order broadcast: Lamport clock, wait for everyone",
         reference="Ezhilchelvan et al. 1995, symmetric protocol",
-        capabilities=Capabilities(broadcast=True, control_frames=("null",)),
+        capabilities=Capabilities(
+            broadcast=True, total_order=True, control_frames=("null",)
+        ),
         factory=lambda own, config: Newtop(
             own, config.require_processes("newtop"), config.silence_s
         ),

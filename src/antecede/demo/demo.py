@@ -44,6 +44,14 @@ class DemoConfig:
     protocol: str = DEFAULT_PROTOCOL
     faults: Faults
     seed: int = 0
+    metrics_port: int | None = None
+    """The first of consecutive ports at which the nodes serve metrics; None for none."""
+
+    @property
+    def metrics_ports(self) -> list[int]:
+        """The ports of the metrics of the nodes."""
+        first = self.metrics_port
+        return list(range(first, first + self.nodes)) if first is not None else []
 
     def __post_init__(self) -> None:
         if not 2 <= self.nodes <= len(NODE_NAMES):
@@ -52,6 +60,9 @@ class DemoConfig:
             raise ConfigError(f"messages must be at least 1, not {self.messages}")
         if self.gap_s <= 0:
             raise ConfigError(f"gap_s must be above 0, not {self.gap_s}")
+        ports = self.metrics_ports
+        if ports and not 0 < ports[0] <= ports[-1] < 65_536:
+            raise ConfigError(f"there are no ports {ports[0]} to {ports[-1]} for metrics")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -174,6 +185,7 @@ async def _start(
             "messages": config.messages,
             "gap_s": config.gap_s,
             "seed": config.seed * len(NODE_NAMES) + index,
+            "metrics": config.metrics_ports[index] if config.metrics_ports else None,
         }
     )
     return node

@@ -105,6 +105,7 @@ async def run_node(parameters: dict[str, Any]) -> None:
         protocol=parameters["protocol"],
         limits=Limits(datagram_bytes_max=1232),
         trace=parameters["trace"],
+        metrics=parameters["metrics"],
     )
     async with node:
         _write_report(phase="ready")

@@ -15,11 +15,16 @@
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
+            PIECE    like DATA, with a piece of a frame (:mod:`antecede.engine.pieces`)
             QUESTION, ANSWER  like DATA, with a question or an answer instead of frames
                      (:mod:`antecede.engine.wait_questions`)
             CHALLENGE, RESPONSE
                      timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, 8 random bytes
+            CARRY    like DATA, with datagrams of rooms instead of frames
+                     (:mod:`antecede.engine.carrier`)
+
+JOIN and JOIN_ANSWER have another header (:mod:`antecede.engine.joining`).
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -49,14 +54,19 @@ __all__ = [
     "ANSWER",
     "BYE",
     "BYE_ACK",
+    "CARRY",
     "CHALLENGE",
     "DATA",
     "DATA_PREFIX",
     "HEADER",
+    "HEADER_BYTES",
     "HELLO",
     "HELLO_TIMES",
     "INTRODUCTION",
+    "JOIN",
+    "JOIN_ANSWER",
     "KINDS",
+    "PIECE",
     "PROBE",
     "QUESTION",
     "RESPONSE",
@@ -87,19 +97,29 @@ BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
-QUESTION: Final = 7
+PIECE: Final = 7
+"""Carries a piece of a frame that is larger than a datagram."""
+QUESTION: Final = 8
 """Asks a peer what a message waits for (:mod:`antecede.engine.wait_questions`)."""
-ANSWER: Final = 8
+ANSWER: Final = 9
 """Answers one QUESTION."""
-CHALLENGE: Final = 9
+CHALLENGE: Final = 10
 """Asks for a RESPONSE, to validate the address of the receiver."""
-RESPONSE: Final = 10
+RESPONSE: Final = 11
 """Repeats the random bytes of a CHALLENGE."""
+CARRY: Final = 12
+"""Carries datagrams of rooms."""
+JOIN: Final = 13
+"""Asks a node whose name is unknown to become a peer; answered by JOIN_ANSWER."""
+JOIN_ANSWER: Final = 14
+"""Answers one JOIN with the name of the node, or with the reason of a refusal."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
-KINDS: Final = frozenset(range(HELLO, RESPONSE + 1))
+KINDS: Final = frozenset(range(HELLO, JOIN_ANSWER + 1))
 
 HEADER: Final = Struct(">BQQQQ")
+HEADER_BYTES: Final = 33
+"""The size of a header, which compiled code reads faster than ``HEADER.size``."""
 HELLO_TIMES: Final = Struct(">Q")
 WELCOME_TIMES: Final = Struct(">QQ")
 INTRODUCTION: Final = Struct(">QIIIQQQIII")
@@ -215,10 +235,15 @@ def read_header(datagram: bytes) -> tuple[int, int, int, int, int]:
 
     Raise PeerError if the datagram is too short, or of another version or unknown kind.
     """
-    if len(datagram) < HEADER.size:
+    if len(datagram) < HEADER_BYTES:
         raise PeerError(
-            f"datagram of {len(datagram)} bytes is shorter than a header of {HEADER.size}"
+            f"datagram of {len(datagram)} bytes is shorter than a header of {HEADER_BYTES}"
         )
+    first: int
+    sender: int
+    incarnation: int
+    receiver: int
+    packet: int
     first, sender, incarnation, receiver, packet = HEADER.unpack_from(datagram)
     if first >> 4 != VERSION:
         raise PeerError(f"datagram of version {first >> 4}, expected {VERSION}")

@@ -106,6 +106,12 @@ class Deliveries:
                 session, name, history, delivery.number, payload, delivered_at
             )
 
+    def record_own(self, deliveries: list[Delivery], now: float) -> None:
+        """Report messages of this node to the observer only: its application has them."""
+        if self._observer is not None:
+            for delivery in deliveries:
+                self._observer.delivered(self._id, delivery, now + self._wall_offset_s)
+
     def _deliver_bundle(
         self,
         session: PeerSession | None,

@@ -10,7 +10,6 @@ from antecede.core.registry import ProtocolInfo
 from antecede.engine.datagram import BYE_ACK, name_hash
 from antecede.engine.ended_sources import EndedSources
 from antecede.engine.events import PeerLeft, PeerRemoved
-from antecede.engine.gaps import report_gap_to
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import (
@@ -159,7 +158,7 @@ class Departures:
         """Give up the copies to a peer that can no longer accept them."""
         recovery = self._recovery
         assert recovery is not None  # Callers check it.
-        report_gap_to(self._layer.events, self._driver.process, session.name, session.id)
+        self._driver.gaps.report_to(session.name, session.id)
         recovery.abandon(session.id, now)
         session.abandonments += 1
         _, session.acked_base, _, _ = recovery.channel_numbers(session.id)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
 from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
-from antecede.core.registry import ProtocolInfo, protocol
+from antecede.core.registry import protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
     BYE,
@@ -24,22 +24,24 @@ from antecede.engine.datagram import (
     protocol_hash,
 )
 from antecede.engine.deadlines import Deadlines
+from antecede.engine.ecn import NOT_ECT
 from antecede.engine.entry_names import make_entry_names
 from antecede.engine.event_collector import EventCollector
 from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
+from antecede.engine.links import Links
 from antecede.engine.loss_recovery import LossRecovery
 from antecede.engine.membership import Membership
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
-from antecede.engine.process_factory import group_of, limits_of, make_process
+from antecede.engine.process_factory import group_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.seeded_random import random_bits_of
-from antecede.engine.sender import Channel, Sender
+from antecede.engine.sender import Channel, Sender, TargetNames
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
@@ -55,7 +57,7 @@ class Engine:
     Args:
         name: the name of the node, unique in the group.
         incarnation: a number above 0 that no earlier start of this node had.
-        protocol_name: a unicast protocol of the registry.
+        protocol_name: a protocol of the registry that suits nodes.
         members: the names of all nodes, for protocols with a fixed membership.
         limits: the limits; the defaults of :class:`Limits` if None.
         cipher: encrypts datagrams; None if the group has no key.
@@ -69,7 +71,6 @@ class Engine:
     __slots__ = (
         "_deadlines",
         "_driver",
-        "_info",
         "_journal",
         "_layer",
         "_membership",
@@ -79,6 +80,9 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
+        "info",
+        "links",
+        "paths",
         "watch",
     )
 
@@ -99,7 +103,7 @@ class Engine:
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
         info = protocol(protocol_name)
-        bounds = limits_of(info, limits)
+        bounds = limits if limits is not None else Limits()
         group = group_of(info, name, members)
         process = make_process(info, name, group, bounds, budget_bytes)
         events = EventCollector()
@@ -119,9 +123,10 @@ class Engine:
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
         entry_names = make_entry_names(process, layer, bounds, budget_bytes)
-        self._info = info
+        self.info = info
         self._process = process
         self._layer = layer
+        self.paths = layer.paths
         self._journal = JournalRecorder()
         self._transmitter = Transmitter(layer, tag_bytes, entry_names, process.windows)
         self._driver = ProcessDriver(
@@ -140,6 +145,7 @@ class Engine:
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
+        self.links = Links(layer, self._membership, self._transmitter)
         departures = self._membership.departures
         self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions
@@ -163,11 +169,6 @@ class Engine:
     def incarnation(self) -> int:
         """The number of this start of the node."""
         return self._layer.incarnation
-
-    @property
-    def info(self) -> ProtocolInfo:
-        """The protocol."""
-        return self._info
 
     @property
     def process(self) -> ProcessBase:
@@ -250,8 +251,8 @@ class Engine:
         """Return whether the windows of all active peers in ``targets`` are open."""
         return self._sender.has_room(targets)
 
-    def send_fragment(self, targets: Sequence[str], payload: bytes, now: float) -> int:
-        """Send one payload of :meth:`fragment`, even if a window is full."""
+    def send_fragment(self, targets: TargetNames, payload: bytes, now: float) -> int:
+        """Send one payload of :meth:`fragment`; see :meth:`Sender.send_fragment`."""
         return self._sender.send_fragment(targets, payload, now)
 
     def send(self, targets: Sequence[str], data: bytes, now: float) -> int:
@@ -291,13 +292,16 @@ class Engine:
 
     # Datagrams.
 
-    def receive_datagram(self, datagram: bytes, address: object, now: float) -> None:
-        """Process a datagram; count and drop an invalid one."""
+    def receive_datagram(
+        self, datagram: bytes, address: object, now: float, mark: int = NOT_ECT
+    ) -> None:
+        """Process a datagram with a mark; count and drop an invalid one."""
         self.datagrams_in += 1
         self._sender.hand_over(now)
         received = self._layer.accept(datagram, address, now)
         if received is None:
             return
+        received.mark = mark
         session = received.session
         histories = self._membership.histories
         is_usable = received.kind != HELLO and histories.update_session(received, now)
@@ -319,12 +323,6 @@ class Engine:
             self._process.learn_round_trip(session.id, self._layer.rtt_s, now)
         if session.outbox.size > 0:
             self._transmitter.schedule(session)
-
-    def refuse_size(self, address: object, size: int, now: float) -> None:
-        """Transmit smaller datagrams to an address: the socket has refused one."""
-        for session in self._sessions.values():
-            if session.address == address:
-                session.path.refuse_size(size, now)
 
     @property
     def has_output(self) -> bool:
@@ -387,7 +385,7 @@ class Engine:
     def _check_journal(self) -> PeerRecovery:
         recovery = self._process.recovery
         if recovery is None:
-            raise ConfigError(f"{self._info.name} cannot keep a journal; use hybrid")
+            raise ConfigError(f"{self.info.name} cannot keep a journal; use hybrid")
         return recovery
 
     def redeliver(self, saved: SavedDelivery, delivered_at: float) -> None:

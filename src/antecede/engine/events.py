@@ -6,6 +6,8 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from antecede.engine.message import Message
+
 __all__ = [
     "Blocked",
     "DuplicateName",
@@ -14,6 +16,7 @@ __all__ = [
     "InboxFull",
     "KeyMismatch",
     "LimitsMismatch",
+    "MessageFailed",
     "NodeEvent",
     "PeerLeft",
     "PeerMet",
@@ -176,14 +179,17 @@ class KeyMismatch(NodeEvent):
 
     def __str__(self) -> str:
         return (
-            f"{self.count} datagrams in the name of {self.peer} from"
-            f" {format_address(self.address)} do not open: give both nodes the same key"
+            f"{_datagrams(self.count)} in the name of {self.peer} from"
+            f" {format_address(self.address)} did not open: give both nodes the same key"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownPeer(NodeEvent):
-    """Datagrams arrived from a node that is not a peer; ``peer`` is None."""
+    """Datagrams arrived from a node that is not a peer.
+
+    ``peer`` is None, unless the node was removed.
+    """
 
     needs_attention: ClassVar[bool] = True
 
@@ -203,8 +209,13 @@ class UnknownPeer(NodeEvent):
                 f"the node at {where} does not have the name {self.expected}: correct the"
                 " name or the address in peers"
             )
+        if self.peer is not None:
+            return (
+                f"{self.peer} was removed, but transmits from {where}: call add_peer to"
+                " receive its messages again"
+            )
         return (
-            f"{self.count} datagrams from {where}, which is not the address of a peer and"
+            f"{_datagrams(self.count)} from {where}, which is not the address of a peer and"
             " does not have the name of one: call add_peer with its name"
         )
 
@@ -325,6 +336,27 @@ class ReceiveLoopDeadlock(NodeEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFailed(NodeEvent):
+    """The function ``on_message`` raised; ``peer`` is the source of the message.
+
+    The node goes on with the next message. With a journal, a message that was not committed
+    is redelivered when the node is opened again.
+    """
+
+    needs_attention: ClassVar[bool] = True
+
+    message: Message
+    """The message, for another try."""
+    error: Exception
+
+    def __str__(self) -> str:
+        return (
+            f"on_message raised {type(self.error).__name__} for {self.message!r}: its"
+            " event in node.events() has the message, for another try"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventsDropped(NodeEvent):
     """Events were dropped, because the application did not read them in time."""
 
@@ -334,6 +366,10 @@ class EventsDropped(NodeEvent):
 
     def __str__(self) -> str:
         return f"{self.count} events were dropped: read node.events() in a task of its own"
+
+
+def _datagrams(count: int) -> str:
+    return f"{count} datagram{'' if count == 1 else 's'}"
 
 
 def format_address(address: object) -> str:

@@ -15,16 +15,23 @@ from antecede.engine.events import (
     KeyMismatch,
     LimitsMismatch,
     NodeEvent,
+    PeerMet,
+    PeerRestarted,
     ProtocolMismatch,
     UnknownPeer,
 )
+from antecede.engine.join_events import JoinUnreadable
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import PeerSession
 
-__all__ = ["DUPLICATE_S", "FaultReports"]
+__all__ = ["DUPLICATE_S", "STRANGER_S", "FaultReports"]
 
 DUPLICATE_S: Final = 2.0
 """How long after a restart datagrams of the former incarnation are taken for late ones."""
+STRANGER_S: Final = 1.0
+"""How long the datagrams of a node that is not a peer are no fault."""
+STRANGERS_MAX: Final = 256
+"""How many of these nodes are remembered."""
 
 
 class FaultReports:
@@ -37,7 +44,7 @@ class FaultReports:
         events: takes the events.
     """
 
-    __slots__ = ("_events", "_latest", "_limits", "_name", "_protocol_name")
+    __slots__ = ("_events", "_latest", "_limits", "_name", "_protocol_name", "_strangers")
 
     def __init__(
         self, name: str, protocol_name: str, limits: Limits, events: EventCollector
@@ -47,6 +54,7 @@ class FaultReports:
         self._limits = limits
         self._events = events
         self._latest: dict[str, NodeEvent] = {}
+        self._strangers: dict[int, float] = {}  # When each was heard first.
 
     def latest(self, peer: str) -> NodeEvent | None:
         """Return the last fault of a peer since it was met; None if there was none.
@@ -55,9 +63,15 @@ class FaultReports:
         """
         return self._latest.get(peer, self._latest.get(self._name))
 
-    def clear(self, peer: str) -> None:
-        """Forget the faults of a peer: it has completed a handshake."""
-        self._latest.pop(peer, None)
+    def report_met(self, session: PeerSession, history: int) -> None:
+        """Report a new incarnation of a peer, and forget its faults: it has answered."""
+        name = session.name
+        self._latest.pop(name, None)
+        if session.history in (0, history) and session.handshake.incarnation == 0:
+            self._events.add(PeerMet(peer=name, address=session.address))
+        else:
+            kept_history = session.history == history
+            self._events.add(PeerRestarted(peer=name, kept_history=kept_history))
 
     def _add(self, peer: str, event: NodeEvent) -> None:
         self._latest[peer] = event
@@ -73,7 +87,16 @@ class FaultReports:
     def unknown_peer(
         self, hash: int, address: object, sessions: Iterable[PeerSession], now: float
     ) -> None:
-        """Report a datagram of a node that is not a peer."""
+        """Report a datagram of a node that is not a peer.
+
+        The first ones are no fault: the application may be about to add the peer.
+        """
+        first_at = self._strangers.pop(hash, now)
+        if len(self._strangers) >= STRANGERS_MAX:
+            del self._strangers[next(iter(self._strangers))]
+        self._strangers[hash] = first_at
+        if now - first_at < STRANGER_S:
+            return
         count = self._events.count("unknown peer", now)
         if count == 0:
             return
@@ -84,6 +107,12 @@ class FaultReports:
             self._events.add(event)
         else:
             self._add(expected, event)
+
+    def stranger(self, address: object, now: float) -> None:
+        """Report a request to join that does not open."""
+        count = self._events.count("stranger", now)
+        if count > 0:
+            self._events.add(JoinUnreadable(address=address, count=count))
 
     def removed_peer(self, session: PeerSession, now: float) -> None:
         """Report frames of a peer that was removed and not added again."""

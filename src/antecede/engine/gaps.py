@@ -1,57 +1,80 @@
-"""The events of messages that are given up."""
+"""Messages that are given up: the events that report them, and which they were."""
 
 from collections.abc import Iterable
+from typing import Final
 
-from antecede.core.pending import PendingMessages
-from antecede.core.process import UNBOUNDED, PeerRecovery, ProcessBase, ProcessId
+from antecede.core.process import UNBOUNDED, ProcessBase, ProcessId
 from antecede.engine.event_collector import EventCollector
 from antecede.engine.events import Gap
 
-__all__ = ["report_gap_from", "report_gap_to"]
+__all__ = ["Gaps"]
+
+REMEMBERED_MAX: Final = 256
+"""How many ranges of messages that were given up are remembered for each peer."""
+
+Range = tuple[int, int]
+"""The first and the last number."""
 
 
-def report_gap_to(
-    events: EventCollector, process: ProcessBase, name: str, id: ProcessId
-) -> None:
-    """Report the copies to a peer that are about to be abandoned, if there are any."""
-    pending, recovery = _parts(process)
-    numbers = [number for number, _ in pending.unacked_copies(id)]
-    if numbers:
-        _, acked, _, _ = recovery.channel_numbers(id)
-        ranges = _ranges(numbers)
-        events.add(Gap(peer=name, direction="to", numbers=ranges, after=acked))
+class Gaps:
+    """The messages that one node has given up, or that its peers have.
 
-
-def report_gap_from(
-    events: EventCollector, process: ProcessBase, name: str, id: ProcessId
-) -> None:
-    """Report that a peer has abandoned its messages to this node, before they are dropped.
-
-    Only the messages that are held are known.
+    Args:
+        process: the process of the node.
+        events: takes the events.
     """
-    pending, recovery = _parts(process)
-    held = [
-        number for source, number, _ in pending.held_messages(UNBOUNDED) if source == id
-    ]
-    _, _, delivered, _ = recovery.channel_numbers(id)
-    ranges = _ranges(sorted(held))
-    events.add(Gap(peer=name, direction="from", numbers=ranges, after=delivered))
+
+    __slots__ = ("_events", "_given_up", "_process")
+
+    def __init__(self, process: ProcessBase, events: EventCollector) -> None:
+        self._process = process
+        self._events = events
+        self._given_up: dict[str, list[Range]] = {}
+
+    def report_to(self, name: str, id: ProcessId) -> None:
+        """Report the copies to a peer that are about to be abandoned, if there are any."""
+        process = self._process
+        assert process.pending is not None  # A protocol that can abandon can list them.
+        assert process.recovery is not None
+        ranges = _ranges(number for number, _ in process.pending.unacked_copies(id))
+        if ranges:
+            _, acked, _, _ = process.recovery.channel_numbers(id)
+            found = self._given_up.pop(name, []) + ranges
+            if len(self._given_up) >= REMEMBERED_MAX:
+                del self._given_up[next(iter(self._given_up))]
+            self._given_up[name] = found[-REMEMBERED_MAX:]
+            event = Gap(peer=name, direction="to", numbers=tuple(ranges), after=acked)
+            self._events.add(event)
+
+    def report_from(self, name: str, id: ProcessId) -> None:
+        """Report that a peer has abandoned its messages to this node, before they are lost.
+
+        Only the messages that are held are known.
+        """
+        process = self._process
+        assert process.pending is not None
+        assert process.recovery is not None
+        held = [
+            number
+            for source, number, _ in process.pending.held_messages(UNBOUNDED)
+            if source == id
+        ]
+        _, _, delivered, _ = process.recovery.channel_numbers(id)
+        ranges = tuple(_ranges(sorted(held)))
+        self._events.add(Gap(peer=name, direction="from", numbers=ranges, after=delivered))
+
+    def has_given_up(self, name: str, number: int) -> bool:
+        """Return whether the copy of a message to a peer is one of those given up last."""
+        ranges = self._given_up.get(name, [])
+        return any(first <= number <= last for first, last in ranges)
 
 
-def _parts(process: ProcessBase) -> tuple[PendingMessages, PeerRecovery]:
-    pending = process.pending
-    recovery = process.recovery
-    assert pending is not None  # A protocol that can abandon messages can list them.
-    assert recovery is not None
-    return pending, recovery
-
-
-def _ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Return increasing numbers as ranges, first and last."""
-    ranges: list[tuple[int, int]] = []
+def _ranges(numbers: Iterable[int]) -> list[Range]:
+    """Return increasing numbers as ranges."""
+    ranges: list[Range] = []
     for number in numbers:
         if ranges and ranges[-1][1] + 1 == number:
             ranges[-1] = (ranges[-1][0], number)
         else:
             ranges.append((number, number))
-    return tuple(ranges)
+    return ranges

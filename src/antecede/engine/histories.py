@@ -3,10 +3,8 @@
 docs/explanation/peer-removal.md proves that these preserve causal order.
 """
 
-from antecede.core.process import ProcessId
 from antecede.engine.datagram import Introduction
 from antecede.engine.departures import Departures
-from antecede.engine.gaps import report_gap_from, report_gap_to
 from antecede.engine.history_number import is_later
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.peer_session import PeerSession, SessionEvent, generation_of
@@ -103,18 +101,12 @@ class Histories:
             session.outbox.clear()
             if session.names is not None:
                 session.names.reset(session.history)
-        events = self._layer.events
-        report_gap_from(events, self._driver.process, session.name, session.id)
+        self._driver.gaps.report_from(session.name, session.id)
         recovery.reset_channel(session.id, now)
         session.reassembly.clear()
         session.epoch_in = received.epoch
         self._driver.drain(now)
         return True
-
-    def _report_gaps(self, name: str, former: ProcessId) -> None:
-        """Report what a peer that lost its history has not delivered, and not sent."""
-        report_gap_to(self._layer.events, self._driver.process, name, former)
-        report_gap_from(self._layer.events, self._driver.process, name, former)
 
     def _is_outdated(self, session: PeerSession, introduction: Introduction) -> bool:
         """Return whether a peer knows more of this node's history than the node itself."""
@@ -154,7 +146,8 @@ class Histories:
             session.outbox.clear()
             # Its former incarnation accepts no datagram any more, so abandoning is safe
             # now. Datagrams that it transmitted to others may be in flight for a lease.
-            self._report_gaps(session.name, former)
+            self._driver.gaps.report_to(session.name, former)
+            self._driver.gaps.report_from(session.name, former)
             recovery.abandon(former, now)
             recovery.drop_held(former)  # They would be taken for messages of the new one.
             _, _, _, permitted = recovery.channel_numbers(former)

@@ -75,6 +75,10 @@ class Limits:
     hello_timeout_s: float = 0.25
     """The wait for a WELCOME before a HELLO is retransmitted. It doubles with every
     retransmission, up to 16 times this value."""
+    links_max: int = 1024
+    """How many nodes may be linked for rooms before newcomers are refused."""
+    rooms_max: int = 64
+    """How many rooms the node may be in."""
     keep_alive_s: float = 8.0
     """After how long without a datagram to a peer the node transmits one, so that an idle
     pair needs no handshake; at most two fifths of the lease. Infinite for never."""
@@ -82,6 +86,10 @@ class Limits:
     """How the bytes in flight to each peer are limited: ``"cubic"`` (RFC 9438),
     ``"newreno"`` (RFC 9002), or ``"fixed"`` for no limit except the window of copies, on
     a network that is known to carry it."""
+    ecn: bool = True
+    """Mark datagrams as ECN-capable (RFC 3168), so that queues on the way mark them instead
+    of dropping them, where both systems and the path support it. A node without congestion
+    control (``"fixed"``) marks none."""
     policy: RetransmissionPolicy = field(
         default_factory=lambda: RetransmissionPolicy(
             initial_s=0.5, minimum_s=0.03, maximum_s=4.0

@@ -5,8 +5,6 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from antecede.errors import DecodeError
-
 __all__ = ["DONE", "DecodedMessage", "Done", "JournaledMessage", "Message"]
 
 
@@ -109,7 +107,7 @@ class DecodedMessage(Message):
 
     __slots__ = ("_decode", "_is_decoded", "_message", "_value")
 
-    def __init__(self, message: Message, decode: Callable[[bytes], object]) -> None:
+    def __init__(self, message: Message, decode: Callable[[Message], object]) -> None:
         super().__init__(
             message.source,
             message.number,
@@ -125,13 +123,7 @@ class DecodedMessage(Message):
     @property
     def value(self) -> Any:  # noqa: ANN401
         if not self._is_decoded:
-            try:
-                self._value = self._decode(self.data)
-            except Exception as error:
-                raise DecodeError(
-                    f"cannot decode {self.source}:{self.number} ({len(self.data)} bytes):"
-                    f" {type(error).__name__}: {error}; the bytes are in message.data"
-                ) from error
+            self._value = self._decode(self._message)
             self._is_decoded = True
         return self._value
 

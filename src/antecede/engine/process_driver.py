@@ -10,6 +10,7 @@ from antecede.core.registry import ProtocolInfo
 from antecede.engine.bundle import count_messages, observed_frames
 from antecede.engine.deliveries import Deliveries
 from antecede.engine.entry_names import EntryNames
+from antecede.engine.gaps import Gaps
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.outbox import NO_KEY, message_key
 from antecede.engine.peer_session import ACTIVE, REMOVED, REMOVING, PeerSession
@@ -39,6 +40,7 @@ class ProcessDriver:
         "control_frames",
         "deliveries",
         "entry_names",
+        "gaps",
         "is_observed",
         "process",
         "released",
@@ -73,6 +75,7 @@ class ProcessDriver:
         self.is_observed = observer is not None
         self._wall_offset_s = wall_offset_s
         self.by_id = {}
+        self.gaps = Gaps(process, layer.events)
         self.deliveries = Deliveries(
             process.id,
             self.by_id,
@@ -110,14 +113,31 @@ class ProcessDriver:
         self.drain(now)
         return number
 
+    def broadcast(self, payload: bytes, now: float) -> int:
+        """Broadcast a payload and return its number; the protocol must have broadcast.
+
+        The node delivers its own message to its application only if the protocol orders it
+        among those of the others.
+        """
+        number = self.process.broadcast(payload, now)
+        self.sent += 1
+        self.record_sent(number, None, now)
+        if not self._info.capabilities.total_order:
+            self.deliveries.record_own(self.process.messages_to_deliver(), now)
+        self.drain(now)
+        return number
+
     def send_bundle(self, id: ProcessId, payload: bytes, count: int, now: float) -> None:
         """Send messages whose sends are recorded; without a journal only."""
         self.process.send_bundle([id], payload, count, now)
         self.sent += count
         self.drain(now)
 
-    def record_sent(self, number: int, ids: list[ProcessId], now: float) -> None:
-        """Report to the observer that the application sent a message."""
+    def record_sent(self, number: int, ids: list[ProcessId] | None, now: float) -> None:
+        """Report to the observer that the application sent a message.
+
+        The ids are those of the targets; None for a broadcast.
+        """
         if self._observer is not None:
             self._observer.sent(self.process.id, number, ids, now + self._wall_offset_s)
 
@@ -129,7 +149,7 @@ class ProcessDriver:
         Return False if one was dropped that the peer has to transmit again.
         """
         dropped = self._layer.dropped
-        if session.state is REMOVED:
+        if session.state is REMOVED or (session.is_link and start < len(body)):
             dropped["removed"] += 1
             self._layer.faults.removed_peer(session, now)
             return False

@@ -8,9 +8,11 @@ from antecede.engine.datagram import (
     BYE_ACK,
     CHALLENGE,
     DATA_PREFIX,
+    RESPONSE,
     TOKEN_BYTES,
     Introduction,
 )
+from antecede.engine.ecn import NOT_ECT
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DROP_REASONS", "ReceivedDatagram"]
@@ -45,6 +47,7 @@ class ReceivedDatagram:
         "introduction",
         "is_new_history",
         "kind",
+        "mark",
         "packet",
         "previous_history",
         "receiver",
@@ -63,6 +66,8 @@ class ReceivedDatagram:
     """What the peer says about itself, if the datagram completes a handshake."""
     is_new_history: bool
     """The peer has started a history that this node did not know."""
+    mark: int
+    """The mark of its IP header; see :mod:`antecede.engine.ecn`."""
     previous_history: int
     """The history before, if the session was bound to another incarnation; else 0."""
 
@@ -84,6 +89,7 @@ class ReceivedDatagram:
         self.epoch_echo = -1
         self.introduction = None
         self.is_new_history = False
+        self.mark = NOT_ECT
         self.previous_history = 0
         self.window = -1
 
@@ -93,7 +99,7 @@ class ReceivedDatagram:
         self.acks = acks
         if acks is None:
             return False
-        if self.kind >= CHALLENGE:
+        if CHALLENGE <= self.kind <= RESPONSE:
             return acks.end + TOKEN_BYTES == len(self.body)
         return self.kind not in (BYE, BYE_ACK) or acks.end == len(self.body)
 

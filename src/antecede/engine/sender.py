@@ -15,10 +15,13 @@ from antecede.engine.peer_session import ACTIVE, REMOVING, PeerSession
 from antecede.engine.process_driver import ProcessDriver
 from antecede.errors import LocalError
 
-__all__ = ["Channel", "Sender"]
+__all__ = ["Channel", "Sender", "TargetNames"]
 
 Channel = tuple[str, ProcessId, int]
 """The name and the process id of a peer, and how often copies to it were abandoned."""
+
+TargetNames = Sequence[str] | None
+"""The names of the targets of a message; None for the broadcast of the protocol."""
 
 EARLY_WINDOWS_MAX: Final = 4
 """How many windows of copies to one peer may be queued or in flight, if most of them have
@@ -157,18 +160,21 @@ class Sender:
                 )
         return are_known
 
-    def send_fragment(self, targets: Sequence[str], payload: bytes, now: float) -> int:
+    def send_fragment(self, targets: TargetNames, payload: bytes, now: float) -> int:
         """Send one payload of :meth:`fragment`, and return its number.
 
-        Check :meth:`has_room` before: this method sends even if a window is full. Raise
+        Without targets, use the broadcast of the protocol, which it must have. Check
+        :meth:`has_room` before: this method sends even if a window is full. Raise
         LocalError, and change nothing, if a target is unknown or the protocol has no
         multicast.
         """
         self.hand_over(now)
+        if targets is None:
+            return self._driver.broadcast(payload, now)
         ids: list[ProcessId] = []
         for name in targets:
             session = self._sessions.get(name)
-            if session is not None and session.state is ACTIVE:
+            if session is not None and session.state is ACTIVE and not session.is_link:
                 ids.append(session.id)
             elif name == self._name:
                 ids.append(self._process.id)
@@ -203,6 +209,7 @@ class Sender:
         if (
             session is None
             or session.state is not ACTIVE
+            or session.is_link
             or self._journal.writer is not None
         ):
             return 0

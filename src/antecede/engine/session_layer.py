@@ -16,6 +16,7 @@ from typing import Final
 
 from antecede.core.process import PeerRecovery
 from antecede.engine.acknowledgements import RANGES_MAX
+from antecede.engine.address_paths import AddressPaths
 from antecede.engine.address_validation import AddressValidation
 from antecede.engine.datagram import (
     CHALLENGE,
@@ -24,6 +25,7 @@ from antecede.engine.datagram import (
     HELLO,
     HELLO_TIMES,
     INTRODUCTION,
+    RESPONSE,
     WELCOME,
     WELCOME_TIMES,
     Introduction,
@@ -33,7 +35,6 @@ from antecede.engine.datagram import (
     timestamp_ms,
 )
 from antecede.engine.event_collector import EventCollector
-from antecede.engine.events import NodeEvent, PeerMet, PeerRestarted
 from antecede.engine.fault_reports import FaultReports
 from antecede.engine.flow_control import FlowControl
 from antecede.engine.handshake import NOTHING
@@ -65,10 +66,8 @@ class SessionLayer:
         "_lease_ms",
         "_lease_s",
         "_protocol",
-        "_refusals",
         "_sealer",
         "dropped",
-        "dropped_by_peer",
         "events",
         "faults",
         "flow",
@@ -78,6 +77,8 @@ class SessionLayer:
         "name",
         "name_hash",
         "outdated",
+        "paths",
+        "refusals",
         "responses",
         "rtt_s",
         "silence",
@@ -87,6 +88,7 @@ class SessionLayer:
     events: EventCollector
     faults: FaultReports
     silence: SilenceWatch
+    paths: AddressPaths
     flow: FlowControl
     """Grants the windows that datagrams to the peers contain."""
     dropped: dict[str, int]
@@ -130,11 +132,11 @@ class SessionLayer:
             self.seal, self.data_prefix, random_bits, limits, has_key=cipher is not None
         )
         self._by_hash: dict[int, PeerSession] = {}
+        self.paths = AddressPaths(self._by_hash)
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
-        self._refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
-        self.dropped = self._refusals.dropped
-        self.dropped_by_peer = self._refusals.by_peer
+        self.refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
+        self.dropped = self.refusals.dropped
         self.responses = []
         self.rtt_s = -1.0
         self.outdated = None
@@ -150,6 +152,7 @@ class SessionLayer:
         self._last_forgotten_packet = max(self._last_forgotten_packet, session.last_packet)
         self._by_hash.pop(session.name_hash, None)
         self._addresses.forget(session)
+        self.paths.forget(session)
         self.timers.cancel_hello(session)
         self.timers.cancel_lease(session)
 
@@ -211,29 +214,29 @@ class SessionLayer:
         try:
             kind, sender, incarnation, receiver, packet = read_header(datagram)
         except PeerError:
-            return self._refusals.drop("malformed")
+            return self.refusals.drop("malformed")
         if incarnation == 0:
-            return self._refusals.drop("malformed")
+            return self.refusals.drop("malformed")
         session = self._by_hash.get(sender)
         if session is None:
-            return self._refusals.drop_unknown(sender, address, self._by_hash.values(), now)
+            return self.refusals.drop_unknown(datagram, address, self._by_hash, now)
         handshake = session.handshake
         received = ReceivedDatagram(session, kind, incarnation, receiver, packet)
         if incarnation in handshake.retired:
-            return self._refusals.drop_former(received, datagram, address, now)
+            return self.refusals.drop_former(received, datagram, address, now)
         if kind == HELLO:
             return self._accept_hello(received, datagram, address, now)
         if receiver != self.incarnation:
-            return self._refusals.drop_misdirected(received, datagram, address, now)
+            return self.refusals.drop_misdirected(received, datagram, address, now)
         if incarnation == handshake.incarnation and not session.replay_window.is_new(
             packet
         ):
-            return self._refusals.drop("replay")
+            return self.refusals.drop("replay")
         cipher = self._sealer.opening_cipher(session, incarnation, receiver)
         try:
             received.body = self._sealer.open(cipher, packet, datagram)
         except PeerError:
-            return self._refusals.drop_unopened(session, address, now)
+            return self.refusals.drop_unopened(session, address, now)
         if kind == WELCOME:
             if not self._accept_welcome(received, now):
                 return None
@@ -245,24 +248,24 @@ class SessionLayer:
             self.silence.answered(session, now)
         session.heard_at = now
         session.bytes_in += len(datagram)
-        if address != session.address or kind >= CHALLENGE:
+        if address != session.address or CHALLENGE <= kind <= RESPONSE:
             self._addresses.check(received, address, len(datagram), self.responses, now)
         return received
 
     def _accept_hello(
         self, received: ReceivedDatagram, datagram: bytes, address: object, now: float
     ) -> ReceivedDatagram | None:
-        if not self._refusals.open_once(received, 0, datagram):
-            return self._refusals.drop_unopened(received.session, address, now)
+        if not self.refusals.open_once(received, 0, datagram):
+            return self.refusals.drop_unopened(received.session, address, now)
         body = received.body
         if received.receiver != 0 or len(body) != HELLO_TIMES.size + INTRODUCTION.size:
-            return self._refusals.drop("malformed")
+            return self.refusals.drop("malformed")
         (timestamp,) = HELLO_TIMES.unpack_from(body)
         introduction = read_introduction(body, HELLO_TIMES.size)
         session = received.session
         if introduction.protocol != self._protocol:
             self.faults.protocol_mismatch(session, introduction.protocol, now)
-            return self._refusals.drop("protocol")
+            return self.refusals.drop("protocol")
         is_bound = received.incarnation == session.handshake.incarnation
         if not is_bound or introduction.epoch > session.epoch_in:
             # The HELLO may be old. The session stays bound to its incarnation and epoch
@@ -285,17 +288,17 @@ class SessionLayer:
     def _accept_welcome(self, received: ReceivedDatagram, now: float) -> bool:
         session = received.session
         if len(received.body) != WELCOME_TIMES.size + INTRODUCTION.size:
-            self._refusals.drop("malformed")
+            self.refusals.drop("malformed")
             return False
         timestamp, timestamp_echo = WELCOME_TIMES.unpack_from(received.body)
         introduction = read_introduction(received.body, WELCOME_TIMES.size)
         if introduction.protocol != self._protocol:
             self.faults.protocol_mismatch(session, introduction.protocol, now)
-            self._refusals.drop("protocol")
+            self.refusals.drop("protocol")
             return False
         hello_at = session.handshake.hellos.get(timestamp_echo, -1.0)
         if hello_at < 0 or now - hello_at > self._lease_s:
-            self._refusals.drop("expired")
+            self.refusals.drop("expired")
             return False
         if is_later(introduction.known_history, self.history):  # Even if it is not bound.
             self.outdated = session.name, introduction.known_history
@@ -321,25 +324,25 @@ class SessionLayer:
         handshake = session.handshake
         body = received.body
         if not received.read_acks():
-            self._refusals.drop("malformed")
+            self.refusals.drop("malformed")
             return False
         timestamp, timestamp_echo, epoch, epoch_echo, window = DATA_PREFIX.unpack_from(body)
         age_ms = timestamp_ms(now) - timestamp_echo
         if not 0 <= age_ms < self._lease_ms:
-            self._refusals.drop("expired")
+            self.refusals.drop("expired")
             return False
         if received.incarnation != handshake.incarnation:
             introduction = handshake.introduced.get(received.incarnation)
             if introduction is None:
                 self.timers.schedule_hello(session, now)
-                self._refusals.drop("incarnation")
+                self.refusals.drop("incarnation")
                 return False
             running_at = now - age_ms / 1000
             if not self._bind(received, introduction, epoch, running_at, now):
                 return False
             received.introduction = introduction
         elif epoch < session.epoch_in:
-            self._refusals.drop("incarnation")
+            self.refusals.drop("incarnation")
             return False
         received.epoch = epoch
         received.epoch_echo = epoch_echo
@@ -371,7 +374,7 @@ class SessionLayer:
             history == session.history and epoch < session.epoch_in
         ):
             # An outdated journal: the introduction of this node tells the peer.
-            self._refusals.drop("incarnation")
+            self.refusals.drop("incarnation")
             return False
         if received.incarnation == handshake.incarnation:
             return True
@@ -380,10 +383,9 @@ class SessionLayer:
             and running_at - TIMESTAMP_RESOLUTION_S <= handshake.met_at
         ):
             self.timers.schedule_hello(session, now)
-            self._refusals.drop("incarnation")
+            self.refusals.drop("incarnation")
             return False
-        self.faults.clear(session.name)
-        self.events.add(_met(session, history))
+        self.faults.report_met(session, history)
         received.previous_history = session.history
         received.is_new_history = history != session.history
         session.bind(received.incarnation, history, now)
@@ -391,11 +393,3 @@ class SessionLayer:
         if session.apply(SessionEvent.RETURNED):
             self.timers.cancel_lease(session)
         return True
-
-
-def _met(session: PeerSession, history: int) -> NodeEvent:
-    """Return the event of an incarnation of a peer that answers for the first time."""
-    name = session.name
-    if session.history in (0, history) and session.handshake.incarnation == 0:
-        return PeerMet(peer=name, address=session.address)
-    return PeerRestarted(peer=name, kept_history=session.history == history)

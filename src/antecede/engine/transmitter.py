@@ -5,9 +5,11 @@ from typing import Final
 from antecede.core.codec import Frame
 from antecede.core.windows import PeerWindows
 from antecede.engine.acknowledgements import RANGES_MAX, RANGES_WITH_MESSAGES_MAX
-from antecede.engine.datagram import DATA, HEADER, PROBE
+from antecede.engine.carrier import Carrier
+from antecede.engine.datagram import DATA, HEADER, PIECE, PROBE
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.name_exchange import DEFINITION_BYTES_MAX
+from antecede.engine.outbox import NO_KEY, message_key
 from antecede.engine.path_timers import PathTimers
 from antecede.engine.peer_session import ACTIVE, PeerSession
 from antecede.engine.session_layer import SessionLayer
@@ -41,6 +43,7 @@ class Transmitter:
         "_overhead_bytes",
         "_unflushed",
         "_windows",
+        "carrier",
         "datagrams",
         "path_timers",
     )
@@ -48,6 +51,8 @@ class Transmitter:
     datagrams: int
     """How many datagrams were made so far."""
     path_timers: PathTimers
+    carrier: Carrier
+    """Carries the datagrams of rooms."""
 
     def __init__(
         self,
@@ -63,6 +68,7 @@ class Transmitter:
         self._unflushed: list[PeerSession] = []  # Whose outboxes the next flush empties.
         self._frames = 0  # Put into outboxes since the last flush.
         self.path_timers = PathTimers()
+        self.carrier = Carrier(layer, tag_bytes)
         self.datagrams = 0
 
     def add(
@@ -87,6 +93,7 @@ class Transmitter:
         return (
             bool(self._unflushed)
             or bool(layer.responses)
+            or self.carrier.has_output
             or layer.timers.has_hellos
             or layer.flow.has_updates
         )
@@ -112,6 +119,8 @@ class Transmitter:
                 self._flush_sessions(unflushed, now, out)
             if self._entry_names is not None:
                 self._entry_names.sweep()
+        if self.carrier.has_output:
+            self.carrier.flush(now, out)
         if layer.flow.is_limiting:
             self._update_windows(now)
             out += layer.responses
@@ -143,6 +152,7 @@ class Transmitter:
         if session.state is not ACTIVE:
             outbox.clear()
         elif self._layer.can_transmit(session, now):
+            self._layer.paths.update_mark(session)
             self._pack(session, now, out)
             self.path_timers.schedule(session)
         else:
@@ -198,13 +208,15 @@ class Transmitter:
     ) -> None:
         """Put frames into as few datagrams as possible; hold messages beyond the room."""
         ranges = RANGES_WITH_MESSAGES_MAX if has_messages else RANGES_MAX
-        prefix = self._layer.data_prefix(session, now, True, ranges)
+        start = self._layer.data_prefix(session, now, True, ranges)
         body_bytes_max = session.path.usable_bytes - self._overhead_bytes
+        names = session.names
+        prefix = start if names is None else start + names.encode_none()
         buffer = bytearray(prefix)
-        if self._entry_names is not None:
-            prefix = self._add_names(
-                session, frames, buffer, prefix, body_bytes_max, now, out
-            )
+        if names is not None and (ids := self._named_ids(frames)):
+            buffer = bytearray(start)
+            numbers = names.define(ids)
+            self._define(session, numbers, buffer, body_bytes_max, now, out)
         prefix_size = len(prefix)
         size = len(buffer)
         first = 0
@@ -220,15 +232,48 @@ class Transmitter:
                     session.path.mtu.start(now)
                 first = index
                 if has_messages and not session.path.has_room(now):
-                    others = session.outbox.put_back(frames[first:])
-                    if others:
-                        self._pack_frames(session, others, False, now, out)
+                    self._hold(session, frames[first:], now, out)
                     return
                 buffer = bytearray(prefix) + buffer[end:]
                 size = len(buffer)
+            if size > body_bytes_max and self._entry_names is None:
+                if has_messages and not session.path.has_room_for(size):
+                    self._hold(session, frames[index:], now, out)
+                    return
+                self._transmit_pieces(session, frame, buffer, prefix_size, now, out)
+                first = index + 1
+                buffer = bytearray(prefix)
+                size = prefix_size
         if size > prefix_size:
             part = frames[first:] if first else frames
             self._transmit(session, bytes(buffer), part, has_messages, now, out)
+
+    def _hold(
+        self, session: PeerSession, frames: list[Frame], now: float, out: Datagrams
+    ) -> None:
+        """Hold the messages among some frames, and transmit the others."""
+        others = session.outbox.put_back(frames)
+        if others:
+            self._pack_frames(session, others, False, now, out)
+
+    def _transmit_pieces(
+        self,
+        session: PeerSession,
+        frame: Frame,
+        body: bytearray,
+        prefix_size: int,
+        now: float,
+        out: Datagrams,
+    ) -> None:
+        """Transmit a frame in pieces. The last one stands for the frame if one is lost."""
+        path = session.path
+        prefix = bytes(body[:prefix_size])
+        room = path.usable_bytes - self._overhead_bytes - prefix_size
+        parts = path.piece_writer.split(bytes(body[prefix_size:]), room)
+        is_counted = message_key(frame) != NO_KEY
+        for part in parts:
+            frames = [frame] if part is parts[-1] else NO_FRAMES
+            self._transmit(session, prefix + part, frames, is_counted, now, out, PIECE)
 
     def _transmit(
         self,
@@ -238,9 +283,10 @@ class Transmitter:
         has_messages: bool,
         now: float,
         out: Datagrams,
+        kind: int = DATA,
     ) -> None:
         """Transmit a datagram that the peer must acknowledge."""
-        datagram = self._layer.seal(DATA, session, body)
+        datagram = self._layer.seal(kind, session, body)
         out.append((session.address, datagram))
         session.path.record_sent(
             session.last_packet, session.id, frames, len(datagram), has_messages, now
@@ -268,34 +314,35 @@ class Transmitter:
         if number in path.losses.sent:
             path.mtu.probe_transmitted(number)
 
-    def _add_names(
+    def _named_ids(self, frames: list[Frame]) -> set[int]:
+        """Return the ids of the processes that frames name."""
+        ids: set[int] = set()
+        if self._entry_names is not None:
+            for frame in frames:
+                named = self._entry_names.dependencies.named_ids(frame)
+                if named:
+                    ids.update(named)
+        return ids
+
+    def _define(
         self,
         session: PeerSession,
-        frames: list[Frame],
+        numbers: list[int],
         buffer: bytearray,
-        prefix: bytes,
         body_bytes_max: int,
         now: float,
         out: Datagrams,
-    ) -> bytes:
-        """Append the names in frames to the first datagram, and return other prefixes.
+    ) -> None:
+        """Append definitions to the start of the first datagram.
 
-        Definitions that do not fit into it go into datagrams of their own.
+        Those that do not fit into it go into datagrams of their own.
         """
-        exchange = session.names
-        assert self._entry_names is not None  # The caller checks both.
-        assert exchange is not None
-        ids: set[int] = set()
-        for frame in frames:
-            ids.update(self._entry_names.dependencies.named_ids(frame))
-        numbers = exchange.define(ids) if ids else []
-        most = (body_bytes_max - len(prefix)) // DEFINITION_BYTES_MAX
+        names = session.names
+        assert names is not None  # The caller checks it.
+        most = (body_bytes_max - len(buffer)) // DEFINITION_BYTES_MAX
         while len(numbers) > most:
-            body = bytearray(prefix)
-            exchange.write(body, numbers[:most])
+            body = bytearray(buffer)
+            names.write(body, numbers[:most])
             self._transmit(session, bytes(body), NO_FRAMES, False, now, out)
             numbers = numbers[most:]
-        exchange.write(buffer, numbers)
-        plain = bytearray(prefix)
-        exchange.write(plain, [])
-        return bytes(plain)
+        names.write(buffer, numbers)

@@ -55,13 +55,17 @@ class WaitAnalysis:
             return self._ungranted(session, number, now)
         if asks == ASKS_FROM:
             found = self.copy(session, number, now)
-            return found if found[0] else ([self._step(Reason.UNKNOWN)], None)
-        return [self._step(Reason.UNKNOWN)], None
+            if found[0]:
+                return found
+        return [self._step(Reason.UNKNOWN, self._name)], None
 
     # Messages of this node.
 
     def copy(self, session: PeerSession, number: int, now: float) -> Found:
-        """Return what a copy to a peer waits for; nothing if it is acked."""
+        """Return what a copy to a peer waits for, or that it was given up.
+
+        Return nothing if it is acked.
+        """
         pending = self._driver.process.pending
         if pending is None:
             backlog = self._driver.process.backlog(session.id)
@@ -71,6 +75,8 @@ class WaitAnalysis:
                 if is_released:
                     return self._ack(session, number, now)
                 return self._queued(session, number, now)
+        if self._driver.gaps.has_given_up(session.name, number):
+            return [self._step(Reason.GIVEN_UP, self._name)], None
         return [], None
 
     def _queued(self, session: PeerSession, number: int, now: float) -> Found:
@@ -117,7 +123,7 @@ class WaitAnalysis:
         """Return why a peer has no permit for a message of this node."""
         pending = self._driver.process.pending
         if pending is None:
-            return [self._step(Reason.UNKNOWN)], None
+            return [self._step(Reason.UNKNOWN, self._name)], None
         oldest = pending.oldest_unacked(number, session.id)
         if oldest is None:
             return [self._step(Reason.GRANTED)], None
@@ -206,7 +212,13 @@ class WaitAnalysis:
         """Return the step of a peer that did not answer a question."""
         if silent_s(session, now) > 0 and session.suspected_at < NEVER:
             return self._silent(session, now)
-        return self._step(Reason.NO_ANSWER, session.name)
+        fault = self._layer.faults.latest(session.name)
+        return WaitStep(
+            waiter=self._name,
+            reason=Reason.NO_ANSWER,
+            name=session.name,
+            detail=str(fault) if fault is not None else "",
+        )
 
     def loop(self, session: PeerSession) -> WaitStep:
         """Return the step of a question that was asked before."""

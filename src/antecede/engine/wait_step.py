@@ -41,6 +41,7 @@ class Reason(IntEnum):
     REMOVED = 16
     PATH = 17
     REMOVING = 18
+    GIVEN_UP = 19
 
 
 PHRASES: Final[dict[Reason, str]] = {
@@ -58,12 +59,14 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.NO_ANSWER: "did not answer the question",
     Reason.LOOP: "waits for {name}: these wait for each other",
     Reason.TOO_LONG: "waits for others",
-    Reason.UNKNOWN: "does not know it: it was given up, or delivered",
+    Reason.UNKNOWN: "is not known to {name}: it was never sent there, or it was delivered",
     Reason.REMOVED: "has removed {name}: call add_peer there",
     Reason.PATH: "waits for the congestion window of the path to {name}",
     Reason.REMOVING: "is being removed",
+    Reason.GIVEN_UP: "was given up by {name}: send it again if it is still needed",
 }
-"""The phrase of each reason; its subject is the process that the step before names."""
+"""The phrase of each reason. Its subject is the process that the step before names, or the
+message itself if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
@@ -10,7 +10,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends", "Sent", "Targets"]
+__all__ = ["BlockedSends", "Sent", "Targets", "named_targets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +56,22 @@ class Targets:
                     f"{', '.join(ended)} restarted while the message was being sent;"
                     " send it again"
                 )
-        number = engine.send_fragment(names, payload, now)
+        has_broadcast = self.is_broadcast and engine.info.capabilities.broadcast
+        number = engine.send_fragment(None if has_broadcast else names, payload, now)
         if not self.is_in_fragments:
             return number, self
         channels = self.channels or tuple(engine.channels(names))
         return number, replace(self, names=names, channels=channels)
+
+
+def named_targets(names: Iterable[str]) -> Targets:
+    """Return the targets of a multicast; raise LocalError for a single name."""
+    if isinstance(names, str):
+        raise LocalError(
+            f"targets must be a list of names, not the string {names!r}; use send for one"
+            " target"
+        )
+    return Targets(names=tuple(names))
 
 
 Sent = tuple[int, Targets]

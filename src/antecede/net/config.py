@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from antecede.core import registry
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
@@ -43,6 +42,10 @@ class NodeConfig:
     encode: Encode | None = None
     decode: Decode | None = None
     observe_inbox_s: Callable[[float], object] | None = None
+    log_name: str | None = None
+    """The name of the node in the log, if it is another one; empty for no events there."""
+    filter_messages: Callable[[list[Message]], list[Message]] | None = None
+    """Called with the delivered messages; returns those for the application."""
 
     def __post_init__(self) -> None:
         check_callable(self.encode, "encode")
@@ -53,11 +56,6 @@ class NodeConfig:
                 f"{name!r} is not a valid node name: give a string of 1 to"
                 f" {NAME_BYTES_MAX} bytes in UTF-8"
             )
-
-    @property
-    def needs_fragments(self) -> bool:
-        """Whether IP may have to fragment datagrams, as their metadata has no bound."""
-        return not registry.protocol(self.protocol).capabilities.dynamic
 
     def limits_for(self, host: str) -> Limits:
         """Return the limits for a socket bound to ``host``.

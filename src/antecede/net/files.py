@@ -109,6 +109,8 @@ class NodeFiles:
         """
         trace = self.trace
         if trace is not None:
+            own = qualified_name(engine.name, engine.history)
+            trace.set_name(engine.process.id, own)
             engine.report_histories(
                 lambda process_id, name, history: trace.set_name(
                     process_id, qualified_name(name, history)

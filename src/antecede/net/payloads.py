@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
-from antecede.errors import ConfigError, LocalError
+from antecede.engine.message import Message
+from antecede.errors import ConfigError, DecodeError, LocalError
 
-__all__ = ["Decode", "Encode", "Payload", "check_callable", "encode_payload"]
+__all__ = [
+    "Decode",
+    "Encode",
+    "Payload",
+    "check_callable",
+    "decode_payload",
+    "encode_payload",
+]
 
 Payload = Any
 """What a node sends: bytes or, if the node has a function ``encode``, what that takes."""
@@ -30,3 +38,14 @@ def encode_payload(encode: Encode, value: Payload) -> bytes:
             " encode=lambda value: json.dumps(value).encode()"
         )
     return data
+
+
+def decode_payload(decode: Decode, message: Message) -> object:
+    """Return the value of a message; raise DecodeError if ``decode`` fails."""
+    try:
+        return decode(message.data)
+    except Exception as error:
+        raise DecodeError(
+            f"cannot decode {message.source}:{message.number} ({len(message.data)} bytes):"
+            f" {type(error).__name__}: {error}; the bytes are in message.data"
+        ) from error
