@@ -27,7 +27,7 @@ from antecede.verify.kernels.slot_map import Longs
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FileSource"]
+__all__ = ["FileSource", "pack_records"]
 
 FOUND: pa.Schema = pa.schema(
     [
@@ -70,7 +70,7 @@ class FileSource:
         """Return the packed records of each bucket."""
 
         def pack(file: int, records: Batches) -> Batches:
-            for packed in _pack(records, file, buckets):
+            for packed in pack_records(records, file, buckets):
                 yield packed.cast(large_types(PACKED)) if large else packed
 
         return self._read(self._splits, pack, PACKED)
@@ -144,7 +144,7 @@ def _locations(records: pa.RecordBatch, file: int) -> Longs:
     return join_locations(file, lines)
 
 
-def _pack(records: Batches, file: int, buckets: int) -> Batches:
+def pack_records(records: Batches, file: int, buckets: int) -> Batches:
     """Yield rows of :data:`PACKED` with the records of a file."""
     spans, others, rows = SpanPacker(buckets), [], 0
     for each in records:

@@ -66,7 +66,6 @@ def part_schema(processes: int) -> pa.Schema:
     )
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlicePlan:
     """How to divide a run into slices, and what the tasks need to know of it."""

@@ -8,6 +8,7 @@ and kinds.
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,18 @@ def bucket_of(key: Longs, buckets: int) -> Ints:
     return found
 
 
+class _Batch(NamedTuple):
+    """Spans that are not packed yet, by span."""
+
+    bucket: Ints
+    location: Longs
+    span: Longs
+    parent: Longs
+    start: Longs
+    end: Longs
+    codes: Longs
+
+
 class SpanPacker:
     """Collects spans, and packs them by bucket."""
 
@@ -59,7 +72,7 @@ class SpanPacker:
         self._buckets = buckets
         self._processes: dict[str, int] = {}
         self._kinds: dict[str, int] = {NO_KIND: 0}
-        self._pending: list[tuple[Ints, tuple[Longs | Bools, ...]]] = []
+        self._pending: list[_Batch] = []
         self.rows = 0
 
     def add(
@@ -85,20 +98,21 @@ class SpanPacker:
         codes = _encode(spans.column("process"), self._processes)
         codes |= _encode(spans.column("kind").fill_null(NO_KIND), self._kinds) << KIND_SHIFT
         codes |= has_parent.astype(np.int64) << PARENT_SHIFT
-        start, end = (spans.column(n).to_numpy() for n in ("start_ns", "end_ns"))
-        self._pending.append((bucket, (location, span, parent, start, end, codes)))
+        # A kernel would be compiled again for the read-only arrays of Arrow.
+        start, end = (np.array(spans.column(n).to_numpy()) for n in ("start_ns", "end_ns"))
+        self._pending.append(_Batch(bucket, location, span, parent, start, end, codes))
         self.rows += len(bucket)
 
     def pack(self) -> Iterator[dict[str, object]]:
         """Yield a row of :data:`PACKED` for each bucket that has spans, and forget them."""
         counts = np.zeros(self._buckets, np.int64)
-        for bucket, _ in self._pending:
-            counts += np.bincount(bucket, minlength=self._buckets)
+        for batch in self._pending:
+            counts += np.bincount(batch.bucket, minlength=self._buckets)
         ends = np.cumsum(counts)
         position = ends - counts
         rows = np.empty((self.rows, WORDS), np.int64)
-        for bucket, columns in self._pending:
-            _scatter(bucket, *map(np.array, columns), position, rows)
+        for batch in self._pending:
+            _scatter(*batch, position, rows)
         names = {"processes": list(self._processes), "kinds": list(self._kinds)}
         header = json.dumps(names).encode()
         header += b" " * (-len(header) % WORD_BYTES)

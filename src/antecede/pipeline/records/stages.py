@@ -20,7 +20,7 @@ from antecede.pipeline.verify.packed_rows import PackedRun, large_types, unpack_
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["make_buckets"]
+__all__ = ["make_buckets", "unpack_records"]
 
 BUCKETS: pa.Schema = pa.schema(
     [
@@ -61,7 +61,7 @@ def _bucket_task(
         bucket = int(key[0].as_py())
         row: dict[str, object] = {"bucket": bucket, "events": 0, "summary": None}
         try:
-            events, names, summary = infer_bucket(_unpack(packed), kind)
+            events, names, summary = infer_bucket(unpack_records(packed), kind)
             row.update(events=events.num_rows, summary=summary.to_json())
             row["data"] = to_blob(events.drop_columns(NOT_NEEDED), bucket, names)
         except StorageError:
@@ -74,7 +74,7 @@ def _bucket_task(
     return infer
 
 
-def _unpack(packed: pa.Table) -> pa.Table:
+def unpack_records(packed: pa.Table) -> pa.Table:
     """Return the records of a bucket."""
     run = unpack_run(packed)
     spans, others = unpack_spans(run.blobs)

@@ -129,7 +129,7 @@ def _sorted(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
 
 
 def _is_number(column: pa.Array) -> bool:
-    return pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
+    return bool(pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type))
 
 
 def _sort(keys: dict[str, pa.Array]) -> Longs:
