@@ -2,6 +2,7 @@
 
 from tests.mutation.group_mutants import GROUP_MUTANTS
 from tests.mutation.mutant import Mutant
+from tests.mutation.overlay_mutants import OVERLAY_MUTANTS
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
 from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
@@ -9,6 +10,7 @@ __all__ = [
     "BOUNDED_MUTANTS",
     "GROUP_MUTANTS",
     "MUTANTS",
+    "OVERLAY_MUTANTS",
     "REMOVAL_MUTANTS",
     "TRANSPORT_MUTANTS",
     "Mutant",
@@ -418,5 +420,10 @@ BOUNDED_MUTANTS = (
 )
 
 MUTANTS = (
-    HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS + TRANSPORT_MUTANTS + GROUP_MUTANTS
+    HYBRID_MUTANTS
+    + BOUNDED_MUTANTS
+    + REMOVAL_MUTANTS
+    + TRANSPORT_MUTANTS
+    + OVERLAY_MUTANTS
+    + GROUP_MUTANTS
 )
