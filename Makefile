@@ -140,6 +140,7 @@ campaign-mutants: $(VENV)/tools  ## list the mutants of engine and journal and t
 
 verification: $(VENV)/installed  ## the results of the model checker (LONG=1: those of the long searches, an hour)
 	$(BIN)/python -m bench.verification $(if $(LONG),--long)
+	$(BIN)/python -m bench.joins $(if $(LONG),--long)
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	$(BIN)/python -m pip install --quiet uv
