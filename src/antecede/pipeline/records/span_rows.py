@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.pipeline.spark.task_files import get, put
+from antecede.pipeline.verify.packed_rows import PACKED_GROUP
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
@@ -120,7 +121,7 @@ class SpanPacker:
         for bucket in np.flatnonzero(counts).tolist():
             end = int(ends[bucket])
             own = rows[end - int(counts[bucket]) : end]
-            data = put(pa.py_buffer(b"".join((head, own.data))))
+            data = put(pa.py_buffer(b"".join((head, own.data))), PACKED_GROUP)
             yield {"run": str(bucket), "rows": len(own), "data": data}
         self._pending, self.rows = [], 0
 
