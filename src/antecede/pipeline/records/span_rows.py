@@ -183,10 +183,14 @@ def _numbers(names: list[str], numbers: dict[str, int]) -> Ints:
 def _dictionary(
     code: Ints, numbers: dict[str, int], absent: int | None
 ) -> pa.DictionaryArray:
-    """Return a column of texts; null for the number ``absent``."""
-    mask = None if absent is None else code == absent
-    indices = pa.array(code, mask=mask)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbers), pa.string()))
+    """Return a column of texts, with those that occur; null for the number ``absent``."""
+    occurs = np.bincount(code, minlength=len(numbers)) > 0
+    if absent is not None:
+        occurs[absent] = False
+    new = (np.cumsum(occurs) - 1).astype(np.int32)
+    indices = pa.array(new[code], mask=None if absent is None else code == absent)
+    names = [name for name, number in numbers.items() if occurs[number]]
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
 
 
 @compiled

@@ -21,6 +21,7 @@ from antecede.verify.kernels.grouping import group
 __all__ = [
     "PACKED",
     "PACKED_GROUP",
+    "PACK_ROWS_OF_BUCKETS",
     "PackedRun",
     "large_types",
     "pack_rows",
@@ -34,6 +35,9 @@ __all__ = [
 
 PACK_ROWS = 1 << 18
 """Rows of one partition that are packed together: about 20 MiB."""
+PACK_ROWS_OF_BUCKETS = 1 << 20
+"""Rows of one partition that are packed together for many buckets: about 60 MiB. With fewer
+rows, each bucket would get many small blobs."""
 ENCODED = ("kind", "process", "source")
 """Columns of texts with few different values."""
 
@@ -71,16 +75,17 @@ def large_types(schema: pa.Schema) -> pa.Schema:
 
 
 def row_packer(
-    *, large: bool
+    *, large: bool, rows_max: int = PACK_ROWS
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of a task that packs the rows of its partition.
 
     Args:
         large: Yield columns with 64-bit offsets.
+        rows_max: The rows that are packed together.
     """
 
     def pack_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for packed in pack_rows(batches):
+        for packed in pack_rows(batches, rows_max):
             yield packed.cast(large_types(PACKED)) if large else packed
 
     return pack_partition
