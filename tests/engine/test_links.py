@@ -20,11 +20,13 @@ ROOM = 4711
 class Pair:
     """Two engines with a link, on a network that loses nothing."""
 
-    def __init__(self, *, keyed: bool = True) -> None:
+    def __init__(self, *, keyed: bool = True, protocol: str = "bounded") -> None:
         self.now = 1.0
         cipher = AesGcmDatagramCipher(KEY) if keyed else None
         self.engines = {
-            name: Engine(name, number, cipher=cipher, limits=Limits())
+            name: Engine(
+                name, number, cipher=cipher, limits=Limits(), protocol_name=protocol
+            )
             for number, name in enumerate(("ann", "bob"), start=11)
         }
         self.ann = self.engines["ann"]
@@ -131,6 +133,16 @@ def test_a_link_is_no_peer_until_the_application_adds_it() -> None:
     pair.ann.links.add("bob", "elsewhere", pair.now)
     assert pair.ann.peers() == ["bob"]
     assert pair.ann.links.address("bob") == "bob"
+
+
+@pytest.mark.parametrize("protocol", ["bounded", "fifo"])
+def test_messages_of_a_node_that_is_only_linked_are_not_delivered(protocol: str) -> None:
+    pair = Pair(protocol=protocol)
+    pair.run()
+    pair.ann.add_peer("bob", "bob", pair.now)
+    pair.ann.send(["bob"], b"hello", pair.now)
+    pair.run()
+    assert pair.bob.poll_messages() == []
 
 
 def test_a_link_that_is_in_use_keeps_its_address() -> None:
