@@ -181,6 +181,18 @@ def test_a_join_opens_with_the_group_key_only() -> None:
             open_stranger(bytes(changed), cipher)
 
 
+def test_two_joins_have_different_keys_because_their_nonces_are_equal() -> None:
+    cipher = AesGcmDatagramCipher(KEY)
+    request = JoinRequest(99, "ann", 11, 22, 20_000)
+    first, second = (
+        seal_stranger(request, cipher, lambda bits, salt=salt: salt, 1232)  # type: ignore[misc]
+        for salt in (1, 2)
+    )
+    assert first[:16] == second[:16]  # Only the last byte of the salt differs.
+    same = sum(a == b for a, b in zip(first[17:], second[17:], strict=True))
+    assert same < 30  # Of 1215 bytes, 5 are equal by chance.
+
+
 def test_an_answer_has_at_most_three_texts_of_255_bytes() -> None:
     cipher = AesGcmDatagramCipher(KEY)
     long = "x" * 1000
