@@ -23,10 +23,10 @@ def encode(value: object) -> bytes:
 class Sheet:
     """The texts of a room by their keys. Everybody sees a text before it is erased."""
 
-    async def join(self, node: Node, title: str) -> None:
+    async def join(self, node: Node, title: str, found: bool | None) -> None:
         self.name, self.title, self.texts = node.name, title, dict[str, str]()
         self.room = await node.join(
-            title, snapshot=lambda: encode(self.texts), restore=self.restore
+            title, snapshot=lambda: encode(self.texts), restore=self.restore, found=found
         )
         self.tasks = [asyncio.create_task(task) for task in (self.receive(), self.watch())]
         await self.execute("show")
@@ -67,7 +67,7 @@ async def main(options: argparse.Namespace) -> None:
     sheets = {title: Sheet() for title in vars(options).pop("rooms")}
     async with Node(**vars(options), encode=encode, decode=json.loads) as node:
         for title, sheet in sheets.items():
-            await sheet.join(node, title)
+            await sheet.join(node, title, found=False if options.seeds else None)
         while line := await asyncio.to_thread(sys.stdin.readline):
             try:
                 title, *command = line.strip().split(" ", 2)
