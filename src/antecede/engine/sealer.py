@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from antecede.engine.datagram import HEADER, VERSION, name_hash
+from antecede.engine.datagram import HEADER, HEADER_BYTES, VERSION, name_hash
 from antecede.engine.handshake import AeadCipher
 from antecede.engine.peer_session import PeerSession
 
@@ -23,6 +23,9 @@ class DatagramCipher(Protocol):
         self, sender: str, incarnation: int, receiver: str, receiver_incarnation: int
     ) -> AeadCipher:
         """Return the cipher of one direction between two incarnations."""
+
+    def stranger_cipher(self, salt: bytes) -> AeadCipher:
+        """Return the cipher of one datagram between nodes that are not peers."""
 
     def seal(self, cipher: AeadCipher, packet: int, header: bytes, body: bytes) -> bytes:
         """Return the datagram with its body encrypted."""
@@ -115,5 +118,5 @@ class Sealer:
     def open(self, aead: AeadCipher | None, packet: int, datagram: bytes) -> bytes:
         """Return the body of a datagram, or raise PeerError if authentication fails."""
         if self._cipher is None or aead is None:
-            return datagram[HEADER.size :]
+            return datagram[HEADER_BYTES:]
         return self._cipher.open(aead, packet, datagram)

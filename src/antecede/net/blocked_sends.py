@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
@@ -10,7 +10,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends", "Sent", "Targets"]
+__all__ = ["BlockedSends", "Sent", "Targets", "named_targets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,16 @@ class Targets:
             return number, self
         channels = self.channels or tuple(engine.channels(names))
         return number, replace(self, names=names, channels=channels)
+
+
+def named_targets(names: Iterable[str]) -> Targets:
+    """Return the targets of a multicast; raise LocalError for a single name."""
+    if isinstance(names, str):
+        raise LocalError(
+            f"targets must be a list of names, not the string {names!r}; use send for one"
+            " target"
+        )
+    return Targets(names=tuple(names))
 
 
 Sent = tuple[int, Targets]
