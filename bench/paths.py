@@ -7,7 +7,7 @@ not on the machine.
 import argparse
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any
 
@@ -254,29 +254,29 @@ def report(name: str, value: float, bound: float | None, *, at_least: bool = Tru
     return met
 
 
+QUEUED = Faults(delay_s=0.01, bytes_per_s=RATE, queue_s=0.05)
+SHARED = replace(QUEUED, bottleneck="link")
 LINKS = (
-    ("a link of its own, 10 Mbit/s", 10e6, "", 0.0, 5),
-    ("the same link, 100 Mbit/s", 100e6, "link", 0.0, 5),
-    ("the same link, 10 Mbit/s, that marks from 5 ms on", 10e6, "link", 0.005, 10),
-    ("the same link, 10 Mbit/s, that only drops", 10e6, "link", 0.0, None),
+    ("a link of its own, 10 Mbit/s", QUEUED, 5),
+    ("the same link, 100 Mbit/s", replace(SHARED, bytes_per_s=10 * RATE), 5),
+    (
+        "the same link, 10 Mbit/s, that marks from 5 ms on",
+        replace(SHARED, mark_s=0.005),
+        10,
+    ),
+    ("the same link, 10 Mbit/s, that only drops", SHARED, None),
 )
-"""Name, bits per second, bottleneck, marking and aim in milliseconds of links with a queue
-of 50 ms."""
+"""Names of links, and aims in milliseconds."""
 
 
 def report_bulk(protocol: str, seed: int) -> None:
     """Print by how much a message of 4 MiB delays small messages."""
     print("  longest delay of small messages by 4 MiB to another peer, ms")
-    for name, bits_per_s, bottleneck, mark_s, aim in LINKS:
-        link = Faults(
-            delay_s=0.01,
-            bytes_per_s=bits_per_s / 8,
-            queue_s=0.05,
-            mark_s=mark_s,
-            bottleneck=bottleneck,
-        )
+    for name, link, aim in LINKS:
         delay_s = bulk_delay(protocol, "cubic", seed, link)
         report(f"    {name}", 1000 * delay_s, aim, at_least=False)
+    delay_s = bulk_delay(protocol, "cubic", seed, QUEUED, same_peer=True)
+    report("  the same to the same peer, 10 Mbit/s", 1000 * delay_s, None)
 
 
 def report_protocol(protocol: str, seed: int) -> None:
