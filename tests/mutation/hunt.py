@@ -69,8 +69,10 @@ TRANSPORT_HUNTERS = (
 """The tests to run for the mutants of loss recovery and congestion control."""
 GROUP_HUNTERS = (
     "tests/group/test_membership.py",
+    "tests/group/test_snapshot_transfer.py",
+    "tests/group/test_control_codec.py",
     "tests/check/test_joins.py",
-    "tests/group",
+    "tests/group/test_random_joins.py",
 )
 """The tests to run for the mutants of the membership of rooms."""
 ROOM_HUNTERS = (
