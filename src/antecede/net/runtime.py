@@ -284,10 +284,12 @@ class NodeRuntime:
 
     def new_reader(self) -> Reader | None:
         """Return a future to await until there is a message; None if the node is closed."""
-        if self.is_closed:
+        loop = self._loop
+        if self._socket is None or loop is None:
+            self.opened_engine()
             return None
-        self.opened_socket()
-        return self.inbox.new_reader()
+        self.check_loop()
+        return self.inbox.new_reader(loop)
 
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
