@@ -1,12 +1,16 @@
 """The mutants: name, module and source change of each."""
 
+from tests.mutation.group_mutants import GROUP_MUTANTS
 from tests.mutation.mutant import Mutant
+from tests.mutation.overlay_mutants import OVERLAY_MUTANTS
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
 from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
 __all__ = [
     "BOUNDED_MUTANTS",
+    "GROUP_MUTANTS",
     "MUTANTS",
+    "OVERLAY_MUTANTS",
     "REMOVAL_MUTANTS",
     "TRANSPORT_MUTANTS",
     "Mutant",
@@ -415,4 +419,11 @@ BOUNDED_MUTANTS = (
     ),
 )
 
-MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS + TRANSPORT_MUTANTS
+MUTANTS = (
+    HYBRID_MUTANTS
+    + BOUNDED_MUTANTS
+    + REMOVAL_MUTANTS
+    + TRANSPORT_MUTANTS
+    + OVERLAY_MUTANTS
+    + GROUP_MUTANTS
+)

@@ -29,6 +29,7 @@ KEY_BYTES: Final = 32
 """The length of a group key."""
 NONCE_BYTES: Final = 12
 CONTEXT: Final = b"antecede datagram 1"
+STRANGER_CONTEXT: Final = b"antecede stranger 1"
 
 
 class AesGcmDatagramCipher:
@@ -59,6 +60,11 @@ class AesGcmDatagramCipher:
             encoded = name.encode()
             parts += [len(encoded).to_bytes(2, "big"), encoded, number.to_bytes(8, "big")]
         hkdf = HKDF(SHA256(), KEY_BYTES, salt=None, info=b"".join(parts))
+        return AESGCM(hkdf.derive(self._key))
+
+    def stranger_cipher(self, salt: bytes) -> AeadCipher:
+        """Return the cipher of one datagram between nodes that are not peers."""
+        hkdf = HKDF(SHA256(), KEY_BYTES, salt=salt, info=STRANGER_CONTEXT)
         return AESGCM(hkdf.derive(self._key))
 
     def seal(self, cipher: AeadCipher, packet: int, header: bytes, body: bytes) -> bytes:

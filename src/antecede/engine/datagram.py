@@ -21,6 +21,11 @@
             CHALLENGE, RESPONSE
                      timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, 8 random bytes
+            CARRY    like DATA, with datagrams of rooms instead of frames
+                     (:mod:`antecede.engine.carrier`)
+
+JOIN and JOIN_ANSWER have another header (:mod:`antecede.engine.joining`), and ANNOUNCE has
+another body (:mod:`antecede.engine.announcements`).
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -47,9 +52,11 @@ from antecede.errors import PeerError
 
 __all__ = [
     "AEAD_TAG_BYTES",
+    "ANNOUNCE",
     "ANSWER",
     "BYE",
     "BYE_ACK",
+    "CARRY",
     "CHALLENGE",
     "DATA",
     "DATA_PREFIX",
@@ -58,6 +65,8 @@ __all__ = [
     "HELLO",
     "HELLO_TIMES",
     "INTRODUCTION",
+    "JOIN",
+    "JOIN_ANSWER",
     "KINDS",
     "PIECE",
     "PROBE",
@@ -100,9 +109,17 @@ CHALLENGE: Final = 10
 """Asks for a RESPONSE, to validate the address of the receiver."""
 RESPONSE: Final = 11
 """Repeats the random bytes of a CHALLENGE."""
+CARRY: Final = 12
+"""Carries datagrams of rooms."""
+JOIN: Final = 13
+"""Asks a node whose name is unknown to become a peer; answered by JOIN_ANSWER."""
+JOIN_ANSWER: Final = 14
+"""Answers one JOIN with the name of the node, or with the reason of a refusal."""
+ANNOUNCE: Final = 15
+"""Tells a node the name of a stranger whose HELLO follows."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
-KINDS: Final = frozenset(range(HELLO, RESPONSE + 1))
+KINDS: Final = frozenset(range(HELLO, ANNOUNCE + 1))
 
 HEADER: Final = Struct(">BQQQQ")
 HEADER_BYTES: Final = 33

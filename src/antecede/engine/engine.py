@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
 from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
-from antecede.core.registry import ProtocolInfo, protocol
+from antecede.core.registry import protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
     BYE,
@@ -31,6 +31,7 @@ from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
+from antecede.engine.links import Links
 from antecede.engine.loss_recovery import LossRecovery
 from antecede.engine.membership import Membership
 from antecede.engine.message import Message
@@ -70,7 +71,6 @@ class Engine:
     __slots__ = (
         "_deadlines",
         "_driver",
-        "_info",
         "_journal",
         "_layer",
         "_membership",
@@ -80,6 +80,8 @@ class Engine:
         "_sessions",
         "_transmitter",
         "datagrams_in",
+        "info",
+        "links",
         "paths",
         "watch",
     )
@@ -103,12 +105,13 @@ class Engine:
         info = protocol(protocol_name)
         bounds = limits if limits is not None else Limits()
         group = group_of(info, name, members)
-        process = make_process(info, name, group, bounds, budget_bytes)
+        own = history if history else incarnation
+        process = make_process(info, name, own, members, bounds, budget_bytes)
         events = EventCollector()
         layer = SessionLayer(
             name,
             incarnation,
-            history if history else incarnation,
+            own,
             protocol_hash([protocol_name, *(() if info.capabilities.dynamic else group)]),
             bounds,
             cipher,
@@ -121,7 +124,7 @@ class Engine:
         tag_bytes = AEAD_TAG_BYTES if cipher is not None else 0
         body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
         entry_names = make_entry_names(process, layer, bounds, budget_bytes)
-        self._info = info
+        self.info = info
         self._process = process
         self._layer = layer
         self.paths = layer.paths
@@ -143,6 +146,7 @@ class Engine:
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
+        self.links = Links(layer, self._membership, self._transmitter)
         departures = self._membership.departures
         self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions
@@ -166,11 +170,6 @@ class Engine:
     def incarnation(self) -> int:
         """The number of this start of the node."""
         return self._layer.incarnation
-
-    @property
-    def info(self) -> ProtocolInfo:
-        """The protocol."""
-        return self._info
 
     @property
     def process(self) -> ProcessBase:
@@ -387,7 +386,7 @@ class Engine:
     def _check_journal(self) -> PeerRecovery:
         recovery = self._process.recovery
         if recovery is None:
-            raise ConfigError(f"{self._info.name} cannot keep a journal; use hybrid")
+            raise ConfigError(f"{self.info.name} cannot keep a journal; use hybrid")
         return recovery
 
     def redeliver(self, saved: SavedDelivery, delivered_at: float) -> None:

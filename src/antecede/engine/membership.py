@@ -11,6 +11,7 @@ from antecede.engine.histories import Histories
 from antecede.engine.journal import SavedPeer
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
+from antecede.engine.overlay_sessions import make_overlay_sessions
 from antecede.engine.peer_session import ACTIVE, PeerSession, SessionEvent
 from antecede.engine.peer_table import PeerTable
 from antecede.engine.process_driver import ProcessDriver
@@ -38,6 +39,7 @@ class Membership:
         "_info",
         "_journal",
         "_layer",
+        "_overlay",
         "_recovery",
         "departures",
         "histories",
@@ -63,13 +65,28 @@ class Membership:
         self._journal = journal
         self._recovery = driver.process.recovery
         self.table = PeerTable(group, layer, driver.by_id, entry_names)
-        self.departures = Departures(info, limits, self.table, layer, driver, journal)
-        self.histories = Histories(self.table, self.departures, layer, driver, journal)
+        overlay = make_overlay_sessions(self.table, layer, driver, limits)
+        self._overlay = overlay
+        self.departures = Departures(
+            info, limits, self.table, layer, driver, journal, overlay
+        )
+        self.histories = Histories(
+            self.table, self.departures, layer, driver, journal, overlay
+        )
 
     def add_peer(
-        self, name: str, address: object, now: float, *, is_configured: bool = False
+        self,
+        name: str,
+        address: object,
+        now: float,
+        *,
+        is_configured: bool = False,
+        is_link: bool = False,
     ) -> None:
         """Add a peer, or add it again after it left or was removed.
+
+        With ``is_link``, its session only carries the datagrams of rooms, unless the
+        application has added the peer before.
 
         Raise ConfigError if it is the node itself, is being removed, or the protocol's
         membership is fixed.
@@ -77,6 +94,8 @@ class Membership:
         if name == self._layer.name:
             raise ConfigError(f"{name} is this node itself; add only its peers")
         session = self.table.sessions.get(name)
+        if self._overlay is not None:
+            self._overlay.add_contact(name, now)
         if session is None:
             if not self._info.capabilities.dynamic:
                 raise ConfigError(
@@ -85,10 +104,12 @@ class Membership:
                 )
             session = self.table.add_session(name, address)
             session.number_before = self.table.forgotten_number
+            session.is_link = is_link
         if is_configured:
             session.apply(SessionEvent.REMOVAL_CANCELLED)
         if not session.apply(SessionEvent.ADDED):
             raise ConfigError(f"{name} is being removed; wait until its lease has ended")
+        session.is_link = session.is_link and is_link
         session.stopped = False
         session.is_configured = session.is_configured or is_configured
         self._layer.timers.cancel_lease(session)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from antecede.core.overlay.directory import Directory
 from antecede.core.process import ProcessId
 from antecede.engine.datagram import name_hash
 from antecede.engine.entry_names import EntryNames
@@ -12,7 +13,6 @@ from antecede.engine.peer_session import (
     EPOCH_MAX,
     EPOCHS_PER_GENERATION,
     PeerSession,
-    SessionState,
 )
 from antecede.engine.session_layer import SessionLayer
 from antecede.errors import ConfigError
@@ -37,6 +37,7 @@ class PeerTable:
         "_layer",
         "_next_id",
         "_on_history",
+        "directory",
         "forgotten_number",
         "generation",
         "sessions",
@@ -60,6 +61,8 @@ class PeerTable:
         self._entry_names = entry_names
         self._by_id = by_id
         self._on_history: Callable[[int, str, int], None] | None = None
+        self.directory: Directory | None = None
+        """The processes of an overlay, which also have ids without a session."""
         self.generation = 0
         self.forgotten_number = 0
         self.sessions = {}
@@ -70,7 +73,11 @@ class PeerTable:
 
     def peers(self) -> list[str]:
         """Return the names of the active peers."""
-        return [name for name, session in self.sessions.items() if session.state is ACTIVE]
+        return [
+            name
+            for name, session in self.sessions.items()
+            if session.state is ACTIVE and not session.is_link
+        ]
 
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
         """Call ``on_history`` with id, name and history of each known and future peer.
@@ -79,6 +86,11 @@ class PeerTable:
         its history gets a new id.
         """
         self._on_history = on_history
+        if self.directory is not None:
+            self.directory.on_new = on_history
+            for id, name, history in self.directory.identities():  # noqa: A001
+                on_history(id, name, history)
+            return
         for session in self.sessions.values():
             on_history(session.id, session.name, session.history)
 
@@ -95,13 +107,15 @@ class PeerTable:
         session.epoch_out = saved.epoch_out
         session.acked_base = saved.acked_base
         session.stopped = saved.stopped
-        session.state = SessionState(saved.state)
+        session.restore_state(saved.state)
         self.identify(session)
         self.report_history(session.id, saved.name, saved.history)
         return session
 
     def new_id(self) -> ProcessId:
         """Return a process id that is not in use."""
+        if self.directory is not None:
+            return self.directory.new_id()
         id = ProcessId(self._next_id)  # noqa: A001 (the word for it)
         self._next_id += 1
         return id
@@ -122,6 +136,12 @@ class PeerTable:
         self._layer.add(session)
         self.report_history(id, name, 0)
         return session
+
+    def set_id(self, session: PeerSession, id: ProcessId) -> None:
+        """Give a session the process id that the history of the peer has."""
+        self._by_id.pop(session.id, None)
+        session.id = id
+        self._by_id[id] = session
 
     def add_id(self, session: PeerSession) -> None:
         """Give a session another process id, for another history of the peer."""
@@ -155,7 +175,7 @@ class PeerTable:
 
     def report_history(self, id: ProcessId, name: str, history: int) -> None:
         """Report which history of which peer has a process id."""
-        if self._on_history is not None:
+        if self._on_history is not None and self.directory is None:
             self._on_history(id, name, history)
 
     def new_epoch(self) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
@@ -10,7 +10,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends", "Sent", "Targets"]
+__all__ = ["BlockedSends", "Sent", "Targets", "named_targets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,7 @@ class Targets:
         """Send a payload; raise LocalError, and change nothing, if that is impossible."""
         names = self.find(engine)
         if self.is_broadcast and not names:
-            raise LocalError(
-                f"{engine.name} has no peer to broadcast to; call add_peer first"
-            )
+            _check_lonely(engine)
         if self.channels and not self.is_broadcast:
             ended = sorted(self._ended(engine))
             if ended:
@@ -62,6 +60,28 @@ class Targets:
             return number, self
         channels = self.channels or tuple(engine.channels(names))
         return number, replace(self, names=names, channels=channels)
+
+
+def _check_lonely(engine: Engine) -> None:
+    """Raise LocalError, unless a node without peers will have some: it is joining."""
+    overlay = engine.process.overlay
+    if overlay is None:
+        raise LocalError(f"{engine.name} has no peer to broadcast to; call add_peer first")
+    if not overlay.is_newcomer:
+        raise LocalError(
+            f"{engine.name} has no neighbour to broadcast to: nobody has joined, or all its"
+            " links are lost; in the second case close it, and open a new node"
+        )
+
+
+def named_targets(names: Iterable[str]) -> Targets:
+    """Return the targets of a multicast; raise LocalError for a single name."""
+    if isinstance(names, str):
+        raise LocalError(
+            f"targets must be a list of names, not the string {names!r}; use send for one"
+            " target"
+        )
+    return Targets(names=tuple(names))
 
 
 Sent = tuple[int, Targets]

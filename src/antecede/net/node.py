@@ -8,19 +8,23 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.errors import LocalError
-from antecede.net.blocked_sends import Targets
+from antecede.net.blocked_sends import Targets, named_targets
 from antecede.net.config import NodeConfig, make_cipher
 from antecede.net.events import EventIterator
 from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
+from antecede.net.receiving import Receiving
+from antecede.net.rooms.introducer import Accept
+from antecede.net.rooms.options import RoomArguments, make_options
+from antecede.net.rooms.room import Room
+from antecede.net.rooms.rooms import Rooms
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.statistics import (
@@ -66,6 +70,9 @@ class Node:
             address; needs the extra ``antecede[metrics]``.
         encode: converts what the application sends to bytes, such as a JSON encoder.
         decode: converts the bytes of a message to :attr:`Message.value`.
+        seeds: addresses of some nodes of the group, through which :meth:`join` finds rooms.
+        accept: called with name and address of each node that wants to become a link of
+            this one; returns whether to accept it.
     """
 
     def __init__(
@@ -89,6 +96,8 @@ class Node:
         encode: Encode | None = None,
         decode: Decode | None = None,
         metrics: str | int | Address | None = None,
+        seeds: Iterable[str | Address] = (),
+        accept: Accept | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
         self._metrics = NodeMetrics(name, self.stats, metrics)
@@ -117,6 +126,8 @@ class Node:
         self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
+        self._receiving = Receiving(name, self._runtime)
+        self._rooms = Rooms(config, self._runtime, seeds, accept)
 
     # Opening and closing.
 
@@ -144,7 +155,18 @@ class Node:
         Wait at most ``drain_s`` seconds. A node that closes earlier leaves its peers
         waiting for its permits until they remove it. Closing a closed node does nothing.
         """
+        await self._rooms.close(drain_s)
         await self._runtime.close(drain_s)
+        self._metrics.close()
+
+    async def leave(self, drain_s: float = DRAIN_S) -> None:
+        """Leave all rooms and all peers for good, also with a journal, and close the node.
+
+        Without a journal the same as :meth:`close`. With one, the peers no longer keep
+        messages for this node, so do not open it again with the same journal.
+        """
+        await self._rooms.close(drain_s)
+        await self._runtime.close(drain_s, returns=False)
         self._metrics.close()
 
     @property
@@ -194,6 +216,23 @@ class Node:
             now = runtime.now_s()
         runtime.run_timers()
 
+    # Rooms.
+
+    @property
+    def rooms(self) -> list[str]:
+        """The names of the rooms that the node is in, sorted."""
+        return self._rooms.names
+
+    async def join(self, room: str, **options: Unpack[RoomArguments]) -> Room:
+        """Join a room, and return it when this node has caught up.
+
+        The node asks the nodes that it is linked with or, at first, its seeds. It founds
+        the room if it knows no other node, or if all that it knows answer that they are not
+        in the room. Raise JoinError, which says why, if no node answers, or a node refuses.
+        The options are those of :class:`antecede.net.rooms.options.RoomArguments`.
+        """
+        return await self._rooms.join(room, make_options(options))
+
     # Sending.
 
     async def send(self, target: str, data: Payload, *, wait: bool = True) -> int:
@@ -240,32 +279,7 @@ class Node:
         :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
         datagram, or if the node has a journal, because ``send`` waits for its disk.
         """
-        data = self._sending.encoded(data)
-        runtime = self._runtime
-        engine = self.engine
-        number = engine.append(target, data)
-        if number:
-            return number
-        self._sending.check_open()
-        if runtime.has_journal:
-            raise LocalError(f"{self.name} has a journal; await send")
-        now = runtime.now_s()
-        number = engine.try_send(target, data, now)
-        if not number:
-            payloads = engine.fragment(data)
-            if len(payloads) > 1:
-                raise LocalError(
-                    f"{len(data)} bytes do not fit into one datagram; await send"
-                )
-            if not engine.has_room((target,)):
-                raise self._sending.window_full_error((target,))
-            number = engine.send_fragment((target,), payloads[0], now)
-        is_alone = engine.sent_alone  # There is no other copy to wait for.
-        if is_alone or engine.should_flush:
-            runtime.transmit(engine, now)
-        if not is_alone:
-            runtime.schedule_output()
-        return number
+        return self._sending.send_nowait(target, data)
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
         """Send several messages to one peer, in order, and return their numbers.
@@ -279,13 +293,8 @@ class Node:
         self, targets: Iterable[str], data: Payload, *, wait: bool = True
     ) -> int:
         """Send one message to several peers; otherwise like :meth:`send`."""
-        if isinstance(targets, str):
-            raise LocalError(
-                f"targets must be a list of names, not the string {targets!r}; use send"
-                " for one target"
-            )
         payload = self._sending.encoded(data)
-        return await self._sending.send(Targets(names=tuple(targets)), payload, wait)
+        return await self._sending.send(named_targets(targets), payload, wait)
 
     async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
         """Send one message to all current peers; otherwise like :meth:`send`.
@@ -379,9 +388,7 @@ class Node:
         while not messages:
             reader = runtime.new_reader()
             if reader is None:
-                raise runtime.failure or LocalError(
-                    f"cannot receive: {self.name} is closed and its inbox is empty"
-                )
+                raise self._receiving.closed_error()
             await reader
         return runtime.inbox.take_message()
 
@@ -390,11 +397,4 @@ class Node:
 
         Return at most ``max_messages``. Raise LocalError if the node is closed.
         """
-        if max_messages < 1:
-            raise LocalError(f"max_messages must be at least 1, got {max_messages}")
-        runtime = self._runtime
-        inbox = runtime.inbox
-        if not inbox.messages:
-            first = await self.receive()
-            return [first, *inbox.take_messages(max_messages - 1)]
-        return inbox.take_messages(max_messages)
+        return await self._receiving.receive_many(max_messages)
