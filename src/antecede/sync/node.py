@@ -5,18 +5,20 @@ import functools
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from antecede.engine.events import NodeEvent
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net import node as asynchronous
 from antecede.net.payloads import Payload
+from antecede.net.rooms.options import RoomArguments
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
 from antecede.net.wait_reports import WaitReport
 from antecede.sync.background_loop import BackgroundLoop, background_loop
+from antecede.sync.room import Room
 
 __all__ = ["Node"]
 
@@ -128,6 +130,25 @@ class Node:
             timeout,
             f"the lease of {name} has not ended",
         )
+
+    # Rooms.
+
+    @property
+    def rooms(self) -> list[str]:
+        """The names of the rooms that the node is in, sorted."""
+        return self._read(lambda: self._node.rooms)
+
+    def join(self, room: str, **options: Unpack[RoomArguments]) -> Room:
+        """Join a room, as :meth:`antecede.Node.join` does, and return it.
+
+        Its option ``timeout_s`` bounds the wait.
+        """
+        joined = self._wait(lambda: self._node.join(room, **options), None, "")
+        return Room(joined, self._wait)
+
+    def leave(self, drain_s: float = DRAIN_S) -> None:
+        """Leave all rooms and peers for good, also with a journal, and close the node."""
+        self._wait(lambda: self._node.leave(drain_s), None, "")
 
     # Sending.
 
