@@ -4,6 +4,7 @@ from tests.mutation.group_mutants import GROUP_MUTANTS
 from tests.mutation.mutant import Mutant
 from tests.mutation.overlay_mutants import OVERLAY_MUTANTS
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
+from tests.mutation.room_mutants import ROOM_MUTANTS
 from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "MUTANTS",
     "OVERLAY_MUTANTS",
     "REMOVAL_MUTANTS",
+    "ROOM_MUTANTS",
     "TRANSPORT_MUTANTS",
     "Mutant",
 ]
@@ -426,4 +428,5 @@ MUTANTS = (
     + TRANSPORT_MUTANTS
     + OVERLAY_MUTANTS
     + GROUP_MUTANTS
+    + ROOM_MUTANTS
 )
