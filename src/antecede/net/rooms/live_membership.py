@@ -109,12 +109,14 @@ class LiveMembership:
         """Found the room."""
         self._membership.found(self._now())
         self._run()
+        self._control.release(self._core.name)
         await asyncio.shield(self._joined)
 
     async def join(self, candidates: Candidates) -> None:
         """Join through any of some nodes; raise JoinError if that is impossible."""
         self._membership.join(candidates, self._now())
         self._run()
+        self._control.release(self._core.name)
         try:
             await asyncio.shield(self._joined)
         except asyncio.CancelledError:
