@@ -48,7 +48,7 @@ ROOM_MUTANTS = (
         "salt=None, info=STRANGER_CONTEXT",
     ),
     Mutant(
-        "an answer may be larger than the JOIN",
+        "an answer that is larger than the JOIN is not shortened",
         "net/rooms/introducer",
         "if len(datagram) > size_max:",
         "if False:",
