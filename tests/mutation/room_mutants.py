@@ -95,4 +95,10 @@ ROOM_MUTANTS = (
         "        await self._core.restart()\n",
         "",
     ),
+    Mutant(
+        "a node that has not reached its seeds lets others found the room",
+        "net/rooms/control_room",
+        "if room in self._held:",
+        "if False:",
+    ),
 )
