@@ -26,6 +26,7 @@ from antecede.engine.datagram import (
     HEADER,
     HELLO,
     HELLO_TIMES,
+    PIECE,
     QUESTION,
     VERSION,
     Introduction,
@@ -81,9 +82,17 @@ class Victim:
         self.bob.add_peer("ann", "ann", self.now)
         for step in range(4):
             large = step == 2 and protocol_name != "unordered"
-            self.bob.send(["ann"], bytes(1500 if large else step), self.now)
-            self.ann.send(["bob"], b"x", self.now)
+            self.send(self.bob, "ann", bytes(1500 if large else step))
+            self.send(self.ann, "bob", b"x")
             self._exchange()
+
+    def send(self, source: Engine, target: str, data: bytes) -> None:
+        """Send a message, to all peers if the protocol has broadcast only."""
+        if source.info.capabilities.unicast:
+            source.send([target], data, self.now)
+        else:
+            for payload in source.fragment(data):
+                source.send_fragment(None, payload, self.now)
 
     def _exchange(self) -> None:
         """Pass datagrams between ann and bob, and record those to ann."""
@@ -118,11 +127,10 @@ class Victim:
             VERSION << 4 | kind, name_hash("bob"), incarnation, receiver, self.packet_number
         )
         timestamp = timestamp_ms(self.now)
-        if kind in (DATA, QUESTION, ANSWER):
-            epochs = (
-                self.bob.sessions["ann"].epoch_out,
-                self.ann.sessions["bob"].epoch_out,
-            )
+        if kind in (DATA, PIECE, QUESTION, ANSWER):
+            # A node of an overlay forgets a peer that does not answer.
+            sessions = self.bob.sessions.get("ann"), self.ann.sessions.get("bob")
+            epochs = [0 if session is None else session.epoch_out for session in sessions]
             prefix = DATA_PREFIX.pack(timestamp, timestamp, *epochs, 1 << 16)
             body = prefix + NO_ACKS + body
         elif kind == HELLO and not body:
@@ -233,6 +241,6 @@ def run_script(data: bytes) -> Victim:
         else:
             target = NAMES[1 + script.byte() % 2]
             if target in victim.ann.peers():
-                victim.ann.send([target], script.read(script.byte()), victim.now)
+                victim.send(victim.ann, target, script.read(script.byte()))
         victim.check()
     return victim
