@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.mutation.mutants import (
     BOUNDED_MUTANTS,
+    NODE_MUTANTS,
     REMOVAL_MUTANTS,
     TRANSPORT_MUTANTS,
     Mutant,
@@ -59,6 +60,12 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_false_acks.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
+NODE_HUNTERS = (
+    "tests/net/test_unordered.py",
+    "tests/net/test_key_rotation.py",
+    "tests/net/test_receipts.py",
+)
+"""The tests to run for the mutants of keys, receipts and unordered messages."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
 
@@ -73,7 +80,8 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
-        folder = package if mutant in TRANSPORT_MUTANTS else package / "core"
+        is_of_node = mutant in TRANSPORT_MUTANTS + NODE_MUTANTS
+        folder = package if is_of_node else package / "core"
         path = folder / f"{mutant.module}.py"
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:
@@ -111,7 +119,10 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
 def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     """Return the tests to run for a mutant, or all of them for the unchanged core."""
     if mutant is None:
-        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + TRANSPORT_HUNTERS + HUNTERS
+        others = BOUNDED_HUNTERS + REMOVAL_HUNTERS + TRANSPORT_HUNTERS
+        return others + NODE_HUNTERS + HUNTERS
+    if mutant in NODE_MUTANTS:
+        return NODE_HUNTERS
     if mutant in TRANSPORT_MUTANTS:
         return TRANSPORT_HUNTERS
     if mutant in REMOVAL_MUTANTS:

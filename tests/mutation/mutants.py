@@ -1,12 +1,14 @@
 """The mutants: name, module and source change of each."""
 
 from tests.mutation.mutant import Mutant
+from tests.mutation.node_mutants import NODE_MUTANTS
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
 from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
 __all__ = [
     "BOUNDED_MUTANTS",
     "MUTANTS",
+    "NODE_MUTANTS",
     "REMOVAL_MUTANTS",
     "TRANSPORT_MUTANTS",
     "Mutant",
@@ -415,4 +417,6 @@ BOUNDED_MUTANTS = (
     ),
 )
 
-MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS + TRANSPORT_MUTANTS
+MUTANTS = (
+    HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS + TRANSPORT_MUTANTS + NODE_MUTANTS
+)

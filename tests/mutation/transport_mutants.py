@@ -166,8 +166,8 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "a message to other targets overtakes the pending bundle",
         "engine/sender",
-        "        self.hand_over(now)\n        ids: list[ProcessId] = []\n",
-        "        ids: list[ProcessId] = []\n",
+        "        self.hand_over(now)\n        if targets is None:\n",
+        "        if targets is None:\n",
     ),
     Mutant(
         "the pending bundle waits while a datagram is received",

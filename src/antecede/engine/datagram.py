@@ -15,6 +15,8 @@
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
+            UNORDERED  timestamp, timestamp echo, epoch, epoch echo, receive window, ack
+                     block, payload
             QUESTION, ANSWER  like DATA, with a question or an answer instead of frames
                      (:mod:`antecede.engine.wait_questions`)
             CHALLENGE, RESPONSE
@@ -61,6 +63,7 @@ __all__ = [
     "QUESTION",
     "RESPONSE",
     "TOKEN_BYTES",
+    "UNORDERED",
     "VERSION",
     "WELCOME",
     "WELCOME_TIMES",
@@ -87,13 +90,15 @@ BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
-QUESTION: Final = 7
+UNORDERED: Final = 7
+"""Carries one unordered message (:mod:`antecede.engine.unordered`)."""
+QUESTION: Final = 8
 """Asks a peer what a message waits for (:mod:`antecede.engine.wait_questions`)."""
-ANSWER: Final = 8
+ANSWER: Final = 9
 """Answers one QUESTION."""
-CHALLENGE: Final = 9
+CHALLENGE: Final = 10
 """Asks for a RESPONSE, to validate the address of the receiver."""
-RESPONSE: Final = 10
+RESPONSE: Final = 11
 """Repeats the random bytes of a CHALLENGE."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""

@@ -1,7 +1,7 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import CHALLENGE, DATA, PROBE
+from antecede.engine.datagram import CHALLENGE, DATA, PROBE, UNORDERED
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
 from antecede.engine.peer_session import ACTIVE, PeerSession
@@ -10,6 +10,7 @@ from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
+from antecede.engine.unordered import UnorderedMessages
 
 __all__ = ["LossRecovery"]
 
@@ -26,12 +27,21 @@ class LossRecovery:
         transmitter: transmits what the process says.
     """
 
-    __slots__ = ("_driver", "_keep_alive", "_layer", "_transmitter", "lost", "probes")
+    __slots__ = (
+        "_driver",
+        "_keep_alive",
+        "_layer",
+        "_transmitter",
+        "lost",
+        "probes",
+        "unordered",
+    )
 
     lost: int
     """How many datagrams with frames were taken for lost."""
     probes: int
     """How many probe timeouts have expired."""
+    unordered: UnorderedMessages
 
     def __init__(
         self, layer: SessionLayer, driver: ProcessDriver, transmitter: Transmitter
@@ -40,6 +50,7 @@ class LossRecovery:
         self._driver = driver
         self._transmitter = transmitter
         self._keep_alive = KeepAlive(layer, transmitter)
+        self.unordered = UnorderedMessages(layer, driver, transmitter)
         self.lost = 0
         self.probes = 0
 
@@ -49,6 +60,7 @@ class LossRecovery:
         path = session.path
         if received.introduction is not None:
             self._keep_alive.start(session, now)
+            self.unordered.retry(now)
         if path.orphans:
             self._report_orphans(session, now)
         acks = received.acks
@@ -65,6 +77,8 @@ class LossRecovery:
             self._report(lost, now)
         if session.outbox.is_holding:
             self._transmitter.schedule(session)
+        if self.unordered.has_waiting:
+            self.unordered.retry(now)
 
     def receive(self, received: ReceivedDatagram, now: float) -> bool:
         """Process a datagram; return whether its kind is one of those that paths use."""
@@ -73,7 +87,10 @@ class LossRecovery:
             self.receive_frames(received, now)
         elif kind == PROBE:
             self.acknowledge(received, now)
-        return kind in (DATA, PROBE) or kind >= CHALLENGE
+        elif kind == UNORDERED:
+            self.unordered.receive(received, now)
+            self.acknowledge(received, now)
+        return kind in (DATA, PROBE, UNORDERED) or kind >= CHALLENGE
 
     def receive_frames(self, received: ReceivedDatagram, now: float) -> None:
         """Process a DATA datagram, and acknowledge it if no frame was dropped."""
@@ -153,3 +170,5 @@ class LossRecovery:
                 self._layer.silence.expect_answer(session, now)
             self._transmitter.schedule(session)
             self._transmitter.path_timers.schedule(session)
+        if self.unordered.has_waiting:
+            self.unordered.retry(now)

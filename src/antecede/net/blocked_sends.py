@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 
@@ -10,7 +10,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends", "Sent", "Targets"]
+__all__ = ["BlockedSends", "Sent", "Targets", "targets_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,8 @@ class Targets:
     names: tuple[str, ...] = ()
     """The names of the targets; empty for a broadcast that was not sent yet."""
     is_broadcast: bool = False
-    is_in_fragments: bool = False
+    keeps_channels: bool = False
+    """The result of :meth:`send` has the names and the channels of the targets."""
     channels: tuple[Channel, ...] = ()
     """The channels of the first fragment, which the others must use."""
 
@@ -58,10 +59,20 @@ class Targets:
                 )
         has_broadcast = self.is_broadcast and engine.info.capabilities.broadcast
         number = engine.send_fragment(None if has_broadcast else names, payload, now)
-        if not self.is_in_fragments:
+        if not self.keeps_channels:
             return number, self
         channels = self.channels or tuple(engine.channels(names))
         return number, replace(self, names=names, channels=channels)
+
+
+def targets_of(names: Iterable[str]) -> Targets:
+    """Return the targets with these names; raise LocalError for a single string."""
+    if isinstance(names, str):
+        raise LocalError(
+            f"targets must be a list of names, not the string {names!r}; use send for one"
+            " target"
+        )
+    return Targets(names=tuple(names))
 
 
 Sent = tuple[int, Targets]

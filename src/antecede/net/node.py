@@ -7,20 +7,22 @@ loop. Call its methods from that loop only.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Literal, Self, overload
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.errors import LocalError
-from antecede.net.blocked_sends import Targets
-from antecede.net.config import NodeConfig, make_cipher
+from antecede.net.blocked_sends import Targets, targets_of
+from antecede.net.config import NodeConfig
 from antecede.net.events import EventIterator
+from antecede.net.group_keys import GroupKeys, Keys
 from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
+from antecede.net.receipts import Receipt
+from antecede.net.receiving import Receiving
+from antecede.net.removal import remove_peer
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.statistics import (
@@ -49,7 +51,8 @@ class Node:
             carries twice as many messages per second where nothing is lost.
         budget_bytes: how many bytes a message of the protocol ``bounded`` may use to list
             undelivered messages, instead of waiting; it may differ between nodes.
-        key: the group key, 32 bytes: encrypts and authenticates all datagrams.
+        key: the group key, 32 bytes: encrypts and authenticates all datagrams. Of several
+            keys the first one encrypts, and all are accepted; see :meth:`set_keys`.
         insecure: allow a bind address other than loopback without a key.
         limits: bounds on sizes and times; see :class:`antecede.engine.limits.Limits`.
         journal: file that lets the node be restarted without losing messages.
@@ -76,7 +79,7 @@ class Node:
         peers: Mapping[str, str | Address] | None = None,
         protocol: str = DEFAULT_PROTOCOL,
         budget_bytes: int = DEFAULT_BUDGET_BYTES,
-        key: bytes | None = None,
+        key: Keys | None = None,
         insecure: bool = False,
         limits: Limits | None = None,
         journal: str | Path | None = None,
@@ -92,13 +95,14 @@ class Node:
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
         self._metrics = NodeMetrics(name, self.stats, metrics)
+        self._keys = GroupKeys(key)
         config = NodeConfig(
             name=name,
             bind=parse_address(bind),
             peers={peer: parse_address(given) for peer, given in (peers or {}).items()},
             protocol=protocol,
             budget_bytes=budget_bytes,
-            cipher=make_cipher(key),
+            cipher=self._keys.cipher,
             insecure=insecure,
             limits=limits,
             journal=Path(journal) if journal is not None else None,
@@ -117,6 +121,7 @@ class Node:
         self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
+        self._receiving = Receiving(self._runtime)
 
     # Opening and closing.
 
@@ -124,14 +129,9 @@ class Node:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Close the node; do not wait for deliveries if the block raised."""
-        await self.close(DRAIN_S if error is None else 0.0)
+        await self.close(DRAIN_S if kind is None else 0.0)
 
     async def open(self) -> None:
         """Open the socket and the files, and contact the peers; prefer ``async with``."""
@@ -184,19 +184,34 @@ class Node:
         runs). Under ``bounded``, messages may also wait for a process that is not a peer;
         declare it stopped in the same way. Raise LocalError if the name is unknown.
         """
-        runtime = self._runtime
-        runtime.opened_socket()
-        now = runtime.now_s()
-        lease_ends = self.engine.remove_peer(name, now, stopped=stopped)
-        runtime.process_output(now)
-        while now < lease_ends:
-            await runtime.waiters.sleep(lease_ends - now)
-            now = runtime.now_s()
-        runtime.run_timers()
+        await remove_peer(self._runtime, name, stopped=stopped)
+
+    def set_keys(self, keys: Keys) -> None:
+        """Encrypt with the first of these keys from now on, and accept all of them.
+
+        To change the key of a running group, call this at every node with the old and the
+        new key, then with the new and the old one, then with the new one.
+        """
+        self._runtime.opened_socket()
+        self._keys.change(keys, self.engine)
 
     # Sending.
 
-    async def send(self, target: str, data: Payload, *, wait: bool = True) -> int:
+    @overload
+    async def send(
+        self, target: str, data: Payload, *, wait: bool = ..., ordered: bool = ...,
+        receipt: Literal[False] = ...,
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    async def send(
+        self, target: str, data: Payload, *, wait: bool = ..., receipt: Literal[True]
+    ) -> Receipt: ...
+
+    async def send(
+        self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
         The data are bytes, or what the function ``encode`` of the node takes. Wait while
@@ -205,9 +220,17 @@ class Node:
         the call returns, but not yet delivered: see :meth:`flush`. A cancelled call may
         have sent the message or not. Raise LocalError if the target is not a peer, does not
         accept so much data, or restarts while a message in fragments is being sent.
+
+        With ``receipt=True`` return a :class:`~antecede.net.receipts.Receipt`, which tells
+        whether the message was delivered or given up. With ``ordered=False`` transmit one
+        datagram, once, and return 0: the message has no order and no number, is lost with
+        its datagram, and makes nothing wait.
         """
         if self._encode is not None:
             data = encode_payload(self._encode, data)
+        if receipt or not ordered:
+            to = Targets(names=(target,))
+            return await self._sending.send_as(to, data, wait, ordered, receipt)
         runtime = self._runtime
         engine = runtime.engine
         if engine is not None:
@@ -241,29 +264,8 @@ class Node:
         datagram, or if the node has a journal, because ``send`` waits for its disk.
         """
         data = self._sending.encoded(data)
-        runtime = self._runtime
-        engine = self.engine
-        number = engine.append(target, data)
-        if number:
-            return number
-        self._sending.check_open()
-        if runtime.has_journal:
-            raise LocalError(f"{self.name} has a journal; await send")
-        now = runtime.now_s()
-        number = engine.try_send(target, data, now)
-        if not number:
-            payloads = engine.fragment(data)
-            if len(payloads) > 1:
-                raise LocalError(
-                    f"{len(data)} bytes do not fit into one datagram; await send"
-                )
-            if not engine.has_room((target,)):
-                raise self._sending.window_full_error((target,))
-            number = engine.send_fragment((target,), payloads[0], now)
-        if engine.is_flush_due:
-            runtime.transmit(engine, now)
-        runtime.schedule_output()
-        return number
+        number = self.engine.append(target, data)
+        return number or self._sending.send_nowait(target, data)
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
         """Send several messages to one peer, in order, and return their numbers.
@@ -273,27 +275,50 @@ class Node:
         """
         return await self._sending.send_many(target, batch)
 
+    @overload
     async def multicast(
-        self, targets: Iterable[str], data: Payload, *, wait: bool = True
-    ) -> int:
-        """Send one message to several peers; otherwise like :meth:`send`."""
-        if isinstance(targets, str):
-            raise LocalError(
-                f"targets must be a list of names, not the string {targets!r}; use send"
-                " for one target"
-            )
-        payload = self._sending.encoded(data)
-        return await self._sending.send(Targets(names=tuple(targets)), payload, wait)
+        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
+        ordered: bool = ..., receipt: Literal[False] = ...,
+    ) -> int: ...  # fmt: skip
 
-    async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
+    @overload
+    async def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
+        receipt: Literal[True],
+    ) -> Receipt: ...  # fmt: skip
+
+    async def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True,
+        ordered: bool = True, receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
+        """Send one message to several peers; otherwise like :meth:`send`."""
+        to = targets_of(targets)
+        payload = self._sending.encoded(data)
+        return await self._sending.send_as(to, payload, wait, ordered, receipt)
+
+    @overload
+    async def broadcast(
+        self, data: Payload, *, wait: bool = ..., ordered: bool = ...,
+        receipt: Literal[False] = ...,
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    async def broadcast(
+        self, data: Payload, *, wait: bool = ..., receipt: Literal[True]
+    ) -> Receipt: ...
+
+    async def broadcast(
+        self, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to all current peers; otherwise like :meth:`send`.
 
-        Only under ``newtop``, which orders all messages, the node receives it as well.
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
         payload = self._sending.encoded(data)
-        return await self._sending.send(Targets(is_broadcast=True), payload, wait)
+        to = Targets(is_broadcast=True)
+        return await self._sending.send_as(to, payload, wait, ordered, receipt)
 
     async def flush(self) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
@@ -331,10 +356,7 @@ class Node:
         report the oldest messages that wait for each peer. The node asks its peers, and
         these ask theirs, for up to 3 s. An empty list means that no such message waits.
         """
-        runtime = self._runtime
-        runtime.opened_socket()
-        now = runtime.now_s()
-        return await find_waits(self.engine, now, source, number, runtime.run_timers)
+        return await find_waits(self._runtime, source, number)
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
@@ -361,39 +383,18 @@ class Node:
         ``Limits.inbox_messages_max`` messages, other nodes transmit no messages to this
         node, and permits for the messages that they sent before wait for its acks.
         """
-        runtime = self._runtime
-        if runtime.has_callback:
-            raise LocalError(f"{self.name} has on_message, which gets all messages")
-        while not runtime.inbox:
-            if runtime.is_closed:
-                raise StopAsyncIteration
-            runtime.opened_socket()
-            await runtime.waiters.wait_for_message(runtime.inbox)
-        return runtime.take_message()
+        return await self._receiving.next()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
         if runtime.inbox:
             return runtime.take_message()
-        try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            if runtime.failure is not None:
-                raise runtime.failure from None
-            raise LocalError(
-                f"cannot receive: {self.name} is closed and its inbox is empty"
-            ) from None
+        return await self._receiving.receive()
 
     async def receive_many(self, max_messages: int = 1024) -> list[Message]:
         """Wait for the next message, and return it with others that have arrived, in order.
 
         Return at most ``max_messages``. Raise LocalError if the node is closed.
         """
-        if max_messages < 1:
-            raise LocalError(f"max_messages must be at least 1, got {max_messages}")
-        runtime = self._runtime
-        if not runtime.inbox:
-            first = await self.receive()
-            return [first, *runtime.take_messages(max_messages - 1)]
-        return runtime.take_messages(max_messages)
+        return await self._receiving.receive_many(max_messages)

@@ -21,6 +21,8 @@ from antecede.net.goodbye import leave
 from antecede.net.host import DatagramSocket, Host, resolve_peer, running_host
 from antecede.net.inbox import Inbox
 from antecede.net.loop_check import check_loop
+from antecede.net.receipts import Receipts
+from antecede.net.resumption import resume_calls
 from antecede.net.send_watch import SendWatch
 from antecede.net.udp import Address
 from antecede.net.waiters import Waiters
@@ -54,6 +56,7 @@ class NodeRuntime:
         """The delivered messages that the application has not received."""
         self.has_callback: Final = config.on_message is not None
         self.blocked_sends = BlockedSends()
+        self.receipts = Receipts()
         self.send_watch = SendWatch(
             self.blocked_sends, lambda: None if self.is_closed else self.engine, self.events
         )
@@ -168,6 +171,7 @@ class NodeRuntime:
         successor.flow.inbox = self.inbox
         self.waiters.interrupt(error)
         self.blocked_sends.interrupt(error)
+        self.receipts.interrupt(error)
         self.process_output(now)
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
@@ -228,6 +232,7 @@ class NodeRuntime:
             self.waiters.close(closed)
             self.events.close()
             self.blocked_sends.close(closed)
+            self.receipts.interrupt(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
         """Close at once: no effect of an event that is not in the journal may leave."""
@@ -384,14 +389,9 @@ class NodeRuntime:
         self._poll_messages(engine)
         if engine.watch.has_events:
             self.events.publish(engine.watch.poll_events(), self.now_s())
-        waiters = self.waiters
-        sends = self.blocked_sends
-        if sends.queues and sends.send(engine, self.now_s()):
+        waiting = self.waiters, self.blocked_sends, self.receipts
+        if resume_calls(engine, *waiting, self.now_s):
             self.schedule_output()
-        if waiters.flushers and not engine.backlog:
-            waiters.wake_flushers()
-        if waiters.meeters:
-            waiters.wake_meeters()
 
     def _poll_messages(self, engine: Engine) -> None:
         """Move delivered messages to the inbox."""

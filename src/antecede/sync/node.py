@@ -4,19 +4,21 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 from antecede.engine.events import NodeEvent
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net import node as asynchronous
+from antecede.net import receipts
+from antecede.net.group_keys import Keys
 from antecede.net.payloads import Payload
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
 from antecede.net.wait_reports import WaitReport
 from antecede.sync.background_loop import BackgroundLoop, background_loop
+from antecede.sync.receipt import Receipt
 
 __all__ = ["Node"]
 
@@ -65,14 +67,9 @@ class Node:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Close the node; do not wait for deliveries if the block raised."""
-        self.close(DRAIN_S if error is None else 0.0)
+        self.close(DRAIN_S if kind is None else 0.0)
 
     def open(self) -> None:
         """Open the socket and the files, and contact the peers; prefer ``with``."""
@@ -129,21 +126,37 @@ class Node:
             f"the lease of {name} has not ended",
         )
 
+    def set_keys(self, keys: Keys) -> None:
+        """Encrypt with the first of these keys from now on, and accept all of them."""
+        self._read(lambda: self._node.set_keys(keys))
+
     # Sending.
 
+    @overload
     def send(
-        self, target: str, data: Payload, *, wait: bool = True, timeout: float | None = None
-    ) -> int:
+        self, target: str, data: Payload, *, wait: bool = ..., ordered: bool = ...,
+        receipt: Literal[False] = ..., timeout: float | None = ...,
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    def send(
+        self, target: str, data: Payload, *, wait: bool = ..., receipt: Literal[True],
+        timeout: float | None = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    def send(
+        self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
         Wait while the window of the target is full; with ``wait=False`` raise WindowFull
         instead. The message is accepted when the call returns, but not yet delivered: see
-        :meth:`flush`.
+        :meth:`flush`. With ``receipt=True`` return a
+        :class:`~antecede.sync.receipt.Receipt`; ``ordered=False`` is that of
+        :meth:`antecede.Node.send`.
         """
-        node = self._node
-        return self._wait(
-            lambda: node.send(target, data, wait=wait), timeout, _no_room((target,))
-        )
+        return self._send("send", (target, data), (wait, ordered, receipt), timeout)
 
     def send_many(
         self, target: str, batch: Iterable[Payload], *, timeout: float | None = None
@@ -159,29 +172,62 @@ class Node:
             lambda: node.send_many(target, messages), timeout, _no_room((target,))
         )
 
+    @overload
     def multicast(
-        self,
-        targets: Iterable[str],
-        data: Payload,
-        *,
-        wait: bool = True,
-        timeout: float | None = None,
-    ) -> int:
+        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
+        ordered: bool = ..., receipt: Literal[False] = ..., timeout: float | None = ...,
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
+        receipt: Literal[True], timeout: float | None = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True,
+        ordered: bool = True, receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to several peers; otherwise like :meth:`send`."""
-        node = self._node
         names = targets if isinstance(targets, str) else tuple(targets)
-        return self._wait(
-            lambda: node.multicast(names, data, wait=wait), timeout, _no_room(names)
-        )
+        return self._send("multicast", (names, data), (wait, ordered, receipt), timeout)
+
+    @overload
+    def broadcast(
+        self, data: Payload, *, wait: bool = ..., ordered: bool = ...,
+        receipt: Literal[False] = ..., timeout: float | None = ...,
+    ) -> int: ...  # fmt: skip
+
+    @overload
+    def broadcast(
+        self, data: Payload, *, wait: bool = ..., receipt: Literal[True],
+        timeout: float | None = ...,
+    ) -> Receipt: ...  # fmt: skip
 
     def broadcast(
-        self, data: Payload, *, wait: bool = True, timeout: float | None = None
-    ) -> int:
+        self, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to all current peers; otherwise like :meth:`send`."""
-        node = self._node
-        return self._wait(
-            lambda: node.broadcast(data, wait=wait), timeout, _no_room(("a peer",))
+        return self._send("broadcast", (data,), (wait, ordered, receipt), timeout)
+
+    def _send(
+        self,
+        method: str,
+        arguments: tuple[Any, ...],
+        options: tuple[bool, bool, bool],
+        timeout: float | None,
+    ) -> int | Receipt:
+        """Call a method of the asynchronous node that sends, with its three options."""
+        names: Any = ("a peer",) if method == "broadcast" else arguments[0]
+        wait, ordered, receipt = options
+        send = getattr(self._node, method)
+        sent: int | receipts.Receipt = self._wait(
+            lambda: send(*arguments, wait=wait, ordered=ordered, receipt=receipt),
+            timeout,
+            _no_room((names,) if isinstance(names, str) else names),
         )
+        return sent if isinstance(sent, int) else Receipt(sent, self._wait)
 
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
