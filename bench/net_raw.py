@@ -25,7 +25,7 @@ async def raw_receive(task: Task) -> None:
     def receive_datagrams() -> None:
         # Split the datagrams and read each length: a receiver of messages needs this too.
         nonlocal received, payload_bytes, last_arrival
-        for data, _ in udp.receive(256):
+        for data, _, _ in udp.receive(256):
             if packed == 1:
                 payload_bytes += len(data)
                 received += 1
@@ -68,11 +68,11 @@ async def raw_round_trips(task: Task) -> None:
     answers: asyncio.Queue[bytes] = asyncio.Queue()
 
     def receive_answers() -> None:
-        for data, _ in a.receive(64):
+        for data, _, _ in a.receive(64):
             answers.put_nowait(data)
 
     def answer() -> None:
-        b.transmit([(address, data) for data, address in b.receive(64)])
+        b.transmit([(address, data) for data, address, _ in b.receive(64)])
 
     loop.add_reader(a.fileno(), receive_answers)
     loop.add_reader(b.fileno(), answer)

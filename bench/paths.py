@@ -17,6 +17,8 @@ from antecede.testing import Simulation
 PORT = 9000
 PROTOCOLS = ("bounded", "hybrid")
 CONTROLS = ("fixed", "cubic")
+RATE = 10e6 / 8
+"""The bytes per second of a thin link: 10 Mbit/s."""
 
 Main = Callable[[Node], Coroutine[Any, Any, None]]
 
@@ -45,14 +47,14 @@ class Paths:
         self.protocol = protocol
         self.limits = limits
 
-    def start(self, name: str, peer: str, main: Main) -> None:
-        """Start a process with a node that has one peer."""
+    def start(self, name: str, peers: list[str], main: Main) -> None:
+        """Start a process with a node that has some peers."""
 
         async def run() -> None:
             node = Node(
                 name,
                 bind=f"{name}:{PORT}",
-                peers={peer: f"{peer}:{PORT}"},
+                peers={peer: f"{peer}:{PORT}" for peer in peers},
                 protocol=self.protocol,
                 limits=self.limits,
                 insecure=True,
@@ -72,7 +74,7 @@ class Paths:
                 sent_at = float(message.data[:20]) if len(message.data) > 20 else 0.0
                 flow.delays_s.append(simulation.now - sent_at)
 
-        self.start(flow.target, flow.source, main)
+        self.start(flow.target, [flow.source], main)
 
     def send(self, flow: Flow, size: int, interval_s: float, begins_s: float) -> None:
         """Start the source of a flow: as fast as possible if the interval is 0."""
@@ -88,7 +90,7 @@ class Paths:
                 if due > simulation.now:
                     await asyncio.sleep(due - simulation.now)
 
-        self.start(flow.source, flow.target, main)
+        self.start(flow.source, [flow.target], main)
 
 
 def throughput(protocol: str, control: str, loss: float, size: int, seed: int) -> float:
@@ -127,11 +129,10 @@ class Shared:
 
 def share_link(protocol: str, control: str, seed: int) -> Shared:
     """Return how two bulk flows share a link of 10 Mbit/s for 60 s."""
-    bytes_per_s = 10e6 / 8
     limits = Limits(congestion_control=control)
     back = Faults(delay_s=0.02)
     paths = Paths(seed, back, protocol, limits)
-    link = Faults(delay_s=0.02, bytes_per_s=bytes_per_s, queue_s=0.05, bottleneck="link")
+    link = Faults(delay_s=0.02, bytes_per_s=RATE, queue_s=0.05, bottleneck="link")
     flows = [Flow("ann", "bob"), Flow("cid", "dan")]
     injector = paths.simulation.network.injector
     for begins_s, flow in zip((0.1, 5.1), flows, strict=True):
@@ -140,55 +141,84 @@ def share_link(protocol: str, control: str, seed: int) -> Shared:
         paths.send(flow, 1000, 0.0, begins_s)
     with paths.simulation as simulation:
         simulation.run_for(60.1)
-    rates = [flow.bytes_between(5.1, 60.1) / 55.0 for flow in flows]
-    carried = sum(flow.bytes_between(0.1, 60.1) for flow in flows) / 60.0
-    datagrams = sum(flow.datagrams for flow in flows)
+    return measure_shares(flows, 5.1, 60.1, injector.counts["overflowed"])
+
+
+def measure_shares(flows: list[Flow], start: float, end: float, lost: int) -> Shared:
+    """Return how flows shared a link, of which so many datagrams were lost.
+
+    The link was in use from 0.1 s on, and the shares are those from ``start`` on.
+    """
+    rates = [flow.bytes_between(start, end) / (end - start) for flow in flows]
+    carried = sum(flow.bytes_between(0.1, end) for flow in flows)
+    datagrams = {flow.source: flow.datagrams for flow in flows}
     return Shared(
         # Each message of 1,000 bytes takes a datagram of 1,100 bytes.
-        utilisation=carried / bytes_per_s,
-        fairness=sum(rates) ** 2 / (2 * sum(rate * rate for rate in rates)),
-        loss=injector.counts["overflowed"] / datagrams,
+        utilisation=carried / (end - 0.1) / RATE,
+        fairness=sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates)),
+        loss=lost / sum(datagrams.values()),
     )
 
 
-def bulk_delay(protocol: str, control: str, seed: int) -> float:
-    """Return the longest delay of small messages while a peer gets 4 MiB, in seconds."""
-    paths = Paths(seed, Faults(delay_s=0.01), protocol, Limits(congestion_control=control))
+def share_uplink(protocol: str, control: str, seed: int) -> Shared:
+    """Return how eight bulk flows of one node share a link of 10 Mbit/s for 30 s."""
+    paths = Paths(seed, Faults(delay_s=0.02), protocol, Limits(congestion_control=control))
+    link = Faults(delay_s=0.02, bytes_per_s=RATE, queue_s=0.05, bottleneck="link")
+    flows = [Flow("ann", f"p{number}") for number in range(8)]
+    injector = paths.simulation.network.injector
+    for flow in flows:
+        injector.faults_of[flow.source, flow.target] = link
+        paths.receive(flow)
+
+    async def send(node: Node, flow: Flow) -> None:
+        while True:
+            await node.send(flow.target, b"%-20.9f" % 0.0 + bytes(980))
+            flow.datagrams = node.engine.stats().datagrams_out
+
+    async def source(node: Node) -> None:
+        await asyncio.sleep(0.1)
+        await asyncio.gather(*(send(node, flow) for flow in flows))
+
+    paths.start("ann", [flow.target for flow in flows], source)
+    with paths.simulation as simulation:
+        simulation.run_for(35.0)
+    return measure_shares(flows, 5.0, 35.0, injector.counts["overflowed"])
+
+
+def bulk_delay(
+    protocol: str, control: str, seed: int, link: Faults, *, same_peer: bool = False
+) -> float:
+    """Return the longest delay of small messages while a peer gets 4 MiB, in seconds.
+
+    The delay beyond that of the path counts. The small messages go to another peer, or to
+    the same one.
+    """
+    back = Faults(delay_s=link.delay_s)
+    paths = Paths(seed, back, protocol, Limits(congestion_control=control))
     simulation = paths.simulation
-    longest_s = 0.0
+    for peer in ("bob", "cid"):
+        simulation.network.injector.faults_of["ann", peer] = link
+    delays_s: list[float] = []
 
-    async def source() -> None:
-        peers = {name: f"{name}:{PORT}" for name in ("bob", "cid")}
-        async with Node(
-            "ann",
-            bind=f"ann:{PORT}",
-            peers=peers,
-            protocol=protocol,
-            limits=paths.limits,
-            insecure=True,
-        ) as node:
-            await asyncio.sleep(0.1)
-            bulk = asyncio.ensure_future(node.send("bob", bytes(4 << 20)))
-            while not bulk.done():
-                await node.send("cid", b"%-20.9f" % simulation.now)
-                await asyncio.sleep(0.005)
-            await node.flush()
+    async def source(node: Node) -> None:
+        await asyncio.sleep(0.1)
+        bulk = asyncio.ensure_future(node.send("bob", bytes(4 << 20)))
+        while not bulk.done():
+            await node.send(small, b"%-20.9f" % simulation.now)
+            await asyncio.sleep(0.005)
 
-    async def bulk_target(node: Node) -> None:
-        async for _ in node:
-            pass
-
-    async def small_target(node: Node) -> None:
-        nonlocal longest_s
+    async def receive(node: Node) -> None:
         async for message in node:
-            longest_s = max(longest_s, simulation.now - float(message.data))
+            is_small = len(message.data) == 20
+            delays_s.extend([simulation.now - float(message.data)] if is_small else [])
 
-    paths.start("bob", "ann", bulk_target)
-    paths.start("cid", "ann", small_target)
-    simulation.start("ann", source)
+    small = "bob" if same_peer else "cid"
+    paths.start("bob", ["ann"], receive)
+    paths.start("cid", ["ann"], receive)
+    paths.start("ann", ["bob", "cid"], source)
     with simulation:
-        simulation.run()
-    return longest_s - 0.01
+        simulation.run_for(30.0)
+    return max(delays_s) - link.delay_s
 
 
 def report(name: str, value: float, bound: float | None, *, at_least: bool = True) -> bool:
@@ -201,6 +231,31 @@ def report(name: str, value: float, bound: float | None, *, at_least: bool = Tru
         text = f"  (aim: {word} {bound:g}, {'met' if met else 'MISSED'})"
     print(f"{name:62} {value:8.3f}{text}", flush=True)
     return met
+
+
+LINKS = (
+    ("a link of its own, 10 Mbit/s", 10e6, "", 0.0, 5),
+    ("the same link, 100 Mbit/s", 100e6, "link", 0.0, 5),
+    ("the same link, 10 Mbit/s, that marks from 5 ms on", 10e6, "link", 0.005, 10),
+    ("the same link, 10 Mbit/s, that only drops", 10e6, "link", 0.0, None),
+)
+"""Name, bits per second, bottleneck, marking and aim in milliseconds of links with a queue
+of 50 ms."""
+
+
+def report_bulk(protocol: str, seed: int) -> None:
+    """Print by how much a message of 4 MiB delays small messages."""
+    print("  longest delay of small messages by 4 MiB to another peer, ms")
+    for name, bits_per_s, bottleneck, mark_s, aim in LINKS:
+        link = Faults(
+            delay_s=0.01,
+            bytes_per_s=bits_per_s / 8,
+            queue_s=0.05,
+            mark_s=mark_s,
+            bottleneck=bottleneck,
+        )
+        delay_s = bulk_delay(protocol, "cubic", seed, link)
+        report(f"    {name}", 1000 * delay_s, aim, at_least=False)
 
 
 def report_protocol(protocol: str, seed: int) -> None:
@@ -235,13 +290,7 @@ def report_protocol(protocol: str, seed: int) -> None:
             2,
             at_least=False,
         )
-    late_s = bulk_delay(protocol, "cubic", seed)
-    report(
-        "  delay of small messages by 4 MiB to another peer, ms",
-        1000 * late_s,
-        5,
-        at_least=False,
-    )
+    report_bulk(protocol, seed)
 
 
 def main() -> None:

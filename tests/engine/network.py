@@ -12,6 +12,7 @@ from random import Random
 
 from antecede.core.process import NEVER
 from antecede.engine import Engine, Limits, Message
+from antecede.engine.ecn import ECT, NOT_ECT
 from antecede.engine.sealer import DatagramCipher
 from antecede.trace import Event, EventCounter, MemoryRecorder
 from antecede.verify import Verdict, verify_events
@@ -29,6 +30,7 @@ class Flight:
     target: str
     datagram: bytes
     transmitted_at: float
+    mark: int = NOT_ECT
 
 
 @dataclass
@@ -81,6 +83,8 @@ class Network:
         """Called with the name of a node before its datagrams are transmitted."""
         self.should_lose: Callable[[Flight], bool] = lambda flight: False
         """A fault injected by the test: the network loses these datagrams."""
+        self.change_mark: Callable[[Flight], int] = lambda flight: flight.mark
+        """A fault injected by the test: the mark with which a datagram arrives."""
         self._serial = 0
 
     # Nodes.
@@ -150,20 +154,23 @@ class Network:
         self.on_flush(name)
         for address, datagram in datagrams:
             assert isinstance(address, str)
-            self.transmit(name, address, datagram)
+            mark = ECT if address in engine.paths.marked else NOT_ECT
+            self.transmit(name, address, datagram, mark)
         for message in engine.poll_messages():
             self.received[name].append(message)
             if self.on_message is not None:
                 self.on_message(name, message)
 
-    def transmit(self, source: str, target: str, datagram: bytes) -> None:
+    def transmit(
+        self, source: str, target: str, datagram: bytes, mark: int = NOT_ECT
+    ) -> None:
         """Put a datagram on the network, which may lose or duplicate it."""
         random = self.random
         copies = (random.random() >= self.loss) + (random.random() < self.duplication)
         for copy in range(max(copies, 1)):
             self._serial += 1
             due = self.now + random.uniform(*self.delay_s)
-            flight = Flight(due, self._serial, source, target, datagram, self.now)
+            flight = Flight(due, self._serial, source, target, datagram, self.now, mark)
             if copy == 0:
                 self.transmitted.append(flight)
             if copies > 0 and not self.should_lose(flight):
@@ -173,7 +180,8 @@ class Network:
         """Let a datagram arrive now."""
         engine = self.engines.get(flight.target)
         if engine is not None:
-            engine.receive_datagram(flight.datagram, flight.source, self.now)
+            mark = self.change_mark(flight)
+            engine.receive_datagram(flight.datagram, flight.source, self.now, mark)
             self.flush(flight.target)
 
     def intercept(self, which: Callable[[Flight], bool]) -> list[Flight]:

@@ -204,6 +204,16 @@ def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
     assert path.in_flight == 0
 
 
+def test_a_datagram_that_has_arrived_between_lost_ones_prevents_the_collapse() -> None:
+    path = make_path()
+    path.learn_round_trip(0.1)
+    for number, sent_at in enumerate((0.5, 1.0, 3.0, 5.0, 5.0, 5.0, 5.0), start=1):
+        path.record_sent(number, BOB, [], SIZE, True, sent_at)
+    lost = path.receive_acks(acks((5, 7), (3, 3), (1, 1)), 5.1)
+    assert [packet.number for packet in lost] == [2, 4]
+    assert path.window == 5 * SIZE
+
+
 def test_a_peer_that_acknowledges_nothing_takes_a_bounded_amount_of_memory() -> None:
     path = make_path()
     for number in range(1, 10_000):

@@ -315,3 +315,18 @@ def test_a_late_welcome_does_not_end_the_search_for_a_new_incarnation() -> None:
     network.add_peers("bob", "ann")
     network.run(10.0)
     assert ann.sessions["bob"].handshake.incarnation == bob.incarnation
+
+
+def test_a_peer_with_another_address_is_contacted_at_once() -> None:
+    """The HELLO to the former address is not answered, so the next one would be late."""
+    network = Network(delay_s=(0.001, 0.001))
+    ann = network.start("ann")
+    ann.add_peer("bob", "nowhere", network.now)
+    network.run(20.0)
+    path = ann.sessions["bob"].path
+    path.controller.on_persistent_congestion()
+    ann.add_peer("bob", "bob", network.now)
+    network.flush("ann")
+    hello = network.transmitted[-1]
+    assert (hello.target, hello.transmitted_at) == ("bob", network.now)
+    assert path.window > 2 * path.datagram_bytes  # It begins anew, too.

@@ -24,7 +24,7 @@ POLICY = RetransmissionPolicy(initial_s=0.5, minimum_s=0.03, maximum_s=4.0)
 
 
 def packet(number: int, sent_at: float = 0.0, *, is_counted: bool = True) -> SentPacket:
-    return SentPacket(number, BOB, [], 100, is_counted, 0, sent_at)
+    return SentPacket(number, BOB, [], 100, is_counted, False, 0, sent_at)
 
 
 def block(*ranges: tuple[int, int], delay_s: float = 0.0) -> AckBlock:
@@ -89,6 +89,7 @@ def test_a_block_beside_messages_has_a_bounded_size() -> None:
     history = AckHistory()
     for number in range(1, 200, 2):
         history.record(number, False, 0.0)
+    history.record_mark(False)
     size = len(history.encode(0.0, True, RANGES_WITH_MESSAGES_MAX))
     assert size == ACK_BLOCK_BYTES_MAX
     assert AckHistory().encode(0.0, False, RANGES_MAX) == NO_ACKS

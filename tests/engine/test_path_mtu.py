@@ -1,6 +1,5 @@
 """Path-MTU discovery: the search, and what it means for the datagrams of a path."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -219,7 +218,7 @@ def test_a_size_that_the_socket_refuses_is_not_used_again() -> None:
     carrier.send(50)
     carrier.network.run(1.0)
     ann = carrier.network.engines["ann"]
-    ann.refuse_size("bob", 8972, carrier.network.now)
+    ann.paths.refuse_size("bob", 8972, carrier.network.now)
     assert carrier.path.datagram_bytes == BASE
     before = len(carrier.network.transmitted)
     carrier.send(50)
@@ -252,11 +251,3 @@ def test_nothing_is_lost_while_the_path_changes(
     carrier.check_delivered()
     data = [f for f in carrier.network.transmitted if f.source == "ann"]
     assert len(data) <= 40 * len(sizes) + 300
-
-
-@pytest.mark.parametrize("protocol", ["matrix", "optimal"])
-def test_a_fixed_membership_probes_nothing(protocol: str) -> None:
-    network = Network(protocol=protocol)
-    network.start_group("ann", "bob")
-    network.run(1.0)
-    assert not network.engines["ann"].sessions["bob"].path.mtu.is_waiting

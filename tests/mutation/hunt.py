@@ -58,6 +58,9 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_keep_alive.py",
     "tests/engine/test_addresses.py",
     "tests/engine/test_false_acks.py",
+    "tests/engine/test_ecn.py",
+    "tests/engine/test_pieces.py",
+    "tests/engine/test_handshake.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
 NODE_HUNTERS = (

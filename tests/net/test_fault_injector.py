@@ -41,6 +41,20 @@ def test_a_queue_drops_what_would_wait_too_long() -> None:
     assert injector.delays(*LINK, 100, 0.25) != []  # The queue has drained meanwhile.
 
 
+def test_a_queue_marks_what_would_wait_too_long() -> None:
+    faults = Faults(bytes_per_s=1000.0, queue_s=0.5, mark_s=0.25)
+    injector = FaultInjector(faults, seed=1)
+    marked = []
+    for _ in range(8):
+        marked.append(injector.marks(*LINK, 0.0))
+        injector.delays(*LINK, 100, 0.0)
+    assert marked == [False] * 3 + [True] * 5  # The fourth waits 0.3 s.
+    assert not injector.marks("bob", "ann", 0.0)
+    assert injector.counts["marked"] == 5
+    injector.faults = Faults(bytes_per_s=1000.0)
+    assert not injector.marks(*LINK, 0.0)
+
+
 def test_links_with_the_same_bottleneck_share_its_bandwidth() -> None:
     injector = FaultInjector(Faults(bytes_per_s=1000.0, bottleneck="link"), seed=1)
     assert injector.delays("ann", "bob", 100, 0.0) == pytest.approx([0.1])

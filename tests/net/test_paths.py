@@ -1,13 +1,19 @@
 """Nodes on real sockets whose path changes: a proxy in the same process changes it."""
 
 import asyncio
+import contextlib
+from collections.abc import Iterator
 
 import pytest
 
 from antecede.engine import Limits
+from antecede.engine.ecn import CE, ECT, NOT_ECT
 from antecede.net import Node
 from antecede.net.faults import Faults
+from antecede.net.ip_options import report_marks, set_mark
+from antecede.net.udp import UdpSocket
 from tests.net.harness import open_network, receive_many, run
+from tests.net.simulated import Group
 
 SEARCHED = Limits(datagram_bytes_base=1232, datagram_bytes_max=8972)
 
@@ -91,3 +97,101 @@ def test_a_flow_continues_while_the_path_shrinks() -> None:
             assert [int(each.data[:5]) for each in received] == list(range(2000))
 
     run(main)
+
+
+class MarkingRelay:
+    """Forwards datagrams between two nodes, and gives all of them the same mark."""
+
+    def __init__(self) -> None:
+        self.mark = NOT_ECT
+        self.arrived: set[int] = set()
+        """The marks of the datagrams that have arrived."""
+        self.ends = {name: UdpSocket(("127.0.0.1", 0)) for name in ("ann", "bob")}
+        self.nodes: dict[str, object] = {}
+
+    def start(self, ann: Node, bob: Node) -> None:
+        """Represent each node to the other one."""
+        self.nodes = {"ann": ann.address, "bob": bob.address}
+        self.ends["bob"].start_reading(lambda: self._forward("bob", "ann"))
+        self.ends["ann"].start_reading(lambda: self._forward("ann", "bob"))
+        ann.add_peer("bob", self.ends["bob"].address)
+        bob.add_peer("ann", self.ends["ann"].address)
+
+    def _forward(self, target: str, source: str) -> None:
+        out = self.ends[source]
+        set_mark(out._socket, self.mark)
+        for datagram, _, mark in self.ends[target].receive(100):
+            self.arrived.add(mark)
+            out.transmit([(self.nodes[target], datagram)])
+
+
+@contextlib.contextmanager
+def marking_relay() -> Iterator[MarkingRelay]:
+    relay = MarkingRelay()
+    try:
+        if not report_marks(relay.ends["ann"]._socket):
+            pytest.skip("optional: the system reports the marks of datagrams")
+        yield relay
+    finally:
+        for end in relay.ends.values():
+            end.close()
+
+
+@pytest.mark.parametrize("segmentation", [True, False])
+def test_nodes_react_to_marks_on_real_sockets(segmentation: bool) -> None:
+    async def main() -> None:
+        with marking_relay() as relay:
+            limits = Limits(congestion_control="newreno")
+            ann = Node("ann", limits=limits, segmentation=segmentation)
+            bob = Node("bob", limits=limits, segmentation=segmentation)
+            async with ann, bob:
+                relay.start(ann, bob)
+                path = ann.engine.sessions["bob"].path
+
+                async def send_and_receive() -> None:
+                    for index in range(100):
+                        await ann.send("bob", b"%03d" % index + bytes(1000))
+                    received = await receive_many(bob, 100)
+                    assert [int(each.data[:3]) for each in received] == list(range(100))
+
+                # A queue that marks everything: the window becomes small, nothing is lost.
+                relay.mark = CE
+                for _ in range(5):
+                    await send_and_receive()
+                assert path.window <= 4 * path.datagram_bytes
+                assert ann.stats().engine.marks >= 5
+                assert path.ecn.is_validated
+                # A path that clears the marks is not validated any more.
+                relay.mark = NOT_ECT
+                while path.ecn.is_marking:
+                    await send_and_receive()
+                relay.arrived.clear()
+                await send_and_receive()
+                await send_and_receive()
+                assert relay.arrived <= {NOT_ECT, ECT}  # bob's acks may be marked still.
+                assert ann.engine.paths.marked == set()
+
+    run(main)
+
+
+@pytest.mark.parametrize("control", ["cubic", "newreno"])
+def test_a_queue_that_marks_need_not_drop(control: str) -> None:
+    link = Faults(delay_s=0.02, bytes_per_s=1.25e6, queue_s=0.1, mark_s=0.02)
+    with Group(3, link) as group:
+        limits = Limits(congestion_control=control)
+        group.open("ann", "bob", limits=limits, receive=False)
+        bob = group.open("bob", "ann", limits=limits)
+
+        async def produce(node: Node) -> None:
+            while True:
+                await node.send("bob", bytes(1000))
+
+        group.start_task("ann", produce)
+        counts = group.simulation.network.injector.counts
+        group.run(5.0)
+        overflowed, received = counts["overflowed"], len(group.received["bob"])
+        group.run(20.0)
+        assert counts["marked"] > 0
+        assert counts["overflowed"] == overflowed  # Only slow start may overflow.
+        assert (len(group.received["bob"]) - received) * 1000 / 20.0 > 0.8 * 1.25e6
+        del bob

@@ -10,17 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from antecede.net.udp import (
+from antecede.engine.ecn import CE, ECT, NOT_ECT
+from antecede.net.ip_options import (
     IP_MTU_DISCOVER,
     IPV6_MTU_DISCOVER,
     PMTUDISC_PROBE,
     SOL_UDP,
     UDP_GRO,
+    read_control,
+    report_marks,
+    set_mark,
+)
+from antecede.net.udp import (
     UNSENT_MAX,
     UdpSocket,
     is_loopback,
     resolve,
-    segment_size,
 )
 from tests.net.harness import LOOPS, run
 
@@ -37,7 +42,7 @@ def receive_all(udp: UdpSocket, count: int) -> list[bytes]:
         select.select([udp.fileno()], [], [], 30)
         arrived = udp.receive(1000)
         assert arrived, "no datagram arrived for 30 s"
-        received += [datagram for datagram, _ in arrived]
+        received += [datagram for datagram, _, _ in arrived]
     return received
 
 
@@ -96,7 +101,7 @@ def test_receive_returns_the_address_of_the_sender() -> None:
         try:
             one.transmit([(resolve(other.address)[1], b"question")])
             select.select([other.fileno()], [], [], 30)
-            ((_, address),) = other.receive(10)
+            ((_, address, _),) = other.receive(10)
             other.transmit([(address, b"answer")])
             assert receive_all(one, 1) == [b"answer"]
         finally:
@@ -137,15 +142,14 @@ def test_a_node_forbids_fragments_where_the_system_can(host: str) -> None:
     level, option = socket.IPPROTO_IP, IP_MTU_DISCOVER
     if host == "::1":
         level, option = socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER
-    for fragments in (True, False):
-        udp = UdpSocket((host, 0), fragments=fragments)
-        try:
-            value = udp._socket.getsockopt(level, option)
-        except OSError:
-            pytest.skip("optional: the option to forbid fragments")
-        finally:
-            udp.close()
-        assert (value == PMTUDISC_PROBE) == (not fragments)
+    udp = UdpSocket((host, 0))
+    try:
+        value = udp._socket.getsockopt(level, option)
+    except OSError:
+        pytest.skip("optional: the option to forbid fragments")
+    finally:
+        udp.close()
+    assert value == PMTUDISC_PROBE
 
 
 def test_a_datagram_to_an_invalid_address_is_lost_and_the_others_arrive() -> None:
@@ -230,9 +234,40 @@ def test_without_an_event_loop_datagrams_that_do_not_fit_are_lost(tmp_path: Path
 def test_the_length_of_joined_datagrams_is_read_from_the_ancillary_data() -> None:
     joined = (SOL_UDP, UDP_GRO, struct.pack("i", 1232))
     other = (socket.SOL_SOCKET, 1, b"")
-    assert segment_size([other, joined]) == 1232
-    assert segment_size([(SOL_UDP, UDP_GRO, struct.pack("H", 7))]) == 7
-    assert segment_size([other]) == segment_size([]) == 0
+    assert read_control([other, joined]) == (1232, 0)
+    assert read_control([(SOL_UDP, UDP_GRO, struct.pack("H", 7))]) == (7, 0)
+    assert read_control([other]) == read_control([]) == (0, 0)
+
+
+@pytest.mark.parametrize("segmentation", [True, False])
+@pytest.mark.parametrize("host", [*LOOPBACKS, "::ffff:127.0.0.1"])
+def test_datagrams_to_marked_addresses_arrive_with_the_mark(
+    host: str, segmentation: bool
+) -> None:
+    bind = ("::" if ":" in host else host, 0)
+    one, other, third = (UdpSocket(bind, segmentation=segmentation) for _ in range(3))
+    try:
+        if not report_marks(other._socket):
+            pytest.skip("optional: the system reports the marks of datagrams")
+        first, second = (one.resolve((host, udp.address[1])) for udp in (other, third))
+        one.marked = {first}
+        mixed = [(first if n % 3 else second, bytes(50)) for n in range(90)]
+        assert one.transmit(mixed) == 90
+        assert one.transmit([(first, bytes(50))] * 30) == 30
+        for udp, count, mark in ((other, 90, ECT), (third, 30, NOT_ECT)):
+            received: list[int] = []
+            while len(received) < count:
+                assert select.select([udp.fileno()], [], [], 30)[0]
+                received += [each for _, _, each in udp.receive(1000)]
+            assert received == [mark] * count
+        set_mark(third._socket, CE)
+        third.transmit([(first, b"congested")])
+        select.select([other.fileno()], [], [], 30)
+        ((_, _, mark),) = other.receive(1)
+        assert mark == CE
+    finally:
+        for udp in (one, other, third):
+            udp.close()
 
 
 def test_loopback_is_recognised() -> None:

@@ -2,12 +2,15 @@
 
 DATA, BYE and BYE_ACK contain an *ack block* after their numbers::
 
-    count     1 byte: the number of ranges, plus 128 if the sender asks for an answer
+    count     1 byte: the number of ranges, plus 128 if the sender asks for an answer, plus
+              64 if the block ends with the counts of marks
     largest   8 bytes: the highest packet number that has arrived
     delay     2 bytes: for how long it has been there, in units of 16 microseconds
     length    2 bytes: how many packets up to it have arrived, without a gap
     gap, length    2 bytes each, for each further range: how many packets before the range
               above have not arrived, and how many before these have
+    ect, ce   4 bytes each: how many packets have arrived with the mark ECT(0), and how many
+              with the mark CE (:mod:`antecede.engine.ecn`)
 
 The fields after the count are left out if the count is 0. A packet is acknowledged when its
 frames were processed. It is not if the node dropped one of its messages, because the inbox
@@ -41,10 +44,15 @@ INTERVALS_MAX: Final = 64
 """How many ranges a node remembers of one peer."""
 DELAY_UNIT_S: Final = 16e-6
 SHORT_MAX: Final = (1 << 16) - 1
+COUNT_MAX: Final = (1 << 32) - 1
 ASKS: Final = 128
+HAS_MARKS: Final = 64
 FIRST: Final = Struct(">BQHH")
 FURTHER: Final = Struct(">HH")
-ACK_BLOCK_BYTES_MAX: Final = FIRST.size + (RANGES_WITH_MESSAGES_MAX - 1) * FURTHER.size
+MARKS: Final = Struct(">II")
+ACK_BLOCK_BYTES_MAX: Final = (
+    FIRST.size + (RANGES_WITH_MESSAGES_MAX - 1) * FURTHER.size + MARKS.size
+)
 """The most bytes of an ack block beside messages."""
 NO_ACKS: Final = b"\x00"
 """The ack block before anything has arrived."""
@@ -54,10 +62,14 @@ NO_ACKS_ASKS: Final = bytes([ASKS])
 class AckBlock:
     """The packets of this node that a peer acknowledges."""
 
-    __slots__ = ("asks", "delay_s", "end", "largest", "ranges")
+    __slots__ = ("asks", "ce", "delay_s", "ect", "end", "largest", "ranges")
 
     asks: bool
     """The peer asks for an answer."""
+    ce: int
+    """How many packets have arrived with the mark CE so far."""
+    ect: int
+    """How many packets have arrived with the mark ECT(0) so far."""
     largest: int
     """The highest packet number that has arrived; 0 for none."""
     delay_s: float
@@ -69,6 +81,8 @@ class AckBlock:
 
     def __init__(self, asks: bool, end: int) -> None:
         self.asks = asks
+        self.ce = 0
+        self.ect = 0
         self.end = end
         self.largest = 0
         self.delay_s = 0.0
@@ -92,10 +106,11 @@ def read_ack_block(body: bytes, start: int) -> AckBlock | None:
     if size <= start:
         return None
     first = body[start]
-    count = first & (ASKS - 1)
+    count = first & (HAS_MARKS - 1)
     if count == 0:
         return AckBlock(first >= ASKS, start + 1)
-    end = start + FIRST.size + (count - 1) * FURTHER.size
+    ranges_end = start + FIRST.size + (count - 1) * FURTHER.size
+    end = ranges_end + (MARKS.size if first & HAS_MARKS else 0)
     if size < end or count > RANGES_MAX:
         return None
     _, largest, delay, length = FIRST.unpack_from(body, start)
@@ -106,20 +121,22 @@ def read_ack_block(body: bytes, start: int) -> AckBlock | None:
     if length == 0 or low < 1:
         return None
     block.ranges.append((low, largest))
-    for position in range(start + FIRST.size, end, FURTHER.size):
+    for position in range(start + FIRST.size, ranges_end, FURTHER.size):
         gap, length = FURTHER.unpack_from(body, position)
         high = low - gap - 1
         low = high - length + 1
         if gap == 0 or length == 0 or low < 1:
             return None
         block.ranges.append((low, high))
+    if end > ranges_end:
+        block.ect, block.ce = MARKS.unpack_from(body, ranges_end)
     return block
 
 
 class AckHistory:
     """The packets of one incarnation of a peer that have arrived and were processed."""
 
-    __slots__ = ("_arrived", "_largest", "_largest_at", "due")
+    __slots__ = ("_arrived", "_ce", "_ect", "_largest", "_largest_at", "due")
 
     due: float
     """When to transmit an ack block at the latest; infinite if the peer asks for none."""
@@ -130,6 +147,8 @@ class AckHistory:
     def reset(self) -> None:
         """Forget the packets: the peer has restarted."""
         self._arrived = IntervalSet()
+        self._ect = 0  # How many packets had the mark.
+        self._ce = 0
         self._largest = 0
         self._largest_at = 0.0
         self.due = NEVER
@@ -151,6 +170,13 @@ class AckHistory:
         if asks and self.due == NEVER:
             self.due = now + ACK_DELAY_MAX_S
 
+    def record_mark(self, is_congestion: bool) -> None:
+        """Count the mark of a packet that was recorded."""
+        if is_congestion:
+            self._ce = min(self._ce + 1, COUNT_MAX)
+        else:
+            self._ect = min(self._ect + 1, COUNT_MAX)
+
     def forget(self, packet: int) -> None:
         """Leave out the packets up to this one: the peer knows that they have arrived."""
         self._arrived.discard_up_to(packet)
@@ -166,8 +192,12 @@ class AckHistory:
         delay = min(max(int(delay_s / DELAY_UNIT_S), 0), SHORT_MAX)
         length = min(largest - low + 1, SHORT_MAX)
         first = ASKS if asks else 0
+        marks = b""
+        if self._ect > 0 or self._ce > 0:
+            first += HAS_MARKS
+            marks = MARKS.pack(self._ect, self._ce)
         if len(ranges) == 1 or length == SHORT_MAX:
-            return FIRST.pack(first + 1, largest, delay, length)
+            return FIRST.pack(first + 1, largest, delay, length) + marks
         further = b""
         count = 1
         for next_low, next_high in ranges[1:]:
@@ -178,4 +208,4 @@ class AckHistory:
             further += FURTHER.pack(gap, length_below)
             low = next_low
             count += 1
-        return FIRST.pack(first + count, largest, delay, length) + further
+        return FIRST.pack(first + count, largest, delay, length) + further + marks

@@ -60,6 +60,15 @@ class CongestionController:
         """
 
     @abstractmethod
+    def on_marked(self, sent_at: float, now: float) -> None:
+        """Reduce the window as for a loss, but for good: a queue has marked a datagram.
+
+        Args:
+            sent_at: when the last of the datagrams was transmitted that may be marked.
+            now: the current time.
+        """
+
+    @abstractmethod
     def on_spurious_loss(self) -> None:
         """Undo the last reduction: the datagrams were late, not lost."""
 
@@ -88,6 +97,9 @@ class FixedWindow(CongestionController):
         pass
 
     def on_lost(self, sent_at: float, now: float) -> None:
+        pass
+
+    def on_marked(self, sent_at: float, now: float) -> None:
         pass
 
     def on_spurious_loss(self) -> None:
@@ -136,6 +148,10 @@ class NewReno(CongestionController):
         self.window = max(int(self.window * LOSS_REDUCTION), minimum)
         self._threshold = self.window
         self._credit = 0
+
+    def on_marked(self, sent_at: float, now: float) -> None:
+        self.on_lost(sent_at, now)
+        self._before = (0, 0)
 
     def on_spurious_loss(self) -> None:
         window, threshold = self._before

@@ -99,6 +99,10 @@ class Cubic(CongestionController):
         self._threshold = self._window
         self.window = int(self._window)
 
+    def on_marked(self, sent_at: float, now: float) -> None:
+        self.on_lost(sent_at, now)
+        self._before = (0.0, 0.0, 0.0)
+
     def on_spurious_loss(self) -> None:
         window, threshold, peak = self._before
         if window > self._window:

@@ -15,6 +15,7 @@
             BYE_ACK  timestamp, timestamp echo, epoch, epoch echo, receive window, ack block
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
+            PIECE    like DATA, with a piece of a frame (:mod:`antecede.engine.pieces`)
             UNORDERED  timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, payload
             QUESTION, ANSWER  like DATA, with a question or an answer instead of frames
@@ -59,6 +60,7 @@ __all__ = [
     "HELLO_TIMES",
     "INTRODUCTION",
     "KINDS",
+    "PIECE",
     "PROBE",
     "QUESTION",
     "RESPONSE",
@@ -90,15 +92,17 @@ BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
-UNORDERED: Final = 7
+PIECE: Final = 7
+"""Carries a piece of a frame that is larger than a datagram."""
+UNORDERED: Final = 8
 """Carries one unordered message (:mod:`antecede.engine.unordered`)."""
-QUESTION: Final = 8
+QUESTION: Final = 9
 """Asks a peer what a message waits for (:mod:`antecede.engine.wait_questions`)."""
-ANSWER: Final = 9
+ANSWER: Final = 10
 """Answers one QUESTION."""
-CHALLENGE: Final = 10
+CHALLENGE: Final = 11
 """Asks for a RESPONSE, to validate the address of the receiver."""
-RESPONSE: Final = 11
+RESPONSE: Final = 12
 """Repeats the random bytes of a CHALLENGE."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""

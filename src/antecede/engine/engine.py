@@ -24,6 +24,7 @@ from antecede.engine.datagram import (
     protocol_hash,
 )
 from antecede.engine.deadlines import Deadlines
+from antecede.engine.ecn import NOT_ECT
 from antecede.engine.entry_names import make_entry_names
 from antecede.engine.event_collector import EventCollector
 from antecede.engine.flow_control import FlowControl, make_flow_control
@@ -35,7 +36,7 @@ from antecede.engine.membership import Membership
 from antecede.engine.message import Message
 from antecede.engine.peer_session import PeerSession, SessionEvent
 from antecede.engine.process_driver import ProcessDriver
-from antecede.engine.process_factory import group_of, limits_of, make_process
+from antecede.engine.process_factory import group_of, make_process
 from antecede.engine.restore import restore
 from antecede.engine.sealer import DatagramCipher
 from antecede.engine.seeded_random import random_bits_of
@@ -79,6 +80,7 @@ class Engine:
         "_transmitter",
         "datagrams_in",
         "info",
+        "paths",
         "process",
         "unordered",
         "watch",
@@ -105,7 +107,7 @@ class Engine:
     ) -> None:
         """Raise ConfigError if the protocol does not suit a node or its limits."""
         info = protocol(protocol_name)
-        bounds = limits_of(info, limits)
+        bounds = limits if limits is not None else Limits()
         group = group_of(info, name, members)
         process = make_process(info, name, group, bounds, budget_bytes)
         events = EventCollector()
@@ -128,6 +130,7 @@ class Engine:
         self.info = info
         self.process = process
         self._layer = layer
+        self.paths = layer.paths
         self._journal = JournalRecorder()
         self._transmitter = Transmitter(layer, tag_bytes, entry_names, process.windows)
         self._driver = ProcessDriver(
@@ -292,13 +295,16 @@ class Engine:
 
     # Datagrams.
 
-    def receive_datagram(self, datagram: bytes, address: object, now: float) -> None:
-        """Process a datagram; count and drop an invalid one."""
+    def receive_datagram(
+        self, datagram: bytes, address: object, now: float, mark: int = NOT_ECT
+    ) -> None:
+        """Process a datagram with a mark; count and drop an invalid one."""
         self.datagrams_in += 1
         self._sender.hand_over(now)
         received = self._layer.accept(datagram, address, now)
         if received is None:
             return
+        received.mark = mark
         session = received.session
         histories = self._membership.histories
         is_usable = received.kind != HELLO and histories.update_session(received, now)
@@ -320,12 +326,6 @@ class Engine:
             self.process.learn_round_trip(session.id, self._layer.rtt_s, now)
         if session.outbox.size > 0:
             self._transmitter.schedule(session)
-
-    def refuse_size(self, address: object, size: int, now: float) -> None:
-        """Transmit smaller datagrams to an address: the socket has refused one."""
-        for session in self._sessions.values():
-            if session.address == address:
-                session.path.refuse_size(size, now)
 
     @property
     def has_output(self) -> bool:

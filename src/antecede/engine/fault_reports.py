@@ -15,6 +15,8 @@ from antecede.engine.events import (
     KeyMismatch,
     LimitsMismatch,
     NodeEvent,
+    PeerMet,
+    PeerRestarted,
     ProtocolMismatch,
     UnknownPeer,
 )
@@ -60,9 +62,15 @@ class FaultReports:
         """
         return self._latest.get(peer, self._latest.get(self._name))
 
-    def clear(self, peer: str) -> None:
-        """Forget the faults of a peer: it has completed a handshake."""
-        self._latest.pop(peer, None)
+    def report_met(self, session: PeerSession, history: int) -> None:
+        """Report a new incarnation of a peer, and forget its faults: it has answered."""
+        name = session.name
+        self._latest.pop(name, None)
+        if session.history in (0, history) and session.handshake.incarnation == 0:
+            self._events.add(PeerMet(peer=name, address=session.address))
+        else:
+            kept_history = session.history == history
+            self._events.add(PeerRestarted(peer=name, kept_history=kept_history))
 
     def _add(self, peer: str, event: NodeEvent) -> None:
         self._latest[peer] = event

@@ -82,6 +82,10 @@ class Limits:
     """How the bytes in flight to each peer are limited: ``"cubic"`` (RFC 9438),
     ``"newreno"`` (RFC 9002), or ``"fixed"`` for no limit except the window of copies, on
     a network that is known to carry it."""
+    ecn: bool = True
+    """Mark datagrams as ECN-capable (RFC 3168), so that queues on the way mark them instead
+    of dropping them, where both systems and the path support it. A node without congestion
+    control (``"fixed"``) marks none."""
     policy: RetransmissionPolicy = field(
         default_factory=lambda: RetransmissionPolicy(
             initial_s=0.5, minimum_s=0.03, maximum_s=4.0

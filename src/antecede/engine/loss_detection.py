@@ -40,7 +40,16 @@ asks again for what it misses, when it can be reached."""
 class SentPacket:
     """A datagram that was transmitted and is not acknowledged."""
 
-    __slots__ = ("acked_up_to", "frames", "is_counted", "number", "peer", "sent_at", "size")
+    __slots__ = (
+        "acked_up_to",
+        "frames",
+        "is_counted",
+        "is_marked",
+        "number",
+        "peer",
+        "sent_at",
+        "size",
+    )
 
     number: int
     peer: ProcessId
@@ -50,6 +59,8 @@ class SentPacket:
     size: int
     is_counted: bool
     """It carries messages, so its bytes count as in flight."""
+    is_marked: bool
+    """It had the mark ECT(0)."""
     acked_up_to: int
     """The highest packet that its ack block has acknowledged."""
     sent_at: float
@@ -61,6 +72,7 @@ class SentPacket:
         frames: list[Frame],
         size: int,
         is_counted: bool,
+        is_marked: bool,
         acked_up_to: int,
         sent_at: float,
     ) -> None:
@@ -69,6 +81,7 @@ class SentPacket:
         self.frames = frames
         self.size = size
         self.is_counted = is_counted
+        self.is_marked = is_marked
         self.acked_up_to = acked_up_to
         self.sent_at = sent_at
 

@@ -1,7 +1,8 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import CHALLENGE, DATA, PROBE, UNORDERED
+from antecede.engine.datagram import CHALLENGE, DATA, PIECE, PROBE, UNORDERED
+from antecede.engine.ecn import CE, ECT
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
 from antecede.engine.peer_session import ACTIVE, PeerSession
@@ -33,12 +34,15 @@ class LossRecovery:
         "_layer",
         "_transmitter",
         "lost",
+        "marks",
         "probes",
         "unordered",
     )
 
     lost: int
     """How many datagrams with frames were taken for lost."""
+    marks: int
+    """How often peers reported marks."""
     probes: int
     """How many probe timeouts have expired."""
     unordered: UnorderedMessages
@@ -52,6 +56,7 @@ class LossRecovery:
         self._keep_alive = KeepAlive(layer, transmitter)
         self.unordered = UnorderedMessages(layer, driver, transmitter)
         self.lost = 0
+        self.marks = 0
         self.probes = 0
 
     def receive_acks(self, received: ReceivedDatagram, now: float) -> None:
@@ -72,7 +77,9 @@ class LossRecovery:
             self._layer.dropped["false_ack"] += 1
             path.distrust()
             return
+        marks = path.marks
         lost = path.receive_acks(acks, now)
+        self.marks += path.marks - marks
         if lost:
             self._report(lost, now)
         if session.outbox.is_holding:
@@ -86,11 +93,13 @@ class LossRecovery:
         if kind == DATA:
             self.receive_frames(received, now)
         elif kind == PROBE:
-            self.acknowledge(received, now)
+            self.acknowledge(received, received.packet, now)
+        elif kind == PIECE:
+            self.receive_piece(received, now)
         elif kind == UNORDERED:
             self.unordered.receive(received, now)
-            self.acknowledge(received, now)
-        return kind in (DATA, PROBE, UNORDERED) or kind >= CHALLENGE
+            self.acknowledge(received, received.packet, now)
+        return kind in (DATA, PROBE, PIECE, UNORDERED) or kind >= CHALLENGE
 
     def receive_frames(self, received: ReceivedDatagram, now: float) -> None:
         """Process a DATA datagram, and acknowledge it if no frame was dropped."""
@@ -99,14 +108,34 @@ class LossRecovery:
         if acks is not None and self._driver.receive_frames(
             session, received.body, acks.end, now
         ):
-            self.acknowledge(received, now)
+            self.acknowledge(received, received.packet, now)
 
-    def acknowledge(self, received: ReceivedDatagram, now: float) -> None:
-        """Acknowledge a datagram in later ack blocks, soon if it asks for that."""
+    def receive_piece(self, received: ReceivedDatagram, now: float) -> None:
+        """Process a PIECE datagram, and the frame if it is complete.
+
+        The pieces are acknowledged with the last one, if the frame was not dropped.
+        """
+        acks = received.acks
+        if acks is None:
+            return
+        session = received.session
+        waiting = session.path.pieces.add(received.body, acks.end, received.packet)
+        if waiting is None:
+            self._layer.dropped["malformed"] += 1
+            return
+        frame = waiting.frame
+        if frame is not None and self._driver.receive_frames(session, frame, 0, now):
+            for packet in waiting.packets:
+                self.acknowledge(received, packet, now)
+
+    def acknowledge(self, received: ReceivedDatagram, packet: int, now: float) -> None:
+        """Acknowledge a packet in later ack blocks, soon if it asks for that."""
         session = received.session
         acks = received.acks
         if acks is not None:
-            session.path.arrived.record(received.packet, acks.asks, now)
+            session.path.arrived.record(packet, acks.asks, now)
+            if received.mark == CE or received.mark == ECT:
+                session.path.arrived.record_mark(received.mark == CE)
             if session.path.arrived.due < session.path.queued_at:
                 self._transmitter.path_timers.schedule(session)
 
@@ -128,6 +157,7 @@ class LossRecovery:
             datagrams_out=self._transmitter.datagrams,
             lost=self.lost,
             probes=self.probes,
+            marks=self.marks,
             dropped=dict(self._layer.dropped),
         )
 

@@ -103,10 +103,15 @@ class Membership:
         self._layer.timers.schedule_hello(session, now)
 
     def _move(self, session: PeerSession, address: object) -> None:
-        """Set the address of a peer, and report a change."""
+        """Set the address of a peer, and report a change.
+
+        The caller schedules a HELLO, which does not wait for an answer from elsewhere.
+        """
         former = session.address
         session.address = address
         if former is not None and former != address:
+            session.path.move()
+            self._layer.timers.hello_answered(session)
             event = PeerMoved(peer=session.name, address=address, former_address=former)
             self._layer.events.add(event)
 

@@ -15,10 +15,12 @@ from antecede.core.process import NEVER, UNBOUNDED, ProcessId
 from antecede.engine.acknowledgements import AckBlock, AckHistory
 from antecede.engine.congestion import CongestionController, FixedWindow, NewReno
 from antecede.engine.cubic import Cubic
+from antecede.engine.ecn import Ecn
 from antecede.engine.limits import Limits
 from antecede.engine.loss_detection import PROBED_PACKETS, LossDetector, SentPacket
 from antecede.engine.pacer import Pacer
 from antecede.engine.path_mtu import PathMtu
+from antecede.engine.pieces import PieceBuffer, PieceWriter
 from antecede.engine.round_trip import RoundTrip
 
 __all__ = ["Path"]
@@ -50,15 +52,19 @@ class Path:
         "arrived",
         "controller",
         "datagram_bytes",
+        "ecn",
         "in_flight",
         "is_blocked",
         "is_distrusted",
         "limits",
         "losses",
         "lost_packets",
+        "marks",
         "mtu",
         "orphans",
         "paced_at",
+        "piece_writer",
+        "pieces",
         "queued_at",
         "wants_answer",
     )
@@ -68,6 +74,9 @@ class Path:
     limits: Limits
     controller: CongestionController
     mtu: PathMtu
+    ecn: Ecn
+    pieces: PieceBuffer
+    piece_writer: PieceWriter
     datagram_bytes: int
     """The largest datagram that the path carries, as far as the node knows."""
     in_flight: int
@@ -86,6 +95,8 @@ class Path:
     """The packets to a former incarnation of the peer, until their loss is reported."""
     lost_packets: int
     """How many packets were lost so far."""
+    marks: int
+    """How often the peer reported that queues have marked packets."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -95,6 +106,8 @@ class Path:
         self.losses = LossDetector(limits.policy)
         self.controller = _make_controller(limits.congestion_control, self.datagram_bytes)
         self._pacer = Pacer(self.datagram_bytes)
+        self.pieces = PieceBuffer()
+        self.piece_writer = PieceWriter()
         self._probe_datagrams = 0  # How many datagrams may exceed the window.
         self._last_sent_at = -NEVER
         self.in_flight = 0
@@ -105,17 +118,26 @@ class Path:
         self.wants_answer = False
         self.orphans = []
         self.lost_packets = 0
+        self.marks = 0
+        self.ecn = Ecn(self._reacts_to_marks)
+
+    @property
+    def _reacts_to_marks(self) -> bool:
+        return self.limits.ecn and self.limits.congestion_control != "fixed"
 
     def restart(self) -> None:
         """Begin anew: the peer has restarted, and acknowledges nothing from before."""
         self.arrived.reset()
+        self.pieces.clear()
         self.give_up()
         self.is_distrusted = False
+        self.ecn = Ecn(self._reacts_to_marks)
         self._start()
 
     def move(self) -> None:
         """Begin anew on another path to the same incarnation (RFC 9000, section 9.4)."""
         self.losses.round_trip = RoundTrip()
+        self.ecn.move()
         self._start()
 
     def _start(self) -> None:
@@ -166,6 +188,16 @@ class Path:
                 return False
         return True
 
+    def has_room_for(self, size: int) -> bool:
+        """Return whether a frame in pieces may leave, even if it is beyond the window.
+
+        The window may be smaller than the frame, so that one may leave if it is alone.
+        """
+        if self.in_flight == 0 or self.in_flight + size <= self.controller.window:
+            return True
+        self.is_blocked = True
+        return False
+
     def room(self) -> int:
         """Return how many bytes of messages the window still allows."""
         if self._probe_datagrams > 0:
@@ -201,7 +233,16 @@ class Path:
         if not is_counted and len(losses.sent) >= UNACKNOWLEDGED_MAX:
             return  # The peer acknowledges nothing, and asks for answers all the same.
         losses.record(
-            SentPacket(number, peer, frames, size, is_counted, self.arrived.largest, now)
+            SentPacket(
+                number,
+                peer,
+                frames,
+                size,
+                is_counted,
+                self.ecn.is_marking,
+                self.arrived.largest,
+                now,
+            )
         )
 
     # Receiving.
@@ -231,8 +272,11 @@ class Path:
         window = self.controller.window
         in_flight = self.in_flight
         size = 0
+        marked = 0
         sent_at = 0.0
         for packet in acked:
+            if packet.is_marked:
+                marked += 1
             if packet.acked_up_to > 0:
                 self.arrived.forget(packet.acked_up_to)
             if packet.is_counted:
@@ -241,16 +285,21 @@ class Path:
         self.in_flight = in_flight - size
         lost = losses.detect(now)
         if lost:
-            self._lose(lost, acked[0].sent_at, now)
-        # After the losses, so that these do not enlarge the window first.
+            self._lose(lost, acked, now)
+        newest = acked[-1]
+        is_newest = newest.number == block.largest
+        if self.ecn.acknowledge(block, marked, is_newest, now):
+            self.marks += 1
+            self.controller.on_marked(newest.sent_at, now)
+        # After losses and marks, so that these do not enlarge the window first.
         if size > 0 and not self.is_distrusted:
             is_limited = self.is_blocked or in_flight + self.datagram_bytes > window
             round_trip_s = losses.round_trip.smoothed_s
             self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)
         return lost
 
-    def _lose(self, lost: list[SentPacket], acked_at: float, now: float) -> None:
-        """Reduce the window for lost packets; one sent at ``acked_at`` has arrived."""
+    def _lose(self, lost: list[SentPacket], acked: list[SentPacket], now: float) -> None:
+        """Reduce the window for lost packets, while others were acknowledged."""
         first_at = NEVER
         last_at = -NEVER
         for packet in lost:
@@ -263,7 +312,9 @@ class Path:
             self.lost_packets += len(lost)
             self.controller.on_lost(last_at, now)
             period_s = PERSISTENT_TIMEOUTS * self.losses.probe_timeout_s
-            if last_at - first_at >= period_s and not first_at < acked_at < last_at:
+            if last_at - first_at >= period_s and not any(
+                first_at < packet.sent_at < last_at for packet in acked
+            ):
                 self.controller.on_persistent_congestion()
 
     # The size of datagrams.
@@ -316,12 +367,13 @@ class Path:
             return [], []
         if not losses.is_probe_due:
             lost = losses.detect(now)
-            self._lose(lost, NEVER, now)
+            self._lose(lost, [], now)
             return lost, []
         if losses.is_probing_in_vain:
             losses.clear()
             return [], []
         probed = losses.probe(now)
+        self.ecn.probe_expired(losses.probes, now)
         self._probe_datagrams = PROBED_PACKETS
         self.wants_answer = True
         return [], probed

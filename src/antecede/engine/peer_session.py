@@ -122,6 +122,7 @@ class PeerSession:
         "keep_alive_at",
         "last_packet",
         "lease_ends",
+        "marked_address",
         "message_bytes_max",
         "name",
         "name_hash",
@@ -166,6 +167,8 @@ class PeerSession:
     number_before: int
     """The last number that former incarnations of this node may have transmitted to the
     peer, or that this one may have before it forgot the peer."""
+    marked_address: object
+    """The address to which datagrams are marked; None for none."""
     message_bytes_max: int
     """The largest message that the peer accepts; 0 until it is known."""
     is_configured: bool
@@ -234,6 +237,7 @@ class PeerSession:
         self.abandonments = 0
         self.acked_base = 0
         self.number_before = 0
+        self.marked_address = None
         self.message_bytes_max = 0
         self.is_configured = False
         self.last_packet = 0

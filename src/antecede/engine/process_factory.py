@@ -1,35 +1,39 @@
 """Makes the process of a node, if the protocol suits it and its limits."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Final
 
 from antecede.core.config import ProcessConfig
 from antecede.core.process import NEVER, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.limits import Limits
+from antecede.engine.pieces import FRAME_BYTES_MAX
 from antecede.errors import ConfigError
 
-__all__ = ["group_of", "limits_of", "make_process"]
+__all__ = ["MEMBERS_MAX", "group_of", "make_process"]
+
+COUNTER_BYTES_MAX: Final = 5
+"""The encoded bytes of a counter below 2**35."""
+MEMBERS_MAX: Final = int((FRAME_BYTES_MAX / 2 / COUNTER_BYTES_MAX) ** 0.5)
+"""The most members of a group with a fixed membership. A frame of ``matrix`` has a counter
+for each pair of them, and half of the largest frame remains for a payload."""
 
 
 def group_of(info: ProtocolInfo, name: str, members: Sequence[str]) -> list[str]:
     """Return the names whose indices are process ids.
 
     These are all members if the membership of the protocol is fixed, else only the node.
+    Raise ConfigError if there are too many.
     """
-    return [name] if info.capabilities.dynamic else sorted({*members, name})
-
-
-def limits_of(info: ProtocolInfo, limits: Limits | None) -> Limits:
-    """Return the limits of a node; the defaults if None.
-
-    With a fixed membership, frames grow with the group, so that IP may have to fragment
-    datagrams. Such a node does not search for a larger datagram.
-    """
-    bounds = limits if limits is not None else Limits()
     if info.capabilities.dynamic:
-        return bounds
-    return replace(bounds, datagram_bytes_max=bounds.base_bytes)
+        return [name]
+    group = sorted({*members, name})
+    if len(group) > MEMBERS_MAX:
+        raise ConfigError(
+            f"{info.name} cannot have {len(group)} members: their counters do not fit into"
+            f" a frame; name at most {MEMBERS_MAX}, or choose bounded"
+        )
+    return group
 
 
 def make_process(

@@ -11,6 +11,7 @@ from antecede.engine.datagram import (
     TOKEN_BYTES,
     Introduction,
 )
+from antecede.engine.ecn import NOT_ECT
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DROP_REASONS", "ReceivedDatagram"]
@@ -46,6 +47,7 @@ class ReceivedDatagram:
         "introduction",
         "is_new_history",
         "kind",
+        "mark",
         "packet",
         "previous_history",
         "receiver",
@@ -64,6 +66,8 @@ class ReceivedDatagram:
     """What the peer says about itself, if the datagram completes a handshake."""
     is_new_history: bool
     """The peer has started a history that this node did not know."""
+    mark: int
+    """The mark of its IP header; see :mod:`antecede.engine.ecn`."""
     previous_history: int
     """The history before, if the session was bound to another incarnation; else 0."""
 
@@ -85,6 +89,7 @@ class ReceivedDatagram:
         self.epoch_echo = -1
         self.introduction = None
         self.is_new_history = False
+        self.mark = NOT_ECT
         self.previous_history = 0
         self.window = -1
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from antecede.core.process import PeerRecovery
 from antecede.engine.acknowledgements import RANGES_MAX
+from antecede.engine.address_paths import AddressPaths
 from antecede.engine.address_validation import AddressValidation
 from antecede.engine.datagram import (
     CHALLENGE,
@@ -33,7 +34,6 @@ from antecede.engine.datagram import (
     timestamp_ms,
 )
 from antecede.engine.event_collector import EventCollector
-from antecede.engine.events import NodeEvent, PeerMet, PeerRestarted
 from antecede.engine.fault_reports import FaultReports
 from antecede.engine.flow_control import FlowControl
 from antecede.engine.handshake import NOTHING
@@ -78,6 +78,7 @@ class SessionLayer:
         "name",
         "name_hash",
         "outdated",
+        "paths",
         "responses",
         "rtt_s",
         "silence",
@@ -87,6 +88,7 @@ class SessionLayer:
     events: EventCollector
     faults: FaultReports
     silence: SilenceWatch
+    paths: AddressPaths
     flow: FlowControl
     """Grants the windows that datagrams to the peers contain."""
     dropped: dict[str, int]
@@ -130,6 +132,7 @@ class SessionLayer:
             self.seal, self.data_prefix, random_bits, limits, has_key=cipher is not None
         )
         self._by_hash: dict[int, PeerSession] = {}
+        self.paths = AddressPaths(self._by_hash)
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
         self._refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
@@ -150,6 +153,7 @@ class SessionLayer:
         self._last_forgotten_packet = max(self._last_forgotten_packet, session.last_packet)
         self._by_hash.pop(session.name_hash, None)
         self._addresses.forget(session)
+        self.paths.forget(session)
         self.timers.cancel_hello(session)
         self.timers.cancel_lease(session)
 
@@ -382,8 +386,7 @@ class SessionLayer:
             self.timers.schedule_hello(session, now)
             self._refusals.drop("incarnation")
             return False
-        self.faults.clear(session.name)
-        self.events.add(_met(session, history))
+        self.faults.report_met(session, history)
         received.previous_history = session.history
         received.is_new_history = history != session.history
         session.bind(received.incarnation, history, now)
@@ -391,10 +394,3 @@ class SessionLayer:
         if session.apply(SessionEvent.RETURNED):
             self.timers.cancel_lease(session)
         return True
-
-
-def _met(session: PeerSession, history: int) -> NodeEvent:
-    """Return the event of an incarnation of a peer that answers for the first time."""
-    if session.history in (0, history) and session.handshake.incarnation == 0:
-        return PeerMet(peer=session.name, address=session.address)
-    return PeerRestarted(peer=session.name, kept_history=session.history == history)

@@ -146,7 +146,10 @@ class SessionTimers:
         self._hellos.add(session)
 
     def hello_answered(self, session: PeerSession) -> None:
-        """Cancel the retransmission of a HELLO, and reset its timeout."""
+        """Cancel the retransmission of a HELLO, and reset its timeout.
+
+        Call this also if the peer will not answer it, because it has another address.
+        """
         session.handshake.hello_wait_s = 0.0
         self.cancel_hello(session)
 

@@ -23,5 +23,7 @@ class EngineStats:
     """Datagrams with frames that were taken for lost; the frames were transmitted again."""
     probes: int
     """How often a peer did not answer for a probe timeout."""
+    marks: int
+    """How often peers reported that queues on the way have marked datagrams."""
     dropped: dict[str, int]
     """Datagrams and frames that were dropped, by reason."""

@@ -5,9 +5,10 @@ from typing import Final
 from antecede.core.codec import Frame
 from antecede.core.windows import PeerWindows
 from antecede.engine.acknowledgements import RANGES_MAX, RANGES_WITH_MESSAGES_MAX
-from antecede.engine.datagram import DATA, HEADER, PROBE
+from antecede.engine.datagram import DATA, HEADER, PIECE, PROBE
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.name_exchange import DEFINITION_BYTES_MAX
+from antecede.engine.outbox import NO_KEY, message_key
 from antecede.engine.path_timers import PathTimers
 from antecede.engine.peer_session import ACTIVE, PeerSession
 from antecede.engine.session_layer import SessionLayer
@@ -143,6 +144,7 @@ class Transmitter:
         if session.state is not ACTIVE:
             outbox.clear()
         elif self._layer.can_transmit(session, now):
+            self._layer.paths.update_mark(session)
             self._pack(session, now, out)
             self.path_timers.schedule(session)
         else:
@@ -220,15 +222,48 @@ class Transmitter:
                     session.path.mtu.start(now)
                 first = index
                 if has_messages and not session.path.has_room(now):
-                    others = session.outbox.put_back(frames[first:])
-                    if others:
-                        self._pack_frames(session, others, False, now, out)
+                    self._hold(session, frames[first:], now, out)
                     return
                 buffer = bytearray(prefix) + buffer[end:]
                 size = len(buffer)
+            if size > body_bytes_max and self._entry_names is None:
+                if has_messages and not session.path.has_room_for(size):
+                    self._hold(session, frames[index:], now, out)
+                    return
+                self._transmit_pieces(session, frame, buffer, prefix_size, now, out)
+                first = index + 1
+                buffer = bytearray(prefix)
+                size = prefix_size
         if size > prefix_size:
             part = frames[first:] if first else frames
             self._transmit(session, bytes(buffer), part, has_messages, now, out)
+
+    def _hold(
+        self, session: PeerSession, frames: list[Frame], now: float, out: Datagrams
+    ) -> None:
+        """Hold the messages among some frames, and transmit the others."""
+        others = session.outbox.put_back(frames)
+        if others:
+            self._pack_frames(session, others, False, now, out)
+
+    def _transmit_pieces(
+        self,
+        session: PeerSession,
+        frame: Frame,
+        body: bytearray,
+        prefix_size: int,
+        now: float,
+        out: Datagrams,
+    ) -> None:
+        """Transmit a frame in pieces. The last one stands for the frame if one is lost."""
+        path = session.path
+        prefix = bytes(body[:prefix_size])
+        room = path.usable_bytes - self._overhead_bytes - prefix_size
+        parts = path.piece_writer.split(bytes(body[prefix_size:]), room)
+        is_counted = message_key(frame) != NO_KEY
+        for part in parts:
+            frames = [frame] if part is parts[-1] else NO_FRAMES
+            self._transmit(session, prefix + part, frames, is_counted, now, out, PIECE)
 
     def _transmit(
         self,
@@ -238,9 +273,10 @@ class Transmitter:
         has_messages: bool,
         now: float,
         out: Datagrams,
+        kind: int = DATA,
     ) -> None:
         """Transmit a datagram that the peer must acknowledge."""
-        datagram = self._layer.seal(DATA, session, body)
+        datagram = self._layer.seal(kind, session, body)
         out.append((session.address, datagram))
         session.path.record_sent(
             session.last_packet, session.id, frames, len(datagram), has_messages, now

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from antecede.core import registry
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
@@ -53,11 +52,6 @@ class NodeConfig:
                 f"{name!r} is not a valid node name: give a string of 1 to"
                 f" {NAME_BYTES_MAX} bytes in UTF-8"
             )
-
-    @property
-    def needs_fragments(self) -> bool:
-        """Whether IP may have to fragment datagrams, as their metadata has no bound."""
-        return not registry.protocol(self.protocol).capabilities.dynamic
 
     def limits_for(self, host: str) -> Limits:
         """Return the limits for a socket bound to ``host``.

@@ -29,6 +29,9 @@ class Faults:
     queue_s: float = 0.0
     """The longest time that a datagram waits for the link: the queue drops a datagram that
     would wait longer. 0 for a queue without limit."""
+    mark_s: float = 0.0
+    """The queue marks a datagram that waits longer, if its sender reacts to marks (ECN); 0
+    for a queue that marks nothing. Only a simulated network has marks."""
     datagram_bytes_max: int = 0
     """Larger datagrams are lost, without notice to their sender; 0 for no limit."""
     bottleneck: str = ""
@@ -43,8 +46,8 @@ class FaultInjector:
         self.faults_of: dict[tuple[str, str], Faults] = {}
         """The faults of the links, by source and target, that differ from the others."""
         self.counts: Counter[str] = Counter()
-        """Datagrams by outcome: all, partitioned, oversized, lost, overflowed, duplicated,
-        reordered."""
+        """Datagrams by outcome: all, partitioned, oversized, lost, overflowed, marked,
+        duplicated, reordered."""
         self._random = Random(seed)
         self._blocked: set[tuple[str, str]] = set()
         self._link_free_at: dict[tuple[str, str] | str, float] = {}
@@ -63,6 +66,18 @@ class FaultInjector:
     def heal(self) -> None:
         """End every partition."""
         self._blocked.clear()
+
+    def _waiting_s(self, link: tuple[str, str], faults: Faults, now: float) -> float:
+        """Return how long a datagram waits for its link now."""
+        return max(self._link_free_at.get(faults.bottleneck or link, now) - now, 0.0)
+
+    def marks(self, source: str, target: str, now: float) -> bool:
+        """Return whether the queue of a link would mark a datagram now."""
+        link = (source, target)
+        faults = self.faults_of.get(link, self.faults)
+        is_marked = 0 < faults.mark_s < self._waiting_s(link, faults, now)
+        self.counts["marked"] += is_marked
+        return is_marked
 
     def delays(self, source: str, target: str, size: int, now: float) -> list[float]:
         """Return the delay of each copy of a datagram that arrives; empty if it is lost."""
@@ -84,14 +99,12 @@ class FaultInjector:
             copies = 2
         queueing_s = 0.0
         if faults.bytes_per_s:
-            key = faults.bottleneck or link
-            starts_at = max(now, self._link_free_at.get(key, now))
-            if 0 < faults.queue_s < starts_at - now:
+            waiting_s = self._waiting_s(link, faults, now)
+            if 0 < faults.queue_s < waiting_s:
                 self.counts["overflowed"] += 1
                 return []
-            free_at = starts_at + size / faults.bytes_per_s
-            self._link_free_at[key] = free_at
-            queueing_s = free_at - now
+            queueing_s = waiting_s + size / faults.bytes_per_s
+            self._link_free_at[faults.bottleneck or link] = now + queueing_s
         delays = [
             queueing_s + faults.delay_s + self._random.random() * faults.jitter_s
             for _ in range(copies)

@@ -8,7 +8,7 @@ loop with an attribute ``host`` supplies another one: :mod:`antecede.testing` si
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -45,12 +45,16 @@ class DatagramSocket(Protocol):
 
     on_refused: Callable[[object, int], None]
     """Called with address and size of a datagram that is too large for the socket."""
+    marked: Set[object]
+    """The addresses to which datagrams have the mark ECT(0); the engine changes the set."""
 
     def start_reading(self, on_readable: Callable[[], None]) -> None:
         """Have the event loop call ``on_readable`` whenever datagrams have arrived."""
 
-    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
-        """Return datagrams that have arrived, at least one if there is any.
+    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress, int]]:
+        """Return datagrams that have arrived, with their senders and their marks.
+
+        There is at least one if any has arrived.
 
         The socket stays readable if there are more.
         """
@@ -113,9 +117,7 @@ class Host(Protocol):
     def random_bits(self, bits: int) -> int:
         """Return a random number that nobody can guess, of so many bits."""
 
-    def bind_socket(
-        self, bind: Address, *, segmentation: bool, fragments: bool
-    ) -> DatagramSocket:
+    def bind_socket(self, bind: Address, *, segmentation: bool) -> DatagramSocket:
         """Bind a socket; raise ConfigError if the address cannot be bound."""
 
     def open_database(self, path: Path) -> Database:
@@ -173,10 +175,8 @@ class SystemHost:
     def random_bits(self, bits: int) -> int:
         return secrets.randbits(bits)
 
-    def bind_socket(
-        self, bind: Address, *, segmentation: bool, fragments: bool
-    ) -> UdpSocket:
-        return UdpSocket(bind, segmentation=segmentation, fragments=fragments)
+    def bind_socket(self, bind: Address, *, segmentation: bool) -> UdpSocket:
+        return UdpSocket(bind, segmentation=segmentation)
 
     def open_database(self, path: Path) -> SqliteDatabase:
         return SqliteDatabase(path)

@@ -87,6 +87,7 @@ class NodeCollector(Collector):
             ("retransmitted", "Copies retransmitted.", engine.retransmitted),
             ("lost", "Datagrams taken for lost.", engine.lost),
             ("probes", "Probe timeouts.", engine.probes),
+            ("marks", "Reports of congestion marks by peers.", engine.marks),
             ("delivered", "Messages delivered to the application.", engine.delivered),
             ("control_frames", "Frames without a message.", engine.control_frames),
             ("datagrams_in", "Datagrams received.", engine.datagrams_in),

@@ -113,11 +113,7 @@ class NodeRuntime:
             )
         host = running_host()
         files = NodeFiles(config, host)
-        udp = host.bind_socket(
-            config.bind,
-            segmentation=config.segmentation,
-            fragments=config.needs_fragments,
-        )
+        udp = host.bind_socket(config.bind, segmentation=config.segmentation)
         self._host, self._files, self._socket = host, files, udp
         self.now_s = host.now_s
         self.transmit_lost = udp.lost
@@ -137,14 +133,20 @@ class NodeRuntime:
         if files.journal is not None:
             self._commits = Commits(files.journal, host.start_worker())
         self._engines = engines
-        engine.flow.inbox = self.inbox
-        engine.watch.analysis.blocked_targets = lambda: self.blocked_sends.targets(engine)
-        self.engine = engine
+        self._use_engine(engine, udp)
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
-        udp.on_refused = self._refuse_size
         udp.start_reading(self._receive_datagrams)
         self.process_output(now)
+
+    def _use_engine(self, engine: Engine, udp: DatagramSocket) -> None:
+        """Connect an engine with the inbox, the calls that wait, and the socket."""
+        engine.flow.inbox = self.inbox
+        engine.watch.analysis.blocked_targets = lambda: self.blocked_sends.targets(engine)
+        paths = engine.paths
+        udp.marked = paths.marked
+        udp.on_refused = lambda at, size: paths.refuse_size(at, size, self.now_s())
+        self.engine = engine
 
     def add_peer(self, name: str, address: Address) -> None:
         """Add a peer, or change its address."""
@@ -167,8 +169,7 @@ class NodeRuntime:
         self._poll_messages(engine)  # The journal keeps these, too.
         successor, error = self._engines.begin_history(engine, now)
         logger.error("%s", error)
-        self.engine = successor
-        successor.flow.inbox = self.inbox
+        self._use_engine(successor, self.opened_socket())
         self.waiters.interrupt(error)
         self.blocked_sends.interrupt(error)
         self.receipts.interrupt(error)
@@ -264,8 +265,8 @@ class NodeRuntime:
         received = udp.receive(RECEIVE_BATCH)
         # The clock is read after the socket: a lease must not seem longer than it is.
         now = self.now_s()
-        for datagram, address in received:
-            engine.receive_datagram(datagram, address, now)
+        for datagram, address, mark in received:
+            engine.receive_datagram(datagram, address, now, mark)
         if self.has_journal and engine.outdated is not None:
             self._begin_history(engine)
             return
@@ -273,10 +274,6 @@ class NodeRuntime:
         # with the acks.
         self._collect_deliveries(engine)
         self.schedule_output()
-
-    def _refuse_size(self, address: object, size: int) -> None:
-        if self.engine is not None:
-            self.engine.refuse_size(address, size, self.now_s())
 
     def run_timers(self) -> None:
         """Handle the engine's timers that are due."""

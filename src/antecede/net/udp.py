@@ -10,11 +10,20 @@ import contextlib
 import errno
 import socket
 import struct
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final, cast
 
+from antecede.engine.ecn import ECT, NOT_ECT
 from antecede.errors import ConfigError
+from antecede.net.ip_options import (
+    CONTROL_BYTES,
+    SOL_UDP,
+    UDP_GRO,
+    forbid_fragments,
+    read_control,
+    report_marks,
+    set_mark,
+)
 
 __all__ = [
     "Address",
@@ -23,7 +32,6 @@ __all__ = [
     "is_loopback",
     "parse_address",
     "resolve",
-    "segment_size",
 ]
 
 Address = tuple[str, int]
@@ -31,10 +39,8 @@ Address = tuple[str, int]
 SocketAddress = tuple[str | int, ...]
 """An address of the socket module: host and port; for IPv6 also flow info and scope."""
 
-SOL_UDP: Final = 17
 UDP_SEGMENT: Final = 103
-UDP_GRO: Final = 104
-"""Linux constants that the socket module does not define."""
+"""A Linux constant that the socket module does not define."""
 SEGMENTS_MAX: Final = 64
 """The most datagrams that the kernel splits one buffer into."""
 BUFFER_MAX: Final = 65_507
@@ -44,15 +50,10 @@ SOCKET_BUFFER: Final = 4 << 20
 SO_RCVBUFFORCE: Final = 33
 CANNOT_SEGMENT: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP)
 """Errors of the kernel if a device or the length of a datagram rules out GSO."""
-IP_MTU_DISCOVER: Final = 10
-IPV6_MTU_DISCOVER: Final = 23
-PMTUDISC_PROBE: Final = 3
-"""Linux constants: forbid fragments of IP, and ignore what the kernel knows of paths."""
 UNSENT_MAX: Final = 4096
 """The most datagrams that wait until the socket accepts more."""
 SINGLES_MAX: Final = 8
 """After how many datagrams that arrived alone the socket looks for more again."""
-CONTROL_BYTES: Final = socket.CMSG_SPACE(4) if hasattr(socket, "CMSG_SPACE") else 0
 
 
 def parse_address(text: object) -> Address:
@@ -110,12 +111,9 @@ class UdpSocket:
     Args:
         bind: address to listen on; port 0 lets the system choose one.
         segmentation: use GSO and GRO where the kernel supports them.
-        fragments: let IP fragment datagrams that are larger than the path carries.
     """
 
-    def __init__(
-        self, bind: Address, *, segmentation: bool = True, fragments: bool = True
-    ) -> None:
+    def __init__(self, bind: Address, *, segmentation: bool = True) -> None:
         """Bind the socket; raise ConfigError if the address cannot be bound."""
         family, address = resolve(bind)
         try:
@@ -128,8 +126,11 @@ class UdpSocket:
             ) from None
         self.gso = segmentation and self._supports(UDP_SEGMENT, 0)
         self.gro = segmentation and self._supports(UDP_GRO, 1)
-        if not fragments:
-            self._forbid_fragments()
+        forbid_fragments(self._socket)
+        self._reads_control = report_marks(self._socket) or self.gro
+        self._mark = NOT_ECT  # Of the datagrams that are transmitted now.
+        self.marked: Set[object] = frozenset()
+        """The addresses to which datagrams have the mark ECT(0)."""
         self.on_refused: Callable[[object, int], None] = lambda address, size: None
         """Called with address and size of a datagram that is too large."""
         self.lost = {"queue_full": 0, "too_large": 0, "error": 0}
@@ -152,17 +153,6 @@ class UdpSocket:
         except OSError:
             udp.close()
             raise
-
-    def _forbid_fragments(self) -> None:
-        """Set the don't-fragment bit, where the system has the option."""
-        if not sys.platform.startswith("linux"):
-            return
-        options = [(socket.IPPROTO_IP, IP_MTU_DISCOVER)]
-        if self.family == socket.AF_INET6:  # The other one is for mapped addresses.
-            options.append((socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER))
-        for level, option in options:
-            with contextlib.suppress(OSError):
-                self._socket.setsockopt(level, option, PMTUDISC_PROBE)
 
     def _supports(self, option: int, value: int) -> bool:
         try:
@@ -198,21 +188,21 @@ class UdpSocket:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.fileno(), on_readable)
 
-    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
-        """Return datagrams that have arrived, with their senders.
+    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress, int]]:
+        """Return datagrams that have arrived, with their senders and their marks.
 
         Stop after ``batch`` datagrams; the last buffer may contain more. Stop after one if
         only one has arrived at each of the last calls: another call of the system would
         find nothing, and costs as much. If there are more, the socket is still readable.
         """
-        received: list[tuple[bytes, SocketAddress]] = []
+        received: list[tuple[bytes, SocketAddress, int]] = []
         udp = self._socket
         reads_all = self._singles % SINGLES_MAX == 0
         for _ in range(batch if reads_all else 1):
             if len(received) >= batch:
                 break
             try:
-                if self.gro:
+                if self._reads_control:
                     data, ancillary, _, address = udp.recvmsg(RECEIVE_MAX, CONTROL_BYTES)
                 else:
                     data, address = udp.recvfrom(RECEIVE_MAX)
@@ -221,14 +211,14 @@ class UdpSocket:
                 break
             except OSError:
                 continue  # An error of a datagram transmitted earlier.
-            size = segment_size(ancillary)
+            size, mark = read_control(ancillary)
             if 0 < size < len(data):
                 received.extend(
-                    (data[start : start + size], address)
+                    (data[start : start + size], address, mark)
                     for start in range(0, len(data), size)
                 )
             else:
-                received.append((data, address))
+                received.append((data, address, mark))
         if reads_all:
             self._singles = 1 if len(received) == 1 else 0
         else:
@@ -272,15 +262,20 @@ class UdpSocket:
         index = 0
         count = len(datagrams)
         single_before = 0  # Where a run ends that was refused because of its size.
+        marked = self.marked
         while index < count:
             end = index + 1
             if self.gso and end < count and index >= single_before:
                 end = self._run_end(datagrams, index)
+            address, datagram = datagrams[index]
+            mark = ECT if address in marked else NOT_ECT
+            if mark != self._mark:
+                self._mark = mark
+                set_mark(self._socket, mark)
             try:
                 if end - index > 1:
                     self._transmit_run(datagrams, index, end)
                 else:
-                    address, datagram = datagrams[index]
                     self._socket.sendto(datagram, address)  # type: ignore[call-overload]
                 accepted += end - index
                 if index < single_before:
@@ -296,7 +291,7 @@ class UdpSocket:
                 reason = "error"
                 if error.errno == errno.EMSGSIZE:
                     reason = "too_large"
-                    self.on_refused(datagrams[index][0], len(datagrams[index][1]))
+                    self.on_refused(address, len(datagram))
                 self.lost[reason] += end - index
             index = end
         return accepted, index
@@ -342,11 +337,3 @@ class UdpSocket:
             self._loop.remove_reader(self.fileno())
             self._loop.remove_writer(self.fileno())
         self._socket.close()
-
-
-def segment_size(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
-    """Return the length of the datagrams that GRO has joined; 0 if it has not."""
-    for level, kind, data in ancillary:
-        if level == SOL_UDP and kind == UDP_GRO and len(data) >= 2:
-            return int(struct.unpack_from("H" if len(data) < 4 else "i", data)[0])
-    return 0

@@ -1,9 +1,10 @@
 """A simulated UDP network."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final, Protocol
 
+from antecede.engine.ecn import CE, ECT, NOT_ECT
 from antecede.errors import ConfigError
 from antecede.net.faults import FaultInjector
 from antecede.net.udp import Address, SocketAddress
@@ -120,28 +121,33 @@ class SimulatedNetwork:
             self._sockets[socket.address] = socket
         return ip
 
-    def transmit(self, source: "SimulatedSocket", target: Address, datagram: bytes) -> None:
+    def transmit(
+        self, source: "SimulatedSocket", target: Address, datagram: bytes, mark: int
+    ) -> None:
         """Carry a datagram to the socket with an address, unless a fault prevents it."""
         self.captured.append((source.address, target, datagram))
         receiver = self._sockets.get(target)
         if receiver is None:
             return
-        delays = self.injector.delays(
-            source.machine.name, receiver.machine.name, len(datagram), self._now_s()
-        )
-        for delay_s in delays:
-            self._carry(delay_s, source.address, target, datagram)
+        link = source.machine.name, receiver.machine.name
+        now = self._now_s()
+        if mark == ECT and self.injector.marks(*link, now):
+            mark = CE
+        for delay_s in self.injector.delays(*link, len(datagram), now):
+            self._carry(delay_s, source.address, target, datagram, mark)
 
     def _carry(
-        self, delay_s: float, source: Address, target: Address, datagram: bytes
+        self, delay_s: float, source: Address, target: Address, datagram: bytes, mark: int
     ) -> None:
-        self._call_later(delay_s, lambda: self.inject(source, target, datagram))
+        self._call_later(delay_s, lambda: self.inject(source, target, datagram, mark))
 
-    def inject(self, source: Address, target: Address, datagram: bytes) -> None:
+    def inject(
+        self, source: Address, target: Address, datagram: bytes, mark: int = NOT_ECT
+    ) -> None:
         """Let a datagram arrive now, as if it came from the address ``source``."""
         receiver = self._sockets.get(target)
         if receiver is not None:
-            receiver.arrive(datagram, source)
+            receiver.arrive(datagram, source, mark)
 
 
 class SimulatedSocket:
@@ -152,12 +158,13 @@ class SimulatedSocket:
     ) -> None:
         self.machine = machine
         self.address = address
+        self.marked: Set[object] = frozenset()
         self.lost = {"buffer_full": 0}
         """Datagrams that were lost at this socket, by reason."""
         self.on_refused: Callable[[object, int], None] = lambda address, size: None
         """Never called: the links drop what is too large for them."""
         self._network = network
-        self._arrived: deque[tuple[bytes, Address]] = deque()
+        self._arrived: deque[tuple[bytes, Address, int]] = deque()
         self._arrived_bytes = 0
         self._on_readable: Callable[[], None] | None = None
         self._is_posted = False
@@ -169,26 +176,27 @@ class SimulatedSocket:
         self._on_readable = on_readable
         self._post()
 
-    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress]]:
-        received: list[tuple[bytes, SocketAddress]] = []
+    def receive(self, batch: int) -> list[tuple[bytes, SocketAddress, int]]:
+        received: list[tuple[bytes, SocketAddress, int]] = []
         while self._arrived and len(received) < batch:
-            datagram, source = self._arrived.popleft()
-            self._arrived_bytes -= len(datagram)
-            received.append((datagram, source))
+            arrival = self._arrived.popleft()
+            self._arrived_bytes -= len(arrival[0])
+            received.append(arrival)
         return received
 
     def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
         for address, datagram in datagrams:
             if isinstance(address, tuple):
-                self._network.transmit(self, address, bytes(datagram))
+                mark = ECT if address in self.marked else NOT_ECT
+                self._network.transmit(self, address, bytes(datagram), mark)
         return len(datagrams)
 
-    def arrive(self, datagram: bytes, source: Address) -> None:
+    def arrive(self, datagram: bytes, source: Address, mark: int) -> None:
         """Put a datagram into the buffer, and tell the event loop of the process."""
         if self._arrived_bytes + len(datagram) > BUFFER_BYTES:
             self.lost["buffer_full"] += 1
             return
-        self._arrived.append((datagram, source))
+        self._arrived.append((datagram, source, mark))
         self._arrived_bytes += len(datagram)
         self._post()
 

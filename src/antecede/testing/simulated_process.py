@@ -211,9 +211,7 @@ class SimulatedProcess:
     def random_bits(self, bits: int) -> int:
         return self._random.getrandbits(bits)
 
-    def bind_socket(
-        self, bind: Address, *, segmentation: bool, fragments: bool
-    ) -> SimulatedSocket:
+    def bind_socket(self, bind: Address, *, segmentation: bool) -> SimulatedSocket:
         return self._network.bind(self, bind)
 
     def open_database(self, path: Path) -> Database:

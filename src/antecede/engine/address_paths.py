@@ -1,0 +1,43 @@
+"""What the socket of a driver knows of the paths, and needs to know: by address."""
+
+from antecede.engine.peer_session import PeerSession
+
+__all__ = ["AddressPaths"]
+
+
+class AddressPaths:
+    """The paths of one node by address.
+
+    Args:
+        sessions: the sessions of the node.
+    """
+
+    __slots__ = ("_sessions", "marked")
+
+    marked: set[object]
+    """The addresses to which datagrams are to have the mark ECT(0); see
+    :mod:`antecede.engine.ecn`. The engine changes the set during a flush."""
+
+    def __init__(self, sessions: dict[int, PeerSession]) -> None:
+        self._sessions = sessions
+        self.marked = set()
+
+    def update_mark(self, session: PeerSession) -> None:
+        """Let the datagrams to a peer have the mark that its path wants."""
+        address = session.address if session.path.ecn.is_marking else None
+        if address is not session.marked_address:
+            self.forget(session)
+            session.marked_address = address
+            if address is not None:
+                self.marked.add(address)
+
+    def forget(self, session: PeerSession) -> None:
+        """Mark no datagram to a peer any more."""
+        self.marked.discard(session.marked_address)
+        session.marked_address = None
+
+    def refuse_size(self, address: object, size: int, now: float) -> None:
+        """Transmit smaller datagrams to an address: the socket has refused one."""
+        for session in self._sessions.values():
+            if session.address == address:
+                session.path.refuse_size(size, now)
