@@ -2,9 +2,11 @@
 
 The other transports are raw UDP, TCP, pyzmq, aioquic and nats-py. Every figure is the
 median of several rounds; each round runs every measurement once, so that the two sides of a
-ratio alternate. The sender and the receiver are separate OS processes on loopback, with
-payloads of 64 bytes. Every wait has a timeout. A measurement that fails is reported and
-skipped in later rounds, and the exit code is 1; a missed aim does not change the exit code.
+ratio alternate. A second figure compares processor times, in seconds per message of the
+busier process: other work on the machine disturbs it less. The sender and the receiver are
+separate OS processes on loopback, with payloads of 64 bytes. Every wait has a timeout. A
+measurement that fails is reported and skipped in later rounds, and the exit code is 1; a
+missed aim does not change the exit code.
 """
 
 import argparse
@@ -18,6 +20,7 @@ from antecede.core.config import DEFAULT_PROTOCOL
 from bench.net_processes import BenchmarkError, nats_server
 from bench.net_rows import (
     GUARANTEES,
+    Cost,
     Measurement,
     Ratio,
     absent_peers,
@@ -41,9 +44,9 @@ def report_failure(name: str, failed: set[str]) -> Iterator[None]:
 
 def run_rounds(
     measurements: Mapping[str, Measurement], rounds: int
-) -> tuple[dict[str, float], set[str]]:
-    """Return the median of each measurement, and the names of those that failed."""
-    values: dict[str, list[float]] = {name: [] for name in measurements}
+) -> tuple[dict[str, Cost], set[str]]:
+    """Return the medians of each measurement, and the names of those that failed."""
+    values: dict[str, list[Cost]] = {name: [] for name in measurements}
     failed: set[str] = set()
     with nats_server("nats-py" in measurements) as server_port:
         for _ in range(rounds):
@@ -51,7 +54,15 @@ def run_rounds(
                 if name not in failed:
                     with report_failure(name, failed):
                         values[name].append(measurement.run(server_port))
-    return {name: median(found) for name, found in values.items() if found}, failed
+    medians = {
+        name: Cost(
+            median([cost.seconds for cost in found]),
+            median([cost.processor_s for cost in found]),
+        )
+        for name, found in values.items()
+        if found
+    }
+    return medians, failed
 
 
 def guarantee(name: str) -> str:
@@ -60,22 +71,21 @@ def guarantee(name: str) -> str:
     return GUARANTEES[max(found, key=len)] if found else ""
 
 
-def print_values(
-    values: Mapping[str, float], measurements: Mapping[str, Measurement]
-) -> None:
-    """Print messages per second, or the duration of a round trip."""
-    for name, value in values.items():
+def print_costs(costs: Mapping[str, Cost], measurements: Mapping[str, Measurement]) -> None:
+    """Print messages per second or the duration of a round trip, and processor time."""
+    for name, cost in costs.items():
         if measurements[name].is_round_trip:
-            print(f"{name:46} {value * 1e6:12,.0f} us")
+            value = f"{cost.seconds * 1e6:12,.1f} us        "
         else:
-            print(f"{name:46} {value:12,.0f} messages/s   {guarantee(name)}")
+            value = f"{1 / cost.seconds:12,.0f} messages/s"
+        print(f"{name:46} {value} {cost.processor_s * 1e6:7.2f} us   {guarantee(name)}")
 
 
-def print_ratios(values: Mapping[str, float], ratios: list[Ratio]) -> None:
-    """Print each ratio of two measured values beside its aim."""
-    for ratio in ratios:
-        if line := ratio.line(values):
-            print(line)
+def print_ratios(costs: Mapping[str, Cost], ratios: list[Ratio]) -> None:
+    """Print each ratio, the same ratio of processor times, and the aim of the first."""
+    lines = [line for ratio in ratios if (line := ratio.line(costs))]
+    if lines:
+        print(f"\n{'':58} {'ratio':>6} by processor time", *lines, sep="\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -110,9 +120,9 @@ def main(arguments: list[str] | None = None) -> int:
             for name, measurement in measurements.items()
             if any(text in name for text in options.only)
         }
-    values, failed = run_rounds(measurements, options.rounds)
-    print_values(values, measurements)
-    print_ratios(values, make_ratios(PROTOCOLS))
+    costs, failed = run_rounds(measurements, options.rounds)
+    print_costs(costs, measurements)
+    print_ratios(costs, make_ratios(PROTOCOLS))
     return 1 if failed else 0
 
 

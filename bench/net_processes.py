@@ -51,6 +51,11 @@ class Worker:
         self._expired = True
         self._process.kill()
 
+    def processor_s(self) -> float:
+        """Return the processor time that the worker has used, with all its threads."""
+        # The number of the clock of a process: include/linux/posix-timers.h of Linux.
+        return time.clock_gettime(~self._process.pid << 3 | 2)
+
     def write(self, task: Mapping[str, Any]) -> None:
         """Write a task to the worker."""
         assert self._process.stdin is not None

@@ -10,6 +10,7 @@ from bench.net_processes import BenchmarkError, Worker
 
 __all__ = [
     "GUARANTEES",
+    "Cost",
     "Measurement",
     "Ratio",
     "absent_peers",
@@ -56,8 +57,18 @@ def absent_peers() -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of a message or of a round trip."""
+
+    seconds: float
+    processor_s: float
+    """The processor time of the busier process. Other work on the machine changes it less
+    than the seconds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
-    """A measurement of messages per second, or of seconds per round trip."""
+    """A measurement of the cost of a message or of a round trip."""
 
     transport: str
     """The prefix of the roles in :mod:`bench.net_work`."""
@@ -66,19 +77,20 @@ class Measurement:
 
     @property
     def is_round_trip(self) -> bool:
-        """Whether the value is the duration of a round trip."""
+        """Whether the cost is that of a round trip."""
         return "round_trips" in self.task
 
-    def run(self, server_port: int) -> float:
+    def run(self, server_port: int) -> Cost:
         """Measure once, in new processes."""
         if self.is_round_trip:
             with Worker(f"{self.transport}_round_trips", interpreted=False) as worker:
                 worker.write(self.task)
-                return float(worker.read("received")[0])
+                seconds, processor_s = worker.read("received")
+                return Cost(float(seconds), float(processor_s))
         return self._measure_rate(server_port)
 
-    def _measure_rate(self, server_port: int) -> float:
-        """Return the messages per second from a sender to a receiver."""
+    def _measure_rate(self, server_port: int) -> Cost:
+        """Return the cost of a message from a sender to a receiver."""
         task = {**self.task, "server_port": server_port}
         with (
             Worker(f"{self.transport}_send", interpreted=self.interpreted) as sender,
@@ -90,30 +102,37 @@ class Measurement:
             receiver.write({**task, "sender_port": int(sender_port)})
             sender.write({"ports": [int(port) for port in receiver.read("ready")]})
             start = float(sender.read("start")[0])
+            before_s = sender.processor_s(), receiver.processor_s()
             end, *received = receiver.read("received")
+            after_s = sender.processor_s(), receiver.processor_s()
             messages = float(received[0]) if received else float(task["messages"])
             if messages == 0:
                 raise BenchmarkError("no message arrived")
-            return messages / (float(end) - start)
+            used_s = max(after_s[0] - before_s[0], after_s[1] - before_s[1])
+            return Cost((float(end) - start) / messages, used_s / messages)
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio of two measurements, with its aim."""
+    """A ratio of messages per second, or of seconds per round trip, with its aim."""
 
     title: str
     numerator: str
     denominator: str
     aim: float | None
     at_least: bool = True
-    """Whether the aim is a minimum; otherwise it is a maximum."""
+    """Whether the aim is a minimum; otherwise it is a maximum, of round trips."""
 
-    def line(self, values: Mapping[str, float]) -> str:
+    def line(self, costs: Mapping[str, Cost]) -> str:
         """Return the line to print; '' if one of the measurements has no value."""
-        if self.numerator not in values or self.denominator not in values:
+        if self.numerator not in costs or self.denominator not in costs:
             return ""
-        ratio = values[self.numerator] / values[self.denominator]
-        text = f"{self.title:58} {ratio:6.2f}"
+        first, second = costs[self.numerator], costs[self.denominator]
+        if self.at_least:  # A ratio of messages per second.
+            first, second = second, first
+        ratio = first.seconds / second.seconds
+        processor_ratio = first.processor_s / second.processor_s
+        text = f"{self.title:58} {ratio:6.2f} {processor_ratio:6.2f}"
         if self.aim is None:
             return text
         met = ratio >= self.aim if self.at_least else ratio <= self.aim

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 from bench.net_processes import BenchmarkError
-from bench.net_rows import Measurement, Ratio, make_measurements, make_ratios
+from bench.net_rows import Cost, Measurement, Ratio, make_measurements, make_ratios
 from bench.net_streams import MessageParser, frame_messages
 from bench.net_task import check_payloads
 
@@ -55,17 +55,20 @@ def test_a_payload_of_another_size_is_an_error() -> None:
     ids=str,
 )
 def test_a_transport_is_measured_in_processes_of_its_own(measurement: Measurement) -> None:
-    assert measurement.run(server_port=0) > 0
+    cost = measurement.run(server_port=0)
+    assert cost.seconds > 0
+    assert cost.processor_s > 0
 
 
 def test_a_ratio_says_whether_its_aim_is_met() -> None:
-    values = {"a": 30.0, "b": 20.0}
-    assert Ratio("r", "a", "b", 1.5).line(values).endswith("1.50  (aim: at least 1.5, met)")
-    assert Ratio("r", "a", "b", 1.6).line(values).endswith("(aim: at least 1.6, MISSED)")
-    at_most = Ratio("r", "a", "b", 1.4, at_least=False)
-    assert at_most.line(values).endswith("(aim: at most 1.4, MISSED)")
-    assert Ratio("r", "a", "b", None).line(values).endswith("1.50")
-    assert Ratio("r", "a", "c", 1.0).line(values) == ""
+    costs = {"a": Cost(2e-6, 1e-6), "b": Cost(3e-6, 2e-6)}
+    rates = Ratio("r", "a", "b", 1.5)  # 1/2 over 1/3 message per microsecond.
+    assert rates.line(costs).endswith("1.50   2.00  (aim: at least 1.5, met)")
+    assert Ratio("r", "a", "b", 1.6).line(costs).endswith("(aim: at least 1.6, MISSED)")
+    at_most = Ratio("r", "b", "a", 1.4, at_least=False)
+    assert at_most.line(costs).endswith("1.50   2.00  (aim: at most 1.4, MISSED)")
+    assert Ratio("r", "a", "b", None).line(costs).endswith("1.50   2.00")
+    assert Ratio("r", "a", "c", 1.0).line(costs) == ""
 
 
 def test_every_ratio_is_of_two_measurements_of_the_run() -> None:
@@ -78,7 +81,7 @@ def test_every_row_of_the_aims_is_printed_for_both_protocols(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     names = make_measurements(PROTOCOLS, 1000, absent={})
-    net.print_ratios(dict.fromkeys(names, 1.0), make_ratios(PROTOCOLS))
+    net.print_ratios(dict.fromkeys(names, Cost(1.0, 1.0)), make_ratios(PROTOCOLS))
     printed = capsys.readouterr().out
     for protocol in PROTOCOLS:
         lines = [line for line in printed.splitlines() if f"node, {protocol}" in line]

@@ -29,7 +29,6 @@ from antecede.engine.datagram import (
 )
 from antecede.engine.handshake import AeadCipher
 from antecede.engine.peer_session import PeerSession
-from antecede.engine.replay_window import REPLAY_WINDOW, ReplayWindow
 from antecede.engine.sealer import DatagramCipher
 from antecede.errors import ConfigError, PeerError
 from tests.engine.network import Flight, Network, random_traffic
@@ -398,28 +397,6 @@ def test_replayed_datagrams_of_all_incarnations_change_nothing() -> None:
     network.run(5.0)
     assert network.data("bob")[-1] == network.data("cid")[-1] == b"as before"
     assert network.verdict(complete=False).held
-
-
-def test_late_packets_are_accepted_within_the_replay_window() -> None:
-    window = ReplayWindow()
-    for packet in (5, 3, 4):
-        assert window.is_new(packet)
-        window.record(packet)
-        assert not window.is_new(packet)
-    window.record(REPLAY_WINDOW + 5)
-    assert not window.is_new(5)
-    assert window.is_new(6)
-    assert not window.is_new(0)
-    seen = {REPLAY_WINDOW + 5}
-    random = Network(9).random
-    for _ in range(5000):
-        packet = max(seen) + random.randrange(-2 * REPLAY_WINDOW, 5)
-        expected = packet not in seen and packet > max(seen) - REPLAY_WINDOW
-        if packet > 6:
-            assert window.is_new(packet) == expected
-            if expected:
-                window.record(packet)
-                seen.add(packet)
 
 
 # Keys and nonces.

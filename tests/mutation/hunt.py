@@ -61,6 +61,7 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_ecn.py",
     "tests/engine/test_pieces.py",
     "tests/engine/test_handshake.py",
+    "tests/engine/test_replay_window.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
 NODE_HUNTERS = (

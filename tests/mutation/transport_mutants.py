@@ -309,6 +309,24 @@ TRANSPORT_MUTANTS = (
         "if False:",
     ),
     Mutant(
+        "a packet is accepted again",
+        "engine/replay_window",
+        "        self._seen[packet % REPLAY_WINDOW] = 1\n",
+        "",
+    ),
+    Mutant(
+        "a packet number that was left out is refused later",
+        "engine/replay_window",
+        "self._seen[skipped % REPLAY_WINDOW] = 0",
+        "pass",
+    ),
+    Mutant(
+        "a packet far ahead leaves the replay window as it is",
+        "engine/replay_window",
+        "            self._seen = bytearray(REPLAY_WINDOW)\n        elif",
+        "            pass\n        elif",
+    ),
+    Mutant(
         "an address follows without a key",
         "engine/address_validation",
         "if not self._has_key or age_s >=",

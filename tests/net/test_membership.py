@@ -225,8 +225,7 @@ def test_cancelled_calls_leave_no_waiters_behind(loop: str) -> None:
                         task.cancel()
                         await asyncio.gather(task, return_exceptions=True)
                 runtime = a._runtime
-                waiters = runtime.waiters
-                calls = len(waiters.flushers) + len(waiters.readers)
+                calls = len(runtime.waiters.flushers) + len(runtime.inbox.readers)
                 return calls + len(runtime.blocked_sends)
 
             assert await cancel_calls(3) == await cancel_calls(50)

@@ -50,8 +50,12 @@ HAS_MARKS: Final = 64
 FIRST: Final = Struct(">BQHH")
 FURTHER: Final = Struct(">HH")
 MARKS: Final = Struct(">II")
+FIRST_BYTES: Final = 13
+FURTHER_BYTES: Final = 4
+MARKS_BYTES: Final = 8
+"""The sizes of these three, which compiled code reads faster than their attributes."""
 ACK_BLOCK_BYTES_MAX: Final = (
-    FIRST.size + (RANGES_WITH_MESSAGES_MAX - 1) * FURTHER.size + MARKS.size
+    FIRST_BYTES + (RANGES_WITH_MESSAGES_MAX - 1) * FURTHER_BYTES + MARKS_BYTES
 )
 """The most bytes of an ack block beside messages."""
 NO_ACKS: Final = b"\x00"
@@ -109,10 +113,15 @@ def read_ack_block(body: bytes, start: int) -> AckBlock | None:
     count = first & (HAS_MARKS - 1)
     if count == 0:
         return AckBlock(first >= ASKS, start + 1)
-    ranges_end = start + FIRST.size + (count - 1) * FURTHER.size
-    end = ranges_end + (MARKS.size if first & HAS_MARKS else 0)
+    position = start + FIRST_BYTES
+    ranges_end = position + (count - 1) * FURTHER_BYTES
+    end = ranges_end + (MARKS_BYTES if first & HAS_MARKS else 0)
     if size < end or count > RANGES_MAX:
         return None
+    largest: int
+    delay: int
+    length: int
+    gap: int
     _, largest, delay, length = FIRST.unpack_from(body, start)
     block = AckBlock(first >= ASKS, end)
     block.largest = largest
@@ -121,13 +130,14 @@ def read_ack_block(body: bytes, start: int) -> AckBlock | None:
     if length == 0 or low < 1:
         return None
     block.ranges.append((low, largest))
-    for position in range(start + FIRST.size, ranges_end, FURTHER.size):
+    while position < ranges_end:
         gap, length = FURTHER.unpack_from(body, position)
         high = low - gap - 1
         low = high - length + 1
         if gap == 0 or length == 0 or low < 1:
             return None
         block.ranges.append((low, high))
+        position += FURTHER_BYTES
     if end > ranges_end:
         block.ect, block.ce = MARKS.unpack_from(body, ranges_end)
     return block

@@ -56,6 +56,7 @@ __all__ = [
     "DATA",
     "DATA_PREFIX",
     "HEADER",
+    "HEADER_BYTES",
     "HELLO",
     "HELLO_TIMES",
     "INTRODUCTION",
@@ -109,6 +110,8 @@ TOKEN_BYTES: Final = 8
 KINDS: Final = frozenset(range(HELLO, RESPONSE + 1))
 
 HEADER: Final = Struct(">BQQQQ")
+HEADER_BYTES: Final = 33
+"""The size of a header, which compiled code reads faster than ``HEADER.size``."""
 HELLO_TIMES: Final = Struct(">Q")
 WELCOME_TIMES: Final = Struct(">QQ")
 INTRODUCTION: Final = Struct(">QIIIQQQIII")
@@ -224,10 +227,15 @@ def read_header(datagram: bytes) -> tuple[int, int, int, int, int]:
 
     Raise PeerError if the datagram is too short, or of another version or unknown kind.
     """
-    if len(datagram) < HEADER.size:
+    if len(datagram) < HEADER_BYTES:
         raise PeerError(
-            f"datagram of {len(datagram)} bytes is shorter than a header of {HEADER.size}"
+            f"datagram of {len(datagram)} bytes is shorter than a header of {HEADER_BYTES}"
         )
+    first: int
+    sender: int
+    incarnation: int
+    receiver: int
+    packet: int
     first, sender, incarnation, receiver, packet = HEADER.unpack_from(datagram)
     if first >> 4 != VERSION:
         raise PeerError(f"datagram of version {first >> 4}, expected {VERSION}")

@@ -29,6 +29,9 @@ DEFINITION: Final = Struct(">QQ")
 """The hash of a name and a history, after the number and the id of a definition."""
 DEFINITION_BYTES_MAX: Final = DEFINITION.size + 10
 """The most bytes of a definition: its number and its id have 5 bytes each at most."""
+NO_DEFINITIONS: Final = [bytes([received, 0]) for received in range(0x80)]
+"""The part of a datagram that precedes its frames, for small numbers of definitions that
+have arrived."""
 OUTGOING_MAX: Final = 4096
 """How many definitions a node relies on that its peer has confirmed; it repeats older
 ones."""
@@ -124,6 +127,14 @@ class NameExchange(IdTranslation):
             write_varint(buffer, number)
             write_varint(buffer, id)
             buffer += DEFINITION.pack(name_hash, history)
+
+    def encode_none(self) -> bytes:
+        """Return the part of a datagram without definitions that precedes its frames."""
+        if self._received < len(NO_DEFINITIONS):
+            return NO_DEFINITIONS[self._received]
+        buffer = bytearray()
+        self.write(buffer, [])
+        return bytes(buffer)
 
     # Receiving.
 

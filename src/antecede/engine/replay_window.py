@@ -6,7 +6,6 @@ __all__ = ["REPLAY_WINDOW", "ReplayWindow"]
 
 REPLAY_WINDOW: Final = 1024
 """How many packet numbers a packet may be behind the highest one accepted."""
-REPLAY_MASK: Final = (1 << REPLAY_WINDOW) - 1
 
 
 class ReplayWindow:
@@ -19,30 +18,28 @@ class ReplayWindow:
 
     def __init__(self) -> None:
         self.highest = 0
-        self._seen = 0  # Bit i stands for packet highest - i.
+        self._seen = bytearray(REPLAY_WINDOW)  # A ring: one byte for each packet number.
 
     def is_new(self, packet: int) -> bool:
         """Return whether the packet is in the window and was not accepted before."""
         behind = self.highest - packet
         if behind < 0:
             return True
-        return behind < REPLAY_WINDOW and not self._seen >> behind & 1
+        return behind < REPLAY_WINDOW and self._seen[packet % REPLAY_WINDOW] == 0
 
     def record(self, packet: int) -> None:
         """Refuse this packet from now on."""
-        behind = self.highest - packet
-        if behind < 0:
-            if behind == -1:
-                self._seen = (self._seen << 1 | 1) & REPLAY_MASK
-            elif behind > -REPLAY_WINDOW:
-                self._seen = (self._seen << -behind | 1) & REPLAY_MASK
-            else:
-                self._seen = 1
+        ahead = packet - self.highest
+        if ahead >= REPLAY_WINDOW:
+            self._seen = bytearray(REPLAY_WINDOW)
+        elif ahead > 1:
+            for skipped in range(self.highest + 1, packet):
+                self._seen[skipped % REPLAY_WINDOW] = 0
+        if ahead > 0:
             self.highest = packet
-        else:
-            self._seen |= 1 << behind
+        self._seen[packet % REPLAY_WINDOW] = 1
 
     def reset(self) -> None:
         """Start the window of another incarnation."""
         self.highest = 0
-        self._seen = 0
+        self._seen = bytearray(REPLAY_WINDOW)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from antecede.engine.datagram import HEADER, VERSION, name_hash
+from antecede.engine.datagram import HEADER, HEADER_BYTES, VERSION, name_hash
 from antecede.engine.handshake import AeadCipher
 from antecede.engine.peer_session import PeerSession
 
@@ -115,5 +115,5 @@ class Sealer:
     def open(self, aead: AeadCipher | None, packet: int, datagram: bytes) -> bytes:
         """Return the body of a datagram, or raise PeerError if authentication fails."""
         if self._cipher is None or aead is None:
-            return datagram[HEADER.size :]
+            return datagram[HEADER_BYTES:]
         return self._cipher.open(aead, packet, datagram)

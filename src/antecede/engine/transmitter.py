@@ -200,13 +200,15 @@ class Transmitter:
     ) -> None:
         """Put frames into as few datagrams as possible; hold messages beyond the room."""
         ranges = RANGES_WITH_MESSAGES_MAX if has_messages else RANGES_MAX
-        prefix = self._layer.data_prefix(session, now, True, ranges)
+        start = self._layer.data_prefix(session, now, True, ranges)
         body_bytes_max = session.path.usable_bytes - self._overhead_bytes
+        names = session.names
+        prefix = start if names is None else start + names.encode_none()
         buffer = bytearray(prefix)
-        if self._entry_names is not None:
-            prefix = self._add_names(
-                session, frames, buffer, prefix, body_bytes_max, now, out
-            )
+        if names is not None and (ids := self._named_ids(frames)):
+            buffer = bytearray(start)
+            numbers = names.define(ids)
+            self._define(session, numbers, buffer, body_bytes_max, now, out)
         prefix_size = len(prefix)
         size = len(buffer)
         first = 0
@@ -304,34 +306,35 @@ class Transmitter:
         if number in path.losses.sent:
             path.mtu.probe_transmitted(number)
 
-    def _add_names(
+    def _named_ids(self, frames: list[Frame]) -> set[int]:
+        """Return the ids of the processes that frames name."""
+        ids: set[int] = set()
+        if self._entry_names is not None:
+            for frame in frames:
+                named = self._entry_names.dependencies.named_ids(frame)
+                if named:
+                    ids.update(named)
+        return ids
+
+    def _define(
         self,
         session: PeerSession,
-        frames: list[Frame],
+        numbers: list[int],
         buffer: bytearray,
-        prefix: bytes,
         body_bytes_max: int,
         now: float,
         out: Datagrams,
-    ) -> bytes:
-        """Append the names in frames to the first datagram, and return other prefixes.
+    ) -> None:
+        """Append definitions to the start of the first datagram.
 
-        Definitions that do not fit into it go into datagrams of their own.
+        Those that do not fit into it go into datagrams of their own.
         """
-        exchange = session.names
-        assert self._entry_names is not None  # The caller checks both.
-        assert exchange is not None
-        ids: set[int] = set()
-        for frame in frames:
-            ids.update(self._entry_names.dependencies.named_ids(frame))
-        numbers = exchange.define(ids) if ids else []
-        most = (body_bytes_max - len(prefix)) // DEFINITION_BYTES_MAX
+        names = session.names
+        assert names is not None  # The caller checks it.
+        most = (body_bytes_max - len(buffer)) // DEFINITION_BYTES_MAX
         while len(numbers) > most:
-            body = bytearray(prefix)
-            exchange.write(body, numbers[:most])
+            body = bytearray(buffer)
+            names.write(body, numbers[:most])
             self._transmit(session, bytes(body), NO_FRAMES, False, now, out)
             numbers = numbers[most:]
-        exchange.write(buffer, numbers)
-        plain = bytearray(prefix)
-        exchange.write(plain, [])
-        return bytes(plain)
+        names.write(buffer, numbers)

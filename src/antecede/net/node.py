@@ -21,7 +21,7 @@ from antecede.net.group_keys import GroupKeys, Keys
 from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
 from antecede.net.receipts import Receipt
-from antecede.net.receiving import Receiving
+from antecede.net.receiving import receive_many
 from antecede.net.removal import remove_peer
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
@@ -62,8 +62,7 @@ class Node:
         run: name of the run in the trace; the same at all nodes.
         segmentation: use the segmentation offload of the kernel where it exists.
         on_message: called with each message, in order, instead of :meth:`receive`. It runs
-            in the event loop and must not wait; it may call :meth:`send_nowait`. If it
-            raises, the node logs the error and goes on with the next message.
+            in the event loop and must not wait; it may call :meth:`send_nowait`.
         on_event: called with each event of :meth:`events`, as it happens.
         metrics: address to serve metrics for Prometheus at, or a port of the loopback
             address; needs the extra ``antecede[metrics]``.
@@ -121,9 +120,6 @@ class Node:
         self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
-        self._receiving = Receiving(self._runtime)
-
-    # Opening and closing.
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -180,9 +176,8 @@ class Node:
         Permits that wait for its acks are granted then. Return when that is done: one
         lease after the peer was last heard. Pass ``stopped=True`` only for a process that
         has stopped for good: then messages also stop waiting for the permits of the peer
-        itself (docs/explanation/peer-removal.md describes what breaks if the process still
-        runs). Under ``bounded``, messages may also wait for a process that is not a peer;
-        declare it stopped in the same way. Raise LocalError if the name is unknown.
+        itself (docs/explanation/peer-removal.md). Under ``bounded``, messages may also wait
+        for a process that is not a peer; declare it stopped in the same way.
         """
         await remove_peer(self._runtime, name, stopped=stopped)
 
@@ -226,11 +221,11 @@ class Node:
         datagram, once, and return 0: the message has no order and no number, is lost with
         its datagram, and makes nothing wait.
         """
-        if self._encode is not None:
-            data = encode_payload(self._encode, data)
         if receipt or not ordered:
             to = Targets(names=(target,))
             return await self._sending.send_as(to, data, wait, ordered, receipt)
+        if self._encode is not None:
+            data = encode_payload(self._encode, data)
         runtime = self._runtime
         engine = runtime.engine
         if engine is not None:
@@ -293,8 +288,7 @@ class Node:
     ) -> int | Receipt:  # fmt: skip
         """Send one message to several peers; otherwise like :meth:`send`."""
         to = targets_of(targets)
-        payload = self._sending.encoded(data)
-        return await self._sending.send_as(to, payload, wait, ordered, receipt)
+        return await self._sending.send_as(to, data, wait, ordered, receipt)
 
     @overload
     async def broadcast(
@@ -316,9 +310,8 @@ class Node:
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
-        payload = self._sending.encoded(data)
         to = Targets(is_broadcast=True)
-        return await self._sending.send_as(to, payload, wait, ordered, receipt)
+        return await self._sending.send_as(to, data, wait, ordered, receipt)
 
     async def flush(self) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
@@ -330,9 +323,9 @@ class Node:
     def events(self) -> EventIterator:
         """Return an asynchronous iterator over the events of the node from now on.
 
-        Each iterator gets all events (:mod:`antecede.engine.events`), until the node is
-        closed. One that is not read holds a limited number of events, and reports with an
-        EventsDropped how many it has dropped. The node logs the same events.
+        Each iterator gets all events (:mod:`antecede.engine.events`) until the node is
+        closed; one that is not read in time reports with an EventsDropped how many it has
+        dropped. The node logs the same events.
         """
         return self._runtime.events.iterate()
 
@@ -354,7 +347,7 @@ class Node:
         ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
         a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
         report the oldest messages that wait for each peer. The node asks its peers, and
-        these ask theirs, for up to 3 s. An empty list means that no such message waits.
+        these ask theirs, for up to 3 s. The list is empty if no such message waits.
         """
         return await find_waits(self._runtime, source, number)
 
@@ -364,8 +357,8 @@ class Node:
         """Return the messages that wait for another process, and what they wait for.
 
         ``node.blocked_messages("ann", 7)`` explains why Ann's message 7 is not delivered
-        here or, at Ann's node, why it is queued or in flight. An empty list means that
-        the message does not wait at this node. Only the hybrid protocols report anything.
+        here or, at Ann's node, why it is queued or in flight. The list is empty if it does
+        not wait at this node. Only the hybrid protocols report anything.
         """
         found = find_blocked_messages(self.engine)
         return [message for message in found if message.is_meant(source, number)]
@@ -379,22 +372,28 @@ class Node:
     async def __anext__(self) -> Message:
         """Return the next message.
 
-        A slow consumer slows down other nodes: while the inbox holds
-        ``Limits.inbox_messages_max`` messages, other nodes transmit no messages to this
-        node, and permits for the messages that they sent before wait for its acks.
+        While ``Limits.inbox_messages_max`` messages wait here, other nodes transmit none.
         """
-        return await self._receiving.next()
+        runtime = self._runtime
+        messages = runtime.inbox.messages
+        while not messages:
+            reader = runtime.new_reader()
+            if reader is None:
+                raise StopAsyncIteration
+            await reader
+        return runtime.inbox.take_message()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
         runtime = self._runtime
-        if runtime.inbox:
-            return runtime.take_message()
-        return await self._receiving.receive()
+        messages = runtime.inbox.messages
+        while not messages:
+            reader = runtime.new_reader()
+            if reader is None:
+                raise runtime.end_of_messages()
+            await reader
+        return runtime.inbox.take_message()
 
     async def receive_many(self, max_messages: int = 1024) -> list[Message]:
-        """Wait for the next message, and return it with others that have arrived, in order.
-
-        Return at most ``max_messages``. Raise LocalError if the node is closed.
-        """
-        return await self._receiving.receive_many(max_messages)
+        """Wait for a message, and return it with others that have arrived, in order."""
+        return await receive_many(self._runtime, self.receive, max_messages)

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Final
 
 from antecede.engine.engine import Engine
-from antecede.engine.message import Message
-from antecede.errors import LocalError, StorageError
+from antecede.errors import AntecedeError, LocalError, StorageError
 from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
@@ -21,6 +20,7 @@ from antecede.net.goodbye import leave
 from antecede.net.host import DatagramSocket, Host, resolve_peer, running_host
 from antecede.net.inbox import Inbox
 from antecede.net.loop_check import check_loop
+from antecede.net.reader import Reader
 from antecede.net.receipts import Receipts
 from antecede.net.resumption import resume_calls
 from antecede.net.send_watch import SendWatch
@@ -51,10 +51,7 @@ class NodeRuntime:
         """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event)
         self.waiters = Waiters()
-        self._inbox = Inbox(self.waiters, config, self.events, lambda: self.now_s())
-        self.inbox: Final = self._inbox.messages
-        """The delivered messages that the application has not received."""
-        self.has_callback: Final = config.on_message is not None
+        self.inbox: Final = Inbox(config, self.events, lambda: self.now_s())
         self.blocked_sends = BlockedSends()
         self.receipts = Receipts()
         self.send_watch = SendWatch(
@@ -74,7 +71,6 @@ class NodeRuntime:
         self._files: NodeFiles | None = None
         self._commits: Commits | None = None
         self._transmit_after_commit = False
-        self._limits_peers = False  # As of the last flush, which tells peers of room.
         self._socket: DatagramSocket | None = None
         self._is_timer_set = False  # Since the last input that may change a deadline.
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -102,7 +98,8 @@ class NodeRuntime:
 
     def check_loop(self) -> None:
         """Raise LocalError if another thread, or another event loop, calls the node."""
-        check_loop(self.name, self._loop)
+        if asyncio._get_running_loop() is not self._loop:
+            check_loop(self.name, self._loop)
 
     def open(self) -> None:
         """Open the socket and the files, and contact the peers."""
@@ -141,7 +138,7 @@ class NodeRuntime:
 
     def _use_engine(self, engine: Engine, udp: DatagramSocket) -> None:
         """Connect an engine with the inbox, the calls that wait, and the socket."""
-        engine.flow.inbox = self.inbox
+        engine.flow.inbox = self.inbox.messages
         engine.watch.analysis.blocked_targets = lambda: self.blocked_sends.targets(engine)
         paths = engine.paths
         udp.marked = paths.marked
@@ -166,7 +163,7 @@ class NodeRuntime:
         """Continue with a new history, because the journal is outdated."""
         assert self._engines is not None
         now = self.now_s()
-        self._poll_messages(engine)  # The journal keeps these, too.
+        self.inbox.wake_readers(self._poll_messages(engine))  # The journal keeps these.
         successor, error = self._engines.begin_history(engine, now)
         logger.error("%s", error)
         self._use_engine(successor, self.opened_socket())
@@ -220,7 +217,7 @@ class NodeRuntime:
         if self._timer is not None:
             self._timer.cancel()
         if self.has_journal:
-            self.inbox.clear()  # The journal redelivers these after a restart.
+            self.inbox.messages.clear()  # The journal redelivers these after a restart.
         closed = self.failure or LocalError(f"{self.name} was closed")
         try:
             if self._commits is not None:
@@ -231,6 +228,7 @@ class NodeRuntime:
         finally:
             self._files.close(engine)
             self.waiters.close(closed)
+            self.inbox.wake_readers(len(self.inbox.readers))
             self.events.close()
             self.blocked_sends.close(closed)
             self.receipts.interrupt(closed)
@@ -270,10 +268,15 @@ class NodeRuntime:
         if self.has_journal and engine.outdated is not None:
             self._begin_history(engine)
             return
-        # Readers woken here run before the scheduled output: their sends share datagrams
-        # with the acks.
-        self._collect_deliveries(engine)
-        self.schedule_output()
+        self._is_timer_set = False
+        self._poll_messages(engine)
+        self._end_waits(engine)
+        # The readers run now, before the output: their sends share datagrams with the acks.
+        self.inbox.resume_readers()
+        if engine.has_output or self.has_journal:
+            self.schedule_output()
+        elif not self._is_timer_set:
+            self._set_timer(engine, now)
 
     def run_timers(self) -> None:
         """Handle the engine's timers that are due."""
@@ -284,19 +287,18 @@ class NodeRuntime:
             self.engine.handle_timer(now)
             self.process_output(now)
 
-    def take_message(self) -> Message:
-        """Remove the first message from the inbox, which must not be empty."""
-        message = self.inbox.popleft()
-        if self._limits_peers:
-            self._tell_peers()
-        return message
+    def new_reader(self) -> Reader | None:
+        """Return a future to await until there is a message; None if the node is closed."""
+        if self.is_closed:
+            return None
+        self.opened_socket()
+        return self.inbox.new_reader()
 
-    def take_messages(self, count: int) -> list[Message]:
-        """Remove up to ``count`` messages from the inbox."""
-        messages = self._inbox.take(count)
-        if self._limits_peers:
-            self._tell_peers()
-        return messages
+    def end_of_messages(self) -> AntecedeError:
+        """Return the error of a call that receives from a closed node."""
+        return self.failure or LocalError(
+            f"cannot receive: {self.name} is closed and its inbox is empty"
+        )
 
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
@@ -305,13 +307,6 @@ class NodeRuntime:
             self.schedule_output()
 
     # Output.
-
-    def request_output(self, engine: Engine) -> None:
-        """Process output now if many frames are queued, else before the loop waits."""
-        if engine.should_flush:
-            self.process_output(self.now_s())
-        else:
-            self.schedule_output()
 
     def schedule_output(self) -> None:
         """Process output after the callbacks that the loop already has to run."""
@@ -330,8 +325,8 @@ class NodeRuntime:
             self.process_output(self.now_s())
         else:  # Everything was transmitted together with a single message.
             self._collect_deliveries(engine)
-            if self._timer is not None and not self._is_timer_set:
-                self._timer.set(engine.next_timer(), self.now_s())
+            if not self._is_timer_set:
+                self._set_timer(engine, self.now_s())
 
     def process_output(self, now: float) -> None:
         """Transmit, move deliveries to the inbox, wake waiting calls, and set the timer."""
@@ -358,8 +353,11 @@ class NodeRuntime:
             self._files.flush_trace()
             datagrams = engine.flush(now)
             commits.start(partial(self._transmit_committed, engine, datagrams))
-        self._limits_peers = engine.flow.has_limited_peers
-        if self._timer is not None:
+        self.inbox.on_room = self._tell_peers if engine.flow.has_limited_peers else None
+        self._set_timer(engine, now)
+
+    def _set_timer(self, engine: Engine, now: float) -> None:
+        if self._timer is not None and self._socket is not None:
             self._timer.set(engine.next_timer(), now)
             self._is_timer_set = True
 
@@ -383,15 +381,20 @@ class NodeRuntime:
 
     def _collect_deliveries(self, engine: Engine) -> None:
         """Move delivered messages to the inbox, and end calls that need not wait."""
-        self._poll_messages(engine)
+        self.inbox.wake_readers(self._poll_messages(engine))
+        self._end_waits(engine)
+
+    def _end_waits(self, engine: Engine) -> None:
+        """Publish events, and end calls that wait for acks, room or a handshake."""
         if engine.watch.has_events:
             self.events.publish(engine.watch.poll_events(), self.now_s())
         waiting = self.waiters, self.blocked_sends, self.receipts
         if resume_calls(engine, *waiting, self.now_s):
             self.schedule_output()
 
-    def _poll_messages(self, engine: Engine) -> None:
-        """Move delivered messages to the inbox."""
+    def _poll_messages(self, engine: Engine) -> int:
+        """Move delivered messages to the inbox, and return how many there were."""
         messages = engine.poll_messages()
         if messages:
-            self._inbox.put(messages)
+            self.inbox.put(messages)
+        return len(messages)

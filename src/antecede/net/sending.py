@@ -72,15 +72,16 @@ class Sending:
         return number
 
     async def send_as(
-        self, targets: Targets, data: bytes, wait: bool, ordered: bool, receipt: bool
+        self, targets: Targets, value: Payload, wait: bool, ordered: bool, receipt: bool
     ) -> int | Receipt:
-        """Send a message, perhaps unordered, and return its number or its receipt."""
-        if ordered and not receipt:
-            return await self.send(targets, data, wait)
+        """Send a value, perhaps unordered, and return its number or its receipt."""
         if receipt and not ordered:
             raise LocalError(
                 "an unordered message has no receipt, because nothing waits for it"
             )
+        data = self.encoded(value)
+        if ordered and not receipt:
+            return await self.send(targets, data, wait)
         if receipt:
             return await self._send_with_receipt(targets, data, wait)
         return self._send_unordered(targets, data)
@@ -204,8 +205,12 @@ class Sending:
         if not engine.has_room(targets.find(engine)):
             runtime.send_watch.watch()
             return await runtime.blocked_sends.wait(targets, payload)
-        sent = targets.send(engine, payload, runtime.now_s())
-        runtime.request_output(engine)
+        now = runtime.now_s()
+        sent = targets.send(engine, payload, now)
+        if engine.should_flush:
+            runtime.process_output(now)
+        else:
+            runtime.schedule_output()
         return sent
 
     async def _with_known_limits(

@@ -1,8 +1,9 @@
-"""The tasks that wait for a node, as futures, grouped by the event that wakes them."""
+"""The tasks that wait for a node, as futures, grouped by the event that wakes them.
+
+Those that wait for a message are in :mod:`antecede.net.inbox`.
+"""
 
 import asyncio
-from collections import deque
-from collections.abc import Sized
 
 from antecede.errors import AntecedeError
 
@@ -18,8 +19,6 @@ class Waiters:
     """
 
     def __init__(self) -> None:
-        self.readers: deque[Future] = deque()
-        """Wait for a message in the inbox."""
         self.flushers: list[Future] = []
         """Wait until every copy is acked."""
         self.meeters: list[Future] = []
@@ -29,19 +28,6 @@ class Waiters:
         self._error: AntecedeError | None = None
 
     # Waiting.
-
-    async def wait_for_message(self, inbox: Sized) -> None:
-        """Wait until :meth:`wake_readers` wakes this reader."""
-        reader = self._new_future()
-        self.readers.append(reader)
-        try:
-            await reader
-        except asyncio.CancelledError:
-            if reader in self.readers:
-                self.readers.remove(reader)
-            elif inbox:  # Already woken: wake another reader for the message instead.
-                self.wake_readers(1)
-            raise
 
     async def wait_for_acks(self) -> None:
         """Wait until every copy is acked."""
@@ -77,14 +63,6 @@ class Waiters:
 
     # Waking.
 
-    def wake_readers(self, count: int) -> None:
-        """Wake ``count`` readers; skip those that are cancelled."""
-        while count > 0 and self.readers:
-            reader = self.readers.popleft()
-            if not reader.done():
-                reader.set_result(None)
-                count -= 1
-
     def wake_meeters(self) -> None:
         """Wake every task that waits for a handshake, after datagrams have arrived."""
         for meeter in self.meeters:
@@ -98,14 +76,12 @@ class Waiters:
         self.flushers.clear()
 
     def close(self, error: AntecedeError) -> None:
-        """Wake readers, and raise ``error`` in all other waiting tasks, now and later."""
+        """Raise ``error`` in all waiting tasks, now and later."""
         self._error = error
-        for reader in self.readers:
-            _wake(reader)
         self.interrupt(error)
 
     def interrupt(self, error: AntecedeError) -> None:
-        """Raise ``error`` in all waiting tasks but readers."""
+        """Raise ``error`` in all waiting tasks."""
         for future in (*self.flushers, *self.meeters, *self.sleepers):
             if not future.done():
                 future.set_exception(error)

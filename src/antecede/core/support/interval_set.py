@@ -62,8 +62,15 @@ class IntervalSet:
 
     def discard_up_to(self, number: int) -> None:
         """Remove all integers up to ``number``."""
-        count = bisect_right(self._ends, number)
+        starts = self._starts
+        if not starts or starts[0] > number:
+            return
+        count = 0
+        for end in self._ends:  # Usually the first one is higher.
+            if end > number:
+                break
+            count += 1
         if count > 0:
-            del self._starts[:count], self._ends[:count]
-        if self._starts and self._starts[0] <= number:
-            self._starts[0] = number + 1
+            del starts[:count], self._ends[:count]
+        if starts and starts[0] <= number:
+            starts[0] = number + 1
