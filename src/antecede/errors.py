@@ -5,6 +5,7 @@
     AntecedeError
     ├── LocalError      the caller broke the contract: fix the calling code
     │   └── WindowFull  a non-blocking send found the window full: try again later
+    ├── JoinError       a node cannot join a room: the message says why
     ├── DecodeError     a payload cannot be decoded: its bytes are in Message.data
     ├── PeerError       a frame broke the protocol: drop it, count it, continue
     ├── ConfigError     an invalid flag, file or parameter: correct it, try again
@@ -22,6 +23,7 @@ __all__ = [
     "ConfigError",
     "DecodeError",
     "InternalError",
+    "JoinError",
     "LocalError",
     "PeerError",
     "SimulationError",
@@ -41,6 +43,10 @@ class LocalError(AntecedeError):
 
 class WindowFull(LocalError):
     """A message was not accepted because a peer's window is full; try again later."""
+
+
+class JoinError(AntecedeError):
+    """A node could not join a room; the message names the reason, and what to do."""
 
 
 class DecodeError(AntecedeError):

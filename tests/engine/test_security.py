@@ -405,9 +405,7 @@ def test_replayed_datagrams_of_all_incarnations_change_nothing() -> None:
 class RecordingCipher:
     """A cipher that records its nonces and the inputs of its key."""
 
-    def __init__(
-        self, inputs: tuple[str, int, str, int], cipher: AeadCipher, used: list[object]
-    ) -> None:
+    def __init__(self, inputs: object, cipher: AeadCipher, used: list[object]) -> None:
         self.inputs = inputs
         self.cipher = cipher
         self.used = used
@@ -432,6 +430,9 @@ class RecordingDatagramCipher:
     ) -> AeadCipher:
         inputs = (sender, incarnation, receiver, receiver_incarnation)
         return RecordingCipher(inputs, self.cipher.derive(*inputs), self.used)
+
+    def stranger_cipher(self, salt: bytes) -> AeadCipher:
+        return RecordingCipher(salt, self.cipher.stranger_cipher(salt), self.used)
 
     def seal(self, cipher: AeadCipher, packet: int, head: bytes, body: bytes) -> bytes:
         return self.cipher.seal(cipher, packet, head, body)

@@ -35,6 +35,7 @@ KEYS_MAX: Final = 4
 """How many keys a node accepts: each of them is tried for a forged datagram."""
 NONCE_BYTES: Final = 12
 CONTEXT: Final = b"antecede datagram 1"
+STRANGER_CONTEXT: Final = b"antecede stranger 1"
 
 
 class AesGcmDatagramCipher:
@@ -76,10 +77,16 @@ class AesGcmDatagramCipher:
         for name, number in ((sender, incarnation), (receiver, receiver_incarnation)):
             encoded = name.encode()
             parts += [len(encoded).to_bytes(2, "big"), encoded, number.to_bytes(8, "big")]
-        info = b"".join(parts)
+        return self._derive(b"".join(parts), None)
+
+    def _derive(self, info: bytes, salt: bytes | None) -> AeadCipher:
         if len(self._keys) == 1:
-            return _derive(self._keys[0], info)
-        return _SeveralKeys(self._keys, info)
+            return _derive(self._keys[0], info, salt)
+        return _SeveralKeys(self._keys, info, salt)
+
+    def stranger_cipher(self, salt: bytes) -> AeadCipher:
+        """Return the cipher of one datagram between nodes that are not peers."""
+        return self._derive(STRANGER_CONTEXT, salt)
 
     def seal(self, cipher: AeadCipher, packet: int, header: bytes, body: bytes) -> bytes:
         """Return the datagram with its body encrypted."""
@@ -95,8 +102,8 @@ class AesGcmDatagramCipher:
             raise PeerError(f"packet {packet}: authentication failed") from None
 
 
-def _derive(key: bytes, info: bytes) -> AESGCM:
-    hkdf = HKDF(SHA256(), KEY_BYTES, salt=None, info=info)
+def _derive(key: bytes, info: bytes, salt: bytes | None) -> AESGCM:
+    hkdf = HKDF(SHA256(), KEY_BYTES, salt=salt, info=info)
     return AESGCM(hkdf.derive(key))
 
 
@@ -107,18 +114,19 @@ class _SeveralKeys:
     which has opened the last datagram.
     """
 
-    __slots__ = ("_ciphers", "_info", "_keys", "_latest")
+    __slots__ = ("_ciphers", "_info", "_keys", "_latest", "_salt")
 
-    def __init__(self, keys: tuple[bytes, ...], info: bytes) -> None:
+    def __init__(self, keys: tuple[bytes, ...], info: bytes, salt: bytes | None) -> None:
         self._keys = keys
         self._info = info
+        self._salt = salt
         self._ciphers: dict[bytes, AESGCM] = {}
         self._latest = keys[0]
 
     def _cipher(self, key: bytes) -> AESGCM:
         cipher = self._ciphers.get(key)
         if cipher is None:
-            cipher = self._ciphers[key] = _derive(key, self._info)
+            cipher = self._ciphers[key] = _derive(key, self._info, self._salt)
         return cipher
 
     def encrypt(self, nonce: bytes, data: bytes, associated_data: bytes | None) -> bytes:

@@ -23,6 +23,10 @@
             CHALLENGE, RESPONSE
                      timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, 8 random bytes
+            CARRY    like DATA, with datagrams of rooms instead of frames
+                     (:mod:`antecede.engine.carrier`)
+
+JOIN and JOIN_ANSWER have another header (:mod:`antecede.engine.joining`).
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -52,6 +56,7 @@ __all__ = [
     "ANSWER",
     "BYE",
     "BYE_ACK",
+    "CARRY",
     "CHALLENGE",
     "DATA",
     "DATA_PREFIX",
@@ -60,6 +65,8 @@ __all__ = [
     "HELLO",
     "HELLO_TIMES",
     "INTRODUCTION",
+    "JOIN",
+    "JOIN_ANSWER",
     "KINDS",
     "PIECE",
     "PROBE",
@@ -105,9 +112,15 @@ CHALLENGE: Final = 11
 """Asks for a RESPONSE, to validate the address of the receiver."""
 RESPONSE: Final = 12
 """Repeats the random bytes of a CHALLENGE."""
+CARRY: Final = 13
+"""Carries datagrams of rooms."""
+JOIN: Final = 14
+"""Asks a node whose name is unknown to become a peer; answered by JOIN_ANSWER."""
+JOIN_ANSWER: Final = 15
+"""Answers one JOIN with the name of the node, or with the reason of a refusal."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
-KINDS: Final = frozenset(range(HELLO, RESPONSE + 1))
+KINDS: Final = frozenset(range(HELLO, JOIN_ANSWER + 1))
 
 HEADER: Final = Struct(">BQQQQ")
 HEADER_BYTES: Final = 33

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
-from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
-from antecede.core.registry import ProtocolInfo, protocol
+from antecede.core.process import PeerRecovery, ProcessId
+from antecede.core.registry import protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
     BYE,
@@ -31,6 +31,7 @@ from antecede.engine.flow_control import FlowControl, make_flow_control
 from antecede.engine.journal import JournalWriter, SavedDelivery, SavedState
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
+from antecede.engine.links import Links
 from antecede.engine.loss_recovery import LossRecovery
 from antecede.engine.membership import Membership
 from antecede.engine.message import Message
@@ -44,7 +45,6 @@ from antecede.engine.sender import Channel, Sender, TargetNames
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
-from antecede.engine.unordered import UnorderedMessages
 from antecede.engine.watch import Watch
 from antecede.errors import ConfigError
 
@@ -80,15 +80,12 @@ class Engine:
         "_transmitter",
         "datagrams_in",
         "info",
+        "links",
         "paths",
         "process",
         "unordered",
         "watch",
     )
-
-    info: ProtocolInfo
-    process: ProcessBase
-    unordered: UnorderedMessages
 
     def __init__(
         self,
@@ -150,6 +147,7 @@ class Engine:
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
+        self.links = Links(layer, self._membership, self._transmitter)
         departures = self._membership.departures
         self._deadlines = Deadlines(self._driver, self._recovery, departures, self.watch)
         self._sessions = self._membership.table.sessions

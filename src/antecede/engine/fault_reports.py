@@ -20,6 +20,7 @@ from antecede.engine.events import (
     ProtocolMismatch,
     UnknownPeer,
 )
+from antecede.engine.join_events import JoinUnreadable
 from antecede.engine.limits import Limits
 from antecede.engine.peer_session import PeerSession
 
@@ -106,6 +107,12 @@ class FaultReports:
             self._events.add(event)
         else:
             self._add(expected, event)
+
+    def stranger(self, address: object, now: float) -> None:
+        """Report a request to join that does not open."""
+        count = self._events.count("stranger", now)
+        if count > 0:
+            self._events.add(JoinUnreadable(address=address, count=count))
 
     def removed_peer(self, session: PeerSession, now: float) -> None:
         """Report frames of a peer that was removed and not added again."""

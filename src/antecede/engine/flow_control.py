@@ -116,7 +116,7 @@ class FlowControl:
         """Grant room to a peer, and return the window for a datagram to it."""
         if not self._is_enabled:
             return UNLIMITED
-        if session.state is not ACTIVE:
+        if session.state is not ACTIVE or session.is_link:
             return 0
         self._open[session.name_hash] = session
         credit = session.credit

@@ -75,6 +75,10 @@ class Limits:
     hello_timeout_s: float = 0.25
     """The wait for a WELCOME before a HELLO is retransmitted. It doubles with every
     retransmission, up to 16 times this value."""
+    links_max: int = 1024
+    """How many nodes may be linked for rooms before newcomers are refused."""
+    rooms_max: int = 64
+    """How many rooms the node may be in."""
     keep_alive_s: float = 8.0
     """After how long without a datagram to a peer the node transmits one, so that an idle
     pair needs no handshake; at most two fifths of the lease. Infinite for never."""

@@ -1,7 +1,7 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import CHALLENGE, DATA, PIECE, PROBE, UNORDERED
+from antecede.engine.datagram import CARRY, CHALLENGE, DATA, PIECE, PROBE, UNORDERED
 from antecede.engine.ecn import CE, ECT
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
@@ -94,6 +94,9 @@ class LossRecovery:
             self.receive_frames(received, now)
         elif kind == PROBE:
             self.acknowledge(received, received.packet, now)
+        elif kind == CARRY:
+            self.acknowledge(received, received.packet, now)
+            self._transmitter.carrier.receive(received)
         elif kind == PIECE:
             self.receive_piece(received, now)
         elif kind == UNORDERED:

@@ -67,9 +67,18 @@ class Membership:
         self.histories = Histories(self.table, self.departures, layer, driver, journal)
 
     def add_peer(
-        self, name: str, address: object, now: float, *, is_configured: bool = False
+        self,
+        name: str,
+        address: object,
+        now: float,
+        *,
+        is_configured: bool = False,
+        is_link: bool = False,
     ) -> None:
         """Add a peer, or add it again after it left or was removed.
+
+        With ``is_link``, its session only carries the datagrams of rooms, unless the
+        application has added the peer before.
 
         Raise ConfigError if it is the node itself, is being removed, or the protocol's
         membership is fixed.
@@ -85,10 +94,12 @@ class Membership:
                 )
             session = self.table.add_session(name, address)
             session.number_before = self.table.forgotten_number
+            session.is_link = is_link
         if is_configured:
             session.apply(SessionEvent.REMOVAL_CANCELLED)
         if not session.apply(SessionEvent.ADDED):
             raise ConfigError(f"{name} is being removed; wait until its lease has ended")
+        session.is_link = session.is_link and is_link
         session.stopped = False
         session.is_configured = session.is_configured or is_configured
         self._layer.timers.cancel_lease(session)

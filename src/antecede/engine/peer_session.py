@@ -86,6 +86,7 @@ TRANSITIONS: Final[dict[tuple[SessionState, SessionEvent], SessionState]] = {
 """The next state for each state and event; an event that is not listed changes nothing."""
 
 
+LINK_PREFIX: Final = "link "
 EPOCHS_PER_GENERATION: Final = 256
 EPOCH_MAX: Final = (1 << 32) - 1
 
@@ -118,6 +119,7 @@ class PeerSession:
         "history",
         "id",
         "is_configured",
+        "is_link",
         "is_silent",
         "keep_alive_at",
         "last_packet",
@@ -173,6 +175,9 @@ class PeerSession:
     """The largest message that the peer accepts; 0 until it is known."""
     is_configured: bool
     """The node was created with this peer, so it is not forgotten when it has left."""
+    is_link: bool
+    """The session carries datagrams of rooms only: the application has not added the peer,
+    and no message of the node itself goes to it."""
     last_packet: int
     """The last packet number used towards the peer."""
     skip_at: int
@@ -240,6 +245,7 @@ class PeerSession:
         self.marked_address = None
         self.message_bytes_max = 0
         self.is_configured = False
+        self.is_link = False
         self.last_packet = 0
         self.skip_at = 0
         self.skipped = []
@@ -260,6 +266,16 @@ class PeerSession:
         self.window_packet = 0
         self.bytes_in = 0
         self.bytes_out = 0
+
+    @property
+    def saved_state(self) -> str:
+        """The state as a journal records it."""
+        return f"{LINK_PREFIX}{self.state.value}" if self.is_link else self.state.value
+
+    def restore_state(self, saved: str) -> None:
+        """Restore the state from :attr:`saved_state`."""
+        self.is_link = saved.startswith(LINK_PREFIX)
+        self.state = SessionState(saved.removeprefix(LINK_PREFIX))
 
     def apply(self, event: SessionEvent) -> bool:
         """Make the transition for an event, and return whether there is one."""

@@ -12,7 +12,6 @@ from antecede.engine.peer_session import (
     EPOCH_MAX,
     EPOCHS_PER_GENERATION,
     PeerSession,
-    SessionState,
 )
 from antecede.engine.session_layer import SessionLayer
 from antecede.errors import ConfigError
@@ -70,7 +69,11 @@ class PeerTable:
 
     def peers(self) -> list[str]:
         """Return the names of the active peers."""
-        return [name for name, session in self.sessions.items() if session.state is ACTIVE]
+        return [
+            name
+            for name, session in self.sessions.items()
+            if session.state is ACTIVE and not session.is_link
+        ]
 
     def report_histories(self, on_history: Callable[[int, str, int], None]) -> None:
         """Call ``on_history`` with id, name and history of each known and future peer.
@@ -95,7 +98,7 @@ class PeerTable:
         session.epoch_out = saved.epoch_out
         session.acked_base = saved.acked_base
         session.stopped = saved.stopped
-        session.state = SessionState(saved.state)
+        session.restore_state(saved.state)
         self.identify(session)
         self.report_history(session.id, saved.name, saved.history)
         return session

@@ -149,7 +149,7 @@ class ProcessDriver:
         Return False if one was dropped that the peer has to transmit again.
         """
         dropped = self._layer.dropped
-        if session.state is REMOVED:
+        if session.state is REMOVED or (session.is_link and start < len(body)):
             dropped["removed"] += 1
             self._layer.faults.removed_peer(session, now)
             return False

@@ -8,6 +8,7 @@ from antecede.engine.datagram import (
     BYE_ACK,
     CHALLENGE,
     DATA_PREFIX,
+    RESPONSE,
     TOKEN_BYTES,
     Introduction,
 )
@@ -99,7 +100,7 @@ class ReceivedDatagram:
         self.acks = acks
         if acks is None:
             return False
-        if self.kind >= CHALLENGE:
+        if CHALLENGE <= self.kind <= RESPONSE:
             return acks.end + TOKEN_BYTES == len(self.body)
         return self.kind not in (BYE, BYE_ACK) or acks.end == len(self.body)
 

@@ -1,7 +1,9 @@
 """Datagrams that are dropped because of their sender, their receiver or their key."""
 
-from collections.abc import Iterable
+from typing import Final
 
+from antecede.core.process import NEVER
+from antecede.engine.datagram import JOIN, read_header
 from antecede.engine.fault_reports import FaultReports
 from antecede.engine.peer_session import PeerSession
 from antecede.engine.received_datagram import DROP_REASONS, ReceivedDatagram
@@ -10,6 +12,9 @@ from antecede.engine.session_timers import SessionTimers
 from antecede.errors import PeerError
 
 __all__ = ["Refusals"]
+
+STRANGERS_MAX: Final = 256
+"""How many datagrams of strangers are kept until the driver takes them."""
 
 
 class Refusals:
@@ -22,12 +27,26 @@ class Refusals:
         faults: takes the reports.
     """
 
-    __slots__ = ("_faults", "_name_hash", "_sealer", "_timers", "by_peer", "dropped")
+    __slots__ = (
+        "_faults",
+        "_name_hash",
+        "_sealer",
+        "_strangers",
+        "_timers",
+        "by_peer",
+        "dropped",
+        "expects_until",
+        "keeps_strangers",
+    )
 
     dropped: dict[str, int]
     """How many datagrams and frames were dropped, by reason."""
     by_peer: dict[str, int]
     """How many datagrams in the name of each peer were misdirected, or unreadable."""
+    expects_until: float
+    """Until when datagrams of unknown nodes are not reported."""
+    keeps_strangers: bool
+    """Whether to keep JOIN and JOIN_ANSWER for :meth:`take_strangers`."""
 
     def __init__(
         self, name_hash: int, sealer: Sealer, timers: SessionTimers, faults: FaultReports
@@ -38,9 +57,18 @@ class Refusals:
         self._faults = faults
         self.dropped = dict.fromkeys(DROP_REASONS, 0)
         self.by_peer = {}
+        self.expects_until = -NEVER
+        self.keeps_strangers = False
+        self._strangers: list[tuple[bytes, object]] = []
 
     def _count(self, session: PeerSession) -> None:
         self.by_peer[session.name] = self.by_peer.get(session.name, 0) + 1
+
+    def take_strangers(self) -> list[tuple[bytes, object]]:
+        """Remove and return the datagrams of strangers, each with its address."""
+        kept = self._strangers
+        self._strangers = []
+        return kept
 
     def drop(self, reason: str) -> ReceivedDatagram | None:
         """Count a dropped datagram; return None."""
@@ -58,13 +86,24 @@ class Refusals:
         return True
 
     def drop_unknown(
-        self, sender: int, address: object, sessions: Iterable[PeerSession], now: float
+        self,
+        datagram: bytes,
+        address: object,
+        sessions: dict[int, PeerSession],
+        now: float,
     ) -> ReceivedDatagram | None:
-        """Drop a datagram of a node that is not a peer."""
-        if sender == self._name_hash:
+        """Drop a datagram of a node that is not a peer; keep JOIN and JOIN_ANSWER."""
+        kind, sender, _, _, _ = read_header(datagram)
+        if kind >= JOIN and self.keeps_strangers:
+            if len(self._strangers) < STRANGERS_MAX:
+                self._strangers.append((datagram, address))
+            return None
+        if now < self.expects_until:
+            pass  # This node has asked others to link it, and their answer may be late.
+        elif sender == self._name_hash:
             self._faults.own_name(address, now)
         else:
-            self._faults.unknown_peer(sender, address, sessions, now)
+            self._faults.unknown_peer(sender, address, sessions.values(), now)
         return self.drop("unknown_sender")
 
     def drop_unopened(

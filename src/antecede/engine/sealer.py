@@ -24,6 +24,9 @@ class DatagramCipher(Protocol):
     ) -> AeadCipher:
         """Return the cipher of one direction between two incarnations."""
 
+    def stranger_cipher(self, salt: bytes) -> AeadCipher:
+        """Return the cipher of one datagram between nodes that are not peers."""
+
     def seal(self, cipher: AeadCipher, packet: int, header: bytes, body: bytes) -> bytes:
         """Return the datagram with its body encrypted."""
 

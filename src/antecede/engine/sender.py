@@ -174,7 +174,7 @@ class Sender:
         ids: list[ProcessId] = []
         for name in targets:
             session = self._sessions.get(name)
-            if session is not None and session.state is ACTIVE:
+            if session is not None and session.state is ACTIVE and not session.is_link:
                 ids.append(session.id)
             elif name == self._name:
                 ids.append(self._process.id)
@@ -209,6 +209,7 @@ class Sender:
         if (
             session is None
             or session.state is not ACTIVE
+            or session.is_link
             or self._journal.writer is not None
         ):
             return 0

@@ -25,6 +25,7 @@ from antecede.engine.datagram import (
     HELLO,
     HELLO_TIMES,
     INTRODUCTION,
+    RESPONSE,
     WELCOME,
     WELCOME_TIMES,
     Introduction,
@@ -65,10 +66,8 @@ class SessionLayer:
         "_lease_ms",
         "_lease_s",
         "_protocol",
-        "_refusals",
         "_sealer",
         "dropped",
-        "dropped_by_peer",
         "events",
         "faults",
         "flow",
@@ -79,6 +78,7 @@ class SessionLayer:
         "name_hash",
         "outdated",
         "paths",
+        "refusals",
         "responses",
         "rtt_s",
         "silence",
@@ -135,9 +135,8 @@ class SessionLayer:
         self.paths = AddressPaths(self._by_hash)
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
-        self._refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
-        self.dropped = self._refusals.dropped
-        self.dropped_by_peer = self._refusals.by_peer
+        self.refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
+        self.dropped = self.refusals.dropped
         self.responses = []
         self.rtt_s = -1.0
         self.outdated = None
@@ -215,29 +214,29 @@ class SessionLayer:
         try:
             kind, sender, incarnation, receiver, packet = read_header(datagram)
         except PeerError:
-            return self._refusals.drop("malformed")
+            return self.refusals.drop("malformed")
         if incarnation == 0:
-            return self._refusals.drop("malformed")
+            return self.refusals.drop("malformed")
         session = self._by_hash.get(sender)
         if session is None:
-            return self._refusals.drop_unknown(sender, address, self._by_hash.values(), now)
+            return self.refusals.drop_unknown(datagram, address, self._by_hash, now)
         handshake = session.handshake
         received = ReceivedDatagram(session, kind, incarnation, receiver, packet)
         if incarnation in handshake.retired:
-            return self._refusals.drop_former(received, datagram, address, now)
+            return self.refusals.drop_former(received, datagram, address, now)
         if kind == HELLO:
             return self._accept_hello(received, datagram, address, now)
         if receiver != self.incarnation:
-            return self._refusals.drop_misdirected(received, datagram, address, now)
+            return self.refusals.drop_misdirected(received, datagram, address, now)
         if incarnation == handshake.incarnation and not session.replay_window.is_new(
             packet
         ):
-            return self._refusals.drop("replay")
+            return self.refusals.drop("replay")
         cipher = self._sealer.opening_cipher(session, incarnation, receiver)
         try:
             received.body = self._sealer.open(cipher, packet, datagram)
         except PeerError:
-            return self._refusals.drop_unopened(session, address, now)
+            return self.refusals.drop_unopened(session, address, now)
         if kind == WELCOME:
             if not self._accept_welcome(received, now):
                 return None
@@ -249,24 +248,24 @@ class SessionLayer:
             self.silence.answered(session, now)
         session.heard_at = now
         session.bytes_in += len(datagram)
-        if address != session.address or kind >= CHALLENGE:
+        if address != session.address or CHALLENGE <= kind <= RESPONSE:
             self._addresses.check(received, address, len(datagram), self.responses, now)
         return received
 
     def _accept_hello(
         self, received: ReceivedDatagram, datagram: bytes, address: object, now: float
     ) -> ReceivedDatagram | None:
-        if not self._refusals.open_once(received, 0, datagram):
-            return self._refusals.drop_unopened(received.session, address, now)
+        if not self.refusals.open_once(received, 0, datagram):
+            return self.refusals.drop_unopened(received.session, address, now)
         body = received.body
         if received.receiver != 0 or len(body) != HELLO_TIMES.size + INTRODUCTION.size:
-            return self._refusals.drop("malformed")
+            return self.refusals.drop("malformed")
         (timestamp,) = HELLO_TIMES.unpack_from(body)
         introduction = read_introduction(body, HELLO_TIMES.size)
         session = received.session
         if introduction.protocol != self._protocol:
             self.faults.protocol_mismatch(session, introduction.protocol, now)
-            return self._refusals.drop("protocol")
+            return self.refusals.drop("protocol")
         is_bound = received.incarnation == session.handshake.incarnation
         if not is_bound or introduction.epoch > session.epoch_in:
             # The HELLO may be old. The session stays bound to its incarnation and epoch
@@ -289,17 +288,17 @@ class SessionLayer:
     def _accept_welcome(self, received: ReceivedDatagram, now: float) -> bool:
         session = received.session
         if len(received.body) != WELCOME_TIMES.size + INTRODUCTION.size:
-            self._refusals.drop("malformed")
+            self.refusals.drop("malformed")
             return False
         timestamp, timestamp_echo = WELCOME_TIMES.unpack_from(received.body)
         introduction = read_introduction(received.body, WELCOME_TIMES.size)
         if introduction.protocol != self._protocol:
             self.faults.protocol_mismatch(session, introduction.protocol, now)
-            self._refusals.drop("protocol")
+            self.refusals.drop("protocol")
             return False
         hello_at = session.handshake.hellos.get(timestamp_echo, -1.0)
         if hello_at < 0 or now - hello_at > self._lease_s:
-            self._refusals.drop("expired")
+            self.refusals.drop("expired")
             return False
         if is_later(introduction.known_history, self.history):  # Even if it is not bound.
             self.outdated = session.name, introduction.known_history
@@ -325,25 +324,25 @@ class SessionLayer:
         handshake = session.handshake
         body = received.body
         if not received.read_acks():
-            self._refusals.drop("malformed")
+            self.refusals.drop("malformed")
             return False
         timestamp, timestamp_echo, epoch, epoch_echo, window = DATA_PREFIX.unpack_from(body)
         age_ms = timestamp_ms(now) - timestamp_echo
         if not 0 <= age_ms < self._lease_ms:
-            self._refusals.drop("expired")
+            self.refusals.drop("expired")
             return False
         if received.incarnation != handshake.incarnation:
             introduction = handshake.introduced.get(received.incarnation)
             if introduction is None:
                 self.timers.schedule_hello(session, now)
-                self._refusals.drop("incarnation")
+                self.refusals.drop("incarnation")
                 return False
             running_at = now - age_ms / 1000
             if not self._bind(received, introduction, epoch, running_at, now):
                 return False
             received.introduction = introduction
         elif epoch < session.epoch_in:
-            self._refusals.drop("incarnation")
+            self.refusals.drop("incarnation")
             return False
         received.epoch = epoch
         received.epoch_echo = epoch_echo
@@ -375,7 +374,7 @@ class SessionLayer:
             history == session.history and epoch < session.epoch_in
         ):
             # An outdated journal: the introduction of this node tells the peer.
-            self._refusals.drop("incarnation")
+            self.refusals.drop("incarnation")
             return False
         if received.incarnation == handshake.incarnation:
             return True
@@ -384,7 +383,7 @@ class SessionLayer:
             and running_at - TIMESTAMP_RESOLUTION_S <= handshake.met_at
         ):
             self.timers.schedule_hello(session, now)
-            self._refusals.drop("incarnation")
+            self.refusals.drop("incarnation")
             return False
         self.faults.report_met(session, history)
         received.previous_history = session.history

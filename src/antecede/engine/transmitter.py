@@ -5,6 +5,7 @@ from typing import Final
 from antecede.core.codec import Frame
 from antecede.core.windows import PeerWindows
 from antecede.engine.acknowledgements import RANGES_MAX, RANGES_WITH_MESSAGES_MAX
+from antecede.engine.carrier import Carrier
 from antecede.engine.datagram import DATA, HEADER, PIECE, PROBE
 from antecede.engine.entry_names import EntryNames
 from antecede.engine.name_exchange import DEFINITION_BYTES_MAX
@@ -42,6 +43,7 @@ class Transmitter:
         "_overhead_bytes",
         "_unflushed",
         "_windows",
+        "carrier",
         "datagrams",
         "path_timers",
     )
@@ -49,6 +51,8 @@ class Transmitter:
     datagrams: int
     """How many datagrams were made so far."""
     path_timers: PathTimers
+    carrier: Carrier
+    """Carries the datagrams of rooms."""
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class Transmitter:
         self._unflushed: list[PeerSession] = []  # Whose outboxes the next flush empties.
         self._frames = 0  # Put into outboxes since the last flush.
         self.path_timers = PathTimers()
+        self.carrier = Carrier(layer, tag_bytes)
         self.datagrams = 0
 
     def add(
@@ -88,6 +93,7 @@ class Transmitter:
         return (
             bool(self._unflushed)
             or bool(layer.responses)
+            or self.carrier.has_output
             or layer.timers.has_hellos
             or layer.flow.has_updates
         )
@@ -113,6 +119,8 @@ class Transmitter:
                 self._flush_sessions(unflushed, now, out)
             if self._entry_names is not None:
                 self._entry_names.sweep()
+        if self.carrier.has_output:
+            self.carrier.flush(now, out)
         if layer.flow.is_limiting:
             self._update_windows(now)
             out += layer.responses

@@ -44,7 +44,7 @@ class Watch:
         events: EventCollector,
     ) -> None:
         self._silence = layer.silence
-        self.dropped_by_peer = layer.dropped_by_peer
+        self.dropped_by_peer = layer.refusals.by_peer
         self._events = events
         self.analysis = WaitAnalysis(layer, driver)
         self.questions = WaitQuestions(layer, self.analysis)

@@ -10,7 +10,7 @@ from antecede.engine.engine import Engine
 from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["BlockedSends", "Sent", "Targets", "targets_of"]
+__all__ = ["BlockedSends", "Sent", "Targets", "named_targets"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ class Targets:
         return number, replace(self, names=names, channels=channels)
 
 
-def targets_of(names: Iterable[str]) -> Targets:
-    """Return the targets with these names; raise LocalError for a single string."""
+def named_targets(names: Iterable[str]) -> Targets:
+    """Return the targets of a multicast; raise LocalError for a single name."""
     if isinstance(names, str):
         raise LocalError(
             f"targets must be a list of names, not the string {names!r}; use send for one"

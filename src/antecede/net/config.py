@@ -42,6 +42,10 @@ class NodeConfig:
     encode: Encode | None = None
     decode: Decode | None = None
     observe_inbox_s: Callable[[float], object] | None = None
+    log_name: str | None = None
+    """The name of the node in the log, if it is another one; empty for no events there."""
+    filter_messages: Callable[[list[Message]], list[Message]] | None = None
+    """Called with the delivered messages; returns those for the application."""
 
     def __post_init__(self) -> None:
         check_callable(self.encode, "encode")

@@ -103,7 +103,9 @@ class EngineFactory:
         successor = self._make(history, now)
         self._files.attach(successor, self._commit, now, restore=False)
         for name, session in engine.sessions.items():
-            if session.state is ACTIVE:
+            if session.state is ACTIVE and session.is_link:
+                successor.links.add(name, session.address, now)
+            elif session.state is ACTIVE:
                 successor.add_peer(
                     name, session.address, now, is_configured=session.is_configured
                 )

@@ -67,9 +67,16 @@ class EventHub:
     Args:
         name: the name of the node.
         on_event: called with each event; None for no callback.
+        log_name: the name in the log, if it is another one; empty for no log.
     """
 
-    def __init__(self, name: str, on_event: Callable[[NodeEvent], object] | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        on_event: Callable[[NodeEvent], object] | None,
+        log_name: str | None = None,
+    ) -> None:
+        self._log_name = name if log_name is None else log_name
         self._name = name
         self._on_event = on_event
         self._iterators: WeakSet[EventIterator] = WeakSet()
@@ -89,7 +96,8 @@ class EventHub:
         for event in events:
             if isinstance(event, EventsDropped):
                 self.dropped += event.count
-            self._log(event, now)
+            if self._log_name:
+                self._log(event, now)
             for iterator in tuple(self._iterators):
                 iterator.add(event)
             if self._on_event is not None:
@@ -106,7 +114,7 @@ class EventHub:
         self._logged[cause] = now
         level = logging.WARNING if event.needs_attention else logging.INFO
         error = event.error if isinstance(event, MessageFailed) else None
-        logger.log(level, "%s: %s", self._name, event, exc_info=error)
+        logger.log(level, "%s: %s", self._log_name, event, exc_info=error)
 
     def close(self) -> None:
         """End the iterators, after the events that they hold."""

@@ -241,7 +241,7 @@ class Journal:
         _, acked, _, permitted = numbers
         number_before = MET if session.handshake.incarnation else session.number_before
         row = (
-            *(name, session.state.value, session.stopped, history),
+            *(name, session.saved_state, session.stopped, history),
             *(session.epoch_in, session.epoch_out, session.acked_base, *numbers),
             number_before,
         )

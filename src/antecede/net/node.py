@@ -7,30 +7,29 @@ loop. Call its methods from that loop only.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Literal, Self, overload
+from typing import Literal, Self, Unpack, overload
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
-from antecede.net.blocked_sends import Targets, targets_of
+from antecede.net import statistics
+from antecede.net.blocked_sends import Targets, named_targets
 from antecede.net.config import NodeConfig
 from antecede.net.events import EventIterator
 from antecede.net.group_keys import GroupKeys, Keys
 from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
-from antecede.net.receipts import Receipt
-from antecede.net.receiving import receive_many
+from antecede.net.receipts import Receipt, SendOptions
+from antecede.net.receiving import Receiving
 from antecede.net.removal import remove_peer
+from antecede.net.rooms.introducer import Accept
+from antecede.net.rooms.options import RoomArguments, make_options
+from antecede.net.rooms.room import Room
+from antecede.net.rooms.rooms import Rooms
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
-from antecede.net.statistics import (
-    BlockedMessage,
-    NodeStats,
-    find_blocked_messages,
-    make_stats,
-)
 from antecede.net.udp import Address, parse_address
 from antecede.net.wait_reports import WaitReport, find_waits
 
@@ -46,18 +45,15 @@ class Node:
         name: the node's name, unique in the group.
         bind: address to listen on, ``host:port``; port 0 lets the system choose one.
         peers: names and addresses of the other nodes; :meth:`add_peer` adds more later.
-        protocol: a protocol from ``antecede protocols``; the same at all nodes.
-            Under ``bounded``, a silent peer delays messages to itself only; ``hybrid``
-            carries twice as many messages per second where nothing is lost.
+        protocol: a protocol from ``antecede protocols``, the same at all nodes. ``hybrid``
+            is faster where nothing is lost, but a silent peer delays all messages.
         budget_bytes: how many bytes a message of the protocol ``bounded`` may use to list
             undelivered messages, instead of waiting; it may differ between nodes.
-        key: the group key, 32 bytes: encrypts and authenticates all datagrams. Of several
-            keys the first one encrypts, and all are accepted; see :meth:`set_keys`.
+        key: the group key, 32 bytes, or several keys (:meth:`set_keys`).
         insecure: allow a bind address other than loopback without a key.
         limits: bounds on sizes and times; see :class:`antecede.engine.limits.Limits`.
         journal: file that lets the node be restarted without losing messages.
-        journal_sync: wait for the disk at each commit. Without it, a killed process loses
-            nothing, but a machine that loses power may lose the last commits.
+        journal_sync: wait for the disk at each commit, so that power failures lose nothing.
         trace: directory to record a trace in, for ``antecede verify``.
         run: name of the run in the trace; the same at all nodes.
         segmentation: use the segmentation offload of the kernel where it exists.
@@ -68,6 +64,9 @@ class Node:
             address; needs the extra ``antecede[metrics]``.
         encode: converts what the application sends to bytes, such as a JSON encoder.
         decode: converts the bytes of a message to :attr:`Message.value`.
+        seeds: addresses of some nodes of the group, through which :meth:`join` finds rooms.
+        accept: called with name and address of each node that wants to become a link of
+            this one; returns whether to accept it.
     """
 
     def __init__(
@@ -91,6 +90,8 @@ class Node:
         encode: Encode | None = None,
         decode: Decode | None = None,
         metrics: str | int | Address | None = None,
+        seeds: Iterable[str | Address] = (),
+        accept: Accept | None = None,
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
         self._metrics = NodeMetrics(name, self.stats, metrics)
@@ -120,6 +121,8 @@ class Node:
         self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
+        self._receiving = Receiving(name, self._runtime)
+        self._rooms = Rooms(config, self._runtime, seeds, accept)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -140,7 +143,17 @@ class Node:
         Wait at most ``drain_s`` seconds. A node that closes earlier leaves its peers
         waiting for its permits until they remove it. Closing a closed node does nothing.
         """
+        await self._rooms.close(drain_s)
         await self._runtime.close(drain_s)
+        self._metrics.close()
+
+    async def leave(self, drain_s: float = DRAIN_S) -> None:
+        """Leave all rooms and all peers for good, also with a journal, and close the node.
+
+        The peers keep no messages for it: do not open it again with the same journal.
+        """
+        await self._rooms.close(drain_s)
+        await self._runtime.close(drain_s, returns=False)
         self._metrics.close()
 
     @property
@@ -157,8 +170,6 @@ class Node:
     def metrics_address(self) -> Address | None:
         """The address of the metrics of the node; None if it serves none."""
         return self._metrics.address
-
-    # Peers.
 
     @property
     def peers(self) -> list[str]:
@@ -190,18 +201,28 @@ class Node:
         self._runtime.opened_socket()
         self._keys.change(keys, self.engine)
 
-    # Sending.
+    @property
+    def rooms(self) -> list[str]:
+        """The names of the rooms that the node is in, sorted."""
+        return self._rooms.names
 
-    @overload
-    async def send(
-        self, target: str, data: Payload, *, wait: bool = ..., ordered: bool = ...,
-        receipt: Literal[False] = ...,
-    ) -> int: ...  # fmt: skip
+    async def join(self, room: str, **options: Unpack[RoomArguments]) -> Room:
+        """Join a room, and return it when this node has caught up.
+
+        The node asks the nodes that it is linked with or, at first, its seeds. It founds
+        the room if it knows no other node, or if all that it knows answer that they are not
+        in the room. Raise JoinError, which says why, if no node answers, or a node refuses.
+        The options are those of :class:`antecede.net.rooms.options.RoomArguments`.
+        """
+        return await self._rooms.join(room, make_options(options))
 
     @overload
     async def send(
         self, target: str, data: Payload, *, wait: bool = ..., receipt: Literal[True]
     ) -> Receipt: ...
+
+    @overload
+    async def send(self, target: str, data: Payload, **how: Unpack[SendOptions]) -> int: ...
 
     async def send(
         self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
@@ -258,9 +279,7 @@ class Node:
         :meth:`send` would have to wait. Raise LocalError if the data do not fit into one
         datagram, or if the node has a journal, because ``send`` waits for its disk.
         """
-        data = self._sending.encoded(data)
-        number = self.engine.append(target, data)
-        return number or self._sending.send_nowait(target, data)
+        return self._sending.send_nowait(target, data)
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
         """Send several messages to one peer, in order, and return their numbers.
@@ -273,33 +292,29 @@ class Node:
     @overload
     async def multicast(
         self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
-        ordered: bool = ..., receipt: Literal[False] = ...,
-    ) -> int: ...  # fmt: skip
+        receipt: Literal[True],
+    ) -> Receipt: ...  # fmt: skip
 
     @overload
     async def multicast(
-        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
-        receipt: Literal[True],
-    ) -> Receipt: ...  # fmt: skip
+        self, targets: Iterable[str], data: Payload, **how: Unpack[SendOptions]
+    ) -> int: ...
 
     async def multicast(
         self, targets: Iterable[str], data: Payload, *, wait: bool = True,
         ordered: bool = True, receipt: bool = False,
     ) -> int | Receipt:  # fmt: skip
         """Send one message to several peers; otherwise like :meth:`send`."""
-        to = targets_of(targets)
+        to = named_targets(targets)
         return await self._sending.send_as(to, data, wait, ordered, receipt)
-
-    @overload
-    async def broadcast(
-        self, data: Payload, *, wait: bool = ..., ordered: bool = ...,
-        receipt: Literal[False] = ...,
-    ) -> int: ...  # fmt: skip
 
     @overload
     async def broadcast(
         self, data: Payload, *, wait: bool = ..., receipt: Literal[True]
     ) -> Receipt: ...
+
+    @overload
+    async def broadcast(self, data: Payload, **how: Unpack[SendOptions]) -> int: ...
 
     async def broadcast(
         self, data: Payload, *, wait: bool = True, ordered: bool = True,
@@ -307,6 +322,7 @@ class Node:
     ) -> int | Receipt:  # fmt: skip
         """Send one message to all current peers; otherwise like :meth:`send`.
 
+        Only under ``newtop``, the node receives it as well.
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
@@ -318,22 +334,19 @@ class Node:
         self._runtime.opened_socket()
         await self._runtime.wait_for_acks(self.engine)
 
-    # Statistics and events.
-
     def events(self) -> EventIterator:
         """Return an asynchronous iterator over the events of the node from now on.
 
         Each iterator gets all events (:mod:`antecede.engine.events`) until the node is
-        closed; one that is not read in time reports with an EventsDropped how many it has
-        dropped. The node logs the same events.
+        closed; one that is read too late ends up with an EventsDropped. The node logs them.
         """
         return self._runtime.events.iterate()
 
-    def stats(self) -> NodeStats:
+    def stats(self) -> statistics.NodeStats:
         """Return counters and the current state of the node."""
         runtime = self._runtime
         lost = (runtime.transmit_lost, runtime.events.dropped)
-        return make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
+        return statistics.make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
@@ -347,23 +360,20 @@ class Node:
         ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
         a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
         report the oldest messages that wait for each peer. The node asks its peers, and
-        these ask theirs, for up to 3 s. The list is empty if no such message waits.
+        these ask theirs, for up to 3 s. An empty list means that no such message waits.
         """
         return await find_waits(self._runtime, source, number)
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
-    ) -> list[BlockedMessage]:
+    ) -> list[statistics.BlockedMessage]:
         """Return the messages that wait for another process, and what they wait for.
 
         ``node.blocked_messages("ann", 7)`` explains why Ann's message 7 is not delivered
-        here or, at Ann's node, why it is queued or in flight. The list is empty if it does
-        not wait at this node. Only the hybrid protocols report anything.
+        here or, at Ann's node, why it is queued or in flight (hybrid protocols only).
         """
-        found = find_blocked_messages(self.engine)
+        found = statistics.find_blocked_messages(self.engine)
         return [message for message in found if message.is_meant(source, number)]
-
-    # Receiving.
 
     def __aiter__(self) -> AsyncIterator[Message]:
         """Iterate over the messages as they are delivered, until the node is closed."""
@@ -374,26 +384,17 @@ class Node:
 
         While ``Limits.inbox_messages_max`` messages wait here, other nodes transmit none.
         """
-        runtime = self._runtime
-        messages = runtime.inbox.messages
-        while not messages:
-            reader = runtime.new_reader()
-            if reader is None:
-                raise StopAsyncIteration
-            await reader
-        return runtime.inbox.take_message()
+        inbox = self._runtime.inbox
+        return inbox.take_message() if inbox.messages else await self._receiving.next()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
-        runtime = self._runtime
-        messages = runtime.inbox.messages
-        while not messages:
-            reader = runtime.new_reader()
-            if reader is None:
-                raise runtime.end_of_messages()
-            await reader
-        return runtime.inbox.take_message()
+        inbox = self._runtime.inbox
+        return inbox.take_message() if inbox.messages else await self._receiving.one()
 
     async def receive_many(self, max_messages: int = 1024) -> list[Message]:
-        """Wait for a message, and return it with others that have arrived, in order."""
-        return await receive_many(self._runtime, self.receive, max_messages)
+        """Wait for the next message, and return it with others that have arrived, in order.
+
+        Return at most ``max_messages``. Raise LocalError if the node is closed.
+        """
+        return await self._receiving.receive_many(max_messages)

@@ -4,17 +4,35 @@ import asyncio
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from antecede.engine.engine import Engine
 from antecede.engine.peer_session import ACTIVE, LEFT, PeerSession
 from antecede.engine.sender import Channel
 from antecede.errors import AntecedeError, LocalError
 
-__all__ = ["GiveUpReason", "Outcome", "Receipt", "Receipts", "check_receipts"]
+__all__ = [
+    "GiveUpReason",
+    "Outcome",
+    "Receipt",
+    "Receipts",
+    "SendOptions",
+    "check_receipts",
+]
 
 GiveUpReason = Literal["removed", "left", "history lost"]
 """Why a copy was given up: the peer was removed, has left, or lost its history."""
+
+
+class SendOptions(TypedDict, total=False):
+    """The options of a call that returns the number of a message."""
+
+    wait: bool
+    """Wait for room in the windows of the targets, instead of raising WindowFull."""
+    ordered: bool
+    """Keep causal order; if not, transmit one datagram once."""
+    receipt: Literal[False]
+    """Return the number, not a receipt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

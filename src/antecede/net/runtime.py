@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from antecede.engine.engine import Engine
-from antecede.errors import AntecedeError, LocalError, StorageError
+from antecede.errors import LocalError, StorageError
 from antecede.net.blocked_sends import BlockedSends
 from antecede.net.clock import now_s
 from antecede.net.commits import Commits
@@ -44,12 +44,12 @@ class NodeRuntime:
     input to :attr:`engine`.
     """
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, host: Host | None = None) -> None:
         self._config = config
         self.name: Final = config.name
         self.engine: Engine | None = None
         """None before :meth:`open`."""
-        self.events = EventHub(config.name, config.on_event)
+        self.events = EventHub(config.name, config.on_event, config.log_name)
         self.waiters = Waiters()
         self.inbox: Final = Inbox(config, self.events, lambda: self.now_s())
         self.blocked_sends = BlockedSends()
@@ -67,7 +67,7 @@ class NodeRuntime:
         """Returns the time of the host's clock."""
         self.transmit_lost: Mapping[str, int] = {}
         """How many datagrams were lost at the socket so far, by reason."""
-        self._host: Host | None = None
+        self._host = host  # None before open stands for that of the event loop.
         self._files: NodeFiles | None = None
         self._commits: Commits | None = None
         self._transmit_after_commit = False
@@ -108,7 +108,7 @@ class NodeRuntime:
             raise LocalError(
                 f"{self.name} was opened before, and a node opens once; make a new Node"
             )
-        host = running_host()
+        host = self._host or running_host()
         files = NodeFiles(config, host)
         udp = host.bind_socket(config.bind, segmentation=config.segmentation)
         self._host, self._files, self._socket = host, files, udp
@@ -133,7 +133,7 @@ class NodeRuntime:
         self._use_engine(engine, udp)
         self._loop = asyncio.get_running_loop()
         self._timer = EngineTimer(self._loop, self.run_timers)
-        udp.start_reading(self._receive_datagrams)
+        udp.start_reading(self.receive_datagrams)
         self.process_output(now)
 
     def _use_engine(self, engine: Engine, udp: DatagramSocket) -> None:
@@ -173,7 +173,6 @@ class NodeRuntime:
         self.process_output(now)
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
-        """Record in the journal that a message must not be redelivered."""
         self.check_loop()
         if self._socket is None or self._commits is None or self._files is None:
             raise LocalError(
@@ -185,8 +184,8 @@ class NodeRuntime:
         self.schedule_output()
         return self._commits.receipt()
 
-    async def close(self, drain_s: float) -> None:
-        """Wait up to ``drain_s`` for acks, transmit BYE, and release all resources."""
+    async def close(self, drain_s: float, *, returns: bool | None = None) -> None:
+        """Wait up to ``drain_s`` for acks, say BYE unless the node returns, and close."""
         engine = self.engine
         if engine is None or self._socket is None or self.is_closing:
             return
@@ -195,7 +194,7 @@ class NodeRuntime:
         try:
             if drain_s > 0:
                 acks = self.wait_for_acks(engine)
-                returns = self.has_journal
+                returns = self.has_journal if returns is None else returns
                 await leave(
                     engine, self._socket, acks, self.now_s, drain_s, returns=returns
                 )
@@ -255,7 +254,8 @@ class NodeRuntime:
 
     # Input.
 
-    def _receive_datagrams(self) -> None:
+    def receive_datagrams(self) -> None:
+        """Process the datagrams that have arrived at the socket."""
         engine = self.engine
         udp = self._socket
         if engine is None or udp is None:
@@ -293,12 +293,6 @@ class NodeRuntime:
             return None
         self.opened_socket()
         return self.inbox.new_reader()
-
-    def end_of_messages(self) -> AntecedeError:
-        """Return the error of a call that receives from a closed node."""
-        return self.failure or LocalError(
-            f"cannot receive: {self.name} is closed and its inbox is empty"
-        )
 
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
@@ -395,6 +389,8 @@ class NodeRuntime:
     def _poll_messages(self, engine: Engine) -> int:
         """Move delivered messages to the inbox, and return how many there were."""
         messages = engine.poll_messages()
+        if self._config.filter_messages is not None:
+            messages = self._config.filter_messages(messages)
         if messages:
             self.inbox.put(messages)
         return len(messages)

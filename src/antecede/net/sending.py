@@ -31,11 +31,43 @@ class Sending:
         self._encode = encode
         self._fragment_lock = asyncio.Lock()
 
+    @property
+    def is_in_fragments(self) -> bool:
+        """Whether a message in fragments is being sent."""
+        return self._fragment_lock.locked()
+
     def encoded(self, data: Payload) -> bytes:
         """Return the bytes to send."""
         encode = self._encode
         payload: bytes = data if encode is None else encode_payload(encode, data)
         return payload
+
+    def send_nowait(self, target: str, data: Payload) -> int:
+        """Send data to one peer without waiting; see :meth:`antecede.Node.send_nowait`."""
+        data = self.encoded(data)
+        runtime = self._runtime
+        engine = runtime.opened_engine()
+        number = engine.append(target, data)
+        if number:
+            return number
+        self.check_open()
+        if runtime.has_journal:
+            raise LocalError(f"{self._name} has a journal; await send")
+        now = runtime.now_s()
+        number = engine.try_send(target, data, now)
+        if not number:
+            payloads = engine.fragment(data)
+            if len(payloads) > 1:
+                raise LocalError(
+                    f"{len(data)} bytes do not fit into one datagram; await send"
+                )
+            if not engine.has_room((target,)):
+                raise self.window_full_error((target,))
+            number = engine.send_fragment((target,), payloads[0], now)
+        if engine.is_flush_due:
+            runtime.transmit(engine, now)
+        runtime.schedule_output()
+        return number
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
         """Send several messages to one peer, in order, and return their numbers."""
@@ -120,29 +152,6 @@ class Sending:
             unordered.send(engine.sessions[name], data, now)
         self._runtime.schedule_output()
         return 0
-
-    def send_nowait(self, target: str, data: bytes) -> int:
-        """Send a message that is not part of a pending bundle without waiting."""
-        self.check_open()
-        runtime = self._runtime
-        engine = runtime.opened_engine()
-        if runtime.has_journal:
-            raise LocalError(f"{self._name} has a journal; await send")
-        now = runtime.now_s()
-        number = engine.try_send(target, data, now)
-        if not number:
-            payloads = engine.fragment(data)
-            if len(payloads) > 1:
-                raise LocalError(
-                    f"{len(data)} bytes do not fit into one datagram; await send"
-                )
-            if not engine.has_room((target,)):
-                raise self.window_full_error((target,))
-            number = engine.send_fragment((target,), payloads[0], now)
-        if engine.is_flush_due:
-            runtime.transmit(engine, now)
-        runtime.schedule_output()
-        return number
 
     async def commit(self, engine: Engine) -> None:
         """Wait until the messages that an engine has sent are in the journal, if any."""

@@ -1,0 +1,26 @@
+"""The events of a node that others ask to join their group."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from antecede.engine.events import NodeEvent, format_address
+
+__all__ = ["JoinUnreadable"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinUnreadable(NodeEvent):
+    """Requests to join the group cannot be decrypted; ``peer`` is None."""
+
+    needs_attention: ClassVar[bool] = True
+
+    address: object
+    """The address of the last one."""
+    count: int
+    """How many arrived since the last event."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.count} requests to join from {format_address(self.address)} do not"
+            " open: give all nodes of the group the same key"
+        )

@@ -1,0 +1,104 @@
+"""The links of a node, as its rooms use them: one hub between its engine and its rooms."""
+
+from collections.abc import Callable
+
+from antecede.engine.datagram import name_hash
+from antecede.engine.engine import Engine
+from antecede.errors import ConfigError, PeerError
+from antecede.net.host import resolve_peer, running_host
+from antecede.net.rooms.room_socket import RoomHost, RoomSocket
+from antecede.net.runtime import NodeRuntime
+from antecede.net.udp import Address
+
+__all__ = ["CONTROL_HASH", "LinkHub"]
+
+CONTROL_HASH = 0
+"""Stands for the control room in the datagrams of links."""
+
+
+class LinkHub:
+    """Hands the datagrams of links to rooms, and those of rooms to links.
+
+    Args:
+        runtime: drives the engine with the links.
+    """
+
+    def __init__(self, runtime: NodeRuntime) -> None:
+        self.on_stranger: Callable[[bytes, object], None] = lambda datagram, address: None
+        """Called with each datagram of a node that is not a peer, and its address."""
+        self.dropped = 0
+        """How many datagrams belonged to no room of this node."""
+        self._runtime = runtime
+        self._hosts: dict[int, RoomHost] = {}
+        self._is_open = False
+
+    @property
+    def engine(self) -> Engine:
+        """The engine with the links."""
+        return self._runtime.opened_engine()
+
+    def open(self) -> None:
+        """Take the datagrams of rooms from now on."""
+        if self._is_open:
+            return
+        socket = self._runtime.opened_socket()
+        if not self.engine.info.capabilities.dynamic:
+            raise ConfigError(
+                f"a node with rooms needs a protocol whose peers can change outside of"
+                f" them, and {self.engine.info.name} has fixed members: choose hybrid"
+            )
+        self._is_open = True
+        self.engine.links.open()
+        socket.start_reading(self._read)
+
+    def host(self, room: str, hash: int | None = None) -> RoomHost:
+        """Return the host of a node in a room; :meth:`close` takes it back."""
+        room_hash = name_hash(room) if hash is None else hash
+        if room_hash in self._hosts:
+            raise ConfigError(f"the name {room!r} has the hash of another room; rename it")
+        host = RoomHost(
+            running_host(), room, lambda name, data: self._send(room_hash, name, data)
+        )
+        self._hosts[room_hash] = host
+        return host
+
+    def close(self, host: RoomHost) -> None:
+        """Take no datagrams of a room any more."""
+        self._hosts = {key: each for key, each in self._hosts.items() if each is not host}
+
+    def _send(self, room_hash: int, name: str, datagram: bytes) -> None:
+        runtime = self._runtime
+        if not runtime.is_closed and self.engine.links.send(name, room_hash, datagram):
+            runtime.schedule_output()
+
+    def _read(self) -> None:
+        """Process the datagrams that have arrived at the socket of the node."""
+        self._runtime.receive_datagrams()
+        links = self.engine.links
+        readable: dict[RoomSocket, None] = {}
+        for name, room_hash, datagram in links.take_arrived():
+            host = self._hosts.get(room_hash)
+            if host is None or host.socket is None:
+                self.dropped += 1
+            else:
+                host.socket.arrive(name, datagram)
+                readable[host.socket] = None
+        for socket in readable:
+            socket.read()
+        for datagram, address in links.take_strangers():
+            try:
+                self.on_stranger(datagram, address)
+            except PeerError:
+                self.engine.links.count_unopened(address, self._runtime.now_s())
+                self._runtime.schedule_output()
+
+    def add_link(self, name: str, address: Address) -> None:
+        """Add a link to a node, unless there is one in use."""
+        self.add_numeric_link(
+            name, resolve_peer(self._runtime.opened_socket(), name, address)
+        )
+
+    def add_numeric_link(self, name: str, address: object) -> None:
+        """Add a link to a node at an address of the socket, unless there is one in use."""
+        self.engine.links.add(name, address, self._runtime.now_s())
+        self._runtime.schedule_output()

@@ -1,0 +1,368 @@
+"""The members of a room that nodes join and leave: executes what a membership asks for."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from antecede.engine.events import NodeEvent, PeerRemoved
+from antecede.engine.message import Message
+from antecede.engine.peer_session import ACTIVE
+from antecede.errors import AntecedeError, JoinError, LocalError, PeerError
+from antecede.group import effects as fx
+from antecede.group.frames import APPLICATION
+from antecede.group.member import CutEntry, Member
+from antecede.group.membership import RoomMembership
+from antecede.group.settings import MembershipSettings
+from antecede.net.engine_timer import EngineTimer
+from antecede.net.host import running_host
+from antecede.net.rooms.control_room import ControlRoom
+from antecede.net.rooms.events import (
+    MemberJoined,
+    MemberLeft,
+    MemberRemoved,
+    RoomJoined,
+    RoomRejoining,
+)
+from antecede.net.rooms.membership import strip
+from antecede.net.rooms.room_core import RoomCore
+from antecede.net.rooms.room_peers import RoomPeers
+from antecede.net.rooms.snapshots import Snapshots
+
+__all__ = ["LiveMembership"]
+
+logger = logging.getLogger(__name__)
+
+RETRY_S: Final = 0.25
+"""How long until a peer whose former history ends is added again."""
+STRANGER_S: Final = 1.0
+"""How long a node that is no member is not told so again."""
+REJOIN_S: Final = 1.0
+"""The wait before a node that could not join again tries once more."""
+
+Candidates = Iterable[tuple[str, str]]
+
+
+class LiveMembership:
+    """Drives the membership of one node in one room.
+
+    Args:
+        core: the room.
+        peers: adds and removes the peers of the room.
+        control: carries messages about the room.
+        own_address: returns the address of this node, as text.
+        settings: limits, time-outs and policies.
+        snapshots: takes and restores the snapshots of the application.
+        on_closed: called when the room is closed.
+    """
+
+    def __init__(
+        self,
+        core: RoomCore,
+        peers: RoomPeers,
+        control: ControlRoom,
+        own_address: Callable[[], str],
+        settings: MembershipSettings,
+        snapshots: Snapshots,
+        on_closed: Callable[[], None],
+    ) -> None:
+        self._core = core
+        self._peers = peers
+        self._control = control
+        self._own_address = own_address
+        self._settings = settings
+        self._snapshots = snapshots
+        self._on_closed = on_closed
+        loop = asyncio.get_running_loop()
+        self._timer = EngineTimer(loop, self._handle_timer)
+        self._joined: asyncio.Future[None] = loop.create_future()
+        self._is_running = False
+        self._was_member = False
+        self._restart: asyncio.Task[None] | None = None
+        self._delivered: list[Message] = []
+        self._told: dict[str, float] = {}
+        self._candidates: list[tuple[str, str]] = []
+        core.filter_messages = self._filter
+        core.on_event = self._receive_event
+        core.on_quiet = self._check_quiet
+        core.on_arrival = self._notice_arrival
+        control.register(core.name, self._receive_control)
+        self._membership = self._make()
+
+    def _make(self) -> RoomMembership:
+        core = self._core
+        own = Member(
+            name=core.node,
+            address=self._own_address(),
+            incarnation=core.runtime.opened_engine().incarnation,
+            admission=int(running_host().wall_s() * 1000),
+        )
+        return RoomMembership(core.name, core.protocol, own, self._settings)
+
+    # The start.
+
+    async def found(self) -> None:
+        """Found the room."""
+        self._membership.found(self._now())
+        self._run()
+        await asyncio.shield(self._joined)
+
+    async def join(self, candidates: Candidates) -> None:
+        """Join through any of some nodes; raise JoinError if that is impossible."""
+        self._membership.join(candidates, self._now())
+        self._run()
+        try:
+            await asyncio.shield(self._joined)
+        except asyncio.CancelledError:
+            self._membership.cancel(self._now())
+            self._run()
+            raise
+
+    # For the room.
+
+    @property
+    def members(self) -> list[str]:
+        return list(self._membership.members)
+
+    def check_target(self, name: str) -> None:
+        if name != self._core.node and name not in self._membership.members:
+            raise LocalError(
+                f"{name} is not a member of {self._core.name}, whose members are"
+                f" {', '.join(self.members)}"
+            )
+
+    async def wait_until_member(self) -> None:
+        if not self._joined.done():
+            await asyncio.shield(self._joined)
+
+    def remove(self, name: str) -> None:
+        if name == self._core.node:
+            raise LocalError(f"{name} is this node itself; call leave")
+        self._membership.remove(name, self._now())
+        self._run()
+
+    async def leave(self, drain_s: float) -> None:
+        if self._core.runtime.is_closing:
+            return
+        if self._restart is not None:
+            self._restart.cancel()
+        elif self._membership.is_member:
+            self._membership.leave(self._now())
+        else:
+            self._membership.cancel(self._now())
+        self._run()
+        await self._core.close(drain_s, returns=False)
+        self._timer.cancel()
+        self._control.unregister(self._core.name)
+        if not self._joined.done():
+            self._fail(LocalError(f"the room {self._core.name} was closed"))
+        self._on_closed()
+
+    async def close(self, drain_s: float) -> None:
+        await self.leave(drain_s)
+
+    # Inputs.
+
+    def _now(self) -> float:
+        return self._core.runtime.now_s()
+
+    def _filter(self, messages: list[Message]) -> list[Message]:
+        """Return the delivered messages for the application; use the others."""
+        if self._restart is not None:
+            return []
+        now = self._now()
+        membership = self._membership
+        for message in messages:
+            is_data = message.data[:1] == bytes((APPLICATION,))
+            if is_data and not membership.is_filtering:
+                self._take(message)
+                continue
+            try:
+                membership.receive_in_room(message, now)
+            except PeerError as error:
+                logger.warning(
+                    "%s: invalid message of %s in %s: %s",
+                    *(self._core.node, message.source, self._core.name, error),
+                )
+            self._run()
+        delivered = self._delivered
+        self._delivered = []
+        return delivered
+
+    def _take(self, message: Message) -> None:
+        """Give a message to the application."""
+        self._snapshots.record(message)
+        self._delivered.append(strip(message))
+
+    def _receive_control(self, source: str, data: bytes) -> None:
+        if self._restart is None:
+            self._membership.receive_control(source, data, self._now())
+            self._run()
+
+    def _receive_event(self, event: NodeEvent) -> None:
+        if isinstance(event, PeerRemoved) and event.is_timeout and event.peer is not None:
+            self._membership.member_lost(event.peer, self._now())
+            self._run()
+
+    def _notice_arrival(self, name: str) -> bool:
+        """Return whether to receive the datagrams of a node.
+
+        Tell one that is no peer of the room that it was removed.
+        """
+        session = self._core.runtime.opened_engine().sessions.get(name)
+        if session is not None and session.state is ACTIVE:
+            return True
+        now = self._now()
+        if now - self._told.get(name, -STRANGER_S) >= STRANGER_S:
+            self._told[name] = now
+            self._membership.unknown_sender(name, now)
+            self._run()
+        return session is not None
+
+    def _handle_timer(self) -> None:
+        self._timer.cancel()
+        if not self._core.runtime.is_closed and self._restart is None:
+            self._membership.handle_timer(self._now())
+            self._run()
+
+    def _check_quiet(self) -> None:
+        if self._snapshots.has_requests or self._peers.has_work:
+            self._run()
+
+    # Effects.
+
+    def _run(self) -> None:
+        """Execute what the membership asks for, until it asks for nothing more."""
+        if self._is_running or self._core.runtime.is_closed:
+            return  # If it runs, an effect has caused another input.
+        self._is_running = True
+        try:
+            while self._restart is None:
+                self._confirm()
+                effects = self._membership.effects()
+                if not effects:
+                    break
+                for effect in effects:
+                    self._execute(effect)
+        finally:
+            self._is_running = False
+        self._core.runtime.schedule_output()
+        now = self._now()
+        deadline = self._membership.next_timer()
+        if self._peers.has_work or self._snapshots.has_requests:
+            deadline = min(deadline or now + RETRY_S, now + RETRY_S)
+        self._timer.cancel()
+        self._timer.set(deadline, now)
+
+    def _confirm(self) -> None:
+        """Tell the membership what was done since the last call."""
+        now = self._now()
+        membership = self._membership
+        for name, incarnation in self._peers.confirm(now):
+            membership.member_added(name, incarnation, now)
+        if self._delivered or not self._snapshots.has_requests:
+            return
+        for newcomer, admission, problem in self._snapshots.due(now):
+            if problem:
+                logger.warning("%s cannot be admitted: %s", newcomer, problem)
+                membership.snapshot_failed(newcomer, admission, problem, now)
+                continue
+            try:
+                state = self._snapshots.take()
+            except Exception as error:
+                logger.exception("%s: snapshot has raised", self._core.node)
+                reason = f"the function snapshot of {self._core.node} has raised {error!r}"
+                membership.snapshot_failed(newcomer, admission, reason, now)
+                continue
+            cut = self._snapshots.cut()
+            membership.snapshot_taken(newcomer, admission, state, cut, now)
+
+    def _execute(self, effect: fx.Effect) -> None:
+        core = self._core
+        match effect:
+            case fx.Connect(name, address):
+                self._peers.connect(name, address)
+            case fx.SendControl(target, data):
+                self._control.send(target, core.name, data)
+            case fx.SendInRoom(target, data):
+                core.send_control((target,), data)
+            case fx.Broadcast(data):
+                core.send_control(core.runtime.opened_engine().peers(), data)
+            case fx.AddMember(member):
+                self._peers.add(member)
+            case fx.RemoveMember(name, has_left):
+                self._peers.remove(name, self._now(), has_left=has_left)
+            case fx.TakeSnapshot(newcomer, admission):
+                position = core.put_count + len(self._delivered)
+                self._snapshots.request(newcomer, admission, position, self._now())
+            case fx.Restore(snapshot, cut):
+                self._restore(snapshot, cut)
+            case fx.Deliver(message):
+                assert isinstance(message, Message)
+                self._take(message)
+            case _:
+                self._tell(effect)
+
+    def _restore(self, snapshot: bytes, cut: tuple[CutEntry, ...]) -> None:
+        now = self._now()
+        try:
+            self._snapshots.restore(snapshot, cut)
+        except Exception as error:
+            logger.exception("%s: restore has raised", self._core.node)
+            self._membership.restore_failed(f"restore has raised {error!r}", now)
+        else:
+            self._membership.restored(now)
+
+    def _tell(self, effect: fx.Effect) -> None:
+        """Tell the application about a change."""
+        core = self._core
+        match effect:
+            case fx.Joined(has_founded):
+                self._was_member = True
+                if not self._joined.done():
+                    self._joined.set_result(None)
+                core.publish(RoomJoined(room=core.name, has_founded=has_founded))
+            case fx.JoinFailed(reason) if self._was_member:
+                logger.warning("%s: cannot join again: %s", core.node, reason)
+                self._rejoin(REJOIN_S)
+            case fx.JoinFailed(reason):
+                self._fail(JoinError(f"cannot join the room {core.name}: {reason}"))
+            case fx.Rejoining(removed_by):
+                core.publish(RoomRejoining(peer=removed_by, room=core.name))
+                members = self._membership.peers
+                self._candidates = [(each.name, each.address) for each in members]
+                self._joined = asyncio.get_running_loop().create_future()
+                self._rejoin(0.0)
+            case fx.MemberChanged(name, "joined", _):
+                core.publish(MemberJoined(peer=name, room=core.name))
+            case fx.MemberChanged(name, "left", _):
+                core.publish(MemberLeft(peer=name, room=core.name))
+            case fx.MemberChanged(name, _, by):
+                core.publish(MemberRemoved(peer=name, room=core.name, by=by))
+
+    def _fail(self, error: AntecedeError) -> None:
+        """Raise an error in the calls that wait until this node is a member."""
+        if not self._joined.done():
+            self._joined.set_exception(error)
+            self._joined.exception()  # Perhaps nobody waits.
+
+    def _rejoin(self, wait_s: float) -> None:
+        """Join again with a runtime of a new history, which replaces this one.
+
+        The others no longer wait for the former history, so it must end: a message of it
+        that arrived later could be out of order.
+        """
+        self._restart = asyncio.get_running_loop().create_task(self._join_again(wait_s))
+
+    async def _join_again(self, wait_s: float) -> None:
+        await asyncio.sleep(wait_s)
+        await self._core.restart()
+        self._peers.reset()
+        self._snapshots.reset()
+        self._delivered.clear()
+        self._settings = replace(self._settings, may_found=False)
+        self._restart = None
+        self._membership = self._make()
+        self._membership.join(self._candidates, self._now())
+        self._run()

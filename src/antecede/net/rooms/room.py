@@ -1,0 +1,170 @@
+"""A room: causal message delivery among its members, apart from all other rooms."""
+
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import Self
+
+from antecede.engine.message import Message
+from antecede.net.blocked_sends import Targets, named_targets
+from antecede.net.events import EventIterator
+from antecede.net.payloads import Payload
+from antecede.net.rooms.membership import Membership
+from antecede.net.rooms.room_core import RoomCore
+from antecede.net.runtime import DRAIN_S
+from antecede.net.statistics import NodeStats, make_stats
+from antecede.net.wait_reports import WaitReport, find_waits
+
+__all__ = ["Room"]
+
+
+class Room:
+    """One node's place in a room; :meth:`antecede.Node.join` returns it.
+
+    A message that is sent in a room goes to members of the room only, and nothing of the
+    room waits for a node that is not a member. Messages of different rooms have no order.
+    """
+
+    def __init__(self, core: RoomCore, membership: Membership) -> None:
+        self._core = core
+        self._membership = membership
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the room; do not wait for deliveries if the block raised."""
+        await self.close(DRAIN_S if error is None else 0.0)
+
+    @property
+    def name(self) -> str:
+        """The name of the room."""
+        return self._core.name
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of the room."""
+        return self._core.protocol
+
+    @property
+    def members(self) -> list[str]:
+        """The names of the members, sorted, with this node."""
+        return self._membership.members
+
+    # Sending.
+
+    async def send(self, target: str, data: Payload, *, wait: bool = True) -> int:
+        """Send ``data`` to one member, and return its number.
+
+        See :meth:`antecede.Node.send`.
+        """
+        self._membership.check_target(target)
+        return await self._core.send(Targets(names=(target,)), data, wait)
+
+    def send_nowait(self, target: str, data: Payload) -> int:
+        """Send ``data`` to one member without waiting, and return its number.
+
+        See :meth:`antecede.Node.send_nowait`.
+        """
+        self._membership.check_target(target)
+        return self._core.send_nowait(target, data)
+
+    async def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True
+    ) -> int:
+        """Send one message to several members; otherwise like :meth:`send`."""
+        chosen = named_targets(targets)
+        for name in chosen.names:
+            self._membership.check_target(name)
+        return await self._core.send(chosen, data, wait)
+
+    async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
+        """Send one message to all other members, and return its number.
+
+        Newcomers that are catching up get it, too. Return 0 if there is nobody else. Apply
+        a change to your own state before you broadcast it, without an ``await`` between
+        the two: a snapshot is never taken during the call.
+        """
+        await self._membership.wait_until_member()
+        if not self._core.runtime.opened_engine().peers():
+            self._core.check_open()
+            return 0
+        return await self._core.send(Targets(is_broadcast=True), data, wait)
+
+    async def flush(self) -> None:
+        """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
+        runtime = self._core.runtime
+        runtime.opened_socket()
+        await runtime.wait_for_acks(runtime.opened_engine())
+
+    # Receiving.
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        """Iterate over the messages as they are delivered, until the room is closed."""
+        return self
+
+    async def __anext__(self) -> Message:
+        """Return the next message.
+
+        By asking for it, the application states that its state contains all messages that
+        it has received before: a snapshot for a newcomer is taken at such a time.
+        """
+        return await self._core.next()
+
+    async def receive(self) -> Message:
+        """Return the next message; raise LocalError if the room is closed."""
+        return await self._core.receive()
+
+    async def receive_many(self, max_messages: int = 1024) -> list[Message]:
+        """Wait for the next message, and return it with others that have arrived, in order.
+
+        Return at most ``max_messages``. Raise LocalError if the room is closed.
+        """
+        return await self._core.receive_many(max_messages)
+
+    # Members.
+
+    async def remove(self, name: str) -> None:
+        """Remove a member; the others remove it, too, unless their ``agree`` forbids it.
+
+        Messages to it that are not acked are given up, and messages of others stop waiting
+        for it one lease later. A removed node that is running notices it, and joins again.
+        """
+        self._membership.remove(name)
+
+    async def leave(self, drain_s: float = DRAIN_S) -> None:
+        """Leave the room for good, also with a journal, and close it.
+
+        Wait at most ``drain_s`` seconds until all messages are delivered.
+        """
+        await self._membership.leave(drain_s)
+
+    async def close(self, drain_s: float = DRAIN_S) -> None:
+        """Close the room; leave it, unless the node has a journal and so may return."""
+        await self._membership.close(drain_s)
+
+    # Statistics and events.
+
+    def events(self) -> EventIterator:
+        """Return an asynchronous iterator over the events of the room from now on.
+
+        Its members are the peers of these events; see :meth:`antecede.Node.events`.
+        """
+        return self._core.events.iterate()
+
+    def stats(self) -> NodeStats:
+        """Return counters and the current state of the node in this room."""
+        runtime = self._core.runtime
+        lost = (runtime.transmit_lost, runtime.events.dropped)
+        engine = runtime.opened_engine()
+        return make_stats(engine, len(runtime.inbox), lost, runtime.now_s())
+
+    async def waiting(
+        self, source: str | None = None, number: int | None = None
+    ) -> list[WaitReport]:
+        """Return what messages wait for; see :meth:`antecede.Node.waiting`."""
+        return await find_waits(self._core.runtime, source, number)

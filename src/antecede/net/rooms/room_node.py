@@ -1,0 +1,115 @@
+"""The node of a room: a runtime of its own, whose datagrams travel over the links."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from antecede.core.process import NEVER
+from antecede.engine.carrier import CARRY_OVERHEAD_BYTES
+from antecede.engine.events import NodeEvent
+from antecede.engine.limits import DATAGRAM_BYTES_MIN, Limits
+from antecede.engine.message import Message
+from antecede.errors import ConfigError
+from antecede.net.config import NodeConfig
+from antecede.net.rooms.link_hub import LinkHub
+from antecede.net.rooms.room_socket import link_address
+from antecede.net.runtime import NodeRuntime
+
+__all__ = ["journal_path", "make_room_runtime", "room_limits"]
+
+ROOM_DIRECTORY: Final = "rooms"
+
+
+def room_limits(node: Limits, peer_timeout_s: float) -> Limits:
+    """Return the limits of a room: those of the node, in datagrams that links carry.
+
+    The links keep themselves alive, and find out what their paths carry.
+    """
+    size = node.base_bytes - CARRY_OVERHEAD_BYTES
+    if size < DATAGRAM_BYTES_MIN:
+        raise ConfigError(
+            f"rooms need datagrams of at least {DATAGRAM_BYTES_MIN + CARRY_OVERHEAD_BYTES}"
+            f" bytes, not {node.base_bytes}; raise Limits.datagram_bytes_base"
+        )
+    return replace(
+        node,
+        datagram_bytes_base=size,
+        datagram_bytes_max=size,
+        keep_alive_s=NEVER,
+        peer_timeout_s=peer_timeout_s,
+    )
+
+
+def _file_name(room: str) -> str:
+    return quote(room, safe=" ")
+
+
+def journal_path(node_journal: Path, room: str) -> Path:
+    """Return the journal of a room of a node, and create its directory."""
+    directory = node_journal.with_name(f"{node_journal.name}.{ROOM_DIRECTORY}")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / f"{_file_name(room)}.sqlite"
+
+
+def make_room_runtime(
+    hub: LinkHub,
+    node: NodeConfig,
+    room: str,
+    *,
+    protocol: str,
+    limits: Limits,
+    hash: int | None = None,
+    members: tuple[str, ...] = (),
+    has_journal: bool = False,
+    has_trace: bool = False,
+    on_message: Callable[[Message], object] | None = None,
+    on_event: Callable[[NodeEvent], object] | None = None,
+    decode: Callable[[bytes], object] | None = None,
+    filter_messages: Callable[[list[Message]], list[Message]] | None = None,
+) -> tuple[NodeRuntime, Callable[[], None]]:
+    """Return a runtime for a room, and a function to call after it was closed.
+
+    Args:
+        hub: has the links.
+        node: the parameters of the node.
+        room: the name of the room.
+        protocol: the protocol of the room.
+        limits: see :func:`room_limits`.
+        hash: identifies the room on the wire, if its name does not.
+        members: the other members at the start.
+        has_journal: keep a journal beside that of the node, if the node has one.
+        has_trace: record a trace below that of the node, if the node records one.
+        on_message: called with each message.
+        on_event: called with each event.
+        decode: converts payloads to values.
+        filter_messages: called with the delivered messages.
+    """
+    journal = trace = None
+    if has_journal and node.journal is not None:
+        journal = journal_path(node.journal, room)
+    if has_trace and node.trace is not None:
+        trace = node.trace / ROOM_DIRECTORY / _file_name(room)
+    config = NodeConfig(
+        name=node.name,
+        bind=link_address(node.name),
+        peers={name: link_address(name) for name in members},
+        protocol=protocol,
+        budget_bytes=node.budget_bytes,
+        cipher=None,  # The links encrypt and authenticate.
+        insecure=True,
+        limits=limits,
+        journal=journal,
+        journal_sync=node.journal_sync,
+        trace=trace,
+        run=f"{node.run}/{room}",
+        segmentation=False,
+        on_message=on_message,
+        on_event=on_event,
+        decode=decode,
+        log_name=f"{node.name} in {room}" if hash is None else "",
+        filter_messages=filter_messages,
+    )
+    host = hub.host(room, hash)
+    return NodeRuntime(config, host), lambda: hub.close(host)

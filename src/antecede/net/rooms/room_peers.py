@@ -1,0 +1,117 @@
+"""The peers of a node in a room, as its membership adds and removes them."""
+
+import logging
+from typing import Final
+
+from antecede.engine.peer_session import ACTIVE
+from antecede.errors import ConfigError, LocalError
+from antecede.group.member import Member
+from antecede.net.rooms.control_room import ControlRoom
+from antecede.net.rooms.introducer import Introducer
+from antecede.net.rooms.link_hub import LinkHub
+from antecede.net.rooms.room_core import RoomCore
+from antecede.net.rooms.room_socket import link_to
+from antecede.net.udp import parse_address
+
+__all__ = ["RoomPeers"]
+
+logger = logging.getLogger(__name__)
+
+GOODBYE_S: Final = 10.0
+"""How long a member that leaves has time for its BYE."""
+
+
+class RoomPeers:
+    """Adds and removes the peers of one room.
+
+    Args:
+        core: the room.
+        hub: adds links.
+        control: exchanges control messages with linked nodes.
+        introducer: introduces this node to others.
+    """
+
+    def __init__(
+        self, core: RoomCore, hub: LinkHub, control: ControlRoom, introducer: Introducer
+    ) -> None:
+        self._core = core
+        self._hub = hub
+        self._control = control
+        self._introducer = introducer
+        self._additions: dict[str, tuple[Member, bool]] = {}
+        self._leaving: dict[str, float] = {}
+
+    def reset(self) -> None:
+        """Begin anew: the room has another runtime."""
+        self._additions.clear()
+        self._leaving.clear()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether :meth:`confirm` is to be called again soon."""
+        return bool(self._additions) or bool(self._leaving)
+
+    def connect(self, name: str, address: str) -> None:
+        """Link a node, so that control messages reach it."""
+        if name == self._core.node:
+            return
+        try:
+            self._hub.add_link(name, parse_address(address))
+        except ConfigError as error:
+            logger.warning("%s cannot link %s: %s", self._core.node, name, error)
+            return
+        self._control.add(name)
+        self._introducer.introduce(name, address)
+
+    def add(self, member: Member) -> None:
+        """Make a node a peer of the room; :meth:`confirm` reports when it is one."""
+        self.connect(member.name, member.address)
+        self._leaving.pop(member.name, None)
+        is_new = member.name not in self._core.runtime.opened_engine().sessions
+        self._additions[member.name] = (member, is_new)
+        self._add_peer(member.name, self._core.runtime.now_s())
+
+    def remove(self, name: str, now: float, *, has_left: bool) -> None:
+        """Remove a peer; one that has left by itself says BYE."""
+        self._additions.pop(name, None)
+        if has_left:
+            self._leaving[name] = now + GOODBYE_S
+            return
+        try:
+            self._core.runtime.opened_engine().remove_peer(name, now, stopped=True)
+        except LocalError as error:  # It was never added, or is removed already.
+            logger.debug("%s: %s", self._core.node, error)
+
+    def confirm(self, now: float) -> list[tuple[str, int]]:
+        """Return name and incarnation of the nodes that became peers since the last call.
+
+        A message in fragments reaches only those that were peers when it began, so that
+        nobody becomes a peer before it ends.
+        """
+        for name in [name for name, until in self._leaving.items() if until <= now]:
+            del self._leaving[name]
+            session = self._core.runtime.opened_engine().sessions.get(name)
+            if session is not None and session.state is ACTIVE:
+                self.remove(name, now, has_left=False)
+        if not self._additions or self._core.sending.is_in_fragments:
+            return []
+        confirmed: list[tuple[str, int]] = []
+        sessions = self._core.runtime.opened_engine().sessions
+        for name, (member, is_new) in list(self._additions.items()):
+            if self._add_peer(name, now) and (
+                is_new or sessions[name].handshake.incarnation == member.incarnation
+            ):
+                del self._additions[name]
+                confirmed.append((name, member.incarnation))
+        return confirmed
+
+    def _add_peer(self, name: str, now: float) -> bool:
+        """Make a node a peer unless it is one; return False if its removal is under way."""
+        engine = self._core.runtime.opened_engine()
+        session = engine.sessions.get(name)
+        if session is None or session.state is not ACTIVE:
+            try:
+                engine.add_peer(name, link_to(name), now)
+            except ConfigError:
+                return False
+        return True

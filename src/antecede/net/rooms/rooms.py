@@ -1,0 +1,221 @@
+"""The rooms of one node: how it meets others, and joins rooms with them."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from antecede.core.config import DEFAULT_PROTOCOL
+from antecede.engine.events import NodeEvent, format_address
+from antecede.engine.limits import Limits
+from antecede.errors import ConfigError, JoinError, LocalError
+from antecede.net.config import NAME_BYTES_MAX, NodeConfig
+from antecede.net.host import running_host
+from antecede.net.rooms.control_room import ControlRoom
+from antecede.net.rooms.introducer import Accept, Introducer
+from antecede.net.rooms.link_hub import LinkHub
+from antecede.net.rooms.live_membership import LiveMembership
+from antecede.net.rooms.membership import FixedMembership
+from antecede.net.rooms.options import RoomOptions
+from antecede.net.rooms.room import Room
+from antecede.net.rooms.room_core import Filter, RoomCore
+from antecede.net.rooms.room_node import make_room_runtime, room_limits
+from antecede.net.rooms.room_peers import RoomPeers
+from antecede.net.rooms.snapshots import Snapshots
+from antecede.net.runtime import NodeRuntime
+from antecede.net.udp import Address, parse_address
+
+__all__ = ["Rooms"]
+
+
+class Rooms:
+    """The rooms of one node, from the first call of :meth:`join`.
+
+    Args:
+        config: the parameters of the node.
+        runtime: drives the node.
+        seeds: addresses of nodes of the group.
+        accept: whether to accept a newcomer; None for all.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        runtime: NodeRuntime,
+        seeds: Iterable[str | Address],
+        accept: Accept | None,
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._seeds = [parse_address(seed) for seed in seeds]
+        self._accept = accept
+        self._hub = LinkHub(runtime)
+        self._control: ControlRoom | None = None
+        self._introducer: Introducer | None = None
+        self._rooms: dict[str, Room | None] = {}  # None while the join is under way.
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the rooms that this node is in, sorted."""
+        return sorted(name for name, room in self._rooms.items() if room is not None)
+
+    async def join(self, name: str, options: RoomOptions) -> Room:
+        """Join a room, or found it; see :meth:`antecede.Node.join`."""
+        self._check(name)
+        self._open()
+        self._rooms[name] = None
+        try:
+            room = await self._join(name, options)
+        except BaseException:
+            self._rooms.pop(name, None)
+            raise
+        self._rooms[name] = room
+        return room
+
+    def _check(self, name: str) -> None:
+        self._runtime.opened_socket()
+        if not isinstance(name, str) or not 1 <= len(name.encode()) <= NAME_BYTES_MAX:
+            raise ConfigError(
+                f"{name!r} is not a valid name of a room: give a string of 1 to"
+                f" {NAME_BYTES_MAX} bytes in UTF-8"
+            )
+        if name in self._rooms:
+            raise LocalError(f"{self._config.name} is in the room {name} already")
+        limit = self._limits().rooms_max
+        if len(self._rooms) >= limit:
+            raise LocalError(
+                f"{self._config.name} is in {limit} rooms, the most that Limits.rooms_max"
+                " allows"
+            )
+
+    def _limits(self) -> Limits:
+        return self._config.limits_for(self._runtime.opened_socket().address[0])
+
+    def _open(self) -> None:
+        """Open the hub, and the control room."""
+        if self._control is not None:
+            return
+        self._hub.open()
+        self._control = control = ControlRoom(self._hub, self._config, self._limits())
+        control.open()
+        self._introducer = Introducer(
+            self._hub,
+            self._runtime,
+            self._config,
+            self._limits(),
+            running_host().random_bits,
+            self._accept,
+            control.add,
+        )
+        for name in self._hub.engine.links.names():
+            control.add(name)
+
+    async def _join(self, name: str, options: RoomOptions) -> Room:
+        if options.members is not None:
+            return self._make_fixed(name, options, options.members)
+        candidates = await self._candidates(name, options)
+        core = self._make_core(name, options)
+        assert self._control is not None
+        assert self._introducer is not None
+        core.open()
+        settings = replace(
+            options.membership, may_found=options.found is not False and bool(candidates)
+        )
+        membership = LiveMembership(
+            core,
+            RoomPeers(core, self._hub, self._control, self._introducer),
+            self._control,
+            self._own_address,
+            settings,
+            Snapshots(core, options.snapshot, options.restore),
+            lambda: self._forget(name),
+        )
+        try:
+            if candidates:
+                await membership.join(candidates)
+            else:
+                await membership.found()
+        except BaseException:
+            await membership.close(0.0)
+            raise
+        return Room(core, membership)
+
+    async def _candidates(self, name: str, options: RoomOptions) -> list[tuple[str, str]]:
+        """Return names and addresses of nodes that may be in a room; none to found it."""
+        assert self._introducer is not None
+        assert self._control is not None
+        if options.found:
+            return []
+        if options.found is False and not (self._seeds or self._hub.engine.links.names()):
+            raise JoinError(
+                f"cannot join the room {name}: the node has no seeds; pass seeds=, or leave"
+                " out found=False"
+            )
+        links = self._hub.engine.links
+        own = self._own_address()
+        seeds = [seed for seed in self._seeds if format_address(seed) != own]
+        if seeds and not links.names():
+            await self._introducer.find(seeds, options.timeout_s)
+        found = {each: format_address(links.address(each)) for each in links.names()}
+        return [*found.items(), *self._control.seekers(name)]
+
+    def _own_address(self) -> str:
+        """Return the address of this node, as others see it."""
+        assert self._introducer is not None
+        seen = self._introducer.own_address
+        return seen or format_address(self._runtime.opened_socket().address)
+
+    def _make_core(
+        self, name: str, options: RoomOptions, members: tuple[str, ...] = ()
+    ) -> RoomCore:
+        """Make the core of a room."""
+        protocol = options.protocol
+        if protocol == "auto":
+            protocol = DEFAULT_PROTOCOL
+        limits = room_limits(self._limits(), options.peer_timeout_s)
+
+        def make_runtime(
+            filter_messages: Filter, on_event: Callable[[NodeEvent], object]
+        ) -> tuple[NodeRuntime, Callable[[], None]]:
+            return make_room_runtime(
+                self._hub,
+                self._config,
+                name,
+                protocol=protocol,
+                limits=limits,
+                members=members,
+                has_trace=True,
+                on_event=on_event,
+                decode=self._config.decode,
+                filter_messages=filter_messages,
+            )
+
+        return RoomCore(
+            self._config.name, name, protocol, make_runtime, self._config.encode
+        )
+
+    def _make_fixed(
+        self, name: str, options: RoomOptions, members: Mapping[str, str | Address]
+    ) -> Room:
+        """Make a room whose members the application names."""
+        others = {
+            member: parse_address(address)
+            for member, address in members.items()
+            if member != self._config.name
+        }
+        for member, address in others.items():
+            self._hub.add_link(member, address)
+        core = self._make_core(name, options, tuple(others))
+        membership = FixedMembership(core, set(others), lambda: self._forget(name))
+        core.open()
+        return Room(core, membership)
+
+    def _forget(self, name: str) -> None:
+        self._rooms.pop(name, None)
+
+    async def close(self, drain_s: float) -> None:
+        """Leave all rooms, and end the exchange with other nodes."""
+        rooms = [room for room in self._rooms.values() if room is not None]
+        await asyncio.gather(*(room.close(drain_s) for room in rooms))
+        if self._control is not None:
+            await self._control.close(drain_s)
+            self._control = None

@@ -1,0 +1,352 @@
+"""Rooms beside each other: silence, shared datagrams, restarts, removal, fixed members."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from antecede import Limits, Node
+from antecede.engine.carrier import CARRY_OVERHEAD_BYTES
+from antecede.engine.datagram import CARRY, JOIN
+from antecede.engine.events import Gap, PeerRemoved
+from antecede.engine.message import Message
+from antecede.errors import ConfigError, JoinError, LocalError
+from antecede.net.faults import Faults
+from antecede.net.rooms.events import MemberRemoved, RoomRejoining
+
+from .whiteboard import Group
+
+SHORT = Limits(lease_s=2.0, keep_alive_s=0.5)
+
+
+def test_a_silent_member_of_one_room_does_not_delay_another_room() -> None:
+    with Group() as group:
+        group.start("a", rooms=("r", "s"))
+        group.run(1)
+        group.start("b", "a", rooms=("r", "s"))
+        group.start("c", "a", rooms=("s",))
+        group.run(3)
+        assert group.members("a", "s") == ["a", "b", "c"]
+        group.simulation.pause("c")
+        for count in range(20):
+            group.write("a", f"s{count}", "s")
+            group.write("b", f"S{count}", "s")
+            group.write("a", f"r{count}", "r")
+            group.write("b", f"R{count}", "r")
+        group.run(1)
+        expected = sorted(
+            [f"r{count}" for count in range(20)] + [f"R{count}" for count in range(20)]
+        )
+        assert sorted(group.texts("a", "r")) == expected
+        assert sorted(group.texts("b", "r")) == expected
+        assert not group.texts("c", "s")
+        waiting: list[object] = []
+
+        async def ask(board: Any) -> None:  # noqa: ANN401
+            waiting.extend(await board.rooms["r"].waiting())
+
+        group.call("a", ask)
+        assert waiting == []
+        group.simulation.resume("c")
+        group.run(10)
+        assert sorted(group.texts("c", "s")) == sorted(group.texts("a", "s"))
+        group.check()
+
+
+def test_many_rooms_share_datagrams_and_keep_alives() -> None:
+    rooms = tuple(f"room {number}" for number in range(12))
+    with Group() as group:
+        group.start("a", rooms=rooms)
+        group.run(1)
+        group.start("b", "a", rooms=rooms)
+        group.run(10)
+        network = group.simulation.network
+        counts = network.injector.counts
+        before = counts["all"]
+
+        async def write_all(board: Any) -> None:  # noqa: ANN401
+            for room in rooms:
+                await board.write(room, "hello")
+
+        group.call("a", write_all)
+        group.run(0.001)
+        # Without sharing there would be a datagram per room, and one for each answer.
+        assert counts["all"] - before <= len(rooms) // 2
+        group.run(2)
+        assert all(group.texts("b", room) == ["hello"] for room in rooms)
+        before = counts["all"]
+        group.run(80)
+        # Two nodes keep one link alive, at most every 6 s: 12 rooms would need 300.
+        assert counts["all"] - before < 60
+        group.check()
+
+
+def test_a_restarted_node_joins_again_with_the_history() -> None:
+    with Group() as group:
+        group.start("a", limits=SHORT)
+        group.run(1)
+        group.start("b", "a", limits=SHORT)
+        group.run(2)
+        group.write("b", "before")
+        group.run(1)
+        group.simulation.kill("b")
+        group.write("a", "meanwhile")
+        group.start("b", "a", limits=SHORT)
+        group.run(10)
+        assert group.boards["b"].errors == []
+        assert sorted(group.texts("b")) == ["before", "meanwhile"]
+        group.write("b", "after")
+        group.run(1)
+        assert sorted(group.texts("a")) == ["after", "before", "meanwhile"]
+        assert group.members("a") == ["a", "b"]
+        group.check()
+
+
+def test_a_dead_member_is_removed_and_the_others_go_on() -> None:
+    join = {"silence_limit_s": 3.0}
+    with Group() as group:
+        for name in "abc":
+            group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)
+            group.run(2)
+        events = group.boards["a"].rooms["r"].events()
+        group.simulation.kill("c")
+        for count in range(5):
+            group.write("a", f"a{count}")
+            group.write("b", f"b{count}")
+        group.run(20)
+        assert group.members("a") == group.members("b") == ["a", "b"]
+        assert sorted(group.texts("a")) == sorted(group.texts("b"))
+        seen = list(events._events)
+        assert any(isinstance(event, MemberRemoved) for event in seen)
+        assert any(isinstance(event, Gap) and event.peer == "c" for event in seen)
+        group.write("b", "later")
+        group.run(1)
+        assert "later" in group.texts("a")
+        group.check()
+
+
+def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
+    join = {"silence_limit_s": 2.0}
+    with Group() as group:
+        for name in "abc":
+            group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)
+            group.run(2)
+        events = group.boards["c"].rooms["r"].events()
+        group.simulation.partition(["a", "b"], ["c"])
+        for count in range(5):
+            group.write("a", f"a{count}")
+        group.run(20)
+        assert group.members("a") == ["a", "b"]
+        group.simulation.heal()
+        group.write("b", "b")
+        group.run(40)
+        assert group.members("a") == group.members("c") == ["a", "b", "c"]
+        assert any(isinstance(event, RoomRejoining) for event in events._events)
+        assert sorted(group.texts("c")) == sorted(group.texts("a"))
+        group.write("c", "back")
+        group.run(1)
+        assert "back" in group.texts("a")
+        assert "back" in group.texts("b")
+        group.check()
+
+
+def test_a_room_may_block_for_a_silent_member() -> None:
+    join = {"silence_limit_s": 2.0, "when_silent": "block"}
+    with Group() as group:
+        group.start("a", limits=SHORT, join=join)
+        group.run(1)
+        group.start("b", "a", limits=SHORT, join=join)
+        group.run(2)
+        group.simulation.pause("b")
+        group.write("a", "one")
+        group.run(60)
+        assert group.members("a") == ["a", "b"]
+        group.simulation.resume("b")
+        group.run(5)
+        assert group.texts("b") == ["one"]
+        assert not any(isinstance(event, PeerRemoved) for event in group.boards["a"].events)
+
+
+def test_remove_is_taken_up_by_the_others_unless_they_disagree() -> None:
+    with Group() as group:
+        group.start("a")
+        group.run(1)
+        group.start("b", "a")
+        group.start("c", "a", join={"agree": lambda remover, name: False})
+        group.start("d", "a")
+        group.run(4)
+        group.simulation.kill("d")
+
+        async def remove(board: Any) -> None:  # noqa: ANN401
+            await board.rooms["r"].remove("d")
+
+        group.call("a", remove)
+        group.run(2)
+        assert group.members("a") == group.members("b") == ["a", "b", "c"]
+        assert group.members("c") == ["a", "b", "c", "d"]
+
+
+def test_leaving_the_group_says_goodbye() -> None:
+    with Group() as group:
+        group.start("a")
+        group.run(1)
+        group.start("b", "a")
+        group.run(2)
+        group.write("b", "last words")
+
+        async def leave(board: Any) -> None:  # noqa: ANN401
+            await board.node.leave()
+
+        group.call("b", leave)
+        group.run(1)
+        assert group.texts("a") == ["last words"]
+        assert group.members("a") == ["a"]
+        assert group.boards["a"].node is not None
+        group.write("a", "alone")
+        group.run(30)
+        stats = group.boards["a"].rooms["r"].stats()
+        assert stats.peers == {} or all(not peer.backlog for peer in stats.peers.values())
+
+
+def test_a_link_is_no_peer_of_the_node() -> None:
+    with Group() as group:
+        group.start("a")
+        group.run(1)
+        group.start("b", "a")
+        group.run(2)
+        node = group.boards["a"].node
+        assert node is not None
+        assert node.peers == []
+        assert node.rooms == ["r"]
+
+        async def send(board: Any) -> None:  # noqa: ANN401
+            with pytest.raises(LocalError, match="b is not a peer"):
+                await board.node.send("b", b"hello")
+
+        group.call("a", send)
+
+
+def test_a_closed_room_refuses_calls_and_can_be_joined_again() -> None:
+    with Group() as group:
+        group.start("a")
+        group.run(1)
+        group.start("b", "a")
+        group.run(2)
+
+        async def close(board: Any) -> None:  # noqa: ANN401
+            room = board.rooms["r"]
+            async with room:
+                pass
+            with pytest.raises(LocalError, match="closed"):
+                await room.broadcast(b"late")
+            with pytest.raises(LocalError, match="closed"):
+                await room.receive()
+            await board.join("r")
+
+        group.write("b", "before")
+        group.call("b", close)
+        group.run(3)
+        assert group.members("a") == ["a", "b"]
+        group.write("a", "after")
+        group.run(1)
+        assert group.texts("b") == ["before", "after"]
+
+
+def test_the_datagrams_of_rooms_fit_into_those_of_links() -> None:
+    small = Limits(datagram_bytes_base=256, datagram_bytes_max=256)
+    with Group() as group:
+        board = group.start("a", limits=small)
+        group.run(1)
+        (error,) = board.errors
+        assert isinstance(error, ConfigError)
+        assert f"at least {256 + CARRY_OVERHEAD_BYTES} bytes" in str(error)
+    sizes = set()
+    base = Limits(datagram_bytes_base=600, datagram_bytes_max=600)
+    with Group(faults=Faults(delay_s=0.01)) as group:
+        group.start("a", limits=base)
+        group.run(1)
+        group.start("b", "a", limits=base)
+        group.run(2)
+        network = group.simulation.network
+        group.write("a", "x" * 100_000)
+        for _ in range(50):
+            group.run(0.01)
+            sizes |= {
+                len(datagram)
+                for _, _, datagram in network.captured
+                if datagram[0] & 15 in (CARRY, JOIN)
+            }
+        group.run(5)
+        assert len(group.texts("b")[0]) == 100_000
+        assert 500 < max(sizes) <= 600
+
+
+def test_members_can_be_named_by_the_application() -> None:
+    async def main() -> None:
+        async with Node("ann") as ann, Node("bob") as bob:
+            members = {"ann": ann.address, "bob": bob.address}
+            first = await ann.join("r", members=members)
+            second = await bob.join("r", members=members)
+            assert await first.broadcast(b"hello") == 1
+            message = await second.receive()
+            assert (message.source, message.data) == ("ann", b"hello")
+            await second.send("ann", b"answer")
+            assert (await first.receive()).data == b"answer"
+            assert first.members == second.members == ["ann", "bob"]
+            with pytest.raises(LocalError, match="cid is not a member of r"):
+                await first.send("cid", b"hello")
+            await first.flush()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_sponsor_whose_application_does_not_receive_refuses_newcomers() -> None:
+    with Group() as group:
+        group.start("a", join={"reads": False})
+        group.run(1)
+        group.start("b", "a")
+        group.run(2)
+        group.write("b", "unread")
+        group.run(1)
+        other = group.start("c", "a")
+        group.run(20)
+        (error,) = other.errors
+        assert isinstance(error, JoinError)
+        assert "the application of a" in str(error)
+        assert "receive in a task of its own" in str(error)
+
+
+def test_rooms_on_real_sockets() -> None:
+    async def main() -> None:
+        texts: dict[str, list[bytes]] = {"ann": [], "bob": [], "cid": []}
+        async with Node("ann", encode=str.encode, decode=bytes.decode) as ann:
+            queue: asyncio.Queue[Message] = asyncio.Queue()
+            seeds = [ann.address]
+            async with Node("bob", seeds=seeds) as bob, Node("cid", seeds=seeds) as cid:
+                room = await ann.join("r", snapshot=lambda: b"state")
+                await room.broadcast("nobody is here")
+
+                async def read() -> None:
+                    async for message in room:
+                        queue.put_nowait(message)
+
+                reader = asyncio.get_running_loop().create_task(read())
+                other = await bob.join("r", restore=texts["bob"].append)
+                assert texts["bob"] == [b"state"]
+                await room.broadcast("text")
+                assert (await other.receive()).data == b"text"
+                await other.broadcast(b"reply")
+                assert (await queue.get()).value == "reply"
+                third = await cid.join("r", restore=texts["cid"].append)
+                assert third.members == ["ann", "bob", "cid"]
+                await third.multicast(["ann", "bob"], b"both")
+                assert (await queue.get()).data == b"both"
+                assert (await other.receive()).data == b"both"
+                third.send_nowait("bob", b"at once")
+                assert (await other.receive()).data == b"at once"
+                await third.leave()
+                await other.leave()
+                await room.close()
+                await reader
+
+    asyncio.run(asyncio.wait_for(main(), 30))
