@@ -81,9 +81,15 @@ class Victim:
         self.bob.add_peer("ann", "ann", self.now)
         for step in range(4):
             large = step == 2 and protocol_name != "unordered"
-            self.bob.send(["ann"], bytes(1500 if large else step), self.now)
-            self.ann.send(["bob"], b"x", self.now)
+            self.send(self.bob, "ann", bytes(1500 if large else step))
+            self.send(self.ann, "bob", b"x")
             self._exchange()
+
+    def send(self, source: Engine, target: str, data: bytes) -> None:
+        """Send a message to one node, or to all if the protocol has broadcast only."""
+        targets = [target] if source.info.capabilities.unicast else None
+        for payload in source.fragment(data):
+            source.send_fragment(targets, payload, self.now)
 
     def _exchange(self) -> None:
         """Pass datagrams between ann and bob, and record those to ann."""
@@ -233,6 +239,6 @@ def run_script(data: bytes) -> Victim:
         else:
             target = NAMES[1 + script.byte() % 2]
             if target in victim.ann.peers():
-                victim.ann.send([target], script.read(script.byte()), victim.now)
+                victim.send(victim.ann, target, script.read(script.byte()))
         victim.check()
     return victim
