@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-paths bench-budget bench-spark \
+.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-paths bench-pc-broadcast bench-budget bench-spark \
   bench-ingest \
   campaign campaign-mutants verification fuzz lock clean
 
@@ -112,6 +112,9 @@ bench-net: $(VENV)/installed  ## speed of the node, beside raw UDP, TCP, pyzmq, 
 bench-paths: $(VENV)/installed  ## loss, congestion and fairness on simulated paths, in virtual time
 	$(BIN)/python -m bench.paths
 
+bench-pc-broadcast: $(VENV)/installed  ## 200 live nodes in one group of pc-broadcast, verified, beside a simulation
+	$(BIN)/python -m bench.pc_broadcast
+
 bench-budget: $(VENV)/installed  ## the aims of bounded: latency, bytes, frames and silent members
 	$(BIN)/python -m bench.budget
 
@@ -137,6 +140,7 @@ campaign-mutants: $(VENV)/tools  ## list the mutants of engine and journal and t
 
 verification: $(VENV)/installed  ## the results of the model checker (LONG=1: those of the long searches, an hour)
 	$(BIN)/python -m bench.verification $(if $(LONG),--long)
+	$(BIN)/python -m bench.joins $(if $(LONG),--long)
 
 lock: $(VENV)/tools  ## renew requirements/dev.txt from dev.in
 	$(BIN)/python -m pip install --quiet uv

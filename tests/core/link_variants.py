@@ -29,6 +29,8 @@ MODULES = (
     "core.process_id",
     "core.windows",
     "core.dependencies",
+    "core.overlay.directory",
+    "core.overlay_links",
     "core.pending",
     "core.process",
     "core.input_checks",
@@ -81,7 +83,7 @@ def copied(changes: Iterable[tuple[str, str]] = ()) -> Variant:
     Raise LookupError if an old text does not occur exactly once.
     """
     package = f"link_variant_{next(_serial)}"
-    packages = ("", ".core", ".core.support", ".core.protocols")
+    packages = ("", ".core", ".core.overlay", ".core.support", ".core.protocols")
     loaded: dict[str, ModuleType] = {}
     for name in [f"{package}{suffix}" for suffix in packages]:
         sys.modules[name] = loaded[name] = ModuleType(name)

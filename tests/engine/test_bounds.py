@@ -524,8 +524,3 @@ def test_a_hello_of_a_silent_peer_triggers_retransmission() -> None:
 def test_limits_out_of_range_raise(field: str, value: float, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         replace(Limits(), **{field: value})  # type: ignore[arg-type]
-
-
-def test_a_protocol_for_the_simulator_raises() -> None:
-    with pytest.raises(ConfigError, match="pc-broadcast runs in the simulator only"):
-        Engine("ann", 1, protocol_name="pc-broadcast")

@@ -207,7 +207,8 @@ def test_of_two_nodes_that_look_for_a_room_the_first_by_name_founds_it(
     membership = newcomer(other)
     membership.effects()
     reaction = hear(membership, other, Inquiry(other))
-    assert reaction[0] == (other, Answer(AnswerKind.SEEKING, ()))
+    assert reaction == [(other, Answer(AnswerKind.SEEKING, ()))]
+    reaction = hear(membership, other, Answer(AnswerKind.SEEKING, ()))
     assert (Joined(has_founded=True) in reaction) is founds
 
 

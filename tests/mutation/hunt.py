@@ -12,7 +12,9 @@ from pathlib import Path
 
 from tests.mutation.mutants import (
     BOUNDED_MUTANTS,
+    GROUP_MUTANTS,
     NODE_MUTANTS,
+    OVERLAY_MUTANTS,
     REMOVAL_MUTANTS,
     TRANSPORT_MUTANTS,
     Mutant,
@@ -70,6 +72,18 @@ NODE_HUNTERS = (
     "tests/net/test_receipts.py",
 )
 """The tests to run for the mutants of keys, receipts and unordered messages."""
+GROUP_HUNTERS = (
+    "tests/group/test_membership.py",
+    "tests/check/test_joins.py",
+    "tests/group",
+)
+"""The tests to run for the mutants of the membership of rooms."""
+OVERLAY_HUNTERS = (
+    "tests/core/test_named_overlay.py",
+    "tests/engine/test_announcements.py",
+    "tests/net/test_overlay.py",
+)
+"""The tests to run for the mutants of the overlay of nodes."""
 TIMEOUT_S = 300
 """A mutant is also caught if the tests time out; they take a minute at most."""
 
@@ -84,8 +98,10 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
-        is_of_node = mutant in TRANSPORT_MUTANTS + NODE_MUTANTS
-        folder = package if is_of_node else package / "core"
+        is_anywhere = mutant in (
+            TRANSPORT_MUTANTS + OVERLAY_MUTANTS + GROUP_MUTANTS + NODE_MUTANTS
+        )
+        folder = package if is_anywhere else package / "core"
         path = folder / f"{mutant.module}.py"
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:
@@ -123,12 +139,16 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
 def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     """Return the tests to run for a mutant, or all of them for the unchanged core."""
     if mutant is None:
-        others = BOUNDED_HUNTERS + REMOVAL_HUNTERS + TRANSPORT_HUNTERS
-        return others + NODE_HUNTERS + HUNTERS
+        transport = TRANSPORT_HUNTERS + OVERLAY_HUNTERS + GROUP_HUNTERS + NODE_HUNTERS
+        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + transport + HUNTERS
     if mutant in NODE_MUTANTS:
         return NODE_HUNTERS
+    if mutant in GROUP_MUTANTS:
+        return GROUP_HUNTERS
     if mutant in TRANSPORT_MUTANTS:
         return TRANSPORT_HUNTERS
+    if mutant in OVERLAY_MUTANTS:
+        return OVERLAY_HUNTERS
     if mutant in REMOVAL_MUTANTS:
         return REMOVAL_HUNTERS
     return BOUNDED_HUNTERS if mutant in BOUNDED_MUTANTS else HUNTERS

@@ -1,14 +1,18 @@
 """The mutants: name, module and source change of each."""
 
+from tests.mutation.group_mutants import GROUP_MUTANTS
 from tests.mutation.mutant import Mutant
 from tests.mutation.node_mutants import NODE_MUTANTS
+from tests.mutation.overlay_mutants import OVERLAY_MUTANTS
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
 from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
 __all__ = [
     "BOUNDED_MUTANTS",
+    "GROUP_MUTANTS",
     "MUTANTS",
     "NODE_MUTANTS",
+    "OVERLAY_MUTANTS",
     "REMOVAL_MUTANTS",
     "TRANSPORT_MUTANTS",
     "Mutant",
@@ -418,5 +422,11 @@ BOUNDED_MUTANTS = (
 )
 
 MUTANTS = (
-    HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS + TRANSPORT_MUTANTS + NODE_MUTANTS
+    HYBRID_MUTANTS
+    + BOUNDED_MUTANTS
+    + REMOVAL_MUTANTS
+    + TRANSPORT_MUTANTS
+    + OVERLAY_MUTANTS
+    + GROUP_MUTANTS
+    + NODE_MUTANTS
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from antecede import Limits, Node
 from antecede.core.process import NEVER
+from antecede.engine.message import Message
 from antecede.net.faults import Faults
 from antecede.testing import Simulation
 
@@ -21,6 +22,8 @@ class Group:
         self.simulation = Simulation(seed, *([faults] if faults is not None else []))
         self.nodes: dict[str, Node] = {}
         self.received: dict[str, list[bytes]] = {}
+        self.messages: dict[str, Callable[[Message], object]] = {}
+        """Called with each message of a node."""
         self._tasks: list[asyncio.Future[None]] = []
 
     def __enter__(self) -> "Group":
@@ -66,6 +69,8 @@ class Group:
             if receive:
                 async for message in node:
                     received.append(message.data)
+                    if name in self.messages:
+                        self.messages[name](message)
                     await message.commit()
             await asyncio.Event().wait()
 

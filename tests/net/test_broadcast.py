@@ -22,7 +22,7 @@ NAMES = ("ann", "bob", "cid", "dan")
 BROADCAST = [
     info.name
     for info in protocols()
-    if info.capabilities.broadcast and info.capabilities.suits_nodes
+    if info.capabilities.broadcast and not info.capabilities.dynamic
 ]
 BROADCAST_ONLY = [name for name in BROADCAST if not protocol(name).capabilities.unicast]
 FAULTS = Faults(loss=0.1, duplicate=0.1, jitter_s=0.01)

@@ -21,7 +21,6 @@ from tests.net.harness import (
 from tests.net.limits import quick_limits
 
 UNICAST = [info for info in protocols() if info.capabilities.unicast]
-OTHERS = [info for info in protocols() if not info.capabilities.suits_nodes]
 
 FAULTS = Faults(loss=0.1, duplicate=0.1, jitter_s=0.01)
 
@@ -57,15 +56,6 @@ def guaranteed(info: ProtocolInfo) -> set[Property]:
     if info.capabilities.causal:
         return always | {Property.CAUSAL, Property.FIFO}
     return always | {Property.FIFO} if info.name == "fifo" else always
-
-
-@pytest.mark.parametrize("info", OTHERS, ids=lambda info: info.name)
-def test_a_protocol_that_does_not_suit_a_node_is_an_error(info: ProtocolInfo) -> None:
-    async def main() -> None:
-        with pytest.raises(ConfigError, match=f"{info.name} (has no|runs in the) "):
-            await Node("a", protocol=info.name).open()
-
-    run(main)
 
 
 def test_an_operation_that_the_protocol_does_not_support_is_an_error() -> None:

@@ -16,7 +16,9 @@ from typing import Final
 from antecede.check.join_node import (
     HISTORY,
     SETTINGS,
+    Action,
     Arrival,
+    JoinViolation,
     Message,
     Node,
     canonical_form,
@@ -46,15 +48,11 @@ from antecede.group.frames import (
 )
 from antecede.group.member import CutEntry
 
-__all__ = ["Action", "JoinConfig", "JoinModel", "JoinViolation"]
+__all__ = ["JoinConfig", "JoinModel"]
 
 PROMPT: Final = (Inquiry, Answer, ChunkAck)
 """Messages outside the room that arrive at once: their receivers' reactions commute with
 everything else."""
-
-
-class JoinViolation(Exception):
-    """A property does not hold; the message says where."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +69,6 @@ class JoinConfig:
     """Nodes of which one may crash, at any moment."""
     timeouts: int = 0
     """How often a newcomer may take its sponsor for dead."""
-
-
-Action = tuple[str, ...]
-"""A step: its kind, and the nodes that take part."""
 
 
 class JoinModel:

@@ -11,7 +11,9 @@ from antecede.group.settings import MembershipSettings
 __all__ = [
     "HISTORY",
     "SETTINGS",
+    "Action",
     "Arrival",
+    "JoinViolation",
     "Message",
     "Node",
     "canonical_form",
@@ -20,6 +22,13 @@ __all__ = [
 
 SETTINGS: Final = MembershipSettings(answer_timeout_s=1.0, join_timeout_s=1e9)
 HISTORY: Final = 1
+
+Action = tuple[str, ...]
+"""A step: its kind, and the nodes that take part."""
+
+
+class JoinViolation(Exception):
+    """A property does not hold; the message says where."""
 
 
 class Message(NamedTuple):

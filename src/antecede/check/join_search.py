@@ -1,12 +1,33 @@
-"""A complete breadth-first search over the model of a room."""
+"""A complete breadth-first search over a model of a room."""
 
 import pickle
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
-from antecede.check.join_model import Action, JoinConfig, JoinModel, JoinViolation
+from antecede.check.join_node import Action, JoinViolation
 
-__all__ = ["JoinResult", "check_joins"]
+__all__ = ["JoinResult", "RoomModel", "check_rooms"]
+
+
+class RoomModel(Protocol):
+    """A state that a search can expand. It can be pickled."""
+
+    def actions(self) -> Iterable[Action]:
+        """Return the possible actions; a schedule ends when there is none."""
+
+    def faults(self) -> Iterable[Action]:
+        """Return further possible actions, without which a schedule may end."""
+
+    def act(self, action: Action) -> None:
+        """Perform an action; raise JoinViolation if it breaks a property."""
+
+    def check_end(self) -> None:
+        """Raise JoinViolation unless everything is as it must be in the end."""
+
+    def fingerprint(self) -> bytes:
+        """Return a hash of the state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,21 +48,21 @@ class JoinResult:
     """The shortest schedule that violates it."""
 
 
-def check_joins(config: JoinConfig, states_max: int = 1 << 60) -> JoinResult:
-    """Visit every state of the model, or stop at the first violation.
+def check_rooms(start: RoomModel, states_max: int = 1 << 60) -> JoinResult:
+    """Visit every state of a model, or stop at the first violation.
 
     Args:
-        config: the bounds.
+        start: the first state.
         states_max: how many states to visit at most.
     """
-    start = JoinModel(config)
     key = start.fingerprint()
     parents: dict[bytes, tuple[bytes, Action] | None] = {key: None}
     queue = deque([(key, pickle.dumps(start), 0)])
     ends = depth = 0
     while queue:
         key, stored, depth = queue.popleft()
-        model = pickle.loads(stored)
+        model: RoomModel | None = pickle.loads(stored)
+        assert model is not None
         natural = list(model.actions())
         if not natural:
             ends += 1

@@ -4,19 +4,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from antecede.core.overlay.directory import Directory
 from antecede.core.overlay.graphs import reversed_links
 from antecede.core.overlay.tree_topology import Topology, balanced_parents
 from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
 
-__all__ = ["DEFAULT_BUDGET_BYTES", "DEFAULT_PROTOCOL", "LINGER_S", "ProcessConfig"]
+__all__ = [
+    "DEFAULT_BUDGET_BYTES",
+    "DEFAULT_PROTOCOL",
+    "EXCHANGE_TIMEOUT_S",
+    "LINGER_S",
+    "ProcessConfig",
+]
 
 LINGER_S: Final = 30.0
 """How long a link is kept after its peer has left the view: two timeouts of
 ``pc-broadcast``, so that a ping whose mediator has crashed can take another way before the
 old link is removed. With less than one timeout, several crashes at once may disconnect a
 process."""
+
+EXCHANGE_TIMEOUT_S: Final = 20.0
+"""Four times the longest delay in the experiment of PC-broadcast."""
 
 DEFAULT_PROTOCOL: Final = "bounded"
 """The protocol of a node."""
@@ -64,11 +74,15 @@ class ProcessConfig:
     """The period of Spray's view exchanges; 0 for a fixed overlay."""
     exchange_until_s: float = 1e999
     """The time after which no exchange starts, so that a run ends."""
+    exchange_timeout_s: float = EXCHANGE_TIMEOUT_S
+    """How long a partner of an exchange may take to answer."""
     linger_s: float = LINGER_S
     """With Spray: how long a link is kept after its peer has left the view."""
     ping_timeout_s: float = 15.0
     """How long ``pc-broadcast`` waits for the first pong of a new link. It should exceed
     the delay of three hops: an unnecessary ping costs more than a late one."""
+    directory: Directory | None = None
+    """For an overlay whose processes share no ids: the processes that this one knows."""
     silence_s: float = 0.05
     """How long a process of ``newtop`` stays silent before it transmits a null message."""
     seed: int = 0

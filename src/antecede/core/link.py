@@ -23,6 +23,7 @@ from typing import Final
 
 from antecede.core.codec import Frame
 from antecede.core.link_frames import LinkAck, Segment
+from antecede.core.overlay_links import OverlayLinks
 from antecede.core.process import (
     UNBOUNDED,
     Delivery,
@@ -169,6 +170,10 @@ class ReliableLink(ProcessBase):
     def known_peers(self) -> int:
         return len(self._channels)
 
+    @property
+    def overlay(self) -> OverlayLinks | None:
+        return self._inner.overlay
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         """Process a frame that arrived from ``source``.
 
@@ -205,6 +210,7 @@ class ReliableLink(ProcessBase):
                 timer.expire(now)
             else:
                 self._drop_in_flight(channel)
+                self._inner.segments_dropped(channel.id, now)
             timer = self._timers.due(now)
         self._inner.handle_timer(now)
         self._collect(now)

@@ -30,6 +30,7 @@ from mypy_extensions import mypyc_attr
 
 from antecede.core.codec import NO_PROCESS, Frame
 from antecede.core.dependencies import PeerDependencies
+from antecede.core.overlay_links import OverlayLinks
 from antecede.core.pending import PendingMessages
 from antecede.core.process_id import ProcessId
 from antecede.core.windows import PeerWindows
@@ -340,6 +341,9 @@ class ProcessBase:
             now: the current time.
         """
 
+    def segments_dropped(self, peer: ProcessId, now: float) -> None:
+        """Restart the links to ``peer``: the link layer has dropped frames to it."""
+
     def learn_round_trip(self, peer: ProcessId, round_trip_s: float, now: float) -> None:
         """Use a round trip to ``peer`` that the driver has measured."""
 
@@ -356,6 +360,11 @@ class ProcessBase:
     @property
     def dependencies(self) -> PeerDependencies | None:
         """The entries that name other processes; None if its frames have none."""
+        return None
+
+    @property
+    def overlay(self) -> OverlayLinks | None:
+        """The links of an overlay whose processes share no ids; None without one."""
         return None
 
     @property

@@ -12,6 +12,8 @@ from antecede.core.codec import Frame, FrameReader, Reader
 from antecede.core.config import ProcessConfig
 from antecede.core.link import ReliableLink
 from antecede.core.link_frames import read_link_frame
+from antecede.core.overlay.definition import read_named_frame
+from antecede.core.overlay.named_overlay import with_names
 from antecede.core.overlay.spray_overlay import (
     initial_links,
     read_overlay_frame,
@@ -75,7 +77,7 @@ class Capabilities:
     @property
     def suits_nodes(self) -> bool:
         """Whether nodes can run it."""
-        return not (self.overlay and self.dynamic)
+        return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,16 +257,19 @@ BY_TOPOLOGY: Final = (
             overlay=True,
             control_frames=("ping", "pong", "newcomer", "welcome", "summary"),
         ),
-        factory=lambda own, config: with_spray(
-            PcBroadcast(
-                own,
-                initial_links(own, config),
-                newcomer=own in config.newcomers,
-                timeout_s=config.ping_timeout_s,
+        factory=lambda own, config: with_names(
+            with_spray(
+                PcBroadcast(
+                    own,
+                    initial_links(own, config),
+                    newcomer=own in config.newcomers,
+                    timeout_s=config.ping_timeout_s,
+                ),
+                config,
             ),
             config,
         ),
-        read=lambda reader: read_overlay_frame(reader, read_pc_broadcast),
+        read=lambda reader: read_named_frame(reader, read_pc_broadcast),
     ),
     ProtocolInfo(
         name="tree",

@@ -26,7 +26,8 @@
             CARRY    like DATA, with datagrams of rooms instead of frames
                      (:mod:`antecede.engine.carrier`)
 
-JOIN and JOIN_ANSWER have another header (:mod:`antecede.engine.joining`).
+JOIN and JOIN_ANSWER have another header (:mod:`antecede.engine.joining`), and ANNOUNCE has
+another body (:mod:`antecede.engine.announcements`).
 
 With a group key the body is encrypted, the header is authenticated with it, and an
 authentication tag follows. All numbers are big-endian. The receiver's incarnation is 0 in a
@@ -53,6 +54,7 @@ from antecede.errors import PeerError
 
 __all__ = [
     "AEAD_TAG_BYTES",
+    "ANNOUNCE",
     "ANSWER",
     "BYE",
     "BYE_ACK",
@@ -118,9 +120,11 @@ JOIN: Final = 14
 """Asks a node whose name is unknown to become a peer; answered by JOIN_ANSWER."""
 JOIN_ANSWER: Final = 15
 """Answers one JOIN with the name of the node, or with the reason of a refusal."""
+ANNOUNCE: Final = 15
+"""Tells a node the name of a stranger whose HELLO follows."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
-KINDS: Final = frozenset(range(HELLO, JOIN_ANSWER + 1))
+KINDS: Final = frozenset(range(HELLO, ANNOUNCE + 1))
 
 HEADER: Final = Struct(">BQQQQ")
 HEADER_BYTES: Final = 33

@@ -2,6 +2,7 @@
 
 from antecede.core.codec import NO_PROCESS
 from antecede.core.observer import Observer
+from antecede.core.overlay.directory import Directory
 from antecede.core.process import Delivery, ProcessId
 from antecede.engine.bundle import BUNDLE, split
 from antecede.engine.entry_names import EntryNames
@@ -28,10 +29,13 @@ class Deliveries:
         observer: records deliveries.
         wall_offset_s: the difference of the wall clock to ``now``.
         entry_names: knows which deliveries need a permit; None if all do.
+        directory: names the sources that relayed messages may have; None without relays
+            beyond the peers.
     """
 
     __slots__ = (
         "_by_id",
+        "_directory",
         "_entry_names",
         "_flow",
         "_id",
@@ -58,9 +62,11 @@ class Deliveries:
         observer: Observer | None,
         wall_offset_s: float,
         entry_names: EntryNames | None,
+        directory: Directory | None = None,
     ) -> None:
         self._id = id
         self._by_id = by_id
+        self._directory = directory
         self._layer = layer
         self._flow = layer.flow
         self._journal = journal
@@ -84,11 +90,15 @@ class Deliveries:
         for delivery in deliveries:
             if delivery.source != source:  # Most messages come from where the last came.
                 source = delivery.source
-                session = self._by_id.get(delivery.source)
-                name = session.name if session is not None else self._layer.name
-                history = session.history if session is not None else self._layer.history
-                if session is not None:
-                    self._journal.session_changed(session)
+                if self._directory is not None:
+                    name, history = self._directory.identity(source)
+                else:
+                    session = self._by_id.get(delivery.source)
+                    if session is not None:
+                        name, history = session.name, session.history
+                        self._journal.session_changed(session)
+                    else:
+                        name, history = self._layer.name, self._layer.history
             payload = delivery.payload
             if payload and payload[0] == BUNDLE:
                 self._deliver_bundle(session, name, history, delivery, delivered_at)

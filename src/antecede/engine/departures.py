@@ -12,6 +12,7 @@ from antecede.engine.ended_sources import EndedSources
 from antecede.engine.events import PeerLeft, PeerRemoved
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
+from antecede.engine.overlay_sessions import OverlaySessions
 from antecede.engine.peer_session import (
     ACTIVE,
     EPOCHS_PER_GENERATION,
@@ -39,6 +40,7 @@ class Departures:
         layer: exchanges datagrams with the peers.
         driver: drives the process.
         journal: records changes.
+        overlay: the sessions on an overlay; None without one.
     """
 
     __slots__ = (
@@ -51,6 +53,7 @@ class Departures:
         "_layer",
         "_lease_s",
         "_next_check_at",
+        "_overlay",
         "_peer_timeout_s",
         "_permit_leases",
         "_recovery",
@@ -65,12 +68,14 @@ class Departures:
         layer: SessionLayer,
         driver: ProcessDriver,
         journal: JournalRecorder,
+        overlay: OverlaySessions | None,
     ) -> None:
         self._info = info
         self._table = table
         self._layer = layer
         self._driver = driver
         self._journal = journal
+        self._overlay = overlay
         self._recovery = driver.process.recovery
         # A lease by the clock of a peer, in seconds of this node's clock at most.
         self._lease_s = (
@@ -213,6 +218,8 @@ class Departures:
         layer = self._layer
         ack = layer.seal(BYE_ACK, session, layer.data_prefix(session, now))
         layer.responses.append((session.address, ack))
+        if self._overlay is not None:
+            self._overlay.receive_bye(session, now)
         recovery = self._recovery
         if recovery is not None and session.apply(SessionEvent.BYE_RECEIVED):
             recovery.assume_permits(session.id, now)
@@ -235,6 +242,8 @@ class Departures:
             earliest = min(earliest, self._departed[0][0])
         if self._peer_timeout_s < NEVER:
             earliest = min(earliest, self._next_check_at)
+        if self._overlay is not None:
+            return min(earliest, self._overlay.deadline)
         if self._ended_sources is not None:
             earliest = min(earliest, self._ended_sources.next_deadline())
         return earliest
@@ -252,7 +261,9 @@ class Departures:
             self._forget_departed(now)
         if self._ended_sources is not None:
             self._ended_sources.handle_deadline(now)
-        if self._peer_timeout_s < NEVER and self._next_check_at <= now:
+        if self._overlay is not None:
+            self._overlay.handle_deadline(now)
+        elif self._peer_timeout_s < NEVER and self._next_check_at <= now:
             self._next_check_at = now + self._peer_timeout_s / 4
             self._remove_silent_peers(now)
 

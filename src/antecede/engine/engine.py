@@ -106,12 +106,13 @@ class Engine:
         info = protocol(protocol_name)
         bounds = limits if limits is not None else Limits()
         group = group_of(info, name, members)
-        process = make_process(info, name, group, bounds, budget_bytes)
+        own = history if history else incarnation
+        process = make_process(info, name, own, members, bounds, budget_bytes)
         events = EventCollector()
         layer = SessionLayer(
             name,
             incarnation,
-            history if history else incarnation,
+            own,
             protocol_hash([protocol_name, *(() if info.capabilities.dynamic else group)]),
             bounds,
             cipher,

@@ -7,6 +7,7 @@ from antecede.engine.datagram import Introduction
 from antecede.engine.departures import Departures
 from antecede.engine.history_number import is_later
 from antecede.engine.journal_recorder import JournalRecorder
+from antecede.engine.overlay_sessions import OverlaySessions
 from antecede.engine.peer_session import PeerSession, SessionEvent, generation_of
 from antecede.engine.peer_table import PeerTable
 from antecede.engine.process_driver import ProcessDriver
@@ -25,6 +26,7 @@ class Histories:
         layer: exchanges datagrams with the peers.
         driver: drives the process.
         journal: records changes.
+        overlay: the sessions on an overlay; None without one.
     """
 
     __slots__ = (
@@ -32,6 +34,7 @@ class Histories:
         "_driver",
         "_journal",
         "_layer",
+        "_overlay",
         "_recovery",
         "_table",
         "outdated",
@@ -48,6 +51,7 @@ class Histories:
         layer: SessionLayer,
         driver: ProcessDriver,
         journal: JournalRecorder,
+        overlay: OverlaySessions | None,
     ) -> None:
         self._table = table
         self._departures = departures
@@ -56,6 +60,7 @@ class Histories:
         self._journal = journal
         self._recovery = driver.process.recovery
         self.outdated = None
+        self._overlay = overlay
 
     def update_session(self, received: ReceivedDatagram, now: float) -> bool:
         """Follow a peer that restarted or removed this node.
@@ -66,7 +71,9 @@ class Histories:
         introduction = received.introduction
         if introduction is not None:
             session.message_bytes_max = introduction.message_bytes_max
-        if received.is_new_history:
+        if received.is_new_history and self._overlay is not None:
+            self._overlay.start_history(received, now)
+        elif received.is_new_history:
             if not self._start_history(received, now):
                 return False
         elif received.previous_history and self._recovery is not None:
@@ -89,6 +96,9 @@ class Histories:
         recovery = self._recovery
         if session.epoch_in == 0:  # The first contact.
             session.epoch_in = received.epoch
+            return True
+        if self._overlay is not None:
+            session.epoch_in = received.epoch  # The peer had closed this session.
             return True
         if recovery is None:
             # No node with this protocol can have removed us.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from antecede.core.config import LINGER_S
 from antecede.core.process import NEVER
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import ConfigError
@@ -82,6 +83,14 @@ class Limits:
     keep_alive_s: float = 8.0
     """After how long without a datagram to a peer the node transmits one, so that an idle
     pair needs no handshake; at most two fifths of the lease. Infinite for never."""
+    exchange_s: float = 60.0
+    """For ``pc-broadcast``: how often a node exchanges some of its neighbours."""
+    linger_s: float = LINGER_S
+    """For ``pc-broadcast``: how long a node keeps the link to a former neighbour. Choose it
+    at least twice as long as ``ping_timeout_s``."""
+    ping_timeout_s: float = 15.0
+    """For ``pc-broadcast``: how long a node waits for the first pong on a new link. Choose
+    it longer than three transmissions take."""
     congestion_control: str = "cubic"
     """How the bytes in flight to each peer are limited: ``"cubic"`` (RFC 9438),
     ``"newreno"`` (RFC 9002), or ``"fixed"`` for no limit except the window of copies, on
@@ -140,6 +149,9 @@ class Limits:
             "forget_after_s",
             "hello_timeout_s",
             "keep_alive_s",
+            "exchange_s",
+            "linger_s",
+            "ping_timeout_s",
         ):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, got {getattr(self, name)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from antecede.core.overlay.directory import Directory
 from antecede.core.process import ProcessId
 from antecede.engine.datagram import name_hash
 from antecede.engine.entry_names import EntryNames
@@ -36,6 +37,7 @@ class PeerTable:
         "_layer",
         "_next_id",
         "_on_history",
+        "directory",
         "forgotten_number",
         "generation",
         "sessions",
@@ -59,6 +61,8 @@ class PeerTable:
         self._entry_names = entry_names
         self._by_id = by_id
         self._on_history: Callable[[int, str, int], None] | None = None
+        self.directory: Directory | None = None
+        """The processes of an overlay, which also have ids without a session."""
         self.generation = 0
         self.forgotten_number = 0
         self.sessions = {}
@@ -82,6 +86,11 @@ class PeerTable:
         its history gets a new id.
         """
         self._on_history = on_history
+        if self.directory is not None:
+            self.directory.on_new = on_history
+            for id, name, history in self.directory.identities():  # noqa: A001
+                on_history(id, name, history)
+            return
         for session in self.sessions.values():
             on_history(session.id, session.name, session.history)
 
@@ -105,6 +114,8 @@ class PeerTable:
 
     def new_id(self) -> ProcessId:
         """Return a process id that is not in use."""
+        if self.directory is not None:
+            return self.directory.new_id()
         id = ProcessId(self._next_id)  # noqa: A001 (the word for it)
         self._next_id += 1
         return id
@@ -125,6 +136,12 @@ class PeerTable:
         self._layer.add(session)
         self.report_history(id, name, 0)
         return session
+
+    def set_id(self, session: PeerSession, id: ProcessId) -> None:
+        """Give a session the process id that the history of the peer has."""
+        self._by_id.pop(session.id, None)
+        session.id = id
+        self._by_id[id] = session
 
     def add_id(self, session: PeerSession) -> None:
         """Give a session another process id, for another history of the peer."""
@@ -158,7 +175,7 @@ class PeerTable:
 
     def report_history(self, id: ProcessId, name: str, history: int) -> None:
         """Report which history of which peer has a process id."""
-        if self._on_history is not None:
+        if self._on_history is not None and self.directory is None:
             self._on_history(id, name, history)
 
     def new_epoch(self) -> int:

@@ -15,6 +15,7 @@ from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.outbox import NO_KEY, message_key
 from antecede.engine.peer_session import ACTIVE, REMOVED, REMOVING, PeerSession
 from antecede.engine.session_layer import SessionLayer
+from antecede.engine.session_opener import SessionOpener
 from antecede.engine.transmitter import Transmitter
 from antecede.errors import PeerError
 
@@ -28,6 +29,7 @@ class ProcessDriver:
     """The process of a node, with the sessions that its frames come from and go to."""
 
     __slots__ = (
+        "_directory",
         "_flow",
         "_info",
         "_journal",
@@ -46,6 +48,7 @@ class ProcessDriver:
         "released",
         "retransmitted",
         "sent",
+        "session_opener",
     )
 
     by_id: dict[ProcessId, PeerSession]
@@ -65,6 +68,9 @@ class ProcessDriver:
     ) -> None:
         self.process = process
         self.entry_names = entry_names
+        self.session_opener: SessionOpener | None = None
+        overlay = process.overlay
+        self._directory = overlay.directory if overlay is not None else None
         self._windows = process.windows
         self._flow = layer.flow
         self._info = info
@@ -85,6 +91,7 @@ class ProcessDriver:
             observer,
             wall_offset_s,
             entry_names,
+            self._directory,
         )
         self.sent = 0
         self.released = 0
@@ -93,6 +100,8 @@ class ProcessDriver:
 
     def name_of(self, id: ProcessId) -> str:
         """Return the name of the node with a process id."""
+        if self._directory is not None and self._directory.knows(id):
+            return self._directory.identity(id)[0]
         session = self.by_id.get(id)
         return session.name if session is not None else self._layer.name
 
@@ -158,6 +167,8 @@ class ProcessDriver:
         process = self.process
         read_frame = self._info.read_frame
         observer = self._observer
+        if self._directory is not None:
+            observer = None  # A frame names its source by an id of the peer.
         reader = Reader(body, start)
         end = len(body)
         entry_names = self.entry_names
@@ -241,6 +252,8 @@ class ProcessDriver:
             self._journal.record_entries(self.entry_names)
         transmits = self.process.frames_to_transmit()
         if transmits:
+            if self.session_opener is not None:
+                self.session_opener.open_for(transmits, now)
             self._transmit(transmits, now)
         windows = self._windows
         if windows is not None and windows.has_blocked_peers:

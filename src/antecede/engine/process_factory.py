@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from antecede.core.config import ProcessConfig
+from antecede.core.config import EXCHANGE_TIMEOUT_S, ProcessConfig
+from antecede.core.overlay.directory import Directory
 from antecede.core.process import NEVER, ProcessBase, ProcessId
 from antecede.core.registry import ProtocolInfo
 from antecede.engine.limits import Limits
@@ -37,18 +38,36 @@ def group_of(info: ProtocolInfo, name: str, members: Sequence[str]) -> list[str]
 
 
 def make_process(
-    info: ProtocolInfo, name: str, group: Sequence[str], limits: Limits, budget_bytes: int
+    info: ProtocolInfo,
+    name: str,
+    history: int,
+    members: Sequence[str],
+    limits: Limits,
+    budget_bytes: int,
 ) -> ProcessBase:
-    """Return a process; raise ConfigError if the protocol does not suit a node."""
+    """Return a process; raise ConfigError if the protocol does not suit the limits.
+
+    On an overlay, a node that knows members is a newcomer: it joins through one of them.
+    """
+    can = info.capabilities
+    group = group_of(info, name, members)
+    id = ProcessId(group.index(name))  # noqa: A001 (the word for it)
+    is_on_overlay = can.overlay and can.dynamic
     config = ProcessConfig(
-        processes=0 if info.capabilities.dynamic else len(group),
+        processes=0 if can.dynamic and not can.overlay else len(group),
         policy=limits.timer_policy,
         reorder_buffer_max=limits.reorder_buffer_max,
         budget_bytes=budget_bytes,
+        directory=Directory(name, history) if is_on_overlay else None,
+        newcomers=frozenset([id] if is_on_overlay and members else []),
+        exchange_s=limits.exchange_s if is_on_overlay else 0.0,
+        exchange_timeout_s=min(EXCHANGE_TIMEOUT_S, limits.exchange_s / 3),
+        linger_s=limits.linger_s,
+        ping_timeout_s=limits.ping_timeout_s,
+        seed=history,
     )
-    process = info.make(ProcessId(group.index(name)), config)
-    if not info.capabilities.suits_nodes:
-        raise ConfigError(f"{info.name} runs in the simulator only; choose vector")
-    if limits.peer_timeout_s < NEVER and process.recovery is None:
+    process = info.make(id, config)
+    can_remove = process.recovery is not None or is_on_overlay
+    if limits.peer_timeout_s < NEVER and not can_remove:
         raise ConfigError(f"{info.name} cannot remove a peer; leave out peer_timeout_s")
     return process

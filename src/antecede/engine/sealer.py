@@ -79,6 +79,22 @@ class Sealer:
         aead = self._cipher.derive(self.name, self.incarnation, session.name, receiver)
         return self._cipher.seal(aead, session.last_packet, header, body)
 
+    def seal_for_all(self, kind: int, packet: int, body: bytes) -> bytes:
+        """Make a datagram that every node of the group can open."""
+        first = VERSION << 4 | kind
+        header = HEADER.pack(first, self._name_hash, self.incarnation, 0, packet)
+        if self._cipher is None:
+            return header + body
+        aead = self._cipher.derive("", self.incarnation, "", 0)  # No node has this name.
+        return self._cipher.seal(aead, packet, header, body)
+
+    def open_for_all(self, incarnation: int, packet: int, datagram: bytes) -> bytes:
+        """Return the body of such a datagram, or raise PeerError."""
+        if self._cipher is None:
+            return datagram[HEADER.size :]
+        aead = self._cipher.derive("", incarnation, "", 0)
+        return self._cipher.open(aead, packet, datagram)
+
     def _header(self, kind: int, session: PeerSession, receiver: int) -> bytes:
         packet = session.last_packet + 1
         if packet >= session.skip_at:

@@ -18,7 +18,9 @@ from antecede.core.process import PeerRecovery
 from antecede.engine.acknowledgements import RANGES_MAX
 from antecede.engine.address_paths import AddressPaths
 from antecede.engine.address_validation import AddressValidation
+from antecede.engine.announcements import Announcements
 from antecede.engine.datagram import (
+    ANNOUNCE,
     CHALLENGE,
     DATA,
     DATA_PREFIX,
@@ -67,6 +69,7 @@ class SessionLayer:
         "_lease_s",
         "_protocol",
         "_sealer",
+        "announcements",
         "dropped",
         "events",
         "faults",
@@ -136,6 +139,7 @@ class SessionLayer:
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
         self.refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)
+        self.announcements = Announcements(name, self._sealer, self.refusals)
         self.dropped = self.refusals.dropped
         self.responses = []
         self.rtt_s = -1.0
@@ -217,6 +221,8 @@ class SessionLayer:
             return self.refusals.drop("malformed")
         if incarnation == 0:
             return self.refusals.drop("malformed")
+        if kind == ANNOUNCE:
+            return self.announcements.receive(datagram, address, now)
         session = self._by_hash.get(sender)
         if session is None:
             return self.refusals.drop_unknown(datagram, address, self._by_hash, now)
@@ -228,9 +234,8 @@ class SessionLayer:
             return self._accept_hello(received, datagram, address, now)
         if receiver != self.incarnation:
             return self.refusals.drop_misdirected(received, datagram, address, now)
-        if incarnation == handshake.incarnation and not session.replay_window.is_new(
-            packet
-        ):
+        is_bound = incarnation == handshake.incarnation
+        if is_bound and not session.replay_window.is_new(packet):
             return self.refusals.drop("replay")
         cipher = self._sealer.opening_cipher(session, incarnation, receiver)
         try:

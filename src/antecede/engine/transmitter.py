@@ -126,6 +126,7 @@ class Transmitter:
             out += layer.responses
             layer.responses = []
         for session in layer.timers.due_hellos(now):
+            layer.announcements.announce(session, out)
             out.append((session.address, layer.make_hello(session, now)))
         self.datagrams += len(out)
         return out

@@ -14,7 +14,12 @@ import pyarrow.compute as pc
 
 from antecede.errors import ConfigError, TraceError
 from antecede.ingest.diagnostics import IngestSummary, SourceLocation
-from antecede.ingest.event_table import EventTable, WrittenTrace, write_event_table
+from antecede.ingest.event_table import (
+    EventTable,
+    WrittenTrace,
+    skew_of,
+    write_event_table,
+)
 from antecede.ingest.formats.records import (
     CLOCK_SCHEMA,
     SPAN_SCHEMAS,
@@ -160,7 +165,7 @@ def _split_by_run(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.Record
 
 
 def infer_run(
-    log: Log, name: str, schema: pa.Schema
+    log: Log, name: str, schema: pa.Schema, *, with_skew: bool = True
 ) -> tuple[EventTable, IngestSummary, RunInfo]:
     """Infer the events of a run, and describe the information that is missing.
 
@@ -168,6 +173,7 @@ def infer_run(
         log: The records of the run, from :func:`new_log`.
         name: The name of the run.
         schema: The schema of the records.
+        with_skew: Find the skew of the clocks for the summary.
 
     Raises:
         TraceError: No record can be read.
@@ -181,6 +187,8 @@ def infer_run(
         table, summary = infer_from_spans(log)
     else:
         table, summary = infer_from_pairs(log)
+    if with_skew:
+        summary = replace(summary, skew=skew_of(table))
     # The events of clocks do not show which deliveries are missing.
     has_more = log.records > log.read
     if isinstance(log, ClockLog):

@@ -21,8 +21,10 @@ from antecede.trace.run_info import RunInfo
 from antecede.trace.schema import SCHEMA
 from antecede.trace.table import missing_row
 from antecede.trace.writer import TraceWriter
+from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.grouping import group
 from antecede.verify.kernels.slot_map import Ints, Longs
+from antecede.verify.kernels.stream import Bools
 from antecede.verify.linear_extension import find_linear_extension
 from antecede.verify.oracle import MessageId
 
@@ -261,15 +263,26 @@ def _lists(
 ) -> pa.Array:
     """Return the column of targets: a list for each send whose targets are known."""
     known = is_send & np.append(table.is_known, False)[message]
-    chosen = message[known]
-    lengths = np.zeros(len(message), np.int64)
-    lengths[known] = start[chosen + 1] - start[chosen]
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    flat = np.repeat(start[chosen] - offsets[:-1][known], lengths[known])
-    flat = targets[flat + np.arange(offsets[-1])]
+    offsets, flat = _flatten(message, known, start, targets)
     return pa.ListArray.from_arrays(
         pa.array(offsets),
         pa.array(flat),
         type=SCHEMA.field("targets").type,
         mask=pa.array(~known),
     )
+
+
+@compiled
+def _flatten(
+    message: Longs, is_known: Bools, start: Longs, targets: Ints
+) -> tuple[Ints, Ints]:
+    """Return the offsets of the lists, and the targets in these lists."""
+    offsets = np.zeros(message.size + 1, np.int32)
+    for i in range(message.size):
+        length = start[message[i] + 1] - start[message[i]] if is_known[i] else 0
+        offsets[i + 1] = offsets[i] + length
+    flat = np.empty(offsets[message.size], np.int32)
+    for i in range(message.size):
+        for k in range(offsets[i + 1] - offsets[i]):
+            flat[offsets[i] + k] = targets[start[message[i]] + k]
+    return offsets, flat

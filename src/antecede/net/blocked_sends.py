@@ -47,9 +47,7 @@ class Targets:
         """Send a payload; raise LocalError, and change nothing, if that is impossible."""
         names = self.find(engine)
         if self.is_broadcast and not names:
-            raise LocalError(
-                f"{engine.name} has no peer to broadcast to; call add_peer first"
-            )
+            _check_lonely(engine)
         if self.channels and not self.is_broadcast:
             ended = sorted(self._ended(engine))
             if ended:
@@ -63,6 +61,18 @@ class Targets:
             return number, self
         channels = self.channels or tuple(engine.channels(names))
         return number, replace(self, names=names, channels=channels)
+
+
+def _check_lonely(engine: Engine) -> None:
+    """Raise LocalError, unless a node without peers will have some: it is joining."""
+    overlay = engine.process.overlay
+    if overlay is None:
+        raise LocalError(f"{engine.name} has no peer to broadcast to; call add_peer first")
+    if not overlay.is_newcomer:
+        raise LocalError(
+            f"{engine.name} has no neighbour to broadcast to: nobody has joined, or all its"
+            " links are lost; in the second case close it, and open a new node"
+        )
 
 
 def named_targets(names: Iterable[str]) -> Targets:

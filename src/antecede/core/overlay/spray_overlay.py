@@ -204,6 +204,10 @@ class SprayOverlay(ProcessBase):
             self._inner.receive(source, frame, now)
         self._collect(now)
 
+    def segments_dropped(self, peer: ProcessId, now: float) -> None:
+        self._inner.segments_dropped(peer, now)
+        self._collect(now)
+
     def handle_timer(self, now: float) -> None:
         check_now(now)
         self._spray.handle_timer(now)
@@ -312,6 +316,7 @@ def with_spray(inner: ProcessBase, config: ProcessConfig) -> ProcessBase:
         config.seed,
         view,
         period_s=config.exchange_s,
+        timeout_s=config.exchange_timeout_s,
         until_s=config.exchange_until_s,
     )
     return SprayOverlay(inner, spray, incoming=incoming, linger_s=config.linger_s)

@@ -102,13 +102,19 @@ SPAN_IDS = ("trace", "span", "parent")
 RECORD_IDS = (*SPAN_IDS, "message")
 
 
+CODES = pa.dictionary(pa.int32(), pa.string())
+HASHED_TYPES = {
+    **dict.fromkeys(RECORD_IDS, pa.int64()),
+    **dict.fromkeys(("process", "kind"), CODES),
+}
+"""The types of columns that differ if ids are 64-bit hashes. The inference of such records
+is only faster with dictionaries."""
+
+
 def _with_hashes(schema: pa.Schema) -> pa.Schema:
     """Return a schema with 64-bit hashes in place of ids."""
     return pa.schema(
-        [
-            pa.field(each.name, pa.int64()) if each.name in RECORD_IDS else each
-            for each in schema
-        ]
+        [pa.field(each.name, HASHED_TYPES.get(each.name, each.type)) for each in schema]
     )
 
 

@@ -121,7 +121,8 @@ def span_batch(
     nothing = pa.nulls(len(lines), pa.string())
     problem = nothing
     for name, column in needed.items():
-        problem = pc.if_else(pc.is_null(column), f"no valid {name}", problem)
+        if column.null_count:
+            problem = pc.if_else(pc.is_null(column), f"no valid {name}", problem)
     parent = columns["parent"]
     if schema is SPAN_SCHEMA:
         is_root = pc.is_in(parent, ROOTS)
@@ -134,7 +135,7 @@ def span_batch(
         "parent": parent,
         "process": columns["process"],
         "name": columns.get("name", nothing),
-        "kind": pc.utf8_lower(columns.get("kind", nothing)),
+        "kind": _lower(columns.get("kind", nothing)),
         "start_ns": start,
         "end_ns": end,
     }
@@ -145,6 +146,12 @@ def span_batch(
         ],
         schema=schema,
     )
+
+
+def _lower(texts: pa.Array) -> pa.Array:
+    if not pa.types.is_dictionary(texts.type):
+        return pc.utf8_lower(texts)
+    return pa.DictionaryArray.from_arrays(texts.indices, pc.utf8_lower(texts.dictionary))
 
 
 def _durations(column: pa.Array) -> pa.Array:

@@ -29,7 +29,7 @@ from collections import defaultdict
 import numpy as np
 
 from antecede.ingest.diagnostics import IngestSummary
-from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, EventTable, skew_of
+from antecede.ingest.event_table import DELIVER, LOCAL, NONE, SEND, EventTable
 from antecede.ingest.inference.clock_log import ClockEvent, ClockLog
 
 __all__ = ["ClockLog", "infer_from_clocks"]
@@ -66,7 +66,6 @@ def infer_from_clocks(log: ClockLog) -> tuple[EventTable, IngestSummary]:
         reasons=() if by_token or log.marks_receives else (INFERRED,),
         clock_errors=log.clock_errors.collected(),
         notes=log.notes.collected(),
-        skew=skew_of(table),
     )
     return table, summary
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from antecede.verify.kernels.compiled import compiled
-from antecede.verify.kernels.grouping import group
 from antecede.verify.kernels.slot_map import Ints, Longs
+from antecede.verify.kernels.sorting import stable_order
 from antecede.verify.kernels.stream import Bools
 
 __all__ = ["AMBIGUOUS_ORDER", "ambiguous_events", "sort_histories"]
@@ -30,11 +30,8 @@ def sort_histories(process: Ints, time: Longs, *ties: Longs) -> Longs:
         ties: What orders events of one process with equal times: by event, the first key,
             then the second one, and so on.
     """
-    by_time = np.argsort(time)
-    at = process[by_time]
-    grouped, _ = group(at, int(process.max(initial=-1)) + 1)
-    order: Longs = by_time[grouped]
-    at, when = at[grouped], time[order]
+    order = stable_order(process, time)
+    at, when = process[order], time[order]
     is_tie = np.zeros(len(order) + 1, np.bool_)
     is_tie[1:-1] = (at[1:] == at[:-1]) & (when[1:] == when[:-1])
     tied = np.flatnonzero(is_tie[:-1] | is_tie[1:])

@@ -20,7 +20,6 @@ from antecede.ingest.event_table import (
     NONE,
     SEND,
     EventTable,
-    skew_of,
 )
 from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER, ambiguous_events
 from antecede.ingest.inference.record_log import RecordLog
@@ -57,7 +56,6 @@ def infer_from_pairs(log: RecordLog) -> tuple[EventTable, IngestSummary]:
         unknown=log.records - log.read + int(np.count_nonzero(unsent | ambiguous)),
         processes=len(table.names),
         missing=log.missing.collected(),
-        skew=skew_of(table),
         assumptions=(ASSUMPTION,),
     )
     return table, summary

@@ -181,11 +181,17 @@ class _KeyIndex:
 
 def _codes(*columns: pa.ChunkedArray) -> tuple[list[Longs], list[str]]:
     """Encode several columns of texts as numbers with one dictionary; null is NONE."""
-    texts = pa.concat_arrays([chunk for column in columns for chunk in column.chunks])
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    # Arrow concatenates dictionaries only if they are equal.
+    texts = chunks[0] if len(chunks) == 1 else pa.concat_arrays(map(_decoded, chunks))
     encoded = texts.dictionary_encode()
     codes = encoded.indices.fill_null(NONE).to_numpy(zero_copy_only=False).astype(np.int64)
     ends = np.cumsum([len(column) for column in columns])[:-1]
     return list(np.split(codes, ends)), encoded.dictionary.to_pylist()
+
+
+def _decoded(chunk: pa.Array) -> pa.Array:
+    return chunk.dictionary_decode() if pa.types.is_dictionary(chunk.type) else chunk
 
 
 def add_span_diagnostic(

@@ -41,7 +41,6 @@ from antecede.ingest.event_table import (
     NONE,
     SEND,
     EventTable,
-    skew_of,
 )
 from antecede.ingest.inference.cycles import messages_in_cycles
 from antecede.ingest.inference.late_replies import find_late_replies
@@ -150,7 +149,6 @@ def infer_from_spans(log: RecordLog) -> tuple[EventTable, IngestSummary]:
         processes=len(spans.names),
         missing=(*log.missing.collected(), *missing.collected()),
         notes=notes.collected(),
-        skew=skew_of(events.table),
         assumptions=ASSUMPTIONS,
     )
     return events.table, summary

@@ -17,7 +17,6 @@ from antecede.pipeline.records.slice_job import (
     make_batch,
     slice_blobs,
     slice_job,
-    spark_schema,
 )
 from antecede.pipeline.records.slice_task import Arranged, arrange_slice
 from antecede.pipeline.records.slices import (
@@ -26,6 +25,7 @@ from antecede.pipeline.records.slices import (
     slices_of_messages,
     split_bucket,
 )
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS
 from antecede.verify.kernels.stream import Bools
@@ -57,8 +57,6 @@ ARRANGED: pa.Schema = pa.schema(
 )
 """The events of all slices as blobs, and the messages that were dropped."""
 SLICES: pa.Schema = pa.schema([("slice", pa.int32())])
-
-Batches = Iterator[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +104,7 @@ def arrange_run(
         _add_dropped(dropped, found)
         again = {row["slice"] for row in found if row["crosses"]}
         if again:
-            rows = chosen.mapInArrow(
-                job.find_slices(dropped), spark_schema(SLICES)
-            ).collect()
+            rows = map_batches(chosen, job.find_slices(dropped), SLICES).collect()
             again |= {row["slice"] for row in rows}
         done = [row for row in found if row["id"] is not None]
         if wanted is not None:

@@ -9,7 +9,7 @@ of a process needs the events of all buckets, and is found later
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import pyarrow as pa
@@ -18,10 +18,7 @@ from antecede.errors import TraceError
 from antecede.ingest.conversion import infer_run, new_log
 from antecede.ingest.diagnostics import Diagnostic
 from antecede.ingest.event_table import (
-    DELIVER,
     MISSING,
-    NONE,
-    SEND,
     EventTable,
     target_lists,
 )
@@ -32,6 +29,7 @@ from antecede.ingest.formats.records import (
     SPAN_SCHEMA,
 )
 from antecede.pipeline.records.hashed_ids import ID_COLUMNS
+from antecede.pipeline.records.message_events import message_events
 from antecede.pipeline.verify.record_locations import (
     join_locations,
     located,
@@ -107,7 +105,7 @@ class BucketSummary:
 
     def to_json(self) -> str:
         """Return the summary as text."""
-        return json.dumps(asdict(self))
+        return json.dumps({each.name: getattr(self, each.name) for each in fields(self)})
 
     @classmethod
     def from_json(cls, text: str) -> "BucketSummary":
@@ -139,7 +137,7 @@ def infer_bucket(
     for batch in records.to_batches():
         log.add("table", batch)
     try:
-        table, summary, _ = infer_run(log, "bucket", schema)
+        table, summary, _ = infer_run(log, "bucket", schema, with_skew=False)
     except TraceError:
         if log.read:
             raise
@@ -188,40 +186,10 @@ def _locations(found: Iterable[Diagnostic]) -> dict[str, list[Location]]:
 
 def _message_events(table: EventTable, ids: pa.ChunkedArray) -> pa.Table:
     """Return the events; ``ids`` are those of the sorted records of the bucket."""
-    sends = np.flatnonzero(table.kind == SEND)
-    # The additional last element stands for no message: NONE is its index.
-    count = len(table.is_known) + 1
-    source, sent = np.full(count, NONE, np.int32), np.zeros(count, np.int64)
-    tie = np.zeros(count, np.int32)
-    source[table.message[sends]] = table.process[sends]
-    sent[table.message[sends]] = table.hint[sends]
-    tie[table.message[sends]] = _ties(table.process[sends], table.hint[sends])
-    sizes = np.bincount(table.process, minlength=len(table.names))
-    first = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    is_message = (table.kind == SEND) | (table.kind == DELIVER)
-    kept = np.flatnonzero(is_message & (source[table.message] != NONE))
-    message = table.message[kept]
-    columns = {
-        "process": table.process[kept],
-        "time": table.hint[kept],
-        "position": (np.arange(len(table.process)) - first)[kept].astype(np.int32),
-        "is_send": table.kind[kept] == SEND,
-        "source": source[message],
-        "sent": sent[message],
-        "tie": tie[message],
-        "message": message.astype(np.int32),
-        "record": ids.take(pa.array(table.line[kept] - 1)).combine_chunks(),
-        "targets": target_lists(table, kept).cast(pa.list_(pa.int32())),
-    }
+    rows, columns = message_events(table)
+    columns["record"] = ids.take(pa.array(table.line[rows] - 1)).combine_chunks()
+    columns["targets"] = target_lists(table, rows).cast(pa.list_(pa.int32()))
     return pa.table([columns[name] for name in EVENTS.names], schema=EVENTS)
-
-
-def _ties(process: np.ndarray, time: Longs) -> np.ndarray:
-    """Return the position of each send among those with its process and time."""
-    is_new = np.ones(len(time), np.bool_)
-    is_new[1:] = (process[1:] != process[:-1]) | (time[1:] != time[:-1])
-    starts = np.flatnonzero(is_new)
-    return np.arange(len(time)) - np.repeat(starts, np.diff(np.append(starts, len(time))))
 
 
 def _processes(table: EventTable) -> dict[str, tuple[int, int]]:

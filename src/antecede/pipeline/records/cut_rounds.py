@@ -18,6 +18,7 @@ from antecede.pipeline.records.cuts import (
     raised_frontiers,
 )
 from antecede.pipeline.records.slices import cut_events
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.verify.packed_rows import large_types
 from antecede.pipeline.verify.runs import parallelism
 from antecede.verify.kernels.slot_map import Longs
@@ -85,9 +86,8 @@ def _collect(
     buckets: "DataFrame", names: tuple[str, ...], task: Task, *, large: bool
 ) -> list[list[Longs]]:
     """Run a task on the buckets of each partition; return the arrays of each."""
-    from pyspark.sql.pandas.types import from_arrow_schema
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Batches) -> Batches:
         numbers = {name: number for number, name in enumerate(names)}
         parts = (
             cut_events(data.as_buffer(), numbers)
@@ -101,7 +101,7 @@ def _collect(
     # A task that has many buckets passes on what it raises, and returns one result.
     tasks = parallelism(buckets.sparkSession)
     blobs = buckets.where("events > 0").select("data").coalesce(tasks)
-    rows = blobs.mapInArrow(run, from_arrow_schema(RESULT)).collect()
+    rows = map_batches(blobs, run, RESULT).collect()
     return [_from_bytes(bytes(row["arrays"])) for row in rows]
 
 

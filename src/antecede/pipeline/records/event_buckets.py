@@ -22,6 +22,7 @@ from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
 from antecede.pipeline.verify.spooled_run import KIND_TYPE
 from antecede.trace.event import Kind
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
+from antecede.verify.kernels.sorting import stable_order
 from antecede.verify.kernels.stream import Bools
 
 __all__ = ["BUCKET_EVENTS", "EventBucket", "EventRun", "EventSurvey", "event_bucket"]
@@ -105,7 +106,7 @@ def event_bucket(rows: pa.Table, bucket: int, run: EventRun) -> EventBucket:
     at = "seq" if run.has_seq else "step"
     position = np.array(rows[at].combine_chunks().cast(pa.int64()).to_numpy())
     ids, process = np.unique(table["process"].to_numpy(), return_inverse=True)
-    order = np.lexsort((position, process))
+    order = stable_order(process, position)
     table, position = table.take(pa.array(order)).combine_chunks(), position[order]
     process = process[order].astype(np.int32)
     seconds = np.array(table["time"].to_numpy())

@@ -27,7 +27,9 @@ from antecede.pipeline.records.slices import (
 )
 from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
 from antecede.pipeline.verify.packed_rows import read_blob, write_blob
+from antecede.verify.kernels.grouping import group
 from antecede.verify.kernels.slot_map import Ints, Longs
+from antecede.verify.kernels.sorting import stable_order
 
 __all__ = ["EventPlan", "arrange_events", "split_events"]
 
@@ -61,8 +63,8 @@ def split_events(blob: pa.Buffer, plan: EventPlan) -> Iterator[tuple[int, bytes]
     message = read_column(table, "message")
     messages = int(message.max(initial=NONE)) + 1
     slot, _ = send_slots(slices, message, events.is_send, plan.slices, messages)
-    order = np.argsort(slices, kind="stable")
-    bounds = np.searchsorted(slices[order], np.arange(plan.slices + 1)).tolist()
+    order, starts = group(slices, plan.slices)
+    bounds = starts.tolist()
     parts = table.select([name for name in table.schema.names if name != "message"])
     parts = parts.set_column(0, "process", pa.array(events.process))
     parts = parts.append_column("slot", pa.array(slot)).take(pa.array(order))
@@ -93,7 +95,7 @@ def arrange_events(blobs: list[pa.Buffer], plan: EventPlan) -> pa.Table:
     slot[slot != NONE] += first.astype(np.int32)[slot != NONE]
     process, is_send = read_column(events, "process"), read_column(events, "is_send")
     position = read_column(events, "time")
-    by_history = np.lexsort((position, process))
+    by_history = stable_order(process, position)
     if plan.run.is_unique:
         _reject_repeated(events, by_history, plan.run)
     count, processes = int(np.sum(slots)), len(plan.names)

@@ -5,7 +5,7 @@ Spark. It also knows the file and the line of each record; the *location* of a r
 consists of both, and events have it as ``record``.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from antecede.ingest.formats.records import SPAN_SCHEMA, ReadOptions
 from antecede.ingest.formats.registry import Format
 from antecede.ingest.formats.source import Split
+from antecede.pipeline.records.span_rows import SpanPacker, bucket_of, can_pack
 from antecede.pipeline.records.text_hash import hash_texts
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.verify.packed_rows import PACKED, large_types, pack_rows
 from antecede.pipeline.verify.record_locations import divide_locations, join_locations
 from antecede.pipeline.verify.run_result import MessageRecord
@@ -25,7 +27,7 @@ from antecede.verify.kernels.slot_map import Longs
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["FileSource"]
+__all__ = ["FileSource", "pack_records"]
 
 FOUND: pa.Schema = pa.schema(
     [
@@ -41,8 +43,6 @@ PACK_ROWS = 1 << 20
 """Records that are packed together, for all buckets; about 60 MiB."""
 NOT_NEEDED = ("line", "run", "name")
 """Columns of records that the inference does not need."""
-
-Batches = Iterator[pa.RecordBatch]
 
 
 class FileSource:
@@ -70,8 +70,7 @@ class FileSource:
         """Return the packed records of each bucket."""
 
         def pack(file: int, records: Batches) -> Batches:
-            hashed = (_hashed(each, file, buckets) for each in records)
-            for packed in pack_rows(hashed, PACK_ROWS):
+            for packed in pack_records(records, file, buckets):
                 yield packed.cast(large_types(PACKED)) if large else packed
 
         return self._read(self._splits, pack, PACKED)
@@ -121,8 +120,6 @@ class FileSource:
         schema: pa.Schema,
     ) -> "DataFrame":
         """Return what ``work`` yields for the records of each split."""
-        from pyspark.sql.pandas.types import from_arrow_schema
-
         chosen, options = self._format, self._options
 
         def read(batches: Batches) -> Batches:
@@ -132,7 +129,7 @@ class FileSource:
                     yield from work(file, chosen.read(split, options))
 
         indices = self.session.range(0, len(splits), 1, max(1, len(splits)))
-        return indices.mapInArrow(read, from_arrow_schema(schema))
+        return map_batches(indices, read, schema)
 
 
 def _message_record(found: dict[str, Any]) -> MessageRecord:
@@ -145,6 +142,39 @@ def _message_record(found: dict[str, Any]) -> MessageRecord:
 def _locations(records: pa.RecordBatch, file: int) -> Longs:
     lines: Longs = records.column("line").to_numpy()
     return join_locations(file, lines)
+
+
+def pack_records(records: Batches, file: int, buckets: int) -> Batches:
+    """Yield rows of :data:`PACKED` with the records of a file."""
+    spans, others, rows = SpanPacker(buckets), [], 0
+    for each in records:
+        if "span" in each.schema.names and can_pack(each):
+            _add_spans(spans, each, file, buckets)
+        else:
+            others.append(_hashed(each, file, buckets))
+            rows += each.num_rows
+        if spans.rows >= PACK_ROWS:
+            yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
+        if rows >= PACK_ROWS:
+            yield from pack_rows(iter(others), PACK_ROWS)
+            others, rows = [], 0
+    yield from pack_rows(iter(others), PACK_ROWS)
+    if spans.rows:
+        yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
+
+
+def _add_spans(
+    packer: SpanPacker, records: pa.RecordBatch, file: int, buckets: int
+) -> None:
+    trace = hash_texts(records.column("trace"))
+    span, parent = (hash_texts(records.column(n), trace) for n in ("span", "parent"))
+    packer.add(
+        bucket_of(trace, buckets),
+        records,
+        location=_locations(records, file),
+        span=span,
+        parent=parent,
+    )
 
 
 def _hashed(records: pa.RecordBatch, file: int, buckets: int) -> pa.RecordBatch:
@@ -168,7 +198,7 @@ def _hashed(records: pa.RecordBatch, file: int, buckets: int) -> pa.RecordBatch:
         columns["message"] = _column(hashed, names)
         key = np.where(np.asarray(names.is_null()), location, hashed)
     columns = {
-        "run": pa.array((key % buckets).astype(np.int32)),
+        "run": pa.array(bucket_of(key, buckets)),
         "location": pa.array(location),
         **columns,
     }

@@ -26,8 +26,8 @@ from antecede.pipeline.records.event_slices import EventPlan, arrange_events, sp
 from antecede.pipeline.records.slice_job import (
     slice_blobs,
     slice_job,
-    spark_schema,
 )
+from antecede.pipeline.spark.batches import map_batches, map_groups
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_rows import (
     PACKED,
@@ -167,14 +167,10 @@ class EventOrder:
         large = self._options.large
         count = max(1, -(-self._count // self._options.bucket_rows))
         bucket = F.pmod(self._key(), F.lit(count)).cast("string").alias("run")
-        packed = self._rows.select(bucket, *self._rows.columns).mapInArrow(
-            row_packer(large=large), spark_schema(PACKED)
-        )
-        return (
-            packed.repartition(count, "run")
-            .groupBy("run")
-            .applyInArrow(_bucket_task(self._run, large=large), spark_schema(BUCKETS))
-        )
+        rows = self._rows.select(bucket, *self._rows.columns)
+        packed = map_batches(rows, row_packer(large=large), PACKED)
+        by_bucket = packed.repartition(count, "run").groupBy("run")
+        return map_groups(by_bucket, _bucket_task(self._run, large=large), BUCKETS)
 
     def _key(self) -> "Column":
         """Return a number that the send and the deliveries of a message have in common."""

@@ -1,6 +1,6 @@
 """Find the records that the messages of violations were inferred from."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from antecede.pipeline.records.record_source import RecordSource
 from antecede.pipeline.records.slices import SlicePlan, message_numbers, read_events
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.verify.packed_rows import large_types
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.oracle import MessageId
@@ -41,14 +42,12 @@ def find_records(
         messages: The messages, with the numbers of the processes in ``plan``.
         large: Use columns with 64-bit offsets.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     wanted = {(each.source, each.number) for each in messages}
     if not wanted:
         return {}
     locate = _id_finder(wanted, plan, large=large)
     located = buckets.where("events > 0").select("data")
-    rows = located.mapInArrow(locate, from_arrow_schema(IDS)).collect()
+    rows = map_batches(located, locate, IDS).collect()
     ids = {row["id"] for row in rows if row["id"] is not None}
     by_id = records.find(ids, large=large)
     return {
@@ -60,11 +59,11 @@ def find_records(
 
 def _id_finder(
     wanted: set[tuple[int, int]], plan: SlicePlan, *, large: bool
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> Callable[[Batches], Batches]:
     numbers = np.unique(np.array([number for _, number in wanted], np.int64))
     process = {name: number for number, name in enumerate(plan.names)}
 
-    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def find(batches: Batches) -> Batches:
         for batch in batches:
             for data in batch.column(0):
                 events, _, names = read_events(data.as_buffer(), EVENT_COLUMNS)

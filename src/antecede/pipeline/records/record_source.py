@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from antecede.pipeline.records.hashed_ids import collect_records, with_hashed_ids
+from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.verify.packed_rows import PACKED, row_packer
 from antecede.pipeline.verify.run_result import MessageRecord
 
@@ -66,12 +67,11 @@ class TableSource:
     def packed(self, buckets: int, *, large: bool) -> "DataFrame":
         """Return the packed records of each bucket."""
         from pyspark.sql import functions as F
-        from pyspark.sql.pandas.types import from_arrow_schema
 
         hashed = with_hashed_ids(self._records, self.kind)
         bucket = F.pmod(self._bucket_key(hashed), F.lit(buckets)).cast("int")
         keyed = hashed.select(bucket.alias("run"), *hashed.columns)
-        return keyed.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
+        return map_batches(keyed, row_packer(large=large), PACKED)
 
     def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
         """Return the records with these ids; Spark needs no columns of Python for it."""

@@ -5,19 +5,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.verify.packed_rows import large_types, write_blob
 from antecede.pipeline.verify.packed_trace import PARTITION_BITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
-__all__ = ["make_batch", "slice_blobs", "slice_job", "spark_schema"]
+__all__ = ["make_batch", "slice_blobs", "slice_job"]
 
 PARTS: pa.Schema = pa.schema([("slice", pa.int32()), ("data", pa.binary())])
 """One row for each bucket and each slice in which it has events."""
 
-Batches = Iterator[pa.RecordBatch]
 Row = dict[str, object]
 
 
@@ -63,12 +62,9 @@ def slice_job(
         if current is not None:
             yield make_batch(list(arrange(current, parts)), schema, large=large)
 
-    return (
-        blobs.mapInArrow(split_partition, spark_schema(PARTS))
-        .repartition(slices, "slice")
-        .sortWithinPartitions("slice")
-        .mapInArrow(arrange_partition, spark_schema(schema))
-    )
+    parts = map_batches(blobs, split_partition, PARTS)
+    by_slice = parts.repartition(slices, "slice").sortWithinPartitions("slice")
+    return map_batches(by_slice, arrange_partition, schema)
 
 
 def slice_blobs(number: int, rows: pa.Table, blob_rows: int) -> Iterator[Row]:
@@ -87,10 +83,3 @@ def make_batch(rows: list[Row], schema: pa.Schema, *, large: bool) -> pa.RecordB
     """Return rows as a batch with the types that the session expects."""
     result = pa.RecordBatch.from_pylist(rows, schema=schema)
     return result.cast(large_types(schema)) if large else result
-
-
-def spark_schema(schema: pa.Schema) -> "StructType":
-    """Return the schema for Spark."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)

@@ -19,14 +19,15 @@ from antecede.pipeline.records.bucket_events import NS_PER_MS
 from antecede.pipeline.records.slice_order import order_events, overlapping_processes
 from antecede.pipeline.records.slices import (
     BUCKET_KEY,
-    PART,
     Dropped,
     SlicePlan,
+    part_schema,
     read_column,
 )
 from antecede.pipeline.verify.packed_rows import read_blob
 from antecede.trace.event import Kind
 from antecede.verify.kernels.slot_map import Ints, Longs
+from antecede.verify.kernels.sorting import stable_order
 from antecede.verify.kernels.stream import Bools
 
 __all__ = ["Arranged", "arrange_slice"]
@@ -125,15 +126,18 @@ def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> _Slice:
     lengths = [table.num_rows for table in tables]
     part = np.repeat(np.arange(len(tables), dtype=np.int32), lengths)
     events = pa.concat_tables(
-        [PART.empty_table(), *(table.replace_schema_metadata() for table in tables)]
+        [
+            part_schema(len(plan.names)).empty_table(),
+            *(table.replace_schema_metadata() for table in tables),
+        ]
     ).combine_chunks()
     slots = [int(read_column(table, "slot").max(initial=NONE)) + 1 for table in tables]
     first = (np.cumsum(slots) - slots).astype(np.int32)
     slot = read_column(events, "slot")
     slot[slot != NONE] += np.repeat(first, lengths)[slot != NONE]
     process, time = read_column(events, "process"), read_column(events, "time")
-    # The parts are sorted already, and a stable sort merges them.
-    preferred = np.argsort(time + plan.offsets[process], kind="stable")
+    # The events of a process keep the order that they have in their part.
+    preferred = stable_order(time + plan.offsets[process])
     buckets = [int(table.schema.metadata[BUCKET_KEY]) for table in tables]
     return _Slice(
         events=events,

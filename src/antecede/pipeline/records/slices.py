@@ -8,7 +8,6 @@ into a linear extension (:mod:`antecede.pipeline.records.slice_task`).
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -17,17 +16,18 @@ from antecede.pipeline.records.bucket_events import NS_PER_MS
 from antecede.pipeline.records.cuts import CutEvents, slice_numbers
 from antecede.pipeline.records.slice_order import send_slots
 from antecede.pipeline.verify.packed_rows import read_blob, write_blob
+from antecede.verify.kernels.grouping import group
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
 __all__ = [
     "BUCKET_KEY",
-    "PART",
     "Dropped",
     "SlicePlan",
     "cut_events",
     "cut_events_of",
     "message_numbers",
+    "part_schema",
     "process_numbers",
     "read_column",
     "read_events",
@@ -40,23 +40,30 @@ NAMES_KEY = b"names"
 BUCKET_KEY = b"bucket"
 CUT_COLUMNS = ("process", "time", "is_send", "source", "sent")
 
-PART: pa.Schema = pa.schema(
-    [
-        # Processes have the numbers of the plan.
-        ("process", pa.int32()),
-        ("time", pa.int64()),
-        ("is_send", pa.bool_()),
-        ("source", pa.int32()),
-        ("number", pa.int64()),
-        # The slot of the message among those of the part, or NONE.
-        ("slot", pa.int32()),
-        # The index of the message in its bucket, and whether it is in several slices.
-        ("message", pa.int32()),
-        ("crosses", pa.bool_()),
-        ("targets", pa.list_(pa.int32())),
-    ]
-)
-"""The events of a bucket in one slice, by their times with the offsets of the clocks."""
+
+def part_schema(processes: int) -> pa.Schema:
+    """Return the schema of the events of a bucket in one slice.
+
+    The events are by process, in the order of its history. Processes have the numbers of
+    the plan, in a type that is as small as their count allows: the time to write and read
+    the events depends on their size.
+    """
+    number = pa.from_numpy_dtype(np.min_scalar_type(-max(1, processes)))
+    return pa.schema(
+        [
+            ("process", number),
+            ("time", pa.int64()),
+            ("is_send", pa.bool_()),
+            ("source", number),
+            ("number", pa.int64()),
+            # The slot of the message among those of the part, or NONE.
+            ("slot", pa.int32()),
+            # The index of the message in its bucket, and whether it is in several slices.
+            ("message", pa.int32()),
+            ("crosses", pa.bool_()),
+            ("targets", pa.list_(number)),
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +102,20 @@ Dropped = dict[int, Ints]
 
 def to_blob(events: pa.Table, bucket: int, names: list[str]) -> bytes:
     """Return a table of events as bytes, with the names of its processes."""
+    events = _narrowed(events)
     metadata = {NAMES_KEY: json.dumps(names), BUCKET_KEY: str(bucket)}
     return write_blob(events.replace_schema_metadata(metadata))
+
+
+def _narrowed(events: pa.Table) -> pa.Table:
+    """Return a table whose columns of 32-bit numbers have the smallest possible type."""
+    for index, column in enumerate(events.schema):
+        if column.type == pa.int32() and events.num_rows:
+            values = events.column(index).to_numpy()
+            least = np.min_scalar_type(min(int(values.min()), -int(values.max()) - 1))
+            narrow = events.column(index).cast(pa.from_numpy_dtype(least))
+            events = events.set_column(index, column.name, narrow)
+    return events
 
 
 def read_events(
@@ -138,8 +157,9 @@ def cut_events_of(events: pa.Table, number: Ints) -> CutEvents:
 
 def read_column(table: pa.Table, name: str) -> np.ndarray:
     """Return a column of numbers or truth values as a writable array."""
-    # A kernel would be compiled again for a read-only array.
-    return np.array(table[name].combine_chunks().to_numpy(zero_copy_only=False))
+    # A kernel would be compiled again for a read-only array, or one of smaller numbers.
+    found = np.array(table[name].combine_chunks().to_numpy(zero_copy_only=False))
+    return found.astype(np.int32) if found.dtype in (np.int8, np.int16) else found
 
 
 def split_bucket(
@@ -163,9 +183,9 @@ def split_bucket(
     kept = np.ones(len(message), np.bool_) if wanted is None else wanted[slices]
     if bucket in dropped:
         kept &= ~np.isin(message, dropped[bucket])
-    key = events.position + plan.offsets[events.process]
-    order, bounds = _by_slice(np.flatnonzero(kept), slices, key, plan.slices)
+    order, starts = group(np.where(kept, slices, -1), plan.slices)
     targets = table["targets"].combine_chunks().take(pa.array(order))
+    schema = part_schema(len(plan.names))
     columns = {
         "process": events.process[order],
         "time": events.position[order],
@@ -177,34 +197,19 @@ def split_bucket(
         "crosses": crosses[order],
         "targets": pa.ListArray.from_arrays(
             targets.offsets,
-            pa.array(number[np.array(targets.values)]),
+            pa.array(number[np.array(targets.values)]).cast(schema.field("process").type),
             mask=targets.is_null() if targets.null_count else None,
         ),
     }
     metadata = {BUCKET_KEY: str(bucket)}
-    parts = pa.table([columns[name] for name in PART.names], PART.with_metadata(metadata))
-    for each in np.flatnonzero(np.diff(bounds)).tolist():
-        start, end = bounds[each], bounds[each + 1]
+    types = dict(zip(schema.names, schema.types, strict=True))
+    parts = pa.table(
+        [pa.array(columns[name]).cast(types[name]) for name in schema.names],
+        schema.with_metadata(metadata),
+    )
+    for each in np.flatnonzero(np.diff(starts)).tolist():
+        start, end = int(starts[each]), int(starts[each + 1])
         yield each, write_blob(parts.slice(start, end - start))
-
-
-def _by_slice(
-    chosen: Longs, slices: Ints, key: Longs, count: int
-) -> tuple[Longs, list[int]]:
-    """Return chosen events by slice and key, and the bounds of the slices among them.
-
-    Events of a slice with equal keys stay in their order.
-    """
-    of_chosen = slices[chosen]
-    by_slice = chosen[
-        np.argsort(of_chosen.astype(np.min_scalar_type(count)), kind="stable")
-    ]
-    bounds = np.concatenate(([0], np.cumsum(np.bincount(of_chosen, minlength=count))))
-    found: list[int] = bounds.tolist()
-    for start, end in pairwise(found):
-        part = by_slice[start:end]
-        by_slice[start:end] = part[np.argsort(key[part], kind="stable")]
-    return by_slice, found
 
 
 def slices_of_messages(blob: pa.Buffer, dropped: Dropped, plan: SlicePlan) -> Bools:

@@ -13,12 +13,14 @@ from antecede.errors import AntecedeError, StorageError
 from antecede.pipeline.records.bucket_events import BucketSummary, infer_bucket
 from antecede.pipeline.records.record_source import RecordSource
 from antecede.pipeline.records.slices import to_blob
-from antecede.pipeline.verify.packed_rows import large_types, unpack_run
+from antecede.pipeline.records.span_rows import unpack_spans
+from antecede.pipeline.spark.batches import map_groups
+from antecede.pipeline.verify.packed_rows import PackedRun, large_types, unpack_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["make_buckets"]
+__all__ = ["make_buckets", "unpack_records"]
 
 BUCKETS: pa.Schema = pa.schema(
     [
@@ -33,6 +35,8 @@ BUCKETS: pa.Schema = pa.schema(
     ]
 )
 """One row for each bucket."""
+NOT_NEEDED = ["position"]
+"""Columns of the events of a bucket that slices do not need."""
 
 
 def make_buckets(records: RecordSource, count: int, *, large: bool) -> "DataFrame":
@@ -43,15 +47,9 @@ def make_buckets(records: RecordSource, count: int, *, large: bool) -> "DataFram
         count: The number of buckets.
         large: Use columns with 64-bit offsets.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     task = _bucket_task(records.kind, large=large)
-    return (
-        records.packed(count, large=large)
-        .repartition(count, "run")
-        .groupBy("run")
-        .applyInArrow(task, from_arrow_schema(BUCKETS))
-    )
+    packed = records.packed(count, large=large).repartition(count, "run")
+    return map_groups(packed.groupBy("run"), task, BUCKETS)
 
 
 def _bucket_task(
@@ -63,9 +61,9 @@ def _bucket_task(
         bucket = int(key[0].as_py())
         row: dict[str, object] = {"bucket": bucket, "events": 0, "summary": None}
         try:
-            events, names, summary = infer_bucket(unpack_run(packed).table(), kind)
+            events, names, summary = infer_bucket(unpack_records(packed), kind)
             row.update(events=events.num_rows, summary=summary.to_json())
-            row["data"] = to_blob(events, bucket, names)
+            row["data"] = to_blob(events.drop_columns(NOT_NEEDED), bucket, names)
         except StorageError:
             raise
         except AntecedeError as error:
@@ -74,3 +72,18 @@ def _bucket_task(
         return result.cast(large_types(BUCKETS)) if large else result
 
     return infer
+
+
+def unpack_records(packed: pa.Table) -> pa.Table:
+    """Return the records of a bucket."""
+    run = unpack_run(packed)
+    spans, others = unpack_spans(run.blobs)
+    if not others:
+        return spans
+    rest = PackedRun(blobs=tuple(others), rows=0, in_order=False).table()
+    if not spans.num_rows:
+        return rest
+    spans = spans.cast(
+        pa.schema([(each.name, rest.schema.field(each.name).type) for each in spans.schema])
+    )
+    return pa.concat_tables([spans, rest], promote_options="default").combine_chunks()

@@ -6,12 +6,13 @@ Spark's stack trace. If the error is transient, Spark first runs the task again.
 """
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
 from antecede.errors import AntecedeError
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 
 if TYPE_CHECKING:
@@ -47,9 +48,8 @@ def spark_stage(spark: "SparkSession") -> Stage:
         if not tasks:
             return []
         indices = spark.range(0, len(tasks), 1, len(tasks))
-        schema = "task long, result binary, error binary"
         work = _apply(function, list(tasks), attempts_max(spark))
-        return collect_results(indices.mapInArrow(work, schema))
+        return collect_results(map_batches(indices, work, RESULTS))
 
     return stage
 
@@ -68,8 +68,8 @@ def collect_results(table: "DataFrame") -> list[Any]:
 
 def _apply(
     function: Callable[[Task], Result], tasks: list[Task], attempts: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+) -> Callable[[Batches], Batches]:
+    def apply(batches: Batches) -> Batches:
         for batch in batches:
             for i in batch.column("id").to_pylist():
                 yield run_task(i, function, tasks[i], attempts)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from antecede.errors import AntecedeError, StorageError, TraceError
 from antecede.pipeline.records.ordered_events import EventOrder, OrderOptions
+from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.event_rows import repeated_event, repeated_step
 from antecede.pipeline.verify.packed_run import PackedVerification
@@ -81,12 +82,10 @@ def _packed(
     table: "DataFrame", blob_rows: int, options: TableOptions
 ) -> "AbstractContextManager[DataFrame]":
     """Pack the rows of a table into blobs, which Spark keeps in the block."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     from antecede.pipeline.verify.packed_trace import BLOBS
 
     pack = blob_packer(rows_max=blob_rows, large=options.large)
-    return kept_on_disk(table.mapInArrow(pack, from_arrow_schema(BLOBS)))
+    return kept_on_disk(map_batches(table, pack, BLOBS))
 
 
 class _LongTableRun:

@@ -5,12 +5,13 @@ streams them into a :class:`~antecede.pipeline.verify.packed_trace.BlobStore` th
 neither the driver nor a task holds all rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.spark.stage import RESULTS, Stage, collect_results, run_task
 from antecede.pipeline.spark.transient import attempts_max
 from antecede.pipeline.verify.packed_rows import large_types
@@ -35,7 +36,6 @@ def packed_stage(blobs: "DataFrame", *, large: bool) -> Stage:
         large: Yield columns with 64-bit offsets.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     session = blobs.sparkSession
 
@@ -54,20 +54,20 @@ def packed_stage(blobs: "DataFrame", *, large: bool) -> Stage:
         if len(ids) <= FILTERED_MAX:
             chosen = chosen.where(F.col("id").isin(ids))
         work = _apply(function, list(tasks), attempts_max(session), large=large)
-        return collect_results(
+        by_task = (
             chosen.join(F.broadcast(readers), "id")
             .repartition(len(tasks), "task")
             .sortWithinPartitions("task")
             .select("task", "id", "data")
-            .mapInArrow(work, from_arrow_schema(RESULTS))
         )
+        return collect_results(map_batches(by_task, work, RESULTS))
 
     return stage
 
 
 def _apply(
     function: Callable[[Any], Result], tasks: list[Any], attempts: int, *, large: bool
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+) -> Callable[[Batches], Batches]:
     """Return the function of a partition: it gets the blobs of some tasks, by task."""
 
     def run(index: int, store: BlobStore) -> pa.RecordBatch:
@@ -76,7 +76,7 @@ def _apply(
         result = run_task(index, function, task, attempts)
         return result.cast(large_types(RESULTS)) if large else result
 
-    def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def apply(batches: Batches) -> Batches:
         current: int | None = None
         store = BlobStore()
         for batch in batches:

@@ -84,7 +84,7 @@ def _plain_kinds(kinds: pa.Array) -> pa.Array:
     encoded = kinds.dictionary_encode()  # There are few different kinds.
     lower = pc.utf8_lower(encoded.dictionary)
     plain = pc.replace_substring_regex(lower, KIND_PREFIX, "")
-    return plain.take(encoded.indices)
+    return pa.DictionaryArray.from_arrays(encoded.indices, plain)
 
 
 def _is_hashed(name: str, schema: pa.Schema) -> bool:
@@ -106,6 +106,8 @@ def _without_zone(column: pa.Array) -> pa.Array:
 
 def _text(column: pa.Array) -> pa.Array:
     """Return texts; an empty one becomes null."""
+    if pa.types.is_dictionary(column.type) and "" not in column.dictionary.to_pylist():
+        return column
     texts = column.cast(pa.string())
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
@@ -117,15 +119,23 @@ def _sorted(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
         entries = columns["clock"].to_pylist()
         totals = [sum(count or 0 for _, count in entry or ()) for entry in entries]
         keys["total"] = pa.array(totals, pa.int64())
+    first = next(iter(keys.values()))
+    if _is_number(first) and not first.null_count:
+        values = first.cast(pa.int64()).to_numpy()
+        if np.all(values[1:] > values[:-1]):
+            return columns
     order = pa.array(_sort(keys))
     return {name: column.take(order) for name, column in columns.items()}
+
+
+def _is_number(column: pa.Array) -> bool:
+    return bool(pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type))
 
 
 def _sort(keys: dict[str, pa.Array]) -> Longs:
     """Return the rows in the order of the keys; nulls come last."""
     first = next(iter(keys.values()))
-    is_number = pa.types.is_integer(first.type) or pa.types.is_timestamp(first.type)
-    if first.null_count or not is_number:
+    if first.null_count or not _is_number(first):
         return _sort_by_all(keys)
     # Arrow compares all keys of two rows; most rows differ in the first one.
     values = first.cast(pa.int64()).to_numpy()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from antecede.errors import AntecedeError, ConfigError, TraceError
+from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 from antecede.trace.reader import read_trace
 from antecede.trace.run_table import find_run
@@ -99,8 +100,6 @@ def verify_runs(
         with_breakdown: Add the column of :data:`BREAKDOWNS`.
         tasks: The number of tasks; None for a few per core.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     if violations_max < 0:
         raise ConfigError(f"violations_max must be at least 0, got {violations_max}")
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(spark)
@@ -111,7 +110,7 @@ def verify_runs(
     indices = spark.range(0, len(groups), 1, max(1, len(groups)))
     schema = BREAKDOWNS if with_breakdown else VERDICTS
     work = _task(path_groups, violations_max, attempts_max(spark), schema)
-    return indices.mapInArrow(work, from_arrow_schema(schema))
+    return map_batches(indices, work, schema)
 
 
 def balanced(sizes: Sequence[int], groups_max: int) -> list[list[int]]:

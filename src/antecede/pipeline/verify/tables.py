@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from antecede.errors import ConfigError
 from antecede.pipeline.records.long_records import verify_long_records
+from antecede.pipeline.spark.batches import map_batches, map_groups
 from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.spark.task_files import task_files
 from antecede.pipeline.verify.long_runs import verify_long_runs
@@ -122,13 +123,8 @@ def _verify_by_size(
 
 def _verify_short(selected: "DataFrame", options: TableOptions, count: int) -> "DataFrame":
     """Verify each run in one task, lazily."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     large = options.large
-    packed = selected.mapInArrow(row_packer(large=large), from_arrow_schema(PACKED))
+    packed = map_batches(selected, row_packer(large=large), PACKED)
     # Spark keeps a number of partitions that is given, and merges others into few.
-    return (
-        packed.repartition(count, "run")
-        .groupBy("run")
-        .applyInArrow(run_verifier(options), from_arrow_schema(RESULT))
-    )
+    by_run = packed.repartition(count, "run").groupBy("run")
+    return map_groups(by_run, run_verifier(options), RESULT)

@@ -46,7 +46,7 @@ messages in flight. Each fallback calls ``on_notice``.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +55,7 @@ import pyarrow as pa
 
 from antecede.errors import ConfigError, TraceError
 from antecede.pipeline.records.ordered_events import EventOrder, OrderOptions
+from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.spark.stage import spark_stage
 from antecede.pipeline.verify.packed_rows import read_blob
 from antecede.pipeline.verify.runs import parallelism
@@ -175,7 +176,6 @@ def _ordered_copy(
     Raises:
         TraceError: There is none, or a message is sent twice.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
 
     def reject_sent_twice() -> None:
         message = _find_duplicate_send(spark, trace)
@@ -191,17 +191,13 @@ def _ordered_copy(
             raise with_names(error, trace) from error
         unpack = _row_reader(trace.info.run)
         rows = blobs.select("id", "data").orderBy("id")
-        return _write_copy(
-            rows.mapInArrow(unpack, from_arrow_schema(SCHEMA)), trace, scratch
-        )
+        return _write_copy(map_batches(rows, unpack, SCHEMA), trace, scratch)
 
 
-def _row_reader(
-    run: str,
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _row_reader(run: str) -> Callable[[Batches], Batches]:
     """Return the function of a task that unpacks blobs into rows of a trace."""
 
-    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def unpack(batches: Batches) -> Batches:
         for batch in batches:
             for data in batch.column(1):
                 table = read_blob(data.as_buffer())

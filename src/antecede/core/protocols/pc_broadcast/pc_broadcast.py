@@ -211,6 +211,12 @@ class PcBroadcast(ProcessBase):
         self._links.safe.pop(peer, None)
         self._links.unsafe.pop(peer, None)
 
+    def segments_dropped(self, peer: ProcessId, now: float) -> None:
+        """Restart the ping phase of a link: the peer may lack messages that it carried."""
+        if peer in self._links.safe or peer in self._links.unsafe:
+            self.disconnect(peer, now)
+            self._add_link(peer, NO_PROCESS, now)
+
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
         check_now(now)
         if source == self._id:
@@ -250,6 +256,9 @@ class PcBroadcast(ProcessBase):
             # The listing tests whether this is the only link (line 7), which does not make
             # it safe: messages may be in flight on links that were removed.
             self._links.safe[peer] = None
+            if peer in self._links.newcomers:
+                del self._links.newcomers[peer]
+                self._welcome_over_safe_link(peer)
             return
         link = UnsafeLink(mediator)
         self._links.unsafe[peer] = link
