@@ -1,6 +1,6 @@
 """A text that several people edit at the same time, and their cursors.
 
-Changes are messages in causal order; cursors are unordered messages: nothing waits for them.
+Changes are messages in causal order; cursors are unordered: nothing waits for them.
 pycrdt merges the changes. It is not a part of antecede: ``pip install pycrdt``.
 """
 
