@@ -22,7 +22,7 @@ from statistics import fmean, median, quantiles
 from typing import Any
 
 from antecede import Limits, Node
-from antecede.core.process import NEVER
+from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.errors import LocalError
 from bench.delayed_host import DelayedEventLoop
 
@@ -64,7 +64,9 @@ class Plan:
             ping_timeout_s=ping_s,
             silence_s=5.0 + 4 * self.delay_s,
             hello_timeout_s=0.5 + 4 * self.delay_s,
-            keep_alive_s=NEVER if self.delay_s else 8.0,
+            policy=RetransmissionPolicy(
+                initial_s=0.5 + 4 * self.delay_s, maximum_s=4.0 + 4 * self.delay_s
+            ),
         )
 
 

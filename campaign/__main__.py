@@ -2,6 +2,7 @@
 
 ``python -m campaign --seconds 60`` runs for a time, ``--seeds 1000`` runs some seeds, and
 ``--seed 4711`` runs one seed again, shortens it if it fails, and prints its actions.
+``--rooms`` runs scenarios of rooms instead.
 """
 
 import argparse
@@ -9,10 +10,12 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
+from campaign.room_run import RoomRun, run_room_batch, run_room_scenario
+from campaign.room_scenario import draw_room_scenario
 from campaign.run import Outcome, Run, run_batch, run_scenario
 from campaign.scenario import draw_scenario
 from campaign.shrink import shrink
@@ -20,8 +23,10 @@ from campaign.shrink import shrink
 BATCH = 20
 """Seeds that a worker runs before it reports."""
 
+RunBatch = Callable[[int, int], list[Outcome]]
 
-def outcomes(first: int, seeds: int, seconds: float) -> Iterator[Outcome]:
+
+def outcomes(first: int, seeds: int, seconds: float, run: RunBatch) -> Iterator[Outcome]:
     """Yield the outcomes of seeds, until there are enough or the time is over."""
     ends = time.monotonic() + seconds
     with ProcessPoolExecutor() as pool:
@@ -34,7 +39,7 @@ def outcomes(first: int, seeds: int, seconds: float) -> Iterator[Outcome]:
                 and time.monotonic() < ends
             ):
                 count = min(BATCH, end_seed - next_seed)
-                running.add(pool.submit(run_batch, next_seed, count))
+                running.add(pool.submit(run, next_seed, count))
                 next_seed += count
             if not running:
                 return
@@ -81,16 +86,19 @@ class Totals:
         return [f"{name:<{width}}  {value:>12,}" for name, value in rows]
 
 
-def run_campaign(first: int, seeds: int, seconds: float) -> int:
+def run_campaign(first: int, seeds: int, seconds: float, *, rooms: bool) -> int:
     """Run many seeds, and print the table; return the exit code."""
     totals = Totals()
     shown_at = time.monotonic()
-    for outcome in outcomes(first, seeds, seconds):
+    option = "--rooms " if rooms else ""
+    batch = run_room_batch if rooms else run_batch
+    for outcome in outcomes(first, seeds, seconds, batch):
         totals.add(outcome)
         if outcome.failed:
             what = (outcome.violations + outcome.stuck)[0]
             print(
-                f"failed: {what[:200]}\n  replay: python -m campaign --seed {outcome.seed}"
+                f"failed: {what[:200]}\n"
+                f"  replay: python -m campaign {option}--seed {outcome.seed}"
             )
         if time.monotonic() - shown_at > 5:
             shown_at = time.monotonic()
@@ -125,6 +133,25 @@ def replay(seed: int, trace: Path | None) -> int:
     return 1 if outcome.failed else 0
 
 
+def replay_rooms(seed: int, trace: Path | None) -> int:
+    """Run one seed of rooms again; shorten it and print its actions if it fails."""
+    scenario = draw_room_scenario(seed)
+    outcome = run_room_scenario(scenario)
+    if outcome.failed:
+        scenario = shrink(scenario, lambda shorter: run_room_scenario(shorter).failed)
+        outcome = run_room_scenario(scenario)
+    print(scenario.with_actions([]))
+    for line in (*scenario.actions, *outcome.violations, *outcome.stuck):
+        print(line)
+    if trace is not None:
+        run = RoomRun(scenario)
+        run.execute()
+        run.simulation.write_trace(trace, run=f"rooms-{seed}")
+        print(f"trace: antecede show {trace}")
+    print("failed" if outcome.failed else "held")
+    return 1 if outcome.failed else 0
+
+
 def main() -> int:
     """Parse the arguments, and run."""
     parser = argparse.ArgumentParser(prog="python -m campaign", description=__doc__)
@@ -136,11 +163,17 @@ def main() -> int:
     )
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this seed only, and show it")
+    parser.add_argument(
+        "--rooms", action="store_true", help="nodes that join and leave rooms"
+    )
     parser.add_argument("--trace", type=Path, help="write the trace of --seed here")
     arguments = parser.parse_args()
     if arguments.seed is not None:
-        return replay(arguments.seed, arguments.trace)
-    return run_campaign(arguments.first, arguments.seeds, arguments.seconds)
+        again = replay_rooms if arguments.rooms else replay
+        return again(arguments.seed, arguments.trace)
+    return run_campaign(
+        arguments.first, arguments.seeds, arguments.seconds, rooms=arguments.rooms
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,26 @@
 """Shortens a failing scenario: the fewest actions that still fail."""
 
 from collections.abc import Callable
+from typing import Any, Protocol, Self, TypeVar
 
-from campaign.scenario import Action, Scenario
+__all__ = ["Shrinkable", "shrink"]
 
-__all__ = ["shrink"]
+Action = TypeVar("Action")
+AnyScenario = TypeVar("AnyScenario", bound="Shrinkable[Any]")
 
 
-def shrink(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scenario:
+class Shrinkable(Protocol[Action]):
+    """A scenario whose actions can be left out."""
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """The actions, in order."""
+
+    def with_actions(self, actions: list[Action]) -> Self:
+        """Return the scenario with other actions."""
+
+
+def shrink(scenario: AnyScenario, fails: Callable[[AnyScenario], bool]) -> AnyScenario:
     """Remove actions while the scenario still fails, in ever smaller pieces."""
     actions = list(scenario.actions)
     size = max(1, len(actions) // 2)
@@ -19,11 +32,11 @@ def shrink(scenario: Scenario, fails: Callable[[Scenario], bool]) -> Scenario:
 
 
 def _remove_pieces(
-    scenario: Scenario,
-    actions: list[Action],
+    scenario: AnyScenario,
+    actions: list[Any],
     size: int,
-    fails: Callable[[Scenario], bool],
-) -> tuple[list[Action], bool]:
+    fails: Callable[[AnyScenario], bool],
+) -> tuple[list[Any], bool]:
     is_shorter = False
     first = 0
     while first < len(actions):

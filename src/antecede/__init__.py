@@ -14,6 +14,7 @@ from antecede.errors import (
     ConfigError,
     DecodeError,
     InternalError,
+    JoinError,
     LocalError,
     PeerError,
     StorageError,
@@ -25,6 +26,7 @@ if typing.TYPE_CHECKING:
     from antecede.engine.limits import Limits
     from antecede.engine.message import Message
     from antecede.net.node import Node
+    from antecede.net.rooms.room import Room
     from antecede.sim.simulate import Scenario, simulate
 
 __all__ = [
@@ -32,11 +34,13 @@ __all__ = [
     "ConfigError",
     "DecodeError",
     "InternalError",
+    "JoinError",
     "Limits",
     "LocalError",
     "Message",
     "Node",
     "PeerError",
+    "Room",
     "Scenario",
     "StorageError",
     "TraceError",
@@ -55,6 +59,7 @@ _LAZY = {
     "Limits": "antecede.engine.limits",
     "Message": "antecede.engine.message",
     "Node": "antecede.net.node",
+    "Room": "antecede.net.rooms.room",
     "Scenario": "antecede.sim.simulate",
     "simulate": "antecede.sim.simulate",
 }

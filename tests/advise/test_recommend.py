@@ -7,7 +7,7 @@ import pytest
 from antecede.advise.recommend import ProtocolCost, crossover_size, fast, pick, recommend
 
 UNORDERED = ProtocolCost(
-    protocol="unordered", network="n", causal=False, suits_nodes=True, held=False,
+    protocol="unordered", network="n", causal=False, held=False,
     runs=2, copies=1000,
     latency_p50=0.010, latency_p99=0.100, added_p50=0.0, added_p99=0.0,
     metadata_bytes=6.0, metadata_total=6000.0, control_frames=0.0, sender_buffer=0.0,
@@ -91,21 +91,6 @@ def test_the_sensitivity_covers_networks_criteria_and_size() -> None:
     assert "if only latency mattered: optimal" in text
     assert "if only bytes mattered: buffer" in text
     assert "more processes: the same" in text
-
-
-def test_a_protocol_that_nodes_do_not_run_is_picked_with_one_that_they_run() -> None:
-    bounded = cost("bounded", 2.0, 3500, suits_nodes=False)
-    found = recommend({"here": (*HERE, bounded)}, 10)
-    assert found is not None
-    assert found.protocol == "bounded"
-    line = "for nodes, which do not run bounded: hybrid, +5.45 ms at the median, +10.90 ms"
-    assert any(each.startswith(line) for each in found.sensitivity)
-    without = recommend({"here": HERE}, 10)
-    assert without is not None
-    assert not any("for nodes" in each for each in without.sensitivity)
-    alone = recommend({"here": (UNORDERED, FIFO, bounded)}, 10)
-    assert alone is not None
-    assert "for nodes, which do not run bounded: no protocol" in alone.sensitivity
 
 
 def test_the_crossover_size_of_growing_metadata() -> None:

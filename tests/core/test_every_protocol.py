@@ -428,7 +428,3 @@ def test_frames_and_deliveries_with_a_wrong_message_are_detected() -> None:
     ledger.delivered(2, Delivery(one, 7, b"paylord"))
     assert len(outcome.misnamed) == 7
     assert outcome.miscoded == []
-
-
-def test_nodes_run_every_protocol() -> None:
-    assert all(info.capabilities.suits_nodes for info in protocols())

@@ -60,6 +60,12 @@ OVERLAY_MUTANTS = (
         "                self._layer.timers.schedule_hello(added, now)\n",
     ),
     Mutant(
+        "a neighbour is down because it was idle",
+        "engine/overlay_sessions",
+        "    return max(now - session.suspected_at, 0.0)\n",
+        "    return now - session.heard_at\n",
+    ),
+    Mutant(
         "a peer that is down keeps its links",
         "engine/overlay_sessions",
         "        self._driver.process.disconnect(id, now)\n"

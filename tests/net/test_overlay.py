@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Self
@@ -9,6 +10,7 @@ from typing import Self
 import pytest
 
 from antecede import Limits, Node
+from antecede.core.process import NEVER
 from antecede.errors import ConfigError, LocalError
 from antecede.merge.merge import merge_traces
 from antecede.net.faults import Faults
@@ -33,13 +35,16 @@ class Overlay(Group):
         self.key = key
         self.random = Random(seed)
         self.alive: list[str] = []
+        self.limits = QUICK
 
     def __enter__(self) -> Self:
         return self
 
     def join(self, name: str, *contacts: str) -> None:
         """Open a node that joins through the contacts."""
-        self.open(name, *contacts, protocol="pc-broadcast", limits=QUICK, key=self.key)
+        self.open(
+            name, *contacts, protocol="pc-broadcast", limits=self.limits, key=self.key
+        )
         self.alive.append(name)
 
     def found(self, size: int) -> list[str]:
@@ -208,6 +213,19 @@ def test_a_node_with_another_key_does_not_join() -> None:
         group.broadcast("n1", b"secret")
         group.run(5.0)
         assert group.received["spy"] == []
+
+
+def test_a_neighbour_that_was_idle_is_not_down() -> None:
+    limits = replace(QUICK, keep_alive_s=NEVER, exchange_s=60.0, linger_s=8.0)
+    with Overlay(8, Faults(delay_s=0.1)) as group:
+        group.limits = limits
+        group.found(6)
+        group.run(30.0)  # Ten time-outs, and half of a period.
+        for _ in range(3):
+            group.broadcast("n3", b"x")
+            group.run(5.0)
+        received = [len(group.received[name]) for name in group.alive if name != "n3"]
+        assert received == [3] * 5
 
 
 def test_an_idle_session_without_a_link_is_closed() -> None:

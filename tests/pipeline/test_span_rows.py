@@ -26,6 +26,7 @@ def write_files(directory: Path, *, bad_lines: int = 0) -> list[Path]:
     """Write spans to three files, of which the first has lines that cannot be read."""
     spans = SpanRun(Random(1), 5, 1_000_000)
     spans.add_traces(60, duration_ns=10**8)
+    spans.rows.append(dict(spans.rows[0], trace="alone", process="alone"))
     rows = [
         ",".join("" if value is None else str(value) for value in row.values())
         for row in spans.table().to_pylist()
@@ -80,6 +81,9 @@ def test_a_bucket_has_its_spans_in_the_order_of_files_and_lines(tmp_path: Path) 
         hashes = zip(has_parent.tolist(), parent[chosen].tolist(), strict=True)
         wanted = [each if has else None for has, each in hashes]
         assert spans["parent"].to_pylist() == wanted
+        assert set(spans["process"].chunk(0).dictionary.to_pylist()) == set(
+            expected["process"].to_pylist()
+        )
 
 
 @pytest.mark.parametrize("bad_lines", [0, 5])
@@ -91,7 +95,7 @@ def test_spans_are_inferred_from_the_packed_records_of_all_kinds(
     found = unpack_records(pack(records, 1))
     assert found.num_rows == count
     events, names, summary = infer_bucket(found, "spans")
-    assert sorted(names) == [f"service-{i}" for i in range(5)]
+    assert sorted(names) == ["alone", *(f"service-{i}" for i in range(5))]
     assert (summary.records, summary.unknown) == (count, bad_lines)
     # Of each message, the oracle of the run knows a send and a delivery.
     spans = SpanRun(Random(1), 5, 1_000_000)

@@ -9,20 +9,28 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antecede.errors import StorageError
-from antecede.pipeline.spark.task_files import MARK, PROPERTY, get, put, task_files
+from antecede.pipeline.spark.task_files import (
+    MARK,
+    PROPERTY,
+    VALUES,
+    get,
+    put,
+    remove_group,
+    task_files,
+)
 from antecede.pipeline.verify.packed_rows import read_blob, write_blob
 
 ROWS = 1000
 
 
-def written(spark: SparkSession) -> list[bytes]:
+def written(spark: SparkSession, group: str = VALUES) -> list[bytes]:
     """Return the blobs that two tasks wrote."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for first in batch.column(0).to_pylist():
                 table = pa.table({"x": range(first, first + ROWS), "y": ["text"] * ROWS})
-                blob = pa.array([write_blob(table)], pa.binary())
+                blob = pa.array([write_blob(table, group)], pa.binary())
                 yield pa.record_batch([blob], names=["data"])
 
     rows = spark.range(0, 4 * ROWS, ROWS, 2).mapInArrow(write, "data binary").collect()
@@ -40,6 +48,21 @@ def test_blobs_of_tasks_are_read_from_files_and_removed(spark: SparkSession) -> 
     assert not Path(directory).exists()
     found = [value for table in tables for value in table["x"].to_pylist()]
     assert sorted(found) == list(range(4 * ROWS))
+
+
+def test_a_group_is_removed_before_the_other_values(spark: SparkSession) -> None:
+    with task_files(spark):
+        directory = Path(str(spark.sparkContext.getLocalProperty(PROPERTY)))
+        parts, others = written(spark, "parts"), written(spark)
+        remove_group(spark, "parts")
+        assert {each.name.split("-")[0] for each in directory.iterdir()} == {VALUES}
+        assert read_blob(pa.py_buffer(others[0])).num_rows == ROWS
+        with pytest.raises(StorageError, match="cannot read rows from disk"):
+            read_blob(pa.py_buffer(parts[0]))
+
+
+def test_without_files_no_group_is_removed(spark: SparkSession) -> None:
+    remove_group(spark, "parts")
 
 
 def test_without_files_rows_have_the_blobs(spark: SparkSession) -> None:

@@ -260,7 +260,6 @@ def _cost(
         protocol=name,
         network=cells[0].network,
         causal=protocol(name).capabilities.causal,
-        suits_nodes=protocol(name).capabilities.suits_nodes,
         held=all(cell.cell in by_run for cell in cells)
         and all({*verdict.statuses.values()} == {"held"} for verdict in verdicts),
         runs=len(cells),

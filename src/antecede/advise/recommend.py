@@ -33,8 +33,6 @@ class ProtocolCost:
     network: str
     causal: bool
     """Whether the protocol guarantees causal order."""
-    suits_nodes: bool
-    """Whether nodes can run the protocol."""
     held: bool
     """Whether every property held in every run."""
     runs: int
@@ -200,10 +198,6 @@ def _sensitivity(
             f"{cost.protocol} {_early_count(cost)}" for cost in costs if not cost.causal
         ]
         lines.append(line + (f"; too early: {', '.join(early)}" if early else ""))
-    if not best.suits_nodes:
-        there = pick([cost for cost in here if cost.suits_nodes or not cost.causal])
-        name = "no protocol" if there is None else f"{there.protocol}, {_latency(there)}"
-        lines.append(f"for nodes, which do not run {best.protocol}: {name}")
     causal = _causal(here)
     fastest = min(causal, key=lambda cost: (cost.added_p99, cost.metadata_total))
     leanest = min(causal, key=lambda cost: (cost.metadata_total, cost.added_p99))

@@ -74,11 +74,6 @@ class Capabilities:
     control_frames: tuple[str, ...] = ()
     """The frames other than messages, without those of the link layer."""
 
-    @property
-    def suits_nodes(self) -> bool:
-        """Whether nodes can run it."""
-        return True
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolInfo:

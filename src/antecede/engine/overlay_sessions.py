@@ -27,7 +27,6 @@ from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.session_opener import SessionOpener
-from antecede.engine.silence_watch import silent_s
 from antecede.errors import ConfigError
 
 __all__ = ["OverlaySessions", "make_overlay_sessions"]
@@ -221,7 +220,7 @@ class OverlaySessions(SessionOpener):
         is_needed = session.name in self._contacts and self._overlay.is_newcomer
         if is_linked or is_needed:
             self._used_at[session.name] = now
-        if silent_s(session, now) >= self._timeout_s:
+        if _owes_answer_s(session, now) >= self._timeout_s:
             if is_needed and not is_linked:
                 return  # Perhaps it is not open yet.
             self._close(session)
@@ -250,6 +249,13 @@ class OverlaySessions(SessionOpener):
         self._join_at = now + self._join_s
         self.deadline = min(self.deadline, self._join_at)
         self._driver.process.connect(self._table.sessions[name].id, now)
+
+
+def _owes_answer_s(session: PeerSession, now: float) -> float:
+    """Return for how long a peer has owed an answer, however long it was idle before."""
+    if session.heard_at >= session.suspected_at:
+        return 0.0
+    return max(now - session.suspected_at, 0.0)
 
 
 def make_overlay_sessions(

@@ -1,5 +1,6 @@
 """The asyncio node over UDP."""
 
 from antecede.net.node import Node
+from antecede.net.rooms.room import Room
 
-__all__ = ["Node"]
+__all__ = ["Node", "Room"]

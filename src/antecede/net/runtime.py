@@ -156,6 +156,10 @@ class NodeRuntime:
     ) -> None:
         where = resolve_peer(self.opened_socket(), name, address)
         engine.add_peer(name, where, now, is_configured=is_configured)
+        self.record_address(name, address)
+
+    def record_address(self, name: str, address: Address) -> None:
+        """Record the address of a node in the journal, if there is one."""
         if self._files is not None and self._files.journal is not None:
             self._files.journal.record_address(name, address)
 

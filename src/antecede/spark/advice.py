@@ -115,7 +115,7 @@ def advise(
 
 _COSTS = (
     "condition string, protocol string, network string, causal boolean,"
-    " suits_nodes boolean, held boolean, runs long, copies long, latency_p50 double,"
+    " held boolean, runs long, copies long, latency_p50 double,"
     " latency_p99 double, added_p50 double, added_p99 double, metadata_bytes double,"
     " metadata_total double, control_frames double, sender_buffer double,"
     " receiver_buffer double, too_early long, too_early_fifo long, duration double"

@@ -5,5 +5,6 @@ runs on an event loop in a thread of its own. All nodes of a process share that 
 """
 
 from antecede.sync.node import Node
+from antecede.sync.room import Room
 
-__all__ = ["Node"]
+__all__ = ["Node", "Room"]

@@ -4,7 +4,7 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from antecede.engine.events import NodeEvent
 from antecede.engine.message import Message
@@ -13,17 +13,21 @@ from antecede.net import node as asynchronous
 from antecede.net import receipts
 from antecede.net.group_keys import Keys
 from antecede.net.payloads import Payload
+from antecede.net.receipts import SendOptions
+from antecede.net.rooms.options import RoomArguments
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
 from antecede.net.wait_reports import WaitReport
 from antecede.sync.background_loop import BackgroundLoop, background_loop
 from antecede.sync.receipt import Receipt
+from antecede.sync.room import Room
 
 __all__ = ["Node"]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Timeout = float | None
 
 
 def _with_arguments_of(
@@ -60,8 +64,6 @@ class Node:
         self._node = asynchronous.Node(*arguments, **options)
         self._loop: BackgroundLoop | None = None
         self._interrupted: deque[Message] = deque()
-
-    # Opening and closing.
 
     def __enter__(self) -> Self:
         self.open()
@@ -101,8 +103,6 @@ class Node:
         """The address of the metrics of the node; None if it serves none."""
         return self._read(lambda: self._node.metrics_address)
 
-    # Peers.
-
     @property
     def peers(self) -> list[str]:
         """The names of the current peers."""
@@ -115,10 +115,7 @@ class Node:
     def remove_peer(
         self, name: str, *, stopped: bool = False, timeout: float | None = None
     ) -> None:
-        """Remove a peer, as :meth:`antecede.Node.remove_peer` does.
-
-        After TimeoutError the peer is removed, but its lease has not ended.
-        """
+        """Remove a peer; after TimeoutError it is removed, but its lease has not ended."""
         node = self._node
         self._wait(
             lambda: node.remove_peer(name, stopped=stopped),
@@ -130,19 +127,35 @@ class Node:
         """Encrypt with the first of these keys from now on, and accept all of them."""
         self._read(lambda: self._node.set_keys(keys))
 
-    # Sending.
+    @property
+    def rooms(self) -> list[str]:
+        """The names of the rooms that the node is in, sorted."""
+        return self._read(lambda: self._node.rooms)
+
+    def join(self, room: str, **options: Unpack[RoomArguments]) -> Room:
+        """Join a room, as :meth:`antecede.Node.join` does, and return it."""
+        joined = self._wait(lambda: self._node.join(room, **options), None, "")
+        return Room(joined, self._wait)
+
+    def leave(self, drain_s: float = DRAIN_S) -> None:
+        """Leave all rooms and peers for good, also with a journal, and close the node."""
+        self._wait(lambda: self._node.leave(drain_s), None, "")
 
     @overload
     def send(
-        self, target: str, data: Payload, *, wait: bool = ..., ordered: bool = ...,
-        receipt: Literal[False] = ..., timeout: float | None = ...,
-    ) -> int: ...  # fmt: skip
-
-    @overload
-    def send(
-        self, target: str, data: Payload, *, wait: bool = ..., receipt: Literal[True],
-        timeout: float | None = ...,
+        self, target: str, data: Payload, *, receipt: Literal[True], wait: bool = ...,
+        timeout: Timeout = ...,
     ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    def send(
+        self,
+        target: str,
+        data: Payload,
+        *,
+        timeout: Timeout = ...,
+        **how: Unpack[SendOptions],
+    ) -> int: ...
 
     def send(
         self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
@@ -174,15 +187,15 @@ class Node:
 
     @overload
     def multicast(
-        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
-        ordered: bool = ..., receipt: Literal[False] = ..., timeout: float | None = ...,
-    ) -> int: ...  # fmt: skip
+        self, targets: Iterable[str], data: Payload, *, receipt: Literal[True],
+        wait: bool = ..., timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
 
     @overload
     def multicast(
-        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
-        receipt: Literal[True], timeout: float | None = ...,
-    ) -> Receipt: ...  # fmt: skip
+        self, targets: Iterable[str], data: Payload, *, timeout: Timeout = ...,
+        **how: Unpack[SendOptions],
+    ) -> int: ...  # fmt: skip
 
     def multicast(
         self, targets: Iterable[str], data: Payload, *, wait: bool = True,
@@ -194,15 +207,14 @@ class Node:
 
     @overload
     def broadcast(
-        self, data: Payload, *, wait: bool = ..., ordered: bool = ...,
-        receipt: Literal[False] = ..., timeout: float | None = ...,
-    ) -> int: ...  # fmt: skip
+        self, data: Payload, *, receipt: Literal[True], wait: bool = ...,
+        timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
 
     @overload
     def broadcast(
-        self, data: Payload, *, wait: bool = ..., receipt: Literal[True],
-        timeout: float | None = ...,
-    ) -> Receipt: ...  # fmt: skip
+        self, data: Payload, *, timeout: Timeout = ..., **how: Unpack[SendOptions]
+    ) -> int: ...
 
     def broadcast(
         self, data: Payload, *, wait: bool = True, ordered: bool = True,
@@ -212,12 +224,9 @@ class Node:
         return self._send("broadcast", (data,), (wait, ordered, receipt), timeout)
 
     def _send(
-        self,
-        method: str,
-        arguments: tuple[Any, ...],
-        options: tuple[bool, bool, bool],
-        timeout: float | None,
-    ) -> int | Receipt:
+        self, method: str, arguments: tuple[Any, ...], options: Sequence[bool],
+        timeout: Timeout,
+    ) -> int | Receipt:  # fmt: skip
         """Call a method of the asynchronous node that sends, with its three options."""
         names: Any = ("a peer",) if method == "broadcast" else arguments[0]
         wait, ordered, receipt = options
@@ -232,8 +241,6 @@ class Node:
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
         self._wait(self._node.flush, timeout, "messages are not delivered everywhere")
-
-    # Receiving.
 
     def receive(self, *, timeout: float | None = None) -> Message:
         """Return the next message; raise LocalError if the node is closed.
@@ -306,13 +313,8 @@ class Node:
         if message is not None:
             self._interrupted.append(message)
 
-    # Statistics and events.
-
     def events(self) -> Iterator[NodeEvent]:
-        """Return an iterator over the events of the node from now on, until it is closed.
-
-        Each step waits for the next event; :meth:`antecede.Node.events` has the details.
-        """
+        """Return an iterator over the events of the node, until it is closed."""
         events = self._read(self._node.events)
 
         async def next_event() -> NodeEvent | None:

@@ -350,3 +350,50 @@ def test_rooms_on_real_sockets() -> None:
                 await reader
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_a_node_with_a_journal_keeps_its_peers_and_joins_its_rooms_again() -> None:
+    with Group() as group:
+        peers = {"b": "b:9000"}
+        options: dict[str, Any] = {"limits": SHORT, "journal": "a.db", "peers": peers}
+        group.start("b", limits=SHORT, peers={"a": "a:9000"})
+        group.run(1)
+        group.start("c", "b", limits=SHORT)
+        group.run(2)
+        group.start("a", "b", **options)
+        group.run(3)
+        group.write("a", "before")
+        group.run(1)
+        for _ in range(2):
+            group.simulation.kill("a")
+            group.start("a", **options)  # It knows the others from its journal.
+            group.run(12)
+            assert group.boards["a"].errors == []
+            assert group.members("a") == ["a", "b", "c"]
+            assert group.texts("a") == ["before"]
+            node = group.boards["a"].node
+            assert node is not None
+            assert node.peers == ["b"]
+
+            async def send(board: Any) -> None:  # noqa: ANN401
+                assert await board.node.send("b", b"outside of rooms") > 0
+                await board.node.flush()
+
+            group.call("a", send)
+        group.check()
+
+
+def test_a_node_finds_its_rooms_through_the_addresses_in_its_journal() -> None:
+    with Group() as group:
+        group.start("a", limits=SHORT)
+        group.run(1)
+        group.start("b", "a", limits=SHORT, journal="b.db")
+        group.run(2)
+        group.write("b", "before")
+        group.run(1)
+        group.simulation.kill("b")
+        group.start("b", limits=SHORT, journal="b.db", join={"found": False})
+        group.run(10)
+        assert group.boards["b"].errors == []
+        assert group.members("b") == ["a", "b"]
+        assert group.texts("b") == ["before"]

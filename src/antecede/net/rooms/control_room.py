@@ -1,10 +1,11 @@
 """The control room of a node: messages about rooms, outside of them.
 
-It is a hidden room of all nodes that are linked. Its messages are unicasts under
-``bounded``, and its consumer takes every message at once. So neither the protocol nor the
-application of a room can delay them.
+There is a *channel* to each linked node that such a message was exchanged with: a room of
+these two nodes, whose consumer takes every message at once. So neither the protocol nor the
+application of a room can delay such messages, nor can a third node.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -16,9 +17,10 @@ from antecede.group.codec import decode_room, encode_room
 from antecede.group.directory import Directory
 from antecede.group.effects import SendControl
 from antecede.net.config import NodeConfig
-from antecede.net.rooms.link_hub import CONTROL_HASH, LinkHub
+from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.rooms.room_node import make_room_runtime, room_limits
-from antecede.net.rooms.room_socket import link_address
+from antecede.net.rooms.room_socket import RoomSocket, link_to
+from antecede.net.runtime import NodeRuntime
 
 __all__ = ["ControlRoom"]
 
@@ -37,36 +39,46 @@ class ControlRoom:
     """
 
     def __init__(self, hub: LinkHub, config: NodeConfig, limits: Limits) -> None:
-        self._name = config.name
+        self._hub = hub
+        self._config = config
+        self._limits = room_limits(limits, NEVER)
         self._directory = Directory()
         self._receivers: dict[str, Receive] = {}
-        self._runtime, self._release = make_room_runtime(
-            hub,
-            config,
-            "(control)",
-            protocol="bounded",
-            limits=room_limits(limits, NEVER),
-            hash=CONTROL_HASH,
-            on_message=self._receive,
-        )
+        self._channels: dict[str, NodeRuntime] = {}
+        self._is_closed = False
+        hub.on_control = self._socket
 
-    def open(self) -> None:
-        """Exchange messages from now on."""
-        self._runtime.open()
+    def _channel(self, name: str) -> NodeRuntime | None:
+        """Return the channel to a node, a new one if there is none; None after the end."""
+        channel = self._channels.get(name)
+        if channel is None and not self._is_closed:
+            channel, _ = make_room_runtime(
+                self._hub,
+                self._config,
+                f"(control {' '.join(sorted((name, self._config.name)))})",
+                protocol="hybrid",
+                limits=self._limits,
+                is_control=True,
+                members=(name,),
+                on_message=self._receive,
+            )
+            self._channels[name] = channel
+            channel.open()
+        return channel
+
+    def _socket(self, name: str) -> RoomSocket | None:
+        channel = self._channel(name)
+        if channel is None or channel.is_closed:
+            return None
+        socket = channel.opened_socket()
+        assert isinstance(socket, RoomSocket)  # Every channel has one.
+        return socket
 
     async def close(self, drain_s: float) -> None:
         """Wait for acks, and end the exchange."""
-        await self._runtime.close(drain_s)
-        self._release()
-
-    def add(self, name: str) -> None:
-        """Exchange messages with a linked node, too."""
-        if name in self._runtime.opened_engine().peers():
-            return
-        try:
-            self._runtime.add_peer(name, link_address(name))
-        except ConfigError as error:
-            logger.warning("%s: %s", self._name, error)
+        channels = self._channels.values()
+        await asyncio.gather(*(channel.close(drain_s) for channel in channels))
+        self._is_closed = True
 
     def register(self, room: str, receive: Receive) -> None:
         """Call ``receive`` with sender and content of each message about a room."""
@@ -76,39 +88,41 @@ class ControlRoom:
         """Answer that this node is not in a room, from now on."""
         self._receivers.pop(room, None)
 
-    def seekers(self, room: str) -> list[tuple[str, str]]:
+    def seekers(self, room: str, now: float) -> list[tuple[str, str]]:
         """Return names and addresses of the nodes that have asked for a room lately."""
-        return self._directory.seekers(room, self._runtime.now_s())
+        return self._directory.seekers(room, now)
 
     def send(self, target: str, room: str, data: bytes) -> None:
         """Send a message about a room; without effect if the target is not linked.
 
         Its receiver asks again if it misses the message.
         """
-        runtime = self._runtime
-        if runtime.is_closing:
+        channel = self._channel(target)
+        if channel is None or channel.is_closing:
             return
-        engine = runtime.opened_engine()
+        engine = channel.opened_engine()
         try:
-            engine.send((target,), encode_room(room, data), runtime.now_s())
-        except LocalError as error:
-            logger.debug("%s: no control message about %s: %s", self._name, room, error)
+            if target not in engine.peers():  # It has left, and returns.
+                engine.add_peer(target, link_to(target), channel.now_s())
+            engine.send((target,), encode_room(room, data), channel.now_s())
+        except (LocalError, ConfigError) as error:
+            logger.debug("no control message to %s about %s: %s", target, room, error)
             return
-        runtime.schedule_output()
+        channel.schedule_output()
 
     def _receive(self, message: Message) -> None:
+        source = message.source
         try:
             room, data = decode_room(message.data)
             receive = self._receivers.get(room)
             if receive is not None:
-                receive(message.source, data)
-            else:
-                now = self._runtime.now_s()
-                answers = self._directory.receive_control(message.source, room, data, now)
-                for effect in answers:
-                    if isinstance(effect, SendControl):
-                        self.send(effect.target, room, effect.data)
+                receive(source, data)
+                return
+            now = self._channels[source].now_s()
+            for effect in self._directory.receive_control(source, room, data, now):
+                if isinstance(effect, SendControl):
+                    self.send(effect.target, room, effect.data)
         except PeerError as error:
             logger.warning(
-                "%s drops a control message of %s: %s", self._name, message.source, error
+                "%s drops a control message of %s: %s", self._config.name, source, error
             )

@@ -35,6 +35,8 @@ GRACE_S: Final = 0.6
 """How long a newcomer waits for other seeds once one of them has answered."""
 INTRODUCTIONS_MAX: Final = 8
 """How many times a node introduces itself to another one that a third one has named."""
+ALIVE_S: Final = 1.0
+"""How long after a datagram of a node this node does not introduce itself."""
 EXPECT_S: Final = 3.0
 """How long after a JOIN datagrams of unknown nodes are not reported."""
 PROBE_S: Final = 2.0
@@ -51,7 +53,6 @@ class Introducer:
         config: the parameters of the node.
         limits: the limits of the node.
         accept: whether to accept a newcomer; None for all.
-        on_link: called with the name of each node that was linked.
     """
 
     def __init__(
@@ -62,7 +63,6 @@ class Introducer:
         limits: Limits,
         random_bits: Callable[[int], int],
         accept: Accept | None,
-        on_link: Callable[[str], None],
     ) -> None:
         self.own_address: str | None = None
         """The address of this node as a seed sees it; None before an answer."""
@@ -72,7 +72,6 @@ class Introducer:
         self._limits = limits
         self._random_bits = random_bits
         self._accept = accept
-        self._on_link = on_link
         self._nonces: dict[int, Address] = {}
         self._answers: dict[Address, JoinAnswer] = {}
         self._answered = asyncio.Event()
@@ -114,9 +113,13 @@ class Introducer:
         return list(dict.fromkeys(answer.name for answer in self._answers.values()))
 
     def introduce(self, name: str, address: str, tries: int = INTRODUCTIONS_MAX) -> None:
-        """Introduce this node to a linked one, which may not know its name yet."""
+        """Introduce this node to a linked one until that one answers.
+
+        It may not know the name of this node yet, or not any more after a restart.
+        """
         runtime = self._runtime
-        if runtime.is_closing or self._hub.engine.links.incarnation(name) != 0:
+        since = runtime.now_s() - ALIVE_S
+        if runtime.is_closing or self._hub.engine.links.has_answered(name, since):
             return
         self._ask(parse_address(address), {})
         if tries > 1:
@@ -174,7 +177,6 @@ class Introducer:
         if not answer.reason:
             self.own_address = answer.address
             self._hub.add_numeric_link(answer.name, address)
-            self._on_link(answer.name)
 
     # The seed.
 
@@ -214,7 +216,6 @@ class Introducer:
                 return "the application has refused it"
             self._accepted[name] = request.incarnation
         self._hub.add_numeric_link(name, address)
-        self._on_link(name)
         return ""
 
     def _examine_name(self, request: JoinRequest, address: object) -> str | None:

@@ -26,6 +26,8 @@ class LinkHub:
     def __init__(self, runtime: NodeRuntime) -> None:
         self.on_stranger: Callable[[bytes, object], None] = lambda datagram, address: None
         """Called with each datagram of a node that is not a peer, and its address."""
+        self.on_control: Callable[[str], RoomSocket | None] = lambda name: None
+        """Called with the source of a datagram of the control room; returns its socket."""
         self.dropped = 0
         """How many datagrams belonged to no room of this node."""
         self._runtime = runtime
@@ -51,15 +53,16 @@ class LinkHub:
         self.engine.links.open()
         socket.start_reading(self._read)
 
-    def host(self, room: str, hash: int | None = None) -> RoomHost:
+    def host(self, room: str, *, is_control: bool = False) -> RoomHost:
         """Return the host of a node in a room; :meth:`close` takes it back."""
-        room_hash = name_hash(room) if hash is None else hash
+        room_hash = CONTROL_HASH if is_control else name_hash(room)
         if room_hash in self._hosts:
             raise ConfigError(f"the name {room!r} has the hash of another room; rename it")
         host = RoomHost(
             running_host(), room, lambda name, data: self._send(room_hash, name, data)
         )
-        self._hosts[room_hash] = host
+        if not is_control:
+            self._hosts[room_hash] = host
         return host
 
     def close(self, host: RoomHost) -> None:
@@ -77,12 +80,12 @@ class LinkHub:
         links = self.engine.links
         readable: dict[RoomSocket, None] = {}
         for name, room_hash, datagram in links.take_arrived():
-            host = self._hosts.get(room_hash)
-            if host is None or host.socket is None:
+            to = self._socket(room_hash, name)
+            if to is None:
                 self.dropped += 1
             else:
-                host.socket.arrive(name, datagram)
-                readable[host.socket] = None
+                to.arrive(name, datagram)
+                readable[to] = None
         for socket in readable:
             socket.read()
         for datagram, address in links.take_strangers():
@@ -91,6 +94,12 @@ class LinkHub:
             except PeerError:
                 self.engine.links.count_unopened(address, self._runtime.now_s())
                 self._runtime.schedule_output()
+
+    def _socket(self, room_hash: int, source: str) -> RoomSocket | None:
+        if room_hash == CONTROL_HASH:
+            return self.on_control(source)
+        host = self._hosts.get(room_hash)
+        return host.socket if host is not None else None
 
     def add_link(self, name: str, address: Address) -> None:
         """Add a link to a node, unless there is one in use."""
@@ -101,4 +110,6 @@ class LinkHub:
     def add_numeric_link(self, name: str, address: object) -> None:
         """Add a link to a node at an address of the socket, unless there is one in use."""
         self.engine.links.add(name, address, self._runtime.now_s())
+        if isinstance(address, tuple):
+            self._runtime.record_address(name, (address[0], address[1]))
         self._runtime.schedule_output()

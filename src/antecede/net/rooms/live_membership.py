@@ -52,6 +52,7 @@ class LiveMembership:
         peers: adds and removes the peers of the room.
         control: carries messages about the room.
         own_address: returns the address of this node, as text.
+        candidates: returns names and addresses of all nodes that are known.
         settings: limits, time-outs and policies.
         snapshots: takes and restores the snapshots of the application.
         on_closed: called when the room is closed.
@@ -63,6 +64,7 @@ class LiveMembership:
         peers: RoomPeers,
         control: ControlRoom,
         own_address: Callable[[], str],
+        candidates: Callable[[], Candidates],
         settings: MembershipSettings,
         snapshots: Snapshots,
         on_closed: Callable[[], None],
@@ -71,6 +73,7 @@ class LiveMembership:
         self._peers = peers
         self._control = control
         self._own_address = own_address
+        self._find_candidates = candidates
         self._settings = settings
         self._snapshots = snapshots
         self._on_closed = on_closed
@@ -79,10 +82,10 @@ class LiveMembership:
         self._joined: asyncio.Future[None] = loop.create_future()
         self._is_running = False
         self._was_member = False
+        self._is_closing = False
         self._restart: asyncio.Task[None] | None = None
         self._delivered: list[Message] = []
         self._told: dict[str, float] = {}
-        self._candidates: list[tuple[str, str]] = []
         core.filter_messages = self._filter
         core.on_event = self._receive_event
         core.on_quiet = self._check_quiet
@@ -143,8 +146,9 @@ class LiveMembership:
         self._run()
 
     async def leave(self, drain_s: float) -> None:
-        if self._core.runtime.is_closing:
+        if self._is_closing:
             return
+        self._is_closing = True
         if self._restart is not None:
             self._restart.cancel()
         elif self._membership.is_member:
@@ -330,8 +334,6 @@ class LiveMembership:
                 self._fail(JoinError(f"cannot join the room {core.name}: {reason}"))
             case fx.Rejoining(removed_by):
                 core.publish(RoomRejoining(peer=removed_by, room=core.name))
-                members = self._membership.peers
-                self._candidates = [(each.name, each.address) for each in members]
                 self._joined = asyncio.get_running_loop().create_future()
                 self._rejoin(0.0)
             case fx.MemberChanged(name, "joined", _):
@@ -353,7 +355,9 @@ class LiveMembership:
         The others no longer wait for the former history, so it must end: a message of it
         that arrived later could be out of order.
         """
-        self._restart = asyncio.get_running_loop().create_task(self._join_again(wait_s))
+        if not self._is_closing:
+            loop = asyncio.get_running_loop()
+            self._restart = loop.create_task(self._join_again(wait_s))
 
     async def _join_again(self, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
@@ -364,5 +368,5 @@ class LiveMembership:
         self._settings = replace(self._settings, may_found=False)
         self._restart = None
         self._membership = self._make()
-        self._membership.join(self._candidates, self._now())
+        self._membership.join(self._find_candidates(), self._now())
         self._run()

@@ -60,7 +60,7 @@ def make_room_runtime(
     *,
     protocol: str,
     limits: Limits,
-    hash: int | None = None,
+    is_control: bool = False,
     members: tuple[str, ...] = (),
     has_journal: bool = False,
     has_trace: bool = False,
@@ -77,7 +77,7 @@ def make_room_runtime(
         room: the name of the room.
         protocol: the protocol of the room.
         limits: see :func:`room_limits`.
-        hash: identifies the room on the wire, if its name does not.
+        is_control: it is a channel of the control room.
         members: the other members at the start.
         has_journal: keep a journal beside that of the node, if the node has one.
         has_trace: record a trace below that of the node, if the node records one.
@@ -108,8 +108,8 @@ def make_room_runtime(
         on_message=on_message,
         on_event=on_event,
         decode=decode,
-        log_name=f"{node.name} in {room}" if hash is None else "",
+        log_name=f"{node.name} in {room}" if not is_control else "",
         filter_messages=filter_messages,
     )
-    host = hub.host(room, hash)
+    host = hub.host(room, is_control=is_control)
     return NodeRuntime(config, host), lambda: hub.close(host)

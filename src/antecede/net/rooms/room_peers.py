@@ -6,7 +6,6 @@ from typing import Final
 from antecede.engine.peer_session import ACTIVE
 from antecede.errors import ConfigError, LocalError
 from antecede.group.member import Member
-from antecede.net.rooms.control_room import ControlRoom
 from antecede.net.rooms.introducer import Introducer
 from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.rooms.room_core import RoomCore
@@ -27,16 +26,12 @@ class RoomPeers:
     Args:
         core: the room.
         hub: adds links.
-        control: exchanges control messages with linked nodes.
         introducer: introduces this node to others.
     """
 
-    def __init__(
-        self, core: RoomCore, hub: LinkHub, control: ControlRoom, introducer: Introducer
-    ) -> None:
+    def __init__(self, core: RoomCore, hub: LinkHub, introducer: Introducer) -> None:
         self._core = core
         self._hub = hub
-        self._control = control
         self._introducer = introducer
         self._additions: dict[str, tuple[Member, bool]] = {}
         self._leaving: dict[str, float] = {}
@@ -60,7 +55,6 @@ class RoomPeers:
         except ConfigError as error:
             logger.warning("%s cannot link %s: %s", self._core.node, name, error)
             return
-        self._control.add(name)
         self._introducer.introduce(name, address)
 
     def add(self, member: Member) -> None:

@@ -95,8 +95,7 @@ class Rooms:
         if self._control is not None:
             return
         self._hub.open()
-        self._control = control = ControlRoom(self._hub, self._config, self._limits())
-        control.open()
+        self._control = ControlRoom(self._hub, self._config, self._limits())
         self._introducer = Introducer(
             self._hub,
             self._runtime,
@@ -104,10 +103,7 @@ class Rooms:
             self._limits(),
             running_host().random_bits,
             self._accept,
-            control.add,
         )
-        for name in self._hub.engine.links.names():
-            control.add(name)
 
     async def _join(self, name: str, options: RoomOptions) -> Room:
         if options.members is not None:
@@ -122,9 +118,10 @@ class Rooms:
         )
         membership = LiveMembership(
             core,
-            RoomPeers(core, self._hub, self._control, self._introducer),
+            RoomPeers(core, self._hub, self._introducer),
             self._control,
             self._own_address,
+            lambda: self._known(name),
             settings,
             Snapshots(core, options.snapshot, options.restore),
             lambda: self._forget(name),
@@ -155,8 +152,14 @@ class Rooms:
         seeds = [seed for seed in self._seeds if format_address(seed) != own]
         if seeds and not links.names():
             await self._introducer.find(seeds, options.timeout_s)
+        return self._known(name)
+
+    def _known(self, room: str) -> list[tuple[str, str]]:
+        """Return names and addresses of linked nodes, and of those that seek a room."""
+        assert self._control is not None
+        links = self._hub.engine.links
         found = {each: format_address(links.address(each)) for each in links.names()}
-        return [*found.items(), *self._control.seekers(name)]
+        return [*found.items(), *self._control.seekers(room, self._runtime.now_s())]
 
     def _own_address(self) -> str:
         """Return the address of this node, as others see it."""

@@ -20,6 +20,7 @@ from antecede.pipeline.records.slice_job import (
 )
 from antecede.pipeline.records.slice_task import Arranged, arrange_slice
 from antecede.pipeline.records.slices import (
+    PARTS_GROUP,
     Dropped,
     SlicePlan,
     slices_of_messages,
@@ -27,6 +28,7 @@ from antecede.pipeline.records.slices import (
 )
 from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.spark.kept_table import kept_on_disk
+from antecede.pipeline.spark.task_files import remove_group
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS
 from antecede.verify.kernels.stream import Bools
 
@@ -95,6 +97,7 @@ def arrange_run(
         table = stack.enter_context(kept_on_disk(job.arrange(chosen)))
         columns = [name for name in ARRANGED.names if name != "data"]
         found = table.select(*columns).collect()
+        remove_group(buckets.sparkSession, PARTS_GROUP)
         ambiguous += sum(int(row["ambiguous"] or 0) for row in found)
         in_cycle += sum(int(row["in_cycle"] or 0) for row in found)
         LOG.info(

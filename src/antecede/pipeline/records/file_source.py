@@ -19,7 +19,12 @@ from antecede.ingest.formats.source import Split
 from antecede.pipeline.records.span_rows import SpanPacker, bucket_of, can_pack
 from antecede.pipeline.records.text_hash import hash_texts
 from antecede.pipeline.spark.batches import Batches, map_batches
-from antecede.pipeline.verify.packed_rows import PACKED, large_types, pack_rows
+from antecede.pipeline.verify.packed_rows import (
+    PACK_ROWS_OF_BUCKETS,
+    PACKED,
+    large_types,
+    pack_rows,
+)
 from antecede.pipeline.verify.record_locations import divide_locations, join_locations
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.kernels.slot_map import Longs
@@ -39,8 +44,6 @@ FOUND: pa.Schema = pa.schema(
 )
 COLUMNS = {"name": "message", "trace": "trace", "span": "span"}
 """By our name of a column of :data:`FOUND`, that of the records."""
-PACK_ROWS = 1 << 20
-"""Records that are packed together, for all buckets; about 60 MiB."""
 NOT_NEEDED = ("line", "run", "name")
 """Columns of records that the inference does not need."""
 
@@ -153,12 +156,12 @@ def pack_records(records: Batches, file: int, buckets: int) -> Batches:
         else:
             others.append(_hashed(each, file, buckets))
             rows += each.num_rows
-        if spans.rows >= PACK_ROWS:
+        if spans.rows >= PACK_ROWS_OF_BUCKETS:
             yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
-        if rows >= PACK_ROWS:
-            yield from pack_rows(iter(others), PACK_ROWS)
+        if rows >= PACK_ROWS_OF_BUCKETS:
+            yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
             others, rows = [], 0
-    yield from pack_rows(iter(others), PACK_ROWS)
+    yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
     if spans.rows:
         yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
 

@@ -33,6 +33,8 @@ from antecede.pipeline.records.run_summary import RunSummary, merge_summaries
 from antecede.pipeline.records.slices import SlicePlan
 from antecede.pipeline.records.stages import make_buckets
 from antecede.pipeline.spark.kept_table import kept_on_disk
+from antecede.pipeline.spark.task_files import remove_group
+from antecede.pipeline.verify.packed_rows import PACKED_GROUP
 from antecede.pipeline.verify.packed_run import PackedVerification
 from antecede.pipeline.verify.packed_trace import BLOB_ROWS, PackedTrace
 from antecede.pipeline.verify.run_result import MessageRecord, error_row
@@ -151,6 +153,7 @@ class _LongRecordsRun:
         with ExitStack() as stack:
             buckets = stack.enter_context(kept_on_disk(buckets))
             listed = buckets.select("events", "summary", "error").collect()
+            remove_group(self._records.session, PACKED_GROUP)
             _raise_first(self._location, listed)
             summary = merge_summaries((row["summary"] for row in listed), kind)
             events = sum(int(row["events"]) for row in listed)

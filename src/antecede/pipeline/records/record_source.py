@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from antecede.pipeline.records.hashed_ids import collect_records, with_hashed_ids
 from antecede.pipeline.spark.batches import map_batches
-from antecede.pipeline.verify.packed_rows import PACKED, row_packer
+from antecede.pipeline.verify.packed_rows import PACK_ROWS_OF_BUCKETS, PACKED, row_packer
 from antecede.pipeline.verify.run_result import MessageRecord
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ class TableSource:
         hashed = with_hashed_ids(self._records, self.kind)
         bucket = F.pmod(self._bucket_key(hashed), F.lit(buckets)).cast("int")
         keyed = hashed.select(bucket.alias("run"), *hashed.columns)
-        return map_batches(keyed, row_packer(large=large), PACKED)
+        pack = row_packer(large=large, rows_max=PACK_ROWS_OF_BUCKETS)
+        return map_batches(keyed, pack, PACKED)
 
     def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
         """Return the records with these ids; Spark needs no columns of Python for it."""

@@ -35,6 +35,8 @@ __all__ = ["Arranged", "arrange_slice"]
 NS = 1e9
 KINDS = pa.array([Kind.SEND.value, Kind.DELIVER.value])
 NONE = -1
+TAKEN = ["process", "time", "is_send", "source", "number", "targets"]
+"""The columns of events that the verifier needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,9 @@ def arrange_slice(
         order = _order(found, found.without(is_dropped), plan)
     is_final = not np.any(crosses[is_dropped])
     return Arranged(
-        rows=_rows(found.events.take(pa.array(order)), plan) if is_final else None,
+        rows=_rows(found.events.select(TAKEN).take(pa.array(order)), plan)
+        if is_final
+        else None,
         dropped=dropped,
         crosses=not is_final,
         ambiguous=ambiguous,

@@ -22,6 +22,7 @@ from antecede.verify.kernels.stream import Bools
 
 __all__ = [
     "BUCKET_KEY",
+    "PARTS_GROUP",
     "Dropped",
     "SlicePlan",
     "cut_events",
@@ -36,6 +37,8 @@ __all__ = [
     "to_blob",
 ]
 
+PARTS_GROUP = "parts"
+"""The group of the values that :func:`split_bucket` writes."""
 NAMES_KEY = b"names"
 BUCKET_KEY = b"bucket"
 CUT_COLUMNS = ("process", "time", "is_send", "source", "sent")
@@ -209,7 +212,7 @@ def split_bucket(
     )
     for each in np.flatnonzero(np.diff(starts)).tolist():
         start, end = int(starts[each]), int(starts[each + 1])
-        yield each, write_blob(parts.slice(start, end - start))
+        yield each, write_blob(parts.slice(start, end - start), PARTS_GROUP)
 
 
 def slices_of_messages(blob: pa.Buffer, dropped: Dropped, plan: SlicePlan) -> Bools:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.pipeline.spark.task_files import get, put
+from antecede.pipeline.verify.packed_rows import PACKED_GROUP
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
@@ -120,7 +121,7 @@ class SpanPacker:
         for bucket in np.flatnonzero(counts).tolist():
             end = int(ends[bucket])
             own = rows[end - int(counts[bucket]) : end]
-            data = put(pa.py_buffer(b"".join((head, own.data))))
+            data = put(pa.py_buffer(b"".join((head, own.data))), PACKED_GROUP)
             yield {"run": str(bucket), "rows": len(own), "data": data}
         self._pending, self.rows = [], 0
 
@@ -182,10 +183,14 @@ def _numbers(names: list[str], numbers: dict[str, int]) -> Ints:
 def _dictionary(
     code: Ints, numbers: dict[str, int], absent: int | None
 ) -> pa.DictionaryArray:
-    """Return a column of texts; null for the number ``absent``."""
-    mask = None if absent is None else code == absent
-    indices = pa.array(code, mask=mask)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(numbers), pa.string()))
+    """Return a column of texts, with those that occur; null for the number ``absent``."""
+    occurs = np.bincount(code, minlength=len(numbers)) > 0
+    if absent is not None:
+        occurs[absent] = False
+    new = (np.cumsum(occurs) - 1).astype(np.int32)
+    indices = pa.array(new[code], mask=None if absent is None else code == absent)
+    names = [name for name, number in numbers.items() if occurs[number]]
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
 
 
 @compiled

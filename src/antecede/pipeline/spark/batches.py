@@ -2,7 +2,7 @@
 
 **Garbage collections of a worker.** A worker of PySpark runs a full garbage collection
 after each task. It visits every object that the modules of the worker have made: with
-NumPy, Arrow and Numba, it takes about 90 ms, more than the work of many tasks. So after the
+NumPy, Arrow and Numba, it takes about 70 ms, more than the work of many tasks. So after the
 first task of each function, its objects are frozen: later collections do not visit them. A
 frozen object is still freed when nothing refers to it.
 """

@@ -29,13 +29,15 @@ from antecede.pipeline.spark.master import is_local
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["get", "put", "task_files", "uses_files"]
+__all__ = ["VALUES", "get", "put", "remove_group", "task_files", "uses_files"]
 
 PROPERTY = "antecede.task.files"
 """The local property with the directory."""
 MARK = b"antecede file "
 """Begins a reference. Other values are Arrow streams, which begin otherwise."""
 PREFIX = "antecede-tasks-"
+VALUES = "values"
+"""The group of values that tasks may read until the end of the block."""
 
 
 @contextmanager
@@ -61,6 +63,22 @@ def task_files(spark: "SparkSession") -> Iterator[None]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def remove_group(spark: "SparkSession", group: str) -> None:
+    """Remove the values of a group, which all tasks have read.
+
+    The disk, and the memory that caches it, are free for the values of later tasks.
+    """
+    try:
+        directory = spark.sparkContext.getLocalProperty(PROPERTY)
+    except Exception:  # Connect sessions have no context; the exception type varies.
+        return
+    if directory is None:
+        return
+    for name in os.listdir(directory):
+        if name.startswith(f"{group}-"):
+            os.unlink(os.path.join(directory, name))
+
+
 def _make_directory(parent: str) -> str:
     try:
         os.makedirs(parent, exist_ok=True)  # Spark makes it at its first shuffle.
@@ -72,8 +90,12 @@ def _make_directory(parent: str) -> str:
         ) from None
 
 
-def put(value: pa.Buffer) -> bytes:
+def put(value: pa.Buffer, group: str = VALUES) -> bytes:
     """Return the value, or a reference to a file that has it; for a task.
+
+    Args:
+        value: The value.
+        group: The group of the value, all of which can be removed before the others.
 
     Raises:
         StorageError: The file cannot be written.
@@ -83,7 +105,7 @@ def put(value: pa.Buffer) -> bytes:
         data: bytes = value.to_pybytes()
         return data
     try:
-        path, start = _append(directory, value)
+        path, start = _append(directory, group, value)
     except OSError as error:
         raise StorageError(f"cannot write rows to disk: {error}") from None
     return MARK + json.dumps([path, start, value.size]).encode()
@@ -124,13 +146,13 @@ def _directory() -> str | None:
     return None if context is None else context.getLocalProperty(PROPERTY)
 
 
-def _append(directory: str, value: pa.Buffer) -> tuple[str, int]:
+def _append(directory: str, group: str, value: pa.Buffer) -> tuple[str, int]:
     """Append a value to the file of this worker; return its path, and where it starts.
 
     A worker runs one task at a time. It does not keep the file open, which would keep the
     file on the disk after the driver has removed it.
     """
-    path = os.path.join(directory, f"worker-{os.getpid()}")
+    path = os.path.join(directory, f"{group}-{os.getpid()}")
     with open(path, "ab") as file:
         start = file.tell()
         file.write(value)

@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antecede.pipeline.spark.task_files import get, put, uses_files
+from antecede.pipeline.spark.task_files import VALUES, get, put, uses_files
 from antecede.verify.kernels.grouping import group
 
 __all__ = [
     "PACKED",
+    "PACKED_GROUP",
+    "PACK_ROWS_OF_BUCKETS",
     "PackedRun",
     "large_types",
     "pack_rows",
@@ -33,8 +35,14 @@ __all__ = [
 
 PACK_ROWS = 1 << 18
 """Rows of one partition that are packed together: about 20 MiB."""
+PACK_ROWS_OF_BUCKETS = 1 << 20
+"""Rows of one partition that are packed together for many buckets: about 60 MiB. With fewer
+rows, each bucket would get many small blobs."""
 ENCODED = ("kind", "process", "source")
 """Columns of texts with few different values."""
+
+PACKED_GROUP = "packed"
+"""The group of the values that :func:`pack_rows` writes."""
 
 PACKED: pa.Schema = pa.schema(
     [
@@ -67,16 +75,17 @@ def large_types(schema: pa.Schema) -> pa.Schema:
 
 
 def row_packer(
-    *, large: bool
+    *, large: bool, rows_max: int = PACK_ROWS
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of a task that packs the rows of its partition.
 
     Args:
         large: Yield columns with 64-bit offsets.
+        rows_max: The rows that are packed together.
     """
 
     def pack_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for packed in pack_rows(batches):
+        for packed in pack_rows(batches, rows_max):
             yield packed.cast(large_types(PACKED)) if large else packed
 
     return pack_partition
@@ -87,7 +96,7 @@ def pack_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Pack the rows of a partition, ``rows_max`` at a time; the first column is the run."""
     for runs in split_runs(batches, rows_max):
-        rows = [pack_run(run, table) for run, table in runs]
+        rows = [pack_run(run, table, PACKED_GROUP) for run, table in runs]
         yield pa.RecordBatch.from_pylist(rows, schema=PACKED)
 
 
@@ -131,14 +140,14 @@ def _split(batches: Sequence[pa.RecordBatch]) -> list[tuple[str | None, pa.Table
     return found
 
 
-def pack_run(run: str | None, rows: pa.Table) -> dict[str, object]:
-    """Return a row of :data:`PACKED`."""
+def pack_run(run: str | None, rows: pa.Table, group: str = VALUES) -> dict[str, object]:
+    """Return a row of :data:`PACKED`, with data of a group of values."""
     first, last = _step_range(rows)
     for name in ENCODED:
         index = rows.schema.get_field_index(name)
         if index >= 0 and _is_text(rows.schema.field(index).type):
             rows = rows.set_column(index, name, rows[name].dictionary_encode())
-    data = write_blob(rows)
+    data = write_blob(rows, group)
     return {"run": run, "rows": rows.num_rows, "first": first, "last": last, "data": data}
 
 
@@ -156,10 +165,11 @@ def _step_range(rows: pa.Table) -> tuple[int | None, int | None]:
     return int(steps[0]), int(steps[-1])
 
 
-def write_blob(rows: pa.Table) -> bytes:
+def write_blob(rows: pa.Table, group: str = VALUES) -> bytes:
     """Return rows as a blob, with the metadata of their schema.
 
-    The rows may be in a file (:mod:`antecede.pipeline.spark.task_files`).
+    The rows may be in a file (:mod:`antecede.pipeline.spark.task_files`), with those of
+    their group.
     """
     sink = pa.BufferOutputStream()
     # A file in the page cache is written faster than the rows are compressed.
@@ -167,7 +177,7 @@ def write_blob(rows: pa.Table) -> bytes:
     options = pa.ipc.IpcWriteOptions(compression=compression, use_threads=False)
     with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
         writer.write_table(rows)
-    return put(sink.getvalue())
+    return put(sink.getvalue(), group)
 
 
 def read_blob(blob: pa.Buffer, columns: Sequence[str] | None = None) -> pa.Table:
