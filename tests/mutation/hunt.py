@@ -16,6 +16,7 @@ from tests.mutation.mutants import (
     NODE_MUTANTS,
     OVERLAY_MUTANTS,
     REMOVAL_MUTANTS,
+    ROOM_MUTANTS,
     TRANSPORT_MUTANTS,
     Mutant,
 )
@@ -74,10 +75,19 @@ NODE_HUNTERS = (
 """The tests to run for the mutants of keys, receipts and unordered messages."""
 GROUP_HUNTERS = (
     "tests/group/test_membership.py",
+    "tests/group/test_snapshot_transfer.py",
+    "tests/group/test_control_codec.py",
     "tests/check/test_joins.py",
-    "tests/group",
+    "tests/group/test_random_joins.py",
 )
 """The tests to run for the mutants of the membership of rooms."""
+ROOM_HUNTERS = (
+    "tests/engine/test_links.py",
+    "tests/net/rooms/test_snapshots.py",
+    "tests/net/rooms/test_joining.py",
+    "tests/net/rooms/test_rooms.py",
+)
+"""The tests to run for the mutants of links and rooms."""
 OVERLAY_HUNTERS = (
     "tests/core/test_named_overlay.py",
     "tests/engine/test_announcements.py",
@@ -98,10 +108,8 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
-        is_anywhere = mutant in (
-            TRANSPORT_MUTANTS + OVERLAY_MUTANTS + GROUP_MUTANTS + NODE_MUTANTS
-        )
-        folder = package if is_anywhere else package / "core"
+        others = TRANSPORT_MUTANTS + OVERLAY_MUTANTS + GROUP_MUTANTS + ROOM_MUTANTS
+        folder = package if mutant in others + NODE_MUTANTS else package / "core"
         path = folder / f"{mutant.module}.py"
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:
@@ -139,12 +147,15 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
 def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     """Return the tests to run for a mutant, or all of them for the unchanged core."""
     if mutant is None:
-        transport = TRANSPORT_HUNTERS + OVERLAY_HUNTERS + GROUP_HUNTERS + NODE_HUNTERS
+        transport = TRANSPORT_HUNTERS + OVERLAY_HUNTERS + GROUP_HUNTERS + ROOM_HUNTERS
+        transport += NODE_HUNTERS
         return BOUNDED_HUNTERS + REMOVAL_HUNTERS + transport + HUNTERS
     if mutant in NODE_MUTANTS:
         return NODE_HUNTERS
     if mutant in GROUP_MUTANTS:
         return GROUP_HUNTERS
+    if mutant in ROOM_MUTANTS:
+        return ROOM_HUNTERS
     if mutant in TRANSPORT_MUTANTS:
         return TRANSPORT_HUNTERS
     if mutant in OVERLAY_MUTANTS:

@@ -5,6 +5,7 @@ from tests.mutation.mutant import Mutant
 from tests.mutation.node_mutants import NODE_MUTANTS
 from tests.mutation.overlay_mutants import OVERLAY_MUTANTS
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
+from tests.mutation.room_mutants import ROOM_MUTANTS
 from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "NODE_MUTANTS",
     "OVERLAY_MUTANTS",
     "REMOVAL_MUTANTS",
+    "ROOM_MUTANTS",
     "TRANSPORT_MUTANTS",
     "Mutant",
 ]
@@ -429,4 +431,5 @@ MUTANTS = (
     + OVERLAY_MUTANTS
     + GROUP_MUTANTS
     + NODE_MUTANTS
+    + ROOM_MUTANTS
 )

@@ -89,6 +89,8 @@ __all__ = [
 
 VERSION: Final = 1
 """The version of this layout: the high nibble of every datagram."""
+UNORDERED: Final = 0
+"""Carries one unordered message (:mod:`antecede.engine.unordered`)."""
 HELLO: Final = 1
 """Asks the receiver for its incarnation; answered by WELCOME."""
 WELCOME: Final = 2
@@ -104,27 +106,25 @@ PROBE: Final = 6
 """Has padding, and asks whether the path carries a datagram of its size."""
 PIECE: Final = 7
 """Carries a piece of a frame that is larger than a datagram."""
-UNORDERED: Final = 8
-"""Carries one unordered message (:mod:`antecede.engine.unordered`)."""
-QUESTION: Final = 9
+QUESTION: Final = 8
 """Asks a peer what a message waits for (:mod:`antecede.engine.wait_questions`)."""
-ANSWER: Final = 10
+ANSWER: Final = 9
 """Answers one QUESTION."""
-CHALLENGE: Final = 11
+CHALLENGE: Final = 10
 """Asks for a RESPONSE, to validate the address of the receiver."""
-RESPONSE: Final = 12
+RESPONSE: Final = 11
 """Repeats the random bytes of a CHALLENGE."""
-CARRY: Final = 13
+CARRY: Final = 12
 """Carries datagrams of rooms."""
-JOIN: Final = 14
+JOIN: Final = 13
 """Asks a node whose name is unknown to become a peer; answered by JOIN_ANSWER."""
-JOIN_ANSWER: Final = 15
+JOIN_ANSWER: Final = 14
 """Answers one JOIN with the name of the node, or with the reason of a refusal."""
 ANNOUNCE: Final = 15
 """Tells a node the name of a stranger whose HELLO follows."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
-KINDS: Final = frozenset(range(HELLO, ANNOUNCE + 1))
+KINDS: Final = frozenset(range(UNORDERED, ANNOUNCE + 1))
 
 HEADER: Final = Struct(">BQQQQ")
 HEADER_BYTES: Final = 33

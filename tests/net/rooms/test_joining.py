@@ -3,6 +3,7 @@
 import pytest
 
 from antecede import Limits
+from antecede.engine.datagram import JOIN, JOIN_ANSWER
 from antecede.engine.join_events import JoinUnreadable
 from antecede.errors import ConfigError, JoinError, LocalError
 from antecede.net.faults import Faults
@@ -288,3 +289,19 @@ def test_a_node_that_must_not_found_a_room_says_so() -> None:
         board = group.start("a", join={"found": False})
         group.run(1)
         assert "the node has no seeds" in str(board.errors[0])
+
+
+def test_an_answer_is_never_larger_than_the_join() -> None:
+    limits = Limits(datagram_bytes_base=400, datagram_bytes_max=400)
+    with Group() as group:
+        name = "a" * 200
+        group.start(name, host="a", limits=limits)
+        group.run(1)
+        board = group.start("b", "a", limits=limits, protocol="hybrid")
+        group.run(2)
+        (error,) = board.errors
+        assert "protocol=hybrid differs" in str(error)
+        sizes: dict[int, list[int]] = {JOIN: [], JOIN_ANSWER: []}
+        for _, _, datagram in group.simulation.network.captured:
+            sizes[datagram[0] & 15].append(len(datagram))
+        assert max(sizes[JOIN_ANSWER]) <= min(sizes[JOIN]) == 400

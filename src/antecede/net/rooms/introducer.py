@@ -165,7 +165,7 @@ class Introducer:
         elif message.incarnation != self._hub.engine.incarnation:
             reason = self._examine(message, address)
             if reason is not None:
-                self._answer(message, address, reason)
+                self._answer(message, address, reason, len(datagram))
 
     def _take_answer(self, answer: JoinAnswer, address: object) -> None:
         seed = self._nonces.pop(answer.nonce, None)
@@ -253,7 +253,10 @@ class Introducer:
         self._runtime.schedule_output()
         return None
 
-    def _answer(self, request: JoinRequest, address: object, reason: str) -> None:
+    def _answer(
+        self, request: JoinRequest, address: object, reason: str, size_max: int
+    ) -> None:
+        """Answer with at most the bytes that have arrived: the address may be forged."""
         if reason:
             logger.warning(
                 "%s refuses %s at %s: %s",
@@ -263,7 +266,13 @@ class Introducer:
             request.nonce, self._config.name, format_address(address), reason
         )
         datagram = seal_stranger(answer, self._config.cipher, self._random_bits, 0)
-        self._runtime.opened_socket().transmit([(address, datagram)])
+        if len(datagram) > size_max:
+            answer.reason = reason.encode()[: size_max - len(datagram)].decode(
+                errors="ignore"
+            )
+            datagram = seal_stranger(answer, self._config.cipher, self._random_bits, 0)
+        if len(datagram) <= size_max:
+            self._runtime.opened_socket().transmit([(address, datagram)])
 
 
 def _no_answer(

@@ -1,0 +1,98 @@
+"""Mutants of links, of the introduction of strangers, and of the snapshots of rooms."""
+
+from tests.mutation.mutant import Mutant
+
+__all__ = ["ROOM_MUTANTS"]
+
+ROOM_MUTANTS = (
+    Mutant(
+        "a member may speak for another one in a room",
+        "engine/carrier",
+        "or datagram[SENDER_AT] != sender  # A member speaks for itself only.",
+        "",
+    ),
+    Mutant(
+        "a part that is cut off is taken",
+        "engine/carrier",
+        "len(datagram) < length",
+        "False",
+    ),
+    Mutant(
+        "parts are dropped while a handshake is under way",
+        "engine/carrier",
+        "                self._waiting[session.name] = (session, parts)\n",
+        "",
+    ),
+    Mutant(
+        "messages of a link are delivered",
+        "engine/process_driver",
+        "if session.state is REMOVED or (session.is_link and start < len(body)):",
+        "if session.state is REMOVED:",
+    ),
+    Mutant(
+        "a message outside of rooms goes to a link",
+        "engine/sender",
+        "            or session.is_link\n",
+        "",
+    ),
+    Mutant(
+        "the address of a link in use follows what others say",
+        "engine/links",
+        "if not is_met or session.is_silent:",
+        "if True:",
+    ),
+    Mutant(
+        "the key of a JOIN does not depend on its salt",
+        "engine/crypto",
+        "salt=salt, info=STRANGER_CONTEXT",
+        "salt=None, info=STRANGER_CONTEXT",
+    ),
+    Mutant(
+        "an answer may be larger than the JOIN",
+        "net/rooms/introducer",
+        "if len(datagram) > size_max:",
+        "if False:",
+    ),
+    Mutant(
+        "a name is taken by the last one who asks",
+        "net/rooms/introducer",
+        "if links.has_answered(name, asked_at):",
+        "if False:",
+    ),
+    Mutant(
+        "a snapshot is taken before the application has received everything",
+        "net/rooms/snapshots",
+        "if is_quiet and request.position <= taken_count:",
+        "if True:",
+    ),
+    Mutant(
+        "a snapshot is taken while a send is under way",
+        "net/rooms/snapshots",
+        "is_quiet = not core.sends_under_way and",
+        "is_quiet =",
+    ),
+    Mutant(
+        "the cut contains what waits in the inbox",
+        "net/rooms/snapshots",
+        "            latest[key] = message.number - 1",
+        "            latest[key] = message.number",
+    ),
+    Mutant(
+        "the cut does not contain the messages of the sponsor",
+        "net/rooms/snapshots",
+        "        latest[core.node, engine.history] = core.last_number\n",
+        "",
+    ),
+    Mutant(
+        "a newcomer is confirmed while a message in fragments is being sent",
+        "net/rooms/room_peers",
+        "if not self._additions or self._core.sending.is_in_fragments:",
+        "if not self._additions:",
+    ),
+    Mutant(
+        "a member that was removed goes on with its history",
+        "net/rooms/live_membership",
+        "        await self._core.restart()\n",
+        "",
+    ),
+)
