@@ -26,6 +26,7 @@ from antecede.engine.datagram import (
     HEADER,
     HELLO,
     HELLO_TIMES,
+    PIECE,
     QUESTION,
     VERSION,
     Introduction,
@@ -86,10 +87,12 @@ class Victim:
             self._exchange()
 
     def send(self, source: Engine, target: str, data: bytes) -> None:
-        """Send a message to one node, or to all if the protocol has broadcast only."""
-        targets = [target] if source.info.capabilities.unicast else None
-        for payload in source.fragment(data):
-            source.send_fragment(targets, payload, self.now)
+        """Send a message, to all peers if the protocol has broadcast only."""
+        if source.info.capabilities.unicast:
+            source.send([target], data, self.now)
+        else:
+            for payload in source.fragment(data):
+                source.send_fragment(None, payload, self.now)
 
     def _exchange(self) -> None:
         """Pass datagrams between ann and bob, and record those to ann."""
@@ -124,11 +127,10 @@ class Victim:
             VERSION << 4 | kind, name_hash("bob"), incarnation, receiver, self.packet_number
         )
         timestamp = timestamp_ms(self.now)
-        if kind in (DATA, QUESTION, ANSWER):
-            epochs = (
-                self.bob.sessions["ann"].epoch_out,
-                self.ann.sessions["bob"].epoch_out,
-            )
+        if kind in (DATA, PIECE, QUESTION, ANSWER):
+            # A node of an overlay forgets a peer that does not answer.
+            sessions = self.bob.sessions.get("ann"), self.ann.sessions.get("bob")
+            epochs = [0 if session is None else session.epoch_out for session in sessions]
             prefix = DATA_PREFIX.pack(timestamp, timestamp, *epochs, 1 << 16)
             body = prefix + NO_ACKS + body
         elif kind == HELLO and not body:

@@ -12,8 +12,9 @@ from random import Random
 
 from antecede.core.process import NEVER
 from antecede.engine import Engine, Limits, Message
-from antecede.engine.ecn import ECT, NOT_ECT
+from antecede.engine.ecn import CE, ECT, NOT_ECT
 from antecede.engine.sealer import DatagramCipher
+from antecede.net.faults import FaultInjector
 from antecede.trace import Event, EventCounter, MemoryRecorder
 from antecede.verify import Verdict, verify_events
 
@@ -85,6 +86,8 @@ class Network:
         """A fault injected by the test: the network loses these datagrams."""
         self.change_mark: Callable[[Flight], int] = lambda flight: flight.mark
         """A fault injected by the test: the mark with which a datagram arrives."""
+        self.injector: FaultInjector | None = None
+        """Decides instead of loss, duplication and delay, if the test sets it."""
         self._serial = 0
 
     # Nodes.
@@ -165,16 +168,30 @@ class Network:
         self, source: str, target: str, datagram: bytes, mark: int = NOT_ECT
     ) -> None:
         """Put a datagram on the network, which may lose or duplicate it."""
-        random = self.random
-        copies = (random.random() >= self.loss) + (random.random() < self.duplication)
-        for copy in range(max(copies, 1)):
+        injector = self.injector
+        if (
+            injector is not None
+            and mark == ECT
+            and injector.marks(source, target, self.now)
+        ):
+            mark = CE
+        delays_s = self._delays_s(source, target, len(datagram))
+        for copy, delay_s in enumerate(delays_s or [NEVER]):
             self._serial += 1
-            due = self.now + random.uniform(*self.delay_s)
+            due = self.now + delay_s
             flight = Flight(due, self._serial, source, target, datagram, self.now, mark)
             if copy == 0:
                 self.transmitted.append(flight)
-            if copies > 0 and not self.should_lose(flight):
+            if delays_s and not self.should_lose(flight):
                 heappush(self.flights, flight)
+
+    def _delays_s(self, source: str, target: str, size: int) -> list[float]:
+        """Return the delay of each copy of a datagram that arrives."""
+        if self.injector is not None:
+            return self.injector.delays(source, target, size, self.now)
+        random = self.random
+        copies = (random.random() >= self.loss) + (random.random() < self.duplication)
+        return [random.uniform(*self.delay_s) for _ in range(copies)]
 
     def arrive(self, flight: Flight) -> None:
         """Let a datagram arrive now."""

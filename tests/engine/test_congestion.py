@@ -150,7 +150,7 @@ def acks(*ranges: tuple[int, int]) -> AckBlock:
     return made
 
 
-def send_all(path: Path, first: int, now: float, most: int = 1 << 30) -> int:
+def send_all(path: Path, first: int, now: float, most: int = 1000) -> int:
     """Transmit datagrams while the path has room; return the number of the next one."""
     while most > 0 and path.has_room(now):
         path.record_sent(first, BOB, [], SIZE, True, now)

@@ -62,6 +62,7 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_addresses.py",
     "tests/engine/test_false_acks.py",
     "tests/engine/test_ecn.py",
+    "tests/engine/test_path_properties.py",
     "tests/engine/test_pieces.py",
     "tests/engine/test_handshake.py",
     "tests/engine/test_replay_window.py",

@@ -12,7 +12,7 @@ from antecede.net import Node
 from antecede.net.faults import Faults
 from antecede.net.ip_options import report_marks, set_mark
 from antecede.net.udp import UdpSocket
-from tests.net.harness import open_network, receive_many, run
+from tests.net.harness import open_network, open_nodes, receive_many, run
 from tests.net.simulated import Group
 
 SEARCHED = Limits(datagram_bytes_base=1232, datagram_bytes_max=8972)
@@ -43,6 +43,23 @@ def test_nodes_find_the_size_of_datagrams_that_the_path_carries() -> None:
                 await send_and_receive()
             await ann.send("bob", bytes(100_000))
             assert (await receive_many(bob, 1))[0].data == bytes(100_000)
+
+    run(main)
+
+
+def test_a_node_uses_smaller_datagrams_than_one_that_its_socket_has_refused() -> None:
+    async def main() -> None:
+        async with open_nodes("ann", "bob", limits=SEARCHED) as (ann, bob):
+            session = ann.engine.sessions["bob"]
+            while session.path.datagram_bytes < 8972:
+                await ann.send("bob", bytes(100_000))
+                await bob.receive()
+            socket = ann._runtime._socket
+            assert socket is not None
+            socket.on_refused(session.address, 8972)
+            assert session.path.datagram_bytes == 1232
+            await ann.send("bob", bytes(100_000))
+            assert (await bob.receive()).data == bytes(100_000)
 
     run(main)
 
@@ -176,11 +193,11 @@ def test_nodes_react_to_marks_on_real_sockets(segmentation: bool) -> None:
 
 @pytest.mark.parametrize("control", ["cubic", "newreno"])
 def test_a_queue_that_marks_need_not_drop(control: str) -> None:
-    link = Faults(delay_s=0.02, bytes_per_s=1.25e6, queue_s=0.1, mark_s=0.02)
+    link = Faults(delay_s=0.02, bytes_per_s=2.5e5, queue_s=0.1, mark_s=0.02)
     with Group(3, link) as group:
         limits = Limits(congestion_control=control)
         group.open("ann", "bob", limits=limits, receive=False)
-        bob = group.open("bob", "ann", limits=limits)
+        group.open("bob", "ann", limits=limits)
 
         async def produce(node: Node) -> None:
             while True:
@@ -190,8 +207,7 @@ def test_a_queue_that_marks_need_not_drop(control: str) -> None:
         counts = group.simulation.network.injector.counts
         group.run(5.0)
         overflowed, received = counts["overflowed"], len(group.received["bob"])
-        group.run(20.0)
+        group.run(10.0)
         assert counts["marked"] > 0
         assert counts["overflowed"] == overflowed  # Only slow start may overflow.
-        assert (len(group.received["bob"]) - received) * 1000 / 20.0 > 0.8 * 1.25e6
-        del bob
+        assert (len(group.received["bob"]) - received) * 1000 / 10.0 > 0.8 * 2.5e5

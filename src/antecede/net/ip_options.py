@@ -32,13 +32,11 @@ IPV6_RECVTCLASS: Final = getattr(socket, "IPV6_RECVTCLASS", 66)
 IPV6_TCLASS: Final = getattr(socket, "IPV6_TCLASS", 67)
 MARK_BITS: Final = 3
 """The bits of the type of service of IP that contain the mark."""
-MARKED: Final = (
-    (int(socket.IPPROTO_IP), int(socket.IP_TOS)),
-    (int(socket.IPPROTO_IP), int(IP_RECVTOS)),
-    (int(socket.IPPROTO_IPV6), int(IPV6_TCLASS)),
-)
-"""Level and type of the ancillary data that contain the type of service; BSD and macOS use
-the second one."""
+MARK_LEVELS: Final = (int(socket.IPPROTO_IP), int(socket.IPPROTO_IPV6))
+MARK_KINDS: Final = (int(socket.IP_TOS), int(IPV6_TCLASS), int(IP_RECVTOS))
+"""Levels and types of the ancillary data that contain the type of service; BSD and macOS
+use the last type."""
+LOW_BYTE: Final = 0 if sys.byteorder == "little" else -1
 CONTROL_BYTES: Final = 3 * socket.CMSG_SPACE(4) if hasattr(socket, "CMSG_SPACE") else 0
 """Room for all ancillary data of a call: GRO, and marks of IPv4 and IPv6."""
 
@@ -80,8 +78,9 @@ def read_control(ancillary: Sequence[tuple[int, int, bytes]]) -> tuple[int, int]
     size = 0
     mark = 0
     for level, kind, data in ancillary:
-        if level == SOL_UDP and kind == UDP_GRO and len(data) >= 2:
+        if level in MARK_LEVELS:
+            if data and kind in MARK_KINDS:
+                mark = data[LOW_BYTE] & MARK_BITS
+        elif level == SOL_UDP and kind == UDP_GRO and len(data) >= 2:
             size = int.from_bytes(data[:4], sys.byteorder)
-        elif data and (level, kind) in MARKED:
-            mark = int.from_bytes(data[:4], sys.byteorder) & MARK_BITS
     return size, mark

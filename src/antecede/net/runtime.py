@@ -293,10 +293,11 @@ class NodeRuntime:
 
     def new_reader(self) -> Reader | None:
         """Return a future to await until there is a message; None if the node is closed."""
-        if self.is_closed:
+        if self._socket is None or (loop := self._loop) is None:
+            self.opened_engine()
             return None
-        self.opened_socket()
-        return self.inbox.new_reader()
+        self.check_loop()
+        return self.inbox.new_reader(loop)
 
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
@@ -386,8 +387,9 @@ class NodeRuntime:
         """Publish events, and end calls that wait for acks, room or a handshake."""
         if engine.watch.has_events:
             self.events.publish(engine.watch.poll_events(), self.now_s())
-        waiting = self.waiters, self.blocked_sends, self.receipts
-        if resume_calls(engine, *waiting, self.now_s):
+        if resume_calls(
+            engine, self.waiters, self.blocked_sends, self.receipts, self.now_s
+        ):
             self.schedule_output()
 
     def _poll_messages(self, engine: Engine) -> int:

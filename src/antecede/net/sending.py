@@ -64,9 +64,11 @@ class Sending:
             if not engine.has_room((target,)):
                 raise self.window_full_error((target,))
             number = engine.send_fragment((target,), payloads[0], now)
-        if engine.is_flush_due:
+        is_alone = engine.sent_alone  # There is no other copy to wait for.
+        if is_alone or engine.should_flush:
             runtime.transmit(engine, now)
-        runtime.schedule_output()
+        if not is_alone:
+            runtime.schedule_output()
         return number
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:

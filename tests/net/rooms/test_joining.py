@@ -291,6 +291,28 @@ def test_a_node_that_must_not_found_a_room_says_so() -> None:
         assert "the node has no seeds" in str(board.errors[0])
 
 
+def test_a_node_that_has_not_reached_its_seed_lets_nobody_found_the_room() -> None:
+    with Group() as group:
+        group.start("bob", "ann")  # No answer yet.
+        group.start("eve", "bob")
+        group.run(5)
+        group.start("ann")
+        group.run(15)
+        for name in ("ann", "bob", "eve"):
+            assert group.members(name) == ["ann", "bob", "eve"]
+        group.check()
+
+
+def test_a_node_that_gives_up_its_join_leaves_the_room_to_others() -> None:
+    with Group() as group:
+        bob = group.start("bob", "ann", join={"timeout_s": 5.0})
+        group.start("eve", "bob")
+        group.run(10)
+        assert "no member answered at ann:9000" in str(bob.errors)
+        assert group.members("eve") == ["eve"]
+        group.check()
+
+
 def test_an_answer_is_never_larger_than_the_join() -> None:
     limits = Limits(datagram_bytes_base=400, datagram_bytes_max=400)
     with Group() as group:

@@ -34,8 +34,9 @@ class RoomArguments(TypedDict, total=False):
     members: Mapping[str, str | Address]
     """Names and addresses of the members of a room that nobody joins or leaves; the same
     at all of them."""
-    found: bool
-    """True to found the room at once, False never to found it."""
+    found: bool | None
+    """True to found the room at once, False never to found it, None (the default) to found
+    it if nobody else has it."""
     timeout_s: float
     """How long to try to join; by default 30 seconds."""
     agree: Callable[[str, str], bool]
