@@ -149,8 +149,7 @@ def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     """Return the tests to run for a mutant, or all of them for the unchanged core."""
     if mutant is None:
         transport = TRANSPORT_HUNTERS + OVERLAY_HUNTERS + GROUP_HUNTERS + ROOM_HUNTERS
-        transport += NODE_HUNTERS
-        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + transport + HUNTERS
+        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + transport + NODE_HUNTERS + HUNTERS
     if mutant in NODE_MUTANTS:
         return NODE_HUNTERS
     if mutant in GROUP_MUTANTS:

@@ -48,7 +48,6 @@ class NodeRuntime:
         self._config = config
         self.name: Final = config.name
         self.engine: Engine | None = None
-        """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event, config.log_name)
         self.waiters = Waiters()
         self.inbox: Final = Inbox(config, self.events, lambda: self.now_s())
@@ -387,9 +386,8 @@ class NodeRuntime:
         """Publish events, and end calls that wait for acks, room or a handshake."""
         if engine.watch.has_events:
             self.events.publish(engine.watch.poll_events(), self.now_s())
-        if resume_calls(
-            engine, self.waiters, self.blocked_sends, self.receipts, self.now_s
-        ):
+        waits = self.waiters, self.blocked_sends, self.receipts
+        if resume_calls(engine, *waits, self.now_s):
             self.schedule_output()
 
     def _poll_messages(self, engine: Engine) -> int:
