@@ -44,8 +44,8 @@ ROOM_MUTANTS = (
     Mutant(
         "the key of a JOIN does not depend on its salt",
         "engine/crypto",
-        "salt=salt, info=STRANGER_CONTEXT",
-        "salt=None, info=STRANGER_CONTEXT",
+        "return self._derive(STRANGER_CONTEXT, salt)",
+        "return self._derive(STRANGER_CONTEXT, None)",
     ),
     Mutant(
         "an answer may be larger than the JOIN",
