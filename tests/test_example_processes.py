@@ -67,7 +67,11 @@ def addresses(ports: dict[str, int], name: str) -> list[str]:
 def test_three_terminals_chat_and_nobody_sees_the_answer_first() -> None:
     ports = free_ports(socket.SOCK_DGRAM)
     chat = str(EXAMPLES / "chat.py")
-    commands = {name: [chat, name, *addresses(ports, name)] for name in NAMES}
+    seeds: dict[str, list[str]] = {"ann": [], "bob": ["ann"], "eve": ["bob"]}
+    commands = {
+        name: [chat, name, *(f"127.0.0.1:{ports[each]}" for each in (name, *seeds[name]))]
+        for name in NAMES
+    }
     with started(commands) as processes:
 
         def say(name: str, text: str) -> None:

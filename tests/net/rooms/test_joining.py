@@ -8,6 +8,7 @@ from antecede.engine.join_events import JoinUnreadable
 from antecede.errors import ConfigError, JoinError, LocalError
 from antecede.net.faults import Faults
 from antecede.net.rooms.events import MemberJoined, MemberLeft
+from antecede.net.rooms.options import make_options
 
 from .whiteboard import KEY, Group
 
@@ -327,3 +328,8 @@ def test_an_answer_is_never_larger_than_the_join() -> None:
         for _, _, datagram in group.simulation.network.captured:
             sizes[datagram[0] & 15].append(len(datagram))
         assert max(sizes[JOIN_ANSWER]) <= min(sizes[JOIN]) == 376
+
+
+def test_an_unknown_option_of_join_is_named() -> None:
+    with pytest.raises(TypeError, match="join has no option 'snapshots'; its options are"):
+        make_options({"snapshots": bytes})  # type: ignore[typeddict-unknown-key]

@@ -245,6 +245,8 @@ def test_a_closed_room_refuses_calls_and_can_be_joined_again() -> None:
                 await room.broadcast(b"late")
             with pytest.raises(LocalError, match="closed"):
                 await room.receive()
+            with pytest.raises(LocalError, match="closed; join it again"):
+                await room.remove("a")
             await board.join("r")
 
         group.write("b", "before")

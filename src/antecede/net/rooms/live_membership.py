@@ -144,6 +144,8 @@ class LiveMembership:
     def remove(self, name: str) -> None:
         if name == self._core.node:
             raise LocalError(f"{name} is this node itself; call leave")
+        if self._is_closing:
+            raise LocalError(f"the room {self._core.name} is closed; join it again")
         self._membership.remove(name, self._now())
         self._run()
 

@@ -98,4 +98,8 @@ class RoomOptions:
 
 def make_options(arguments: RoomArguments) -> RoomOptions:
     """Return the options; raise ConfigError if one is invalid."""
+    for name in arguments:
+        if name not in RoomArguments.__annotations__:
+            known = ", ".join(RoomArguments.__annotations__)
+            raise TypeError(f"join has no option {name!r}; its options are {known}")
     return RoomOptions(**arguments)
