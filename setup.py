@@ -172,6 +172,7 @@ COMPILED = (
     "engine.silence_watch",
     "engine.statistics",
     "engine.transmitter",
+    "engine.unordered",
     "engine.wait_analysis",
     "engine.wait_questions",
     "engine.watch",

@@ -6,7 +6,14 @@ The libraries are imported only in the process that measures them.
 import asyncio
 import time
 
-from bench.net_task import MESSAGE_TIMEOUT_S, PAYLOAD_BYTES, Task, read_task, report
+from bench.net_task import (
+    MESSAGE_TIMEOUT_S,
+    PAYLOAD_BYTES,
+    Task,
+    read_task,
+    report,
+    report_start,
+)
 
 __all__ = ["nats_receive", "nats_send", "zmq_receive", "zmq_send"]
 
@@ -34,7 +41,7 @@ async def zmq_send(task: Task) -> None:
     report("bound", 0)
     dealer.connect(f"tcp://127.0.0.1:{read_task()['ports'][0]}")
     payload = bytes(PAYLOAD_BYTES)
-    report("start", time.perf_counter())
+    report_start()
     for _ in range(task["messages"]):
         await dealer.send(payload)
     await asyncio.sleep(MESSAGE_TIMEOUT_S)  # The parent process kills this process.
@@ -61,7 +68,7 @@ async def nats_send(task: Task) -> None:
     payload = bytes(PAYLOAD_BYTES)
     report("bound", 0)
     read_task()
-    report("start", time.perf_counter())
+    report_start()
     for _ in range(task["messages"]):
         await client.publish("bench", payload)
     await client.flush()

@@ -4,7 +4,14 @@ import asyncio
 import time
 
 from antecede.net.udp import UdpSocket
-from bench.net_task import MESSAGE_TIMEOUT_S, PAYLOAD_BYTES, Task, read_task, report
+from bench.net_task import (
+    MESSAGE_TIMEOUT_S,
+    PAYLOAD_BYTES,
+    Task,
+    read_task,
+    report,
+    report_start,
+)
 
 __all__ = ["raw_receive", "raw_round_trips", "raw_send"]
 
@@ -53,7 +60,7 @@ async def raw_send(task: Task) -> None:
     address = ("127.0.0.1", read_task()["ports"][0])
     packed = task.get("packed", 1)
     batch = [(address, bytes(PAYLOAD_BYTES) * packed)] * BATCH_DATAGRAMS
-    report("start", time.perf_counter())
+    report_start()
     for _ in range(task["messages"] // (BATCH_DATAGRAMS * packed) + 1):
         transmitted = 0
         while transmitted < len(batch):

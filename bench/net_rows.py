@@ -83,7 +83,9 @@ class Measurement:
     def run(self, server_port: int) -> Cost:
         """Measure once, in new processes."""
         if self.is_round_trip:
-            with Worker(f"{self.transport}_round_trips", interpreted=False) as worker:
+            callbacks = "callback_" if self.task.get("callbacks") else ""
+            role = f"{self.transport}_{callbacks}round_trips"
+            with Worker(role, interpreted=False) as worker:
                 worker.write(self.task)
                 seconds, processor_s = worker.read("received")
                 return Cost(float(seconds), float(processor_s))
@@ -100,16 +102,19 @@ class Measurement:
             sender.write(task)
             sender_port = sender.read("bound")[0]
             receiver.write({**task, "sender_port": int(sender_port)})
-            sender.write({"ports": [int(port) for port in receiver.read("ready")]})
-            start = float(sender.read("start")[0])
-            before_s = sender.processor_s(), receiver.processor_s()
+            ports = [int(port) for port in receiver.read("ready")]
+            receiver_s = receiver.processor_s()
+            sender.write({"ports": ports})
+            start, sender_s = (float(value) for value in sender.read("start"))
             end, *received = receiver.read("received")
-            after_s = sender.processor_s(), receiver.processor_s()
+            sender_s = sender.processor_s() - sender_s
+            receiver_s = receiver.processor_s() - receiver_s
             messages = float(received[0]) if received else float(task["messages"])
             if messages == 0:
                 raise BenchmarkError("no message arrived")
-            used_s = max(after_s[0] - before_s[0], after_s[1] - before_s[1])
-            return Cost((float(end) - start) / messages, used_s / messages)
+            return Cost(
+                (float(end) - start) / messages, max(sender_s, receiver_s) / messages
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,7 @@ def _node_measurements(protocol: str, messages: int) -> dict[str, Measurement]:
     encrypted = {**batches, "encrypted": True}
     on_path = {**encrypted, "datagram_bytes": PATH_DATAGRAM_BYTES}
     quarter = {**task, "messages": messages // 4}
+    round_trips = {"round_trips": ROUND_TRIPS, "protocol": protocol}
     name = f"node, {protocol}"
     return {
         name: Measurement("node", task),
@@ -154,8 +160,9 @@ def _node_measurements(protocol: str, messages: int) -> dict[str, Measurement]:
         f"{name}, batch calls, encrypted": Measurement("node", encrypted),
         f"{name}, batch calls, encrypted, 1,232 B": Measurement("node", on_path),
         f"{name}, interpreted": Measurement("node", quarter, interpreted=True),
-        f"{name}, round trip": Measurement(
-            "node", {"round_trips": ROUND_TRIPS, "protocol": protocol}
+        f"{name}, round trip": Measurement("node", round_trips),
+        f"{name}, round trip, callbacks": Measurement(
+            "node", {**round_trips, "callbacks": True}
         ),
     }
 
@@ -221,6 +228,13 @@ def make_ratios(protocols: tuple[str, ...]) -> list[Ratio]:
             Ratio(f"{encrypted}, 16 KiB: to aioquic", encrypted, "aioquic, 16 KiB", 5),
             Ratio(f"{node}: to nats-py", node, "nats-py", 5),
             Ratio(f"{trip}: to raw UDP", trip, raw_trip, 1.5, at_least=False),
+            Ratio(
+                f"{trip}, callbacks: to raw UDP",
+                f"{trip}, callbacks",
+                raw_trip,
+                1.5,
+                at_least=False,
+            ),
             Ratio(
                 f"{node}, interpreted: to raw UDP",
                 f"{node}, interpreted",

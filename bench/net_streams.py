@@ -20,6 +20,7 @@ from bench.net_task import (
     check_payloads,
     read_task,
     report,
+    report_start,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ async def tcp_send(task: Task) -> None:
     """Send batches of messages on a TCP connection; wait while its buffer is full."""
     report("bound", 0)
     _, writer = await asyncio.open_connection("127.0.0.1", read_task()["ports"][0])
-    report("start", time.perf_counter())
+    report_start()
     for _ in range(task["messages"] // BATCH_MESSAGES + 1):
         writer.write(frame_messages([bytes(PAYLOAD_BYTES)] * BATCH_MESSAGES))
         await writer.drain()
@@ -188,7 +189,7 @@ async def quic_send(task: Task) -> None:
     configuration = _quic_configuration(task, is_client=True)
     async with connect("127.0.0.1", port, configuration=configuration) as connection:
         _, writer = await connection.create_stream()
-        report("start", time.perf_counter())
+        report_start()
         for _ in range(task["messages"] // BATCH_MESSAGES + 1):
             writer.write(frame_messages([bytes(PAYLOAD_BYTES)] * BATCH_MESSAGES))
             await asyncio.sleep(0)  # aioquic transmits, and reads acknowledgements.

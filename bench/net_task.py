@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from typing import Any
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "check_payloads",
     "read_task",
     "report",
+    "report_start",
 ]
 
 PAYLOAD_BYTES = 64
@@ -27,6 +29,11 @@ Task = dict[str, Any]
 def report(*words: object) -> None:
     """Print a line for the parent process."""
     print(*words, flush=True)
+
+
+def report_start() -> None:
+    """Print when a sender starts, and the processor time that it has used before."""
+    report("start", time.perf_counter(), time.process_time())
 
 
 def read_task() -> Task:

@@ -2,17 +2,19 @@
 
 Each role runs in its own OS process and reads its task as a line of JSON. A sender prints
 ``bound`` and its port, reads a second line with the ports of the receiver, and prints
-``start`` and the time. A receiver prints ``ready`` and its ports. After the last message it
-prints ``received``, the time and, if messages may be lost, the number of received messages.
-The processes of one machine have a common clock. A role that measures round trips prints
-``received``, the seconds and the processor time per round trip.
+``start``, the time and the processor time that it has used. A receiver prints ``ready`` and
+its ports. After the last message it prints ``received``, the time and, if messages may be
+lost, the number of received messages. The processes of one machine have a common clock. A
+role that measures round trips prints ``received``, the seconds and the processor time per
+round trip.
 """
 
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 
-from antecede import Limits, Node
+from antecede import Limits, Message, Node
 from antecede.core.config import DEFAULT_PROTOCOL
 from bench.net_brokers import nats_receive, nats_send, zmq_receive, zmq_send
 from bench.net_raw import raw_receive, raw_round_trips, raw_send
@@ -25,6 +27,7 @@ from bench.net_task import (
     check_payloads,
     read_task,
     report,
+    report_start,
 )
 
 KEY = bytes(range(32))
@@ -32,7 +35,9 @@ RECEIVE_MESSAGES = 1024
 """The maximum number of messages that a receiver takes in one call."""
 
 
-def make_node(name: str, task: Task) -> Node:
+def make_node(
+    name: str, task: Task, on_message: Callable[[Message], object] | None = None
+) -> Node:
     """Return a node with the protocol, the key and the size of datagrams of a task."""
     size = task.get("datagram_bytes")
     return Node(
@@ -40,6 +45,7 @@ def make_node(name: str, task: Task) -> Node:
         key=KEY if task.get("encrypted") else None,
         protocol=task.get("protocol", DEFAULT_PROTOCOL),
         limits=Limits(datagram_bytes_max=size) if size else None,
+        on_message=on_message,
     )
 
 
@@ -83,7 +89,7 @@ async def node_send(task: Task) -> None:
         payload = bytes(PAYLOAD_BYTES)
         await node.broadcast(payload)
         await node.flush()
-        report("start", time.perf_counter())
+        report_start()
         if task.get("in_batches"):
             for _ in range(task["messages"] // BATCH_MESSAGES + 1):
                 await node.send_many(names[0], [bytes(PAYLOAD_BYTES)] * BATCH_MESSAGES)
@@ -122,7 +128,44 @@ async def node_round_trips(task: Task) -> None:
         answering.cancel()
 
 
+async def node_callback_round_trips(task: Task) -> None:
+    """Measure the same with callbacks instead of tasks that receive."""
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    started: list[float] = []
+    missing = task["round_trips"]
+
+    def answer(message: Message) -> None:
+        b.send_nowait("a", message.data)
+
+    def send_next(message: Message) -> None:
+        nonlocal missing
+        if not started:  # The first round trip, with the handshake, does not count.
+            started.extend((time.perf_counter(), time.process_time()))
+        if missing == 0:
+            ended.set_result(None)
+            return
+        missing -= 1
+        a.send_nowait("b", message.data)
+
+    async with (
+        make_node("a", task, on_message=send_next) as a,
+        make_node("b", task, on_message=answer) as b,
+    ):
+        a.add_peer("b", b.address)
+        b.add_peer("a", a.address)
+        await a.send("b", bytes(PAYLOAD_BYTES))
+        async with asyncio.timeout(MESSAGE_TIMEOUT_S):
+            await ended
+        start, processor_start = started
+        report(
+            "received",
+            (time.perf_counter() - start) / task["round_trips"],
+            (time.process_time() - processor_start) / task["round_trips"],
+        )
+
+
 ROLES = {
+    "node_callback_round_trips": node_callback_round_trips,
     "nats_receive": nats_receive,
     "nats_send": nats_send,
     "node_receive": node_receive,

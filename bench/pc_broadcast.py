@@ -57,12 +57,12 @@ class Plan:
     @property
     def limits(self) -> Limits:
         """The limits of the nodes."""
-        ping_s = max(self.exchange_s / 4, 10 * self.delay_s)
+        ping_s = max(5 / 6 * self.exchange_s, 10 * self.delay_s)
         return Limits(
             exchange_s=self.exchange_s,
             linger_s=2 * ping_s,
             ping_timeout_s=ping_s,
-            silence_s=5.0 + 4 * self.delay_s,
+            silence_s=15.0,  # Even if the machine is busy.
             hello_timeout_s=0.5 + 4 * self.delay_s,
             policy=RetransmissionPolicy(
                 initial_s=0.5 + 4 * self.delay_s, maximum_s=4.0 + 4 * self.delay_s

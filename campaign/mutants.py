@@ -304,9 +304,8 @@ MUTANTS = (
     Mutant(
         "a broadcast that waits keeps its targets",
         "net/node",
-        "return await self._sending.send(Targets(is_broadcast=True), payload, wait)\n",
-        "names = tuple(self.peers)\n"
-        "        return await self._sending.send(Targets(names=names), payload, wait)\n",
+        "to = Targets(is_broadcast=True)\n",
+        "to = Targets(names=tuple(self.peers))\n",
     ),
     Mutant(
         "a HELLO of a new epoch is not followed",

@@ -51,6 +51,8 @@ class RoomRun:
             if self.settle():
                 self.write_last()
                 outcome.stuck += self.find_differences()
+            elif self.is_split():
+                self.log.count("split rooms")
             else:
                 outcome.stuck += self.find_outsiders()
             self.judge(outcome)
@@ -153,6 +155,23 @@ class RoomRun:
                 if seen != names:
                     found.append(f"{member.name} sees {seen} in {room}, not {names}")
         return found
+
+    def is_split(self) -> bool:
+        """Return whether a room was founded twice, by nodes that could not meet.
+
+        Each node then agrees with those that it sees, and the rooms do not know each other.
+        """
+        found = False
+        for room in self.scenario.rooms:
+            places = [member.places[room] for member in self.members.values()]
+            views = [place.joined.members for place in places if place.joined is not None]
+            if len(views) < len(places):
+                return False
+            for view in views:
+                if any(other != view and set(other) & set(view) for other in views):
+                    return False
+            found = found or any(view != views[0] for view in views)
+        return found and self.log.counts["founded"] > len(self.scenario.rooms)
 
     def write_last(self) -> None:
         """Let every node write once more in every room."""

@@ -40,7 +40,7 @@ from antecede.engine.process_driver import UNREADY_FRAMES_MAX
 
 __all__ = ["KEYED", "PROTOCOLS", "Victim", "run_script"]
 
-PROTOCOLS: Final = [info.name for info in protocols() if info.capabilities.suits_nodes]
+PROTOCOLS: Final = [info.name for info in protocols()]
 KEYED: Final = 0x80
 """The bit of the first byte that enables the key; the other bits select the protocol."""
 LIMITS: Final = Limits(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,14 +19,14 @@ NAMES = ("ann", "bob", "eve")
 TIMEOUT_S = 120
 
 
-def free_ports(kind: socket.SocketKind) -> dict[str, int]:
+def free_ports(kind: socket.SocketKind, names: Sequence[str] = NAMES) -> dict[str, int]:
     """Return a port for each name that no other socket is bound to now."""
-    sockets = [socket.socket(socket.AF_INET, kind) for _ in NAMES]
+    sockets = [socket.socket(socket.AF_INET, kind) for _ in names]
     try:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return {
-            name: one.getsockname()[1] for name, one in zip(NAMES, sockets, strict=True)
+            name: one.getsockname()[1] for name, one in zip(names, sockets, strict=True)
         }
     finally:
         for one in sockets:
@@ -67,7 +67,11 @@ def addresses(ports: dict[str, int], name: str) -> list[str]:
 def test_three_terminals_chat_and_nobody_sees_the_answer_first() -> None:
     ports = free_ports(socket.SOCK_DGRAM)
     chat = str(EXAMPLES / "chat.py")
-    commands = {name: [chat, name, *addresses(ports, name)] for name in NAMES}
+    seeds: dict[str, list[str]] = {"ann": [], "bob": ["ann"], "eve": ["bob"]}
+    commands = {
+        name: [chat, name, *(f"127.0.0.1:{ports[each]}" for each in (name, *seeds[name]))]
+        for name in NAMES
+    }
     with started(commands) as processes:
 
         def say(name: str, text: str) -> None:

@@ -81,6 +81,22 @@ def test_all_replicas_of_the_set_end_with_the_same(
     assert len(set(lines)) == 1
 
 
+def test_three_writers_end_with_the_same_text_and_see_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The words of each writer stay in order, and no word is lost."""
+    pytest.importorskip("pycrdt")
+    run(EXAMPLES / "shared_text.py")
+    lines = capsys.readouterr().out.splitlines()
+    heads, texts = zip(*(line.split(" and: ") for line in lines), strict=True)
+    assert sorted(heads) == [f"{name} sees ann, bob, eve" for name in ("ann", "bob", "eve")]
+    (text,) = set(texts)
+    words = text.split()
+    assert len(words) == 12
+    for part in ("Ann was here first.", "Bob came much later.", "Eve saw it all."):
+        assert [word for word in words if word in part.split()] == part.split()
+
+
 def test_the_payment_fails_with_fifo_and_holds_with_hybrid(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -108,8 +124,13 @@ def test_the_payment_runs_on_real_sockets_too() -> None:
 
 def test_every_example_is_tested_and_short() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
-    nodes = {"chat.py", "bank_shop_customer.py", "replicated_set.py"}
-    services = {"web_service.py"}
+    nodes = {
+        "chat.py",
+        "bank_shop_customer.py",
+        "replicated_set.py",
+        "shared_text.py",
+    }
+    services = {"web_service.py", "whiteboard.py"}
     assert names == nodes | services | {"bank_and_shop.py", "test_payment_under_faults.py"}
     for name in names:
-        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 85
+        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 95

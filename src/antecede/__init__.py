@@ -2,7 +2,8 @@
 
 ``antecede.simulate(protocol="hybrid", processes=20, loss=0.05)`` runs a protocol in
 virtual time; ``antecede.Scenario`` lists what it takes. ``antecede.Node`` is a node of a
-causal group over UDP, ``antecede.Limits`` its bounds. All are loaded when first used.
+causal group over UDP, ``antecede.Limits`` its bounds, and ``antecede.Room`` a room that it
+has joined. All are loaded when first used.
 """
 
 import importlib
@@ -25,6 +26,7 @@ from antecede.errors import (
 if typing.TYPE_CHECKING:
     from antecede.engine.limits import Limits
     from antecede.engine.message import Message
+    from antecede.group.settings import MembershipSettings
     from antecede.net.node import Node
     from antecede.net.rooms.room import Room
     from antecede.sim.simulate import Scenario, simulate
@@ -37,6 +39,7 @@ __all__ = [
     "JoinError",
     "Limits",
     "LocalError",
+    "MembershipSettings",
     "Message",
     "Node",
     "PeerError",
@@ -57,6 +60,7 @@ compiled: bool = not (_sliding.__file__ or "").endswith(".py")
 
 _LAZY = {
     "Limits": "antecede.engine.limits",
+    "MembershipSettings": "antecede.group.settings",
     "Message": "antecede.engine.message",
     "Node": "antecede.net.node",
     "Room": "antecede.net.rooms.room",

@@ -20,11 +20,13 @@ ROOM = 4711
 class Pair:
     """Two engines with a link, on a network that loses nothing."""
 
-    def __init__(self, *, keyed: bool = True) -> None:
+    def __init__(self, *, keyed: bool = True, protocol: str = "bounded") -> None:
         self.now = 1.0
         cipher = AesGcmDatagramCipher(KEY) if keyed else None
         self.engines = {
-            name: Engine(name, number, cipher=cipher, limits=Limits())
+            name: Engine(
+                name, number, cipher=cipher, limits=Limits(), protocol_name=protocol
+            )
             for number, name in enumerate(("ann", "bob"), start=11)
         }
         self.ann = self.engines["ann"]
@@ -133,6 +135,16 @@ def test_a_link_is_no_peer_until_the_application_adds_it() -> None:
     assert pair.ann.links.address("bob") == "bob"
 
 
+@pytest.mark.parametrize("protocol", ["bounded", "fifo"])
+def test_messages_of_a_node_that_is_only_linked_are_not_delivered(protocol: str) -> None:
+    pair = Pair(protocol=protocol)
+    pair.run()
+    pair.ann.add_peer("bob", "bob", pair.now)
+    pair.ann.send(["bob"], b"hello", pair.now)
+    pair.run()
+    assert pair.bob.poll_messages() == []
+
+
 def test_a_link_that_is_in_use_keeps_its_address() -> None:
     pair = Pair()
     pair.ann.links.add("bob", "elsewhere", pair.now)
@@ -167,6 +179,18 @@ def test_a_join_opens_with_the_group_key_only() -> None:
         changed[index] ^= 1
         with pytest.raises(PeerError):
             open_stranger(bytes(changed), cipher)
+
+
+def test_two_joins_have_different_keys_because_their_nonces_are_equal() -> None:
+    cipher = AesGcmDatagramCipher(KEY)
+    request = JoinRequest(99, "ann", 11, 22, 20_000)
+    first, second = (
+        seal_stranger(request, cipher, lambda bits, salt=salt: salt, 1232)  # type: ignore[misc]
+        for salt in (1, 2)
+    )
+    assert first[:16] == second[:16]  # Only the last byte of the salt differs.
+    same = sum(a == b for a, b in zip(first[17:], second[17:], strict=True))
+    assert same < 30  # Of 1215 bytes, 5 are equal by chance.
 
 
 def test_an_answer_has_at_most_three_texts_of_255_bytes() -> None:

@@ -485,6 +485,17 @@ def test_a_silent_sponsor_is_replaced_by_another_member() -> None:
     assert send_snapshot(membership, "a", header("a", "b")) == []
 
 
+def test_the_snapshot_of_an_earlier_attempt_is_ignored() -> None:
+    membership = admitted("a")
+    membership.handle_timer(3.0)
+    membership.effects()
+    assert hear(membership, "a", Answer(AnswerKind.PRESENT, ())) == [
+        ("a", Request("hybrid", member("x", 2)))
+    ]
+    assert send_snapshot(membership, "a", header("a"), admission=1) == []
+    assert send_snapshot(membership, "a", header("a"), admission=2) != []
+
+
 def test_a_sign_of_the_sponsor_extends_the_wait() -> None:
     membership = admitted("a", "b")
     hear(membership, "a", Progress(1, ("b",)), 2.0)

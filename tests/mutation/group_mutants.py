@@ -134,12 +134,6 @@ GROUP_MUTANTS = (
         "if True:",
     ),
     Mutant(
-        "another attempt loses the held messages",
-        "group/joining",
-        "        for name in self._view.roster.members():\n",
-        "        self._held.release()\n        for name in self._view.roster.members():\n",
-    ),
-    Mutant(
         "a newcomer without success does not say goodbye",
         "group/joining",
         "        if self._was_offered:\n",

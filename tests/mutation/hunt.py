@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.mutation.mutants import (
     BOUNDED_MUTANTS,
     GROUP_MUTANTS,
+    NODE_MUTANTS,
     OVERLAY_MUTANTS,
     REMOVAL_MUTANTS,
     ROOM_MUTANTS,
@@ -67,6 +68,12 @@ TRANSPORT_HUNTERS = (
     "tests/engine/test_replay_window.py",
 )
 """The tests to run for the mutants of loss recovery and congestion control."""
+NODE_HUNTERS = (
+    "tests/net/test_unordered.py",
+    "tests/net/test_key_rotation.py",
+    "tests/net/test_receipts.py",
+)
+"""The tests to run for the mutants of keys, receipts and unordered messages."""
 GROUP_HUNTERS = (
     "tests/group/test_membership.py",
     "tests/group/test_snapshot_transfer.py",
@@ -103,7 +110,7 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
         others = TRANSPORT_MUTANTS + OVERLAY_MUTANTS + GROUP_MUTANTS + ROOM_MUTANTS
-        folder = package if mutant in others else package / "core"
+        folder = package if mutant in others + NODE_MUTANTS else package / "core"
         path = folder / f"{mutant.module}.py"
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:
@@ -142,7 +149,9 @@ def _hunters_of(mutant: Mutant | None) -> tuple[str, ...]:
     """Return the tests to run for a mutant, or all of them for the unchanged core."""
     if mutant is None:
         transport = TRANSPORT_HUNTERS + OVERLAY_HUNTERS + GROUP_HUNTERS + ROOM_HUNTERS
-        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + transport + HUNTERS
+        return BOUNDED_HUNTERS + REMOVAL_HUNTERS + transport + NODE_HUNTERS + HUNTERS
+    if mutant in NODE_MUTANTS:
+        return NODE_HUNTERS
     if mutant in GROUP_MUTANTS:
         return GROUP_HUNTERS
     if mutant in ROOM_MUTANTS:

@@ -2,6 +2,7 @@
 
 from tests.mutation.group_mutants import GROUP_MUTANTS
 from tests.mutation.mutant import Mutant
+from tests.mutation.node_mutants import NODE_MUTANTS
 from tests.mutation.overlay_mutants import OVERLAY_MUTANTS
 from tests.mutation.removal_mutants import REMOVAL_MUTANTS
 from tests.mutation.room_mutants import ROOM_MUTANTS
@@ -11,6 +12,7 @@ __all__ = [
     "BOUNDED_MUTANTS",
     "GROUP_MUTANTS",
     "MUTANTS",
+    "NODE_MUTANTS",
     "OVERLAY_MUTANTS",
     "REMOVAL_MUTANTS",
     "ROOM_MUTANTS",
@@ -428,5 +430,6 @@ MUTANTS = (
     + TRANSPORT_MUTANTS
     + OVERLAY_MUTANTS
     + GROUP_MUTANTS
+    + NODE_MUTANTS
     + ROOM_MUTANTS
 )

@@ -44,11 +44,11 @@ ROOM_MUTANTS = (
     Mutant(
         "the key of a JOIN does not depend on its salt",
         "engine/crypto",
-        "salt=salt, info=STRANGER_CONTEXT",
-        "salt=None, info=STRANGER_CONTEXT",
+        "return self._derive(STRANGER_CONTEXT, salt)",
+        "return self._derive(STRANGER_CONTEXT, None)",
     ),
     Mutant(
-        "an answer may be larger than the JOIN",
+        "an answer that is larger than the JOIN is not shortened",
         "net/rooms/introducer",
         "if len(datagram) > size_max:",
         "if False:",
@@ -94,5 +94,11 @@ ROOM_MUTANTS = (
         "net/rooms/live_membership",
         "        await self._core.restart()\n",
         "",
+    ),
+    Mutant(
+        "a node that has not reached its seeds lets others found the room",
+        "net/rooms/control_room",
+        "if room in self._held:",
+        "if False:",
     ),
 )

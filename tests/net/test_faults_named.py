@@ -196,12 +196,12 @@ async def peer_gave_up(stage: Stage) -> Scene:
 async def limits_mismatch(stage: Stage) -> Scene:
     """Bob refuses what ann transmits after a pause, because his lease is shorter."""
     ann = await stage.open("ann", limits(lease_s=60.0))
-    bob = await stage.open("bob", limits(lease_s=0.2, keep_alive_s=NEVER))
+    bob = await stage.open("bob", limits(lease_s=2.0, keep_alive_s=NEVER))
     connect_all(ann, bob)
     await ann.send("bob", b"x")
     await bob.receive()
     await ann.flush()
-    await asyncio.sleep(0.3)  # Longer than the lease of bob.
+    await asyncio.sleep(2.5)  # Longer than the lease of bob.
     await ann.send("bob", b"x")
     return Scene(ann, ann.waiting)
 
@@ -262,8 +262,8 @@ FAULTS: list[tuple[Callable[[Stage], Awaitable[Scene]], type[NodeEvent], str, st
     (
         limits_mismatch,
         LimitsMismatch,
-        "Limits.lease_s is 60 here and 0.2 at bob",
-        "Limits.lease_s is 60 here and 0.2 at bob: give both nodes the same value",
+        "Limits.lease_s is 60 here and 2 at bob",
+        "Limits.lease_s is 60 here and 2 at bob: give both nodes the same value",
     ),
     (
         full_inbox,

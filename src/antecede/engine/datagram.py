@@ -16,6 +16,8 @@
             PROBE    timestamp, timestamp echo, epoch, epoch echo, receive window, ack
                      block, padding
             PIECE    like DATA, with a piece of a frame (:mod:`antecede.engine.pieces`)
+            UNORDERED  timestamp, timestamp echo, epoch, epoch echo, receive window, ack
+                     block, payload
             QUESTION, ANSWER  like DATA, with a question or an answer instead of frames
                      (:mod:`antecede.engine.wait_questions`)
             CHALLENGE, RESPONSE
@@ -73,6 +75,7 @@ __all__ = [
     "QUESTION",
     "RESPONSE",
     "TOKEN_BYTES",
+    "UNORDERED",
     "VERSION",
     "WELCOME",
     "WELCOME_TIMES",
@@ -86,6 +89,8 @@ __all__ = [
 
 VERSION: Final = 1
 """The version of this layout: the high nibble of every datagram."""
+UNORDERED: Final = 0
+"""Carries one unordered message (:mod:`antecede.engine.unordered`)."""
 HELLO: Final = 1
 """Asks the receiver for its incarnation; answered by WELCOME."""
 WELCOME: Final = 2
@@ -119,7 +124,7 @@ ANNOUNCE: Final = 15
 """Tells a node the name of a stranger whose HELLO follows."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
-KINDS: Final = frozenset(range(HELLO, ANNOUNCE + 1))
+KINDS: Final = frozenset(range(UNORDERED, ANNOUNCE + 1))
 
 HEADER: Final = Struct(">BQQQQ")
 HEADER_BYTES: Final = 33

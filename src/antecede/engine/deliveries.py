@@ -9,7 +9,7 @@ from antecede.engine.entry_names import EntryNames
 from antecede.engine.fragmentation import WHOLE, WHOLE_PREFIX, Reassembly
 from antecede.engine.journal import SavedDelivery
 from antecede.engine.journal_recorder import JournalRecorder
-from antecede.engine.message import JournaledMessage, Message
+from antecede.engine.message import JournaledMessage, Message, UnorderedMessage
 from antecede.engine.peer_session import PeerSession
 from antecede.engine.session_layer import SessionLayer
 from antecede.errors import PeerError
@@ -213,6 +213,14 @@ class Deliveries:
             self._messages.append(
                 JournaledMessage(name, number, data, delivered_at, history, on_commit)
             )
+
+    def add_unordered(self, session: PeerSession, data: bytes, now: float) -> None:
+        """Put an unordered message into the inbox; nothing else records it."""
+        self.count += 1
+        self._flow.unpolled += 1
+        delivered_at = now + self._wall_offset_s
+        message = UnorderedMessage(session.name, 0, data, delivered_at, session.history)
+        self._messages.append(message)
 
     def poll_messages(self) -> list[Message]:
         """Return the messages in the inbox, in order of delivery, and empty it."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES
 from antecede.core.observer import Observer
-from antecede.core.process import PeerRecovery, ProcessBase, ProcessId
+from antecede.core.process import PeerRecovery, ProcessId
 from antecede.core.registry import protocol
 from antecede.engine.datagram import (
     AEAD_TAG_BYTES,
@@ -74,7 +74,6 @@ class Engine:
         "_journal",
         "_layer",
         "_membership",
-        "_process",
         "_recovery",
         "_sender",
         "_sessions",
@@ -83,6 +82,8 @@ class Engine:
         "info",
         "links",
         "paths",
+        "process",
+        "unordered",
         "watch",
     )
 
@@ -125,7 +126,7 @@ class Engine:
         body_bytes_max = bounds.base_bytes - HEADER.size - tag_bytes
         entry_names = make_entry_names(process, layer, bounds, budget_bytes)
         self.info = info
-        self._process = process
+        self.process = process
         self._layer = layer
         self.paths = layer.paths
         self._journal = JournalRecorder()
@@ -143,6 +144,7 @@ class Engine:
         )
         self.watch = Watch(layer, self._driver, bounds, events)
         self._recovery = LossRecovery(layer, self._driver, self._transmitter)
+        self.unordered = self._recovery.unordered
         self._membership = Membership(
             info, group, bounds, layer, self._driver, self._journal, entry_names
         )
@@ -170,11 +172,6 @@ class Engine:
     def incarnation(self) -> int:
         """The number of this start of the node."""
         return self._layer.incarnation
-
-    @property
-    def process(self) -> ProcessBase:
-        """The protocol's process."""
-        return self._process
 
     @property
     def sessions(self) -> dict[str, PeerSession]:
@@ -286,6 +283,10 @@ class Engine:
         """Return whether the copy just sent is the only one under way to its target."""
         return self._sender.is_only_in_flight(targets)
 
+    def has_given_up(self, target: str, number: int) -> bool:
+        """Return whether the copy of a message to a peer was given up, not acked."""
+        return self._driver.gaps.has_given_up(target, number)
+
     @property
     def backlog(self) -> int:
         """How many copies are queued or in flight, to peers that may still ack them."""
@@ -321,7 +322,7 @@ class Engine:
             session.apply(SessionEvent.BYE_ACKED)
         elif self._layer.rtt_s >= 0:
             session.path.learn_round_trip(self._layer.rtt_s)
-            self._process.learn_round_trip(session.id, self._layer.rtt_s, now)
+            self.process.learn_round_trip(session.id, self._layer.rtt_s, now)
         if session.outbox.size > 0:
             self._transmitter.schedule(session)
 
@@ -347,14 +348,12 @@ class Engine:
         """
         self._sender.hand_over(now)
         self._sender.unflushed = 0
-        self._journal.record_sessions(self._process)
+        self._journal.record_sessions(self.process)
         return self._transmitter.flush(now)
 
     def poll_messages(self) -> list[Message]:
         """Return the messages delivered since the last call, in order."""
         return self._driver.deliveries.poll_messages()
-
-    # Time.
 
     def next_timer(self) -> float | None:
         """Return when :meth:`handle_timer` is due next, or None for never."""
@@ -374,7 +373,7 @@ class Engine:
     ) -> None:
         """Record to a journal from now on; ``Message.commit`` calls ``on_commit``."""
         self._check_journal()
-        self._journal.attach(writer, on_commit, self._process, self._sessions.values())
+        self._journal.attach(writer, on_commit, self.process, self._sessions.values())
 
     def restore(self, saved: SavedState, now: float) -> None:
         """Restore the node from its journal; attach the journal and add peers after it."""
@@ -384,7 +383,7 @@ class Engine:
         self._driver.drain(now)
 
     def _check_journal(self) -> PeerRecovery:
-        recovery = self._process.recovery
+        recovery = self.process.recovery
         if recovery is None:
             raise ConfigError(f"{self.info.name} cannot keep a journal; use hybrid")
         return recovery

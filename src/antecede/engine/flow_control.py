@@ -92,6 +92,12 @@ class FlowControl:
         )
 
     @property
+    def accepts_unordered(self) -> bool:
+        """Whether there is room for unordered messages, which use a quarter at most."""
+        used = self.polled + self.unpolled
+        return not self.is_closed and used < max(self._capacity // 4, 1)
+
+    @property
     def drops_duplicates(self) -> bool:
         """Whether messages that are refused include those that were delivered before."""
         return self.is_closed or not self._is_enabled

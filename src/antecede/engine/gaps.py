@@ -42,7 +42,7 @@ class Gaps:
             found = self._given_up.pop(name, []) + ranges
             if len(self._given_up) >= REMEMBERED_MAX:
                 del self._given_up[next(iter(self._given_up))]
-            self._given_up[name] = found[-REMEMBERED_MAX:]
+            self._given_up[name] = found[-max(REMEMBERED_MAX, len(ranges)) :]
             event = Gap(peer=name, direction="to", numbers=tuple(ranges), after=acked)
             self._events.add(event)
 

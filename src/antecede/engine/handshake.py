@@ -91,6 +91,11 @@ class Handshake:
         self.sealing_cipher = None
         self.opening_cipher = None
 
+    def forget_ciphers(self) -> None:
+        """Derive the ciphers of the current incarnation again: the group key changes."""
+        self.sealing_cipher = None
+        self.opening_cipher = None
+
     def introduce(self, incarnation: int, introduction: Introduction) -> None:
         """Remember what an incarnation told in a HELLO."""
         self.unproven = incarnation, introduction.epoch

@@ -1,7 +1,7 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import CARRY, CHALLENGE, DATA, PIECE, PROBE
+from antecede.engine.datagram import CARRY, CHALLENGE, DATA, PIECE, PROBE, UNORDERED
 from antecede.engine.ecn import CE, ECT
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
@@ -11,6 +11,7 @@ from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.statistics import EngineStats
 from antecede.engine.transmitter import Transmitter
+from antecede.engine.unordered import UnorderedMessages
 
 __all__ = ["LossRecovery"]
 
@@ -35,6 +36,7 @@ class LossRecovery:
         "lost",
         "marks",
         "probes",
+        "unordered",
     )
 
     lost: int
@@ -43,6 +45,7 @@ class LossRecovery:
     """How often peers reported marks."""
     probes: int
     """How many probe timeouts have expired."""
+    unordered: UnorderedMessages
 
     def __init__(
         self, layer: SessionLayer, driver: ProcessDriver, transmitter: Transmitter
@@ -51,6 +54,7 @@ class LossRecovery:
         self._driver = driver
         self._transmitter = transmitter
         self._keep_alive = KeepAlive(layer, transmitter)
+        self.unordered = UnorderedMessages(layer, driver, transmitter)
         self.lost = 0
         self.marks = 0
         self.probes = 0
@@ -61,6 +65,7 @@ class LossRecovery:
         path = session.path
         if received.introduction is not None:
             self._keep_alive.start(session, now)
+            self.unordered.retry(now)
         if path.orphans:
             self._report_orphans(session, now)
         acks = received.acks
@@ -79,6 +84,8 @@ class LossRecovery:
             self._report(lost, now)
         if session.outbox.is_holding:
             self._transmitter.schedule(session)
+        if self.unordered.has_waiting:
+            self.unordered.retry(now)
 
     def receive(self, received: ReceivedDatagram, now: float) -> bool:
         """Process a datagram; return whether its kind is one of those that paths use."""
@@ -92,7 +99,10 @@ class LossRecovery:
             self._transmitter.carrier.receive(received)
         elif kind == PIECE:
             self.receive_piece(received, now)
-        return kind in (DATA, PROBE, PIECE) or kind >= CHALLENGE
+        elif kind == UNORDERED:
+            self.unordered.receive(received, now)
+            self.acknowledge(received, received.packet, now)
+        return kind in (DATA, PROBE, PIECE, UNORDERED) or kind >= CHALLENGE
 
     def receive_frames(self, received: ReceivedDatagram, now: float) -> None:
         """Process a DATA datagram, and acknowledge it if no frame was dropped."""
@@ -193,3 +203,5 @@ class LossRecovery:
                 self._layer.silence.expect_answer(session, now)
             self._transmitter.schedule(session)
             self._transmitter.path_timers.schedule(session)
+        if self.unordered.has_waiting:
+            self.unordered.retry(now)

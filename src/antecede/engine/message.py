@@ -5,7 +5,14 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["DONE", "DecodedMessage", "Done", "JournaledMessage", "Message"]
+__all__ = [
+    "DONE",
+    "DecodedMessage",
+    "Done",
+    "JournaledMessage",
+    "Message",
+    "UnorderedMessage",
+]
 
 
 class Done:
@@ -60,6 +67,14 @@ class Message:
         return f"Message({self.source}:{self.number}, {len(self.data)} B)"
 
     @property
+    def ordered(self) -> bool:
+        """Whether the message has its place in the causal order, and a number.
+
+        It is False for a message that was sent with ``ordered=False``.
+        """
+        return True
+
+    @property
     def value(self) -> Any:  # noqa: ANN401
         """The payload as the function ``decode`` of the node returns it.
 
@@ -75,6 +90,19 @@ class Message:
         nothing.
         """
         return DONE
+
+
+class UnorderedMessage(Message):
+    """A message that was sent with ``ordered=False``; its number is 0."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Message({self.source}, unordered, {len(self.data)} B)"
+
+    @property
+    def ordered(self) -> bool:
+        return False
 
 
 class JournaledMessage(Message):
@@ -119,6 +147,13 @@ class DecodedMessage(Message):
         self._decode = decode
         self._is_decoded = False
         self._value: object = None
+
+    def __repr__(self) -> str:
+        return repr(self._message)
+
+    @property
+    def ordered(self) -> bool:
+        return self._message.ordered
 
     @property
     def value(self) -> Any:  # noqa: ANN401

@@ -141,6 +141,7 @@ class PeerSession:
         "suspected_at",
         "transmitted_at",
         "unacked_since",
+        "unordered_packet",
         "window",
         "window_packet",
     )
@@ -208,6 +209,8 @@ class PeerSession:
     """The latest timestamp of this node that the current incarnation has echoed."""
     credit: Credit
     """The room for messages of the peer in the inbox of this node."""
+    unordered_packet: int
+    """The packet number of the last unordered message from the current incarnation."""
     names: NameExchange | None
     """The names of processes in the datagrams; None if frames contain none."""
     window: int
@@ -258,6 +261,7 @@ class PeerSession:
         self.echoed = -1
         self.credit = Credit()
         self.names = None
+        self.unordered_packet = 0
         self.window = -1
         self.window_packet = 0
         self.bytes_in = 0
@@ -286,6 +290,7 @@ class PeerSession:
         self.handshake.bind(incarnation, now)
         self.replay_window.reset()
         self.path.restart()
+        self.unordered_packet = 0
         if self.names is not None:
             self.names.reset(history)
         self.window = -1

@@ -31,6 +31,7 @@ DROP_REASONS: Final = (
     "false_ack",
     "inbox",
     "removed",
+    "late",
 )
 """Why a datagram or a frame was dropped."""
 

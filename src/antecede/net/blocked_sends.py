@@ -20,7 +20,8 @@ class Targets:
     names: tuple[str, ...] = ()
     """The names of the targets; empty for a broadcast that was not sent yet."""
     is_broadcast: bool = False
-    is_in_fragments: bool = False
+    keeps_channels: bool = False
+    """The result of :meth:`send` has the names and the channels of the targets."""
     channels: tuple[Channel, ...] = ()
     """The channels of the first fragment, which the others must use."""
 
@@ -56,7 +57,7 @@ class Targets:
                 )
         has_broadcast = self.is_broadcast and engine.info.capabilities.broadcast
         number = engine.send_fragment(None if has_broadcast else names, payload, now)
-        if not self.is_in_fragments:
+        if not self.keeps_channels:
             return number, self
         channels = self.channels or tuple(engine.channels(names))
         return number, replace(self, names=names, channels=channels)

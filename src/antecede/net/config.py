@@ -13,7 +13,7 @@ from antecede.errors import ConfigError
 from antecede.net.payloads import Decode, Encode, check_callable
 from antecede.net.udp import Address, is_loopback
 
-__all__ = ["NodeConfig", "make_cipher"]
+__all__ = ["NodeConfig"]
 
 LOOPBACK_DATAGRAM_BYTES: Final = 16_384
 """Default datagram size between nodes on one machine, where the path carries 64 KiB."""
@@ -74,17 +74,3 @@ class NodeConfig:
             size = LOOPBACK_DATAGRAM_BYTES
             return replace(Limits(), datagram_bytes_base=size, datagram_bytes_max=size)
         return Limits()
-
-
-def make_cipher(key: bytes | None) -> DatagramCipher | None:
-    """Return the cipher for a group key; None without a key."""
-    if key is None:
-        return None
-    try:
-        from antecede.engine.crypto import AesGcmDatagramCipher
-    except ImportError:
-        raise ConfigError(
-            "encryption (key=) needs the package cryptography:"
-            " run pip install 'antecede[secure]'"
-        ) from None
-    return AesGcmDatagramCipher(key)

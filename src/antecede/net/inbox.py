@@ -102,11 +102,11 @@ class Inbox:
 
     # Readers.
 
-    def new_reader(self) -> Reader:
+    def new_reader(self, loop: asyncio.AbstractEventLoop) -> Reader:
         """Return a future to await until there is a message; it may be gone by then."""
         if self._on_message is not None:
             raise LocalError(f"{self._name} has on_message, which gets all messages")
-        reader = Reader(asyncio.get_running_loop(), self._cancel_reader)
+        reader = Reader(loop, self._cancel_reader)
         self.readers.append(reader)
         return reader
 

@@ -7,32 +7,29 @@ loop. Call its methods from that loop only.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Literal, Self, Unpack, overload
 
 from antecede.core.config import DEFAULT_BUDGET_BYTES, DEFAULT_PROTOCOL
 from antecede.engine.engine import Engine
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
+from antecede.net import statistics
 from antecede.net.blocked_sends import Targets, named_targets
-from antecede.net.config import NodeConfig, make_cipher
+from antecede.net.config import NodeConfig
 from antecede.net.events import EventIterator
+from antecede.net.group_keys import GroupKeys, Keys
 from antecede.net.node_metrics import NodeMetrics
 from antecede.net.payloads import Decode, Encode, Payload, encode_payload
+from antecede.net.receipts import Receipt, SendOptions
 from antecede.net.receiving import Receiving
+from antecede.net.removal import remove_peer
 from antecede.net.rooms.introducer import Accept
 from antecede.net.rooms.options import RoomArguments, make_options
 from antecede.net.rooms.room import Room
 from antecede.net.rooms.rooms import Rooms
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
-from antecede.net.statistics import (
-    BlockedMessage,
-    NodeStats,
-    find_blocked_messages,
-    make_stats,
-)
 from antecede.net.udp import Address, parse_address
 from antecede.net.wait_reports import WaitReport, find_waits
 
@@ -48,23 +45,20 @@ class Node:
         name: the node's name, unique in the group.
         bind: address to listen on, ``host:port``; port 0 lets the system choose one.
         peers: names and addresses of the other nodes; :meth:`add_peer` adds more later.
-        protocol: a protocol from ``antecede protocols``; the same at all nodes.
-            Under ``bounded``, a silent peer delays messages to itself only; ``hybrid``
-            carries twice as many messages per second where nothing is lost.
+        protocol: a protocol from ``antecede protocols``, the same at all nodes. ``hybrid``
+            is faster where nothing is lost, but a silent peer delays all messages.
         budget_bytes: how many bytes a message of the protocol ``bounded`` may use to list
             undelivered messages, instead of waiting; it may differ between nodes.
-        key: the group key, 32 bytes: encrypts and authenticates all datagrams.
+        key: the group key, 32 bytes, or several keys (:meth:`set_keys`).
         insecure: allow a bind address other than loopback without a key.
         limits: bounds on sizes and times; see :class:`antecede.engine.limits.Limits`.
         journal: file that lets the node be restarted without losing messages.
-        journal_sync: wait for the disk at each commit. Without it, a killed process loses
-            nothing, but a machine that loses power may lose the last commits.
+        journal_sync: wait for the disk at each commit, so that power failures lose nothing.
         trace: directory to record a trace in, for ``antecede verify``.
         run: name of the run in the trace; the same at all nodes.
         segmentation: use the segmentation offload of the kernel where it exists.
         on_message: called with each message, in order, instead of :meth:`receive`. It runs
-            in the event loop and must not wait; it may call :meth:`send_nowait`. If it
-            raises, the node logs the error and goes on with the next message.
+            in the event loop and must not wait; it may call :meth:`send_nowait`.
         on_event: called with each event of :meth:`events`, as it happens.
         metrics: address to serve metrics for Prometheus at, or a port of the loopback
             address; needs the extra ``antecede[metrics]``.
@@ -83,7 +77,7 @@ class Node:
         peers: Mapping[str, str | Address] | None = None,
         protocol: str = DEFAULT_PROTOCOL,
         budget_bytes: int = DEFAULT_BUDGET_BYTES,
-        key: bytes | None = None,
+        key: Keys | None = None,
         insecure: bool = False,
         limits: Limits | None = None,
         journal: str | Path | None = None,
@@ -101,13 +95,14 @@ class Node:
     ) -> None:
         """Validate the arguments; :meth:`open` opens the socket and the files."""
         self._metrics = NodeMetrics(name, self.stats, metrics)
+        self._keys = GroupKeys(key)
         config = NodeConfig(
             name=name,
             bind=parse_address(bind),
             peers={peer: parse_address(given) for peer, given in (peers or {}).items()},
             protocol=protocol,
             budget_bytes=budget_bytes,
-            cipher=make_cipher(key),
+            cipher=self._keys.cipher,
             insecure=insecure,
             limits=limits,
             journal=Path(journal) if journal is not None else None,
@@ -129,20 +124,13 @@ class Node:
         self._receiving = Receiving(name, self._runtime)
         self._rooms = Rooms(config, self._runtime, seeds, accept)
 
-    # Opening and closing.
-
     async def __aenter__(self) -> Self:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Close the node; do not wait for deliveries if the block raised."""
-        await self.close(DRAIN_S if error is None else 0.0)
+        await self.close(DRAIN_S if kind is None else 0.0)
 
     async def open(self) -> None:
         """Open the socket and the files, and contact the peers; prefer ``async with``."""
@@ -162,8 +150,7 @@ class Node:
     async def leave(self, drain_s: float = DRAIN_S) -> None:
         """Leave all rooms and all peers for good, also with a journal, and close the node.
 
-        Without a journal the same as :meth:`close`. With one, the peers no longer keep
-        messages for this node, so do not open it again with the same journal.
+        The peers keep no messages for it: do not open it again with the same journal.
         """
         await self._rooms.close(drain_s)
         await self._runtime.close(drain_s, returns=False)
@@ -184,8 +171,6 @@ class Node:
         """The address of the metrics of the node; None if it serves none."""
         return self._metrics.address
 
-    # Peers.
-
     @property
     def peers(self) -> list[str]:
         """The names of the current peers."""
@@ -202,21 +187,19 @@ class Node:
         Permits that wait for its acks are granted then. Return when that is done: one
         lease after the peer was last heard. Pass ``stopped=True`` only for a process that
         has stopped for good: then messages also stop waiting for the permits of the peer
-        itself (docs/explanation/peer-removal.md describes what breaks if the process still
-        runs). Under ``bounded``, messages may also wait for a process that is not a peer;
-        declare it stopped in the same way. Raise LocalError if the name is unknown.
+        itself (docs/explanation/peer-removal.md). Under ``bounded``, messages may also wait
+        for a process that is not a peer; declare it stopped in the same way.
         """
-        runtime = self._runtime
-        runtime.opened_socket()
-        now = runtime.now_s()
-        lease_ends = self.engine.remove_peer(name, now, stopped=stopped)
-        runtime.process_output(now)
-        while now < lease_ends:
-            await runtime.waiters.sleep(lease_ends - now)
-            now = runtime.now_s()
-        runtime.run_timers()
+        await remove_peer(self._runtime, name, stopped=stopped)
 
-    # Rooms.
+    def set_keys(self, keys: Keys) -> None:
+        """Encrypt with the first of these keys from now on, and accept all of them.
+
+        To change the key of a running group, call this at every node with the old and the
+        new key, then with the new and the old one, then with the new one.
+        """
+        self._runtime.opened_socket()
+        self._keys.change(keys, self.engine)
 
     @property
     def rooms(self) -> list[str]:
@@ -233,9 +216,18 @@ class Node:
         """
         return await self._rooms.join(room, make_options(options))
 
-    # Sending.
+    @overload
+    async def send(
+        self, target: str, data: Payload, *, wait: bool = ..., receipt: Literal[True]
+    ) -> Receipt: ...
 
-    async def send(self, target: str, data: Payload, *, wait: bool = True) -> int:
+    @overload
+    async def send(self, target: str, data: Payload, **how: Unpack[SendOptions]) -> int: ...
+
+    async def send(
+        self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
         The data are bytes, or what the function ``encode`` of the node takes. Wait while
@@ -244,7 +236,15 @@ class Node:
         the call returns, but not yet delivered: see :meth:`flush`. A cancelled call may
         have sent the message or not. Raise LocalError if the target is not a peer, does not
         accept so much data, or restarts while a message in fragments is being sent.
+
+        With ``receipt=True`` return a :class:`~antecede.net.receipts.Receipt`, which tells
+        whether the message was delivered or given up. With ``ordered=False`` transmit one
+        datagram, once, and return 0: the message has no order and no number, is lost with
+        its datagram, and makes nothing wait.
         """
+        if receipt or not ordered:
+            to = Targets(names=(target,))
+            return await self._sending.send_as(to, data, wait, ordered, receipt)
         if self._encode is not None:
             data = encode_payload(self._encode, data)
         runtime = self._runtime
@@ -289,44 +289,64 @@ class Node:
         """
         return await self._sending.send_many(target, batch)
 
+    @overload
     async def multicast(
-        self, targets: Iterable[str], data: Payload, *, wait: bool = True
-    ) -> int:
-        """Send one message to several peers; otherwise like :meth:`send`."""
-        payload = self._sending.encoded(data)
-        return await self._sending.send(named_targets(targets), payload, wait)
+        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
+        receipt: Literal[True],
+    ) -> Receipt: ...  # fmt: skip
 
-    async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
+    @overload
+    async def multicast(
+        self, targets: Iterable[str], data: Payload, **how: Unpack[SendOptions]
+    ) -> int: ...
+
+    async def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True,
+        ordered: bool = True, receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
+        """Send one message to several peers; otherwise like :meth:`send`."""
+        to = named_targets(targets)
+        return await self._sending.send_as(to, data, wait, ordered, receipt)
+
+    @overload
+    async def broadcast(
+        self, data: Payload, *, wait: bool = ..., receipt: Literal[True]
+    ) -> Receipt: ...
+
+    @overload
+    async def broadcast(self, data: Payload, **how: Unpack[SendOptions]) -> int: ...
+
+    async def broadcast(
+        self, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to all current peers; otherwise like :meth:`send`.
 
-        Only under ``newtop``, which orders all messages, the node receives it as well.
+        Only under ``newtop``, the node receives it as well.
         If the call waits, the message goes to the peers of the node when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
-        payload = self._sending.encoded(data)
-        return await self._sending.send(Targets(is_broadcast=True), payload, wait)
+        to = Targets(is_broadcast=True)
+        return await self._sending.send_as(to, data, wait, ordered, receipt)
 
     async def flush(self) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
         self._runtime.opened_socket()
         await self._runtime.wait_for_acks(self.engine)
 
-    # Statistics and events.
-
     def events(self) -> EventIterator:
         """Return an asynchronous iterator over the events of the node from now on.
 
-        Each iterator gets all events (:mod:`antecede.engine.events`), until the node is
-        closed. One that is not read holds a limited number of events, and reports with an
-        EventsDropped how many it has dropped. The node logs the same events.
+        Each iterator gets all events (:mod:`antecede.engine.events`) until the node is
+        closed; one that is read too late ends up with an EventsDropped. The node logs them.
         """
         return self._runtime.events.iterate()
 
-    def stats(self) -> NodeStats:
+    def stats(self) -> statistics.NodeStats:
         """Return counters and the current state of the node."""
         runtime = self._runtime
         lost = (runtime.transmit_lost, runtime.events.dropped)
-        return make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
+        return statistics.make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""
@@ -342,24 +362,18 @@ class Node:
         report the oldest messages that wait for each peer. The node asks its peers, and
         these ask theirs, for up to 3 s. An empty list means that no such message waits.
         """
-        runtime = self._runtime
-        runtime.opened_socket()
-        now = runtime.now_s()
-        return await find_waits(self.engine, now, source, number, runtime.run_timers)
+        return await find_waits(self._runtime, source, number)
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
-    ) -> list[BlockedMessage]:
+    ) -> list[statistics.BlockedMessage]:
         """Return the messages that wait for another process, and what they wait for.
 
         ``node.blocked_messages("ann", 7)`` explains why Ann's message 7 is not delivered
-        here or, at Ann's node, why it is queued or in flight. An empty list means that
-        the message does not wait at this node. Only the hybrid protocols report anything.
+        here or, at Ann's node, why it is queued or in flight (hybrid protocols only).
         """
-        found = find_blocked_messages(self.engine)
+        found = statistics.find_blocked_messages(self.engine)
         return [message for message in found if message.is_meant(source, number)]
-
-    # Receiving.
 
     def __aiter__(self) -> AsyncIterator[Message]:
         """Iterate over the messages as they are delivered, until the node is closed."""
@@ -368,29 +382,15 @@ class Node:
     async def __anext__(self) -> Message:
         """Return the next message.
 
-        A slow consumer slows down other nodes: while the inbox holds
-        ``Limits.inbox_messages_max`` messages, other nodes transmit no messages to this
-        node, and permits for the messages that they sent before wait for its acks.
+        While ``Limits.inbox_messages_max`` messages wait here, other nodes transmit none.
         """
-        runtime = self._runtime
-        messages = runtime.inbox.messages
-        while not messages:
-            reader = runtime.new_reader()
-            if reader is None:
-                raise StopAsyncIteration
-            await reader
-        return runtime.inbox.take_message()
+        inbox = self._runtime.inbox
+        return inbox.take_message() if inbox.messages else await self._receiving.next()
 
     async def receive(self) -> Message:
         """Return the next message; raise LocalError if the node is closed."""
-        runtime = self._runtime
-        messages = runtime.inbox.messages
-        while not messages:
-            reader = runtime.new_reader()
-            if reader is None:
-                raise self._receiving.closed_error()
-            await reader
-        return runtime.inbox.take_message()
+        inbox = self._runtime.inbox
+        return inbox.take_message() if inbox.messages else await self._receiving.one()
 
     async def receive_many(self, max_messages: int = 1024) -> list[Message]:
         """Wait for the next message, and return it with others that have arrived, in order.

@@ -15,6 +15,8 @@ class Reader(asyncio.Future[None]):
     costs as much as receiving a datagram.
     """
 
+    __slots__ = ("_context", "_on_cancel", "_resume")
+
     def __init__(
         self, loop: asyncio.AbstractEventLoop, on_cancel: "Callable[[Reader], object]"
     ) -> None:

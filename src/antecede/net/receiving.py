@@ -30,6 +30,13 @@ class Receiving:
             await reader
         return runtime.inbox.take_message()
 
+    async def one(self) -> Message:
+        """Return the next message; raise LocalError once the node is closed."""
+        try:
+            return await self.next()
+        except StopAsyncIteration:
+            raise self.closed_error() from None
+
     def closed_error(self) -> Exception:
         """Return the error of a call that receives after the end."""
         return self._runtime.failure or LocalError(
@@ -43,8 +50,5 @@ class Receiving:
         inbox = self._runtime.inbox
         if inbox.messages:
             return inbox.take_messages(max_messages)
-        try:
-            first = await self.next()
-        except StopAsyncIteration:
-            raise self.closed_error() from None
+        first = await self.one()
         return [first, *inbox.take_messages(max_messages - 1)]

@@ -21,6 +21,8 @@ from antecede.net.host import DatagramSocket, Host, resolve_peer, running_host
 from antecede.net.inbox import Inbox
 from antecede.net.loop_check import check_loop
 from antecede.net.reader import Reader
+from antecede.net.receipts import Receipts
+from antecede.net.resumption import resume_calls
 from antecede.net.send_watch import SendWatch
 from antecede.net.udp import Address
 from antecede.net.waiters import Waiters
@@ -46,11 +48,11 @@ class NodeRuntime:
         self._config = config
         self.name: Final = config.name
         self.engine: Engine | None = None
-        """None before :meth:`open`."""
         self.events = EventHub(config.name, config.on_event, config.log_name)
         self.waiters = Waiters()
         self.inbox: Final = Inbox(config, self.events, lambda: self.now_s())
         self.blocked_sends = BlockedSends()
+        self.receipts = Receipts()
         self.send_watch = SendWatch(
             self.blocked_sends, lambda: None if self.is_closed else self.engine, self.events
         )
@@ -170,6 +172,7 @@ class NodeRuntime:
         self._use_engine(successor, self.opened_socket())
         self.waiters.interrupt(error)
         self.blocked_sends.interrupt(error)
+        self.receipts.interrupt(error)
         self.process_output(now)
 
     def _commit_message(self, source: str, history: int, number: int) -> Awaitable[None]:
@@ -230,6 +233,7 @@ class NodeRuntime:
             self.inbox.wake_readers(len(self.inbox.readers))
             self.events.close()
             self.blocked_sends.close(closed)
+            self.receipts.interrupt(closed)
 
     def _fail(self, engine: Engine, error: StorageError) -> None:
         """Close at once: no effect of an event that is not in the journal may leave."""
@@ -288,10 +292,11 @@ class NodeRuntime:
 
     def new_reader(self) -> Reader | None:
         """Return a future to await until there is a message; None if the node is closed."""
-        if self.is_closed:
+        if self._socket is None or (loop := self._loop) is None:
+            self.opened_engine()
             return None
-        self.opened_socket()
-        return self.inbox.new_reader()
+        self.check_loop()
+        return self.inbox.new_reader(loop)
 
     def _tell_peers(self) -> None:
         """Schedule output if it would tell peers that there is room again."""
@@ -381,14 +386,9 @@ class NodeRuntime:
         """Publish events, and end calls that wait for acks, room or a handshake."""
         if engine.watch.has_events:
             self.events.publish(engine.watch.poll_events(), self.now_s())
-        waiters = self.waiters
-        sends = self.blocked_sends
-        if sends.queues and sends.send(engine, self.now_s()):
+        waits = self.waiters, self.blocked_sends, self.receipts
+        if resume_calls(engine, *waits, self.now_s):
             self.schedule_output()
-        if waiters.flushers and not engine.backlog:
-            waiters.wake_flushers()
-        if waiters.meeters:
-            waiters.wake_meeters()
 
     def _poll_messages(self, engine: Engine) -> int:
         """Move delivered messages to the inbox, and return how many there were."""

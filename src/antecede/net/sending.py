@@ -10,6 +10,7 @@ from antecede.engine.limits import MESSAGE_BYTES_MIN
 from antecede.errors import LocalError, WindowFull
 from antecede.net.blocked_sends import Sent, Targets
 from antecede.net.payloads import Encode, Payload, encode_payload
+from antecede.net.receipts import Receipt, check_receipts
 from antecede.net.runtime import NodeRuntime
 
 __all__ = ["Sending"]
@@ -63,9 +64,11 @@ class Sending:
             if not engine.has_room((target,)):
                 raise self.window_full_error((target,))
             number = engine.send_fragment((target,), payloads[0], now)
-        if engine.is_flush_due:
+        is_alone = engine.sent_alone  # There is no other copy to wait for.
+        if is_alone or engine.should_flush:
             runtime.transmit(engine, now)
-        runtime.schedule_output()
+        if not is_alone:
+            runtime.schedule_output()
         return number
 
     async def send_many(self, target: str, batch: Iterable[Payload]) -> list[int]:
@@ -90,16 +93,67 @@ class Sending:
             if len(numbers) == sent:
                 data = cast("bytes", messages[sent])  # It is checked there.
                 to = Targets(names=(target,))
-                numbers.append(await self.start(to, data, wait=True))
+                number, _ = await self.start(to, data, wait=True)
+                numbers.append(number)
         await self.commit(first)
         return numbers
 
     async def send(self, targets: Targets, data: bytes, wait: bool) -> int:
         """Send a message, and return its number once the node is responsible for it."""
         engine = self._runtime.opened_engine()
-        number = await self.start(targets, data, wait)
+        number, _ = await self.start(targets, data, wait)
         await self.commit(engine)
         return number
+
+    async def send_as(
+        self, targets: Targets, value: Payload, wait: bool, ordered: bool, receipt: bool
+    ) -> int | Receipt:
+        """Send a value, perhaps unordered, and return its number or its receipt."""
+        if receipt and not ordered:
+            raise LocalError(
+                "an unordered message has no receipt, because nothing waits for it"
+            )
+        data = self.encoded(value)
+        if ordered and not receipt:
+            return await self.send(targets, data, wait)
+        if receipt:
+            return await self._send_with_receipt(targets, data, wait)
+        return self._send_unordered(targets, data)
+
+    async def _send_with_receipt(
+        self, targets: Targets, data: bytes, wait: bool
+    ) -> Receipt:
+        """Send a message, and return its receipt."""
+        engine = self._runtime.opened_engine()
+        check_receipts(engine)
+        targets = replace(targets, keeps_channels=True)
+        number, sent = await self.start(targets, data, wait)
+        await self.commit(engine)
+        return self._runtime.receipts.open(engine, number, sent.channels, sent.names)
+
+    def _send_unordered(self, targets: Targets, data: bytes) -> int:
+        """Transmit a message once, or drop it; return 0, because it has no number."""
+        self.check_open()
+        engine = self._runtime.opened_engine()
+        unordered = engine.unordered
+        if not isinstance(data, bytes) or len(data) > unordered.bytes_max:
+            size = f"{len(data)} bytes" if isinstance(data, bytes) else type(data).__name__
+            raise LocalError(
+                f"an unordered message must be at most {unordered.bytes_max} bytes, so that"
+                f" it fits into one datagram, got {size}"
+            )
+        peers = engine.peers()
+        names = targets.find(engine)
+        for name in names:
+            if name not in peers:
+                raise LocalError(
+                    f"{name} is not a peer of {engine.name}; call add_peer first"
+                )
+        now = self._runtime.now_s()
+        for name in names:
+            unordered.send(engine.sessions[name], data, now)
+        self._runtime.schedule_output()
+        return 0
 
     async def commit(self, engine: Engine) -> None:
         """Wait until the messages that an engine has sent are in the journal, if any."""
@@ -107,8 +161,11 @@ class Sending:
             await self._runtime.wait_for_commit()
             self._check_history(engine)
 
-    async def start(self, targets: Targets, data: bytes, wait: bool) -> int:
-        """Send a message, and return its number before the journal is written."""
+    async def start(self, targets: Targets, data: bytes, wait: bool) -> Sent:
+        """Send a message, and return its number before the journal is written.
+
+        With ``keeps_channels``, return its channels, too.
+        """
         runtime = self._runtime
         engine = self._runtime.opened_engine()
         self.check_open()
@@ -125,15 +182,15 @@ class Sending:
         if len(data) > MESSAGE_BYTES_MIN:
             targets = await self._with_known_limits(engine, targets, len(data))
         if is_large:
-            targets = replace(targets, is_in_fragments=True)
+            targets = replace(targets, keeps_channels=True)
             async with self._fragment_lock:  # Fragments of two messages must not mix.
                 for payload in payloads:
                     number, targets = await self._send_payload(engine, targets, payload)
         else:
-            number, _ = await self._send_payload(engine, targets, payloads[0])
+            number, targets = await self._send_payload(engine, targets, payloads[0])
             if engine.is_only_in_flight(names):
                 runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
-        return number
+        return number, targets
 
     def check_open(self) -> None:
         """Raise the error of the journal, or LocalError, if the node is closed."""

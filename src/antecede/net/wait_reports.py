@@ -1,12 +1,13 @@
 """Reports what messages wait for, with the answers of other nodes."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from antecede.engine.engine import Engine
 from antecede.engine.wait_analysis import ASKS_FROM, Found
 from antecede.engine.wait_step import WaitStep, explain
+from antecede.net.runtime import NodeRuntime
 
 __all__ = ["WaitReport", "find_waits"]
 
@@ -35,21 +36,18 @@ class WaitReport:
 
 
 async def find_waits(
-    engine: Engine,
-    now: float,
-    source: str | None,
-    number: int | None,
-    transmit: Callable[[], None],
+    runtime: NodeRuntime, source: str | None, number: int | None
 ) -> list[WaitReport]:
     """Return what messages wait for, after asking other nodes.
 
     Args:
-        engine: the engine.
-        now: the current time.
+        runtime: drives the engine of the node.
         source: the source of the messages; None for any.
         number: the number of the message; None for the oldest of each stage and peer.
-        transmit: runs the timers of the engine, and transmits its output.
     """
+    runtime.opened_socket()
+    engine = runtime.opened_engine()
+    now = runtime.now_s()
     found = _named(engine, now, source, number)
     loop = asyncio.get_running_loop()
     pending: list[tuple[str, int, str, asyncio.Future[list[WaitStep]]]] = []
@@ -66,7 +64,7 @@ async def find_waits(
 
         engine.watch.questions.complete(steps, resolve, now)
         pending.append((origin, own_number, target, future))
-    transmit()
+    runtime.run_timers()
     return [
         WaitReport(
             source=origin, number=own_number, target=target, steps=tuple(await future)

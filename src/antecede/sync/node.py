@@ -4,26 +4,30 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from antecede.engine.events import NodeEvent
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net import node as asynchronous
+from antecede.net import receipts
+from antecede.net.group_keys import Keys
 from antecede.net.payloads import Payload
+from antecede.net.receipts import SendOptions
 from antecede.net.rooms.options import RoomArguments
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
 from antecede.net.wait_reports import WaitReport
 from antecede.sync.background_loop import BackgroundLoop, background_loop
+from antecede.sync.receipt import Receipt
 from antecede.sync.room import Room
 
 __all__ = ["Node"]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Timeout = float | None
 
 
 def _with_arguments_of(
@@ -61,20 +65,13 @@ class Node:
         self._loop: BackgroundLoop | None = None
         self._interrupted: deque[Message] = deque()
 
-    # Opening and closing.
-
     def __enter__(self) -> Self:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Close the node; do not wait for deliveries if the block raised."""
-        self.close(DRAIN_S if error is None else 0.0)
+        self.close(DRAIN_S if kind is None else 0.0)
 
     def open(self) -> None:
         """Open the socket and the files, and contact the peers; prefer ``with``."""
@@ -106,8 +103,6 @@ class Node:
         """The address of the metrics of the node; None if it serves none."""
         return self._read(lambda: self._node.metrics_address)
 
-    # Peers.
-
     @property
     def peers(self) -> list[str]:
         """The names of the current peers."""
@@ -120,10 +115,7 @@ class Node:
     def remove_peer(
         self, name: str, *, stopped: bool = False, timeout: float | None = None
     ) -> None:
-        """Remove a peer, as :meth:`antecede.Node.remove_peer` does.
-
-        After TimeoutError the peer is removed, but its lease has not ended.
-        """
+        """Remove a peer; after TimeoutError it is removed, but its lease has not ended."""
         node = self._node
         self._wait(
             lambda: node.remove_peer(name, stopped=stopped),
@@ -131,7 +123,9 @@ class Node:
             f"the lease of {name} has not ended",
         )
 
-    # Rooms.
+    def set_keys(self, keys: Keys) -> None:
+        """Encrypt with the first of these keys from now on, and accept all of them."""
+        self._read(lambda: self._node.set_keys(keys))
 
     @property
     def rooms(self) -> list[str]:
@@ -139,10 +133,7 @@ class Node:
         return self._read(lambda: self._node.rooms)
 
     def join(self, room: str, **options: Unpack[RoomArguments]) -> Room:
-        """Join a room, as :meth:`antecede.Node.join` does, and return it.
-
-        Its option ``timeout_s`` bounds the wait.
-        """
+        """Join a room, as :meth:`antecede.Node.join` does, and return it."""
         joined = self._wait(lambda: self._node.join(room, **options), None, "")
         return Room(joined, self._wait)
 
@@ -150,21 +141,35 @@ class Node:
         """Leave all rooms and peers for good, also with a journal, and close the node."""
         self._wait(lambda: self._node.leave(drain_s), None, "")
 
-    # Sending.
+    @overload
+    def send(
+        self, target: str, data: Payload, *, receipt: Literal[True], wait: bool = ...,
+        timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    def send(
+        self,
+        target: str,
+        data: Payload,
+        *,
+        timeout: Timeout = ...,
+        **how: Unpack[SendOptions],
+    ) -> int: ...
 
     def send(
-        self, target: str, data: Payload, *, wait: bool = True, timeout: float | None = None
-    ) -> int:
+        self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
         Wait while the window of the target is full; with ``wait=False`` raise WindowFull
         instead. The message is accepted when the call returns, but not yet delivered: see
-        :meth:`flush`.
+        :meth:`flush`. With ``receipt=True`` return a
+        :class:`~antecede.sync.receipt.Receipt`; ``ordered=False`` is that of
+        :meth:`antecede.Node.send`.
         """
-        node = self._node
-        return self._wait(
-            lambda: node.send(target, data, wait=wait), timeout, _no_room((target,))
-        )
+        return self._send("send", (target, data), (wait, ordered, receipt), timeout)
 
     def send_many(
         self, target: str, batch: Iterable[Payload], *, timeout: float | None = None
@@ -180,35 +185,62 @@ class Node:
             lambda: node.send_many(target, messages), timeout, _no_room((target,))
         )
 
+    @overload
     def multicast(
-        self,
-        targets: Iterable[str],
-        data: Payload,
-        *,
-        wait: bool = True,
-        timeout: float | None = None,
-    ) -> int:
+        self, targets: Iterable[str], data: Payload, *, receipt: Literal[True],
+        wait: bool = ..., timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    def multicast(
+        self, targets: Iterable[str], data: Payload, *, timeout: Timeout = ...,
+        **how: Unpack[SendOptions],
+    ) -> int: ...  # fmt: skip
+
+    def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True,
+        ordered: bool = True, receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to several peers; otherwise like :meth:`send`."""
-        node = self._node
         names = targets if isinstance(targets, str) else tuple(targets)
-        return self._wait(
-            lambda: node.multicast(names, data, wait=wait), timeout, _no_room(names)
-        )
+        return self._send("multicast", (names, data), (wait, ordered, receipt), timeout)
+
+    @overload
+    def broadcast(
+        self, data: Payload, *, receipt: Literal[True], wait: bool = ...,
+        timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    def broadcast(
+        self, data: Payload, *, timeout: Timeout = ..., **how: Unpack[SendOptions]
+    ) -> int: ...
 
     def broadcast(
-        self, data: Payload, *, wait: bool = True, timeout: float | None = None
-    ) -> int:
+        self, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to all current peers; otherwise like :meth:`send`."""
-        node = self._node
-        return self._wait(
-            lambda: node.broadcast(data, wait=wait), timeout, _no_room(("a peer",))
+        return self._send("broadcast", (data,), (wait, ordered, receipt), timeout)
+
+    def _send(
+        self, method: str, arguments: tuple[Any, ...], options: Sequence[bool],
+        timeout: Timeout,
+    ) -> int | Receipt:  # fmt: skip
+        """Call a method of the asynchronous node that sends, with its three options."""
+        names: Any = ("a peer",) if method == "broadcast" else arguments[0]
+        wait, ordered, receipt = options
+        send = getattr(self._node, method)
+        sent: int | receipts.Receipt = self._wait(
+            lambda: send(*arguments, wait=wait, ordered=ordered, receipt=receipt),
+            timeout,
+            _no_room((names,) if isinstance(names, str) else names),
         )
+        return sent if isinstance(sent, int) else Receipt(sent, self._wait)
 
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
         self._wait(self._node.flush, timeout, "messages are not delivered everywhere")
-
-    # Receiving.
 
     def receive(self, *, timeout: float | None = None) -> Message:
         """Return the next message; raise LocalError if the node is closed.
@@ -281,13 +313,8 @@ class Node:
         if message is not None:
             self._interrupted.append(message)
 
-    # Statistics and events.
-
     def events(self) -> Iterator[NodeEvent]:
-        """Return an iterator over the events of the node from now on, until it is closed.
-
-        Each step waits for the next event; :meth:`antecede.Node.events` has the details.
-        """
+        """Return an iterator over the events of the node, until it is closed."""
         events = self._read(self._node.events)
 
         async def next_event() -> NodeEvent | None:

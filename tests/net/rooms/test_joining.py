@@ -8,6 +8,7 @@ from antecede.engine.join_events import JoinUnreadable
 from antecede.errors import ConfigError, JoinError, LocalError
 from antecede.net.faults import Faults
 from antecede.net.rooms.events import MemberJoined, MemberLeft
+from antecede.net.rooms.options import make_options
 
 from .whiteboard import KEY, Group
 
@@ -291,10 +292,32 @@ def test_a_node_that_must_not_found_a_room_says_so() -> None:
         assert "the node has no seeds" in str(board.errors[0])
 
 
-def test_an_answer_is_never_larger_than_the_join() -> None:
-    limits = Limits(datagram_bytes_base=400, datagram_bytes_max=400)
+def test_a_node_that_has_not_reached_its_seed_lets_nobody_found_the_room() -> None:
     with Group() as group:
-        name = "a" * 200
+        group.start("bob", "ann")  # No answer yet.
+        group.start("eve", "bob")
+        group.run(5)
+        group.start("ann")
+        group.run(15)
+        for name in ("ann", "bob", "eve"):
+            assert group.members(name) == ["ann", "bob", "eve"]
+        group.check()
+
+
+def test_a_node_that_gives_up_its_join_leaves_the_room_to_others() -> None:
+    with Group() as group:
+        bob = group.start("bob", "ann", join={"timeout_s": 5.0})
+        group.start("eve", "bob")
+        group.run(10)
+        assert "no member answered at ann:9000" in str(bob.errors)
+        assert group.members("eve") == ["eve"]
+        group.check()
+
+
+def test_an_answer_is_never_larger_than_the_join() -> None:
+    limits = Limits(datagram_bytes_base=376, datagram_bytes_max=376)
+    with Group() as group:
+        name = "a" * 255
         group.start(name, host="a", limits=limits)
         group.run(1)
         board = group.start("b", "a", limits=limits, protocol="hybrid")
@@ -304,4 +327,9 @@ def test_an_answer_is_never_larger_than_the_join() -> None:
         sizes: dict[int, list[int]] = {JOIN: [], JOIN_ANSWER: []}
         for _, _, datagram in group.simulation.network.captured:
             sizes[datagram[0] & 15].append(len(datagram))
-        assert max(sizes[JOIN_ANSWER]) <= min(sizes[JOIN]) == 400
+        assert max(sizes[JOIN_ANSWER]) <= min(sizes[JOIN]) == 376
+
+
+def test_an_unknown_option_of_join_is_named() -> None:
+    with pytest.raises(TypeError, match="join has no option 'snapshots'; its options are"):
+        make_options({"snapshots": bytes})  # type: ignore[typeddict-unknown-key]

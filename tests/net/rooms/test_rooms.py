@@ -131,7 +131,9 @@ def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
         for name in "abc":
             group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)
             group.run(2)
-        events = group.boards["c"].rooms["r"].events()
+        room = group.boards["c"].rooms["r"]
+        events = room.events()
+        former = room._core.runtime.opened_engine().history
         group.simulation.partition(["a", "b"], ["c"])
         for count in range(5):
             group.write("a", f"a{count}")
@@ -142,6 +144,8 @@ def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
         group.run(40)
         assert group.members("a") == group.members("c") == ["a", "b", "c"]
         assert any(isinstance(event, RoomRejoining) for event in events._events)
+        # The others no longer wait for the permits of its former history.
+        assert room._core.runtime.opened_engine().history != former
         assert sorted(group.texts("c")) == sorted(group.texts("a"))
         group.write("c", "back")
         group.run(1)
@@ -241,6 +245,8 @@ def test_a_closed_room_refuses_calls_and_can_be_joined_again() -> None:
                 await room.broadcast(b"late")
             with pytest.raises(LocalError, match="closed"):
                 await room.receive()
+            with pytest.raises(LocalError, match="closed; join it again"):
+                await room.remove("a")
             await board.join("r")
 
         group.write("b", "before")

@@ -7,7 +7,9 @@ application of a room can delay such messages, nor can a third node.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from antecede.core.process import NEVER
 from antecede.engine.limits import Limits
@@ -28,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 Receive = Callable[[str, bytes], None]
 
+HELD_MAX: Final = 256
+"""Messages about a room that are kept; who misses an answer asks again."""
+
 
 class ControlRoom:
     """Exchanges control messages with the linked nodes.
@@ -44,6 +49,7 @@ class ControlRoom:
         self._limits = room_limits(limits, NEVER)
         self._directory = Directory()
         self._receivers: dict[str, Receive] = {}
+        self._held: dict[str, deque[Message]] = {}
         self._channels: dict[str, NodeRuntime] = {}
         self._is_closed = False
         hub.on_control = self._socket
@@ -80,6 +86,14 @@ class ControlRoom:
         await asyncio.gather(*(channel.close(drain_s) for channel in channels))
         self._is_closed = True
 
+    def hold(self, room: str) -> None:
+        """Keep the messages about a room until :meth:`release`.
+
+        A node that has not reached its own seeds must not answer that it has no such room:
+        the node that asks would found another one.
+        """
+        self._held[room] = deque(maxlen=HELD_MAX)
+
     def register(self, room: str, receive: Receive) -> None:
         """Call ``receive`` with sender and content of each message about a room."""
         self._receivers[room] = receive
@@ -87,6 +101,11 @@ class ControlRoom:
     def unregister(self, room: str) -> None:
         """Answer that this node is not in a room, from now on."""
         self._receivers.pop(room, None)
+
+    def release(self, room: str) -> None:
+        """Process the messages about a room that were kept."""
+        for message in self._held.pop(room, ()):
+            self._receive(message)
 
     def seekers(self, room: str, now: float) -> list[tuple[str, str]]:
         """Return names and addresses of the nodes that have asked for a room lately."""
@@ -115,6 +134,9 @@ class ControlRoom:
         try:
             room, data = decode_room(message.data)
             receive = self._receivers.get(room)
+            if room in self._held:
+                self._held[room].append(message)
+                return
             if receive is not None:
                 receive(source, data)
                 return

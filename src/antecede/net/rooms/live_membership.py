@@ -109,12 +109,14 @@ class LiveMembership:
         """Found the room."""
         self._membership.found(self._now())
         self._run()
+        self._control.release(self._core.name)
         await asyncio.shield(self._joined)
 
     async def join(self, candidates: Candidates) -> None:
         """Join through any of some nodes; raise JoinError if that is impossible."""
         self._membership.join(candidates, self._now())
         self._run()
+        self._control.release(self._core.name)
         try:
             await asyncio.shield(self._joined)
         except asyncio.CancelledError:
@@ -142,6 +144,8 @@ class LiveMembership:
     def remove(self, name: str) -> None:
         if name == self._core.node:
             raise LocalError(f"{name} is this node itself; call leave")
+        if self._is_closing:
+            raise LocalError(f"the room {self._core.name} is closed; join it again")
         self._membership.remove(name, self._now())
         self._run()
 
@@ -329,13 +333,13 @@ class LiveMembership:
                 core.publish(RoomJoined(room=core.name, has_founded=has_founded))
             case fx.JoinFailed(reason) if self._was_member:
                 logger.warning("%s: cannot join again: %s", core.node, reason)
-                self._rejoin(REJOIN_S)
+                self._rejoin(REJOIN_S, may_found=True)  # Perhaps no member is left.
             case fx.JoinFailed(reason):
                 self._fail(JoinError(f"cannot join the room {core.name}: {reason}"))
             case fx.Rejoining(removed_by):
                 core.publish(RoomRejoining(peer=removed_by, room=core.name))
                 self._joined = asyncio.get_running_loop().create_future()
-                self._rejoin(0.0)
+                self._rejoin(0.0, may_found=False)
             case fx.MemberChanged(name, "joined", _):
                 core.publish(MemberJoined(peer=name, room=core.name))
             case fx.MemberChanged(name, "left", _):
@@ -349,7 +353,7 @@ class LiveMembership:
             self._joined.set_exception(error)
             self._joined.exception()  # Perhaps nobody waits.
 
-    def _rejoin(self, wait_s: float) -> None:
+    def _rejoin(self, wait_s: float, *, may_found: bool) -> None:
         """Join again with a runtime of a new history, which replaces this one.
 
         The others no longer wait for the former history, so it must end: a message of it
@@ -357,6 +361,7 @@ class LiveMembership:
         """
         if not self._is_closing:
             loop = asyncio.get_running_loop()
+            self._settings = replace(self._settings, may_found=may_found)
             self._restart = loop.create_task(self._join_again(wait_s))
 
     async def _join_again(self, wait_s: float) -> None:
@@ -365,7 +370,6 @@ class LiveMembership:
         self._peers.reset()
         self._snapshots.reset()
         self._delivered.clear()
-        self._settings = replace(self._settings, may_found=False)
         self._restart = None
         self._membership = self._make()
         self._membership.join(self._find_candidates(), self._now())

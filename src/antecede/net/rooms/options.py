@@ -34,8 +34,9 @@ class RoomArguments(TypedDict, total=False):
     members: Mapping[str, str | Address]
     """Names and addresses of the members of a room that nobody joins or leaves; the same
     at all of them."""
-    found: bool
-    """True to found the room at once, False never to found it."""
+    found: bool | None
+    """True to found the room at once, False never to found it, None (the default) to found
+    it if nobody else has it."""
     timeout_s: float
     """How long to try to join; by default 30 seconds."""
     agree: Callable[[str, str], bool]
@@ -97,4 +98,8 @@ class RoomOptions:
 
 def make_options(arguments: RoomArguments) -> RoomOptions:
     """Return the options; raise ConfigError if one is invalid."""
+    for name in arguments:
+        if name not in RoomArguments.__annotations__:
+            known = ", ".join(RoomArguments.__annotations__)
+            raise TypeError(f"join has no option {name!r}; its options are {known}")
     return RoomOptions(**arguments)

@@ -167,8 +167,4 @@ class Room:
         self, source: str | None = None, number: int | None = None
     ) -> list[WaitReport]:
         """Return what messages wait for; see :meth:`antecede.Node.waiting`."""
-        runtime = self._core.runtime
-        runtime.opened_socket()
-        now = runtime.now_s()
-        engine = runtime.opened_engine()
-        return await find_waits(engine, now, source, number, runtime.run_timers)
+        return await find_waits(self._core.runtime, source, number)

@@ -108,9 +108,15 @@ class Rooms:
     async def _join(self, name: str, options: RoomOptions) -> Room:
         if options.members is not None:
             return self._make_fixed(name, options, options.members)
-        candidates = await self._candidates(name, options)
+        control = self._control
+        assert control is not None
+        control.hold(name)
+        try:
+            candidates = await self._candidates(name, options)
+        except BaseException:
+            control.release(name)
+            raise
         core = self._make_core(name, options)
-        assert self._control is not None
         assert self._introducer is not None
         core.open()
         settings = replace(
@@ -119,7 +125,7 @@ class Rooms:
         membership = LiveMembership(
             core,
             RoomPeers(core, self._hub, self._introducer),
-            self._control,
+            control,
             self._own_address,
             lambda: self._known(name),
             settings,
