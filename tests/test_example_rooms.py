@@ -223,6 +223,7 @@ def test_a_stopped_member_of_one_room_delays_nobody_else(group: Group) -> None:
     eve = group.start("eve", "bob", options=["--rooms", "board"])
     texts = {room: converse(ann, bob, room, 1) for room in ROOMS}
     texts["board"] += converse(bob, eve, "board", 1)
+    ann.wait_for_text("board", texts["board"][-1])  # Else only eve could send it again.
     eve.signal(signal.SIGSTOP)
     for room in ROOMS:  # Every answer passes while eve receives nothing.
         texts[room] += converse(ann, bob, room, 20)
