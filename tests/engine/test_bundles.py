@@ -135,12 +135,12 @@ def test_a_send_to_another_target_ends_the_bundle() -> None:
     network, ann = pair()
     assert send_some(network, ann, "bob", b"1", b"2") == [1, 2]
     assert send_some(network, ann, "cid", b"3") == [3]
-    assert send_some(network, ann, "bob", b"4") == [4]
-    assert ann.send(["bob", "cid"], b"5", network.now) == 5
-    assert send_some(network, ann, "bob", b"6") == [6]
+    assert send_some(network, ann, "bob", b"4", b"5") == [4, 5]
+    assert ann.send(["bob", "cid"], b"6", network.now) == 6
+    assert send_some(network, ann, "bob", b"7") == [7]
     network.run_until_idle()
-    assert network.data("bob") == [b"1", b"2", b"4", b"5", b"6"]
-    assert network.data("cid") == [b"3", b"5"]
+    assert network.data("bob") == [b"1", b"2", b"4", b"5", b"6", b"7"]
+    assert network.data("cid") == [b"3", b"6"]
     assert network.verdict()
 
 

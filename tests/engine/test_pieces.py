@@ -138,6 +138,20 @@ def test_small_frames_travel_beside_large_ones() -> None:
     assert {DATA, PIECE} <= kinds
 
 
+@pytest.mark.parametrize("protocol", ["bounded", "hybrid", "fifo"])
+def test_the_fragments_of_a_message_need_no_pieces(protocol: str) -> None:
+    limits = Limits(datagram_bytes_max=8972)
+    network = Network(delay_s=(0.01, 0.01), protocol=protocol, limits=limits)
+    network.start_group("ann", "bob")
+    network.run(1.0)
+    network.send("ann", "bob", data=bytes(50_000))
+    data = [each for each in network.transmitted if read_header(each.datagram)[0] == DATA]
+    assert max(len(flight.datagram) for flight in data) <= 1232  # Others are probes.
+    network.run_until_idle()
+    assert network.data("bob") == [bytes(50_000)]
+    assert pieces(network) == []
+
+
 @given(frame=st.binary(min_size=1, max_size=3000), room=st.integers(9, 700), data=st.data())
 def test_pieces_are_joined_in_any_order(
     frame: bytes, room: int, data: st.DataObject
