@@ -8,7 +8,7 @@ ROOM_MUTANTS = (
     Mutant(
         "a member may speak for another one in a room",
         "engine/carrier",
-        "or datagram[SENDER_AT] != sender  # A member speaks for itself only.",
+        "or datagram[SENDER_START:SENDER_END] != sender\n",
         "",
     ),
     Mutant(

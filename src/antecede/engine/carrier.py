@@ -31,7 +31,8 @@ HELD_MAX: Final = 256
 """How many parts for one peer wait at most until its session is ready."""
 ARRIVED_MAX: Final = 4096
 """How many parts wait at most for :meth:`Carrier.take_arrived`."""
-SENDER_AT: Final = slice(1, 9)
+SENDER_START: Final = 1
+SENDER_END: Final = 9
 """Where a datagram has the hash of the name of its sender."""
 
 
@@ -120,7 +121,8 @@ class Carrier:
             position += length
             if (
                 len(datagram) < length
-                or datagram[SENDER_AT] != sender  # A member speaks for itself only.
+                # A member speaks for itself only.
+                or datagram[SENDER_START:SENDER_END] != sender
                 or len(self._arrived) >= ARRIVED_MAX
             ):
                 self.parts_dropped += 1
