@@ -144,6 +144,24 @@ def test_sources_that_have_ended_are_forgotten_in_the_end() -> None:
     assert 10 not in ledger_of(process).channels.ended
 
 
+def test_the_copy_that_a_message_waits_for_is_named_with_its_source() -> None:
+    process = make()
+    assert entries_of(process).awaited(ONE) is None
+    process.receive(ONE, message(1, inherited=[Entry(2, 0, 4)]), 0.0)
+    assert entries_of(process).awaited(ONE) == (TWO, 4)
+    assert entries_of(process).awaited(TWO) is None
+    process.receive(TWO, MessageFrame(4, 0, True, b""), 0.0)
+    assert entries_of(process).awaited(ONE) is None
+
+
+def test_nobody_is_named_if_the_source_of_the_copy_is_unknown() -> None:
+    process = make()
+    entries_of(process).identify(ONE, 11, 12)
+    process.receive(ONE, message(1, inherited=[Entry(99, 0, 4)]), 0.0)
+    assert process.messages_to_deliver() == []
+    assert entries_of(process).awaited(ONE) is None
+
+
 # Silence of a sender.
 
 

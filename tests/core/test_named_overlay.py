@@ -12,10 +12,21 @@ from antecede.core.overlay.definition import Definition, named_ids, translated
 from antecede.core.overlay.directory import OWN_ID, Directory
 from antecede.core.overlay.named_overlay import NamedOverlay
 from antecede.core.overlay.spray_frames import Answer, Forward, Offer, Subscribe
-from antecede.core.overlay.spray_overlay import LinkNotice, SprayOverlay, UnlinkNotice
-from antecede.core.process import ProcessId
+from antecede.core.overlay.spray_overlay import (
+    LINGER_S,
+    LinkNotice,
+    SprayOverlay,
+    UnlinkNotice,
+)
+from antecede.core.process import ProcessBase, ProcessId
 from antecede.core.protocols.flood import RelayedMessage
-from antecede.core.protocols.pc_broadcast.frames import Ping, Pong, Summary
+from antecede.core.protocols.pc_broadcast.frames import (
+    Newcomer,
+    Ping,
+    Pong,
+    Summary,
+    Welcome,
+)
 from antecede.core.protocols.pc_broadcast.pc_broadcast import PcBroadcast
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError, PeerError
@@ -43,7 +54,7 @@ def directory_of(process: NamedOverlay) -> Directory:
     return process.overlay.directory
 
 
-def transmitted(process: NamedOverlay, target: ProcessId) -> list[Frame]:
+def transmitted(process: ProcessBase, target: ProcessId) -> list[Frame]:
     return [each.frame for each in process.frames_to_transmit() if each.target == target]
 
 
@@ -71,6 +82,24 @@ def test_a_definition_is_encoded(id: int, name: str, history: int, address: byte
         history,
         address,
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "address"), [(b"", b""), (b"n" * 256, b""), (b"ann", b"a" * 256)]
+)
+def test_names_and_addresses_of_invalid_length_are_refused(
+    name: bytes, address: bytes
+) -> None:
+    datagram = encode([Definition(5, name, 7, address)])
+    with pytest.raises(PeerError, match="invalid definition of process 5"):
+        decode(datagram, INFO.read)
+
+
+def test_a_definition_with_another_head_is_refused() -> None:
+    datagram = encode([Definition(5, b"ann", 7, b"")])
+    flagged = bytes([datagram[0], datagram[1] ^ 1]) + datagram[2:]
+    with pytest.raises(PeerError):
+        decode(flagged, INFO.read)
 
 
 @given(st.binary(max_size=40))
@@ -144,6 +173,36 @@ def test_a_process_is_known_by_its_name_and_history() -> None:
         ann.receive(bob, RelayedMessage(ProcessId(9), 1, b"own"), 0.0)
 
 
+def test_a_directory_lists_the_processes_and_reports_new_ones() -> None:
+    directory = Directory("ann", 7)
+    reported: list[tuple[int, str, int]] = []
+    directory.on_new = lambda *process: reported.append(process)
+    bob = directory.id_of("bob", 7)
+    assert directory.id_of("bob", 7) == bob
+    assert directory.id_of("ann", 7) == OWN_ID
+    unknown = directory.new_id()
+    assert (directory.knows(bob), directory.knows(unknown)) == (True, False)
+    assert len(directory) == 2
+    assert directory.identities() == [(OWN_ID, "ann", 7), (bob, "bob", 7)]
+    assert reported == [(bob, "bob", 7)]
+
+
+def test_the_overlay_shows_its_links_and_its_broadcasts() -> None:
+    ann = make("ann", newcomer=True)
+    bob = known(ann, "bob")
+    ann.connect(bob, 0.0)
+    links = ann.overlay
+    assert links is not None
+    assert links.peers() == ann.inner.links == [bob]
+    assert (links.is_newcomer, links.unsafe_peers()) == (True, [bob])
+    assert ann.broadcast(b"x", 0.0) == 1
+    assert ann.next_timer() == ann.inner.next_timer()
+    ann.disconnect(bob, 1.0)
+    assert links.peers() == [bob]  # The link lingers.
+    ann.handle_timer(1.0 + LINGER_S)
+    assert links.peers() == []
+
+
 @pytest.mark.parametrize(
     "frame",
     [
@@ -193,6 +252,18 @@ def test_a_link_is_unsafe_again_after_frames_were_dropped() -> None:
     assert process.buffered_for(BOB) == 1
     process.segments_dropped(ProcessId(9), 3.0)  # There is no link to it.
     assert process.links == [CID]
+
+
+def test_a_new_link_to_a_newcomer_welcomes_it_if_there_are_no_messages() -> None:
+    process = PcBroadcast(OWN_ID)
+    process.receive(BOB, Newcomer(), 0.0)
+    assert process.frames_to_transmit() == []
+    process.connect(BOB, 1.0)
+    summary, welcome = transmitted(process, BOB)
+    assert isinstance(summary, Summary)
+    assert summary.delivered == {}
+    assert isinstance(welcome, Welcome)
+    assert process.links == [BOB]
 
 
 def test_ids_are_defined_again_after_frames_were_dropped() -> None:

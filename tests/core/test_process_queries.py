@@ -7,11 +7,11 @@ import pytest
 
 from antecede.core import HybridProcess, ProcessId, make_hybrid
 from antecede.core.process import ProcessBase
-from antecede.core.protocols.hybrid.frames import Permit, PermitRequest
+from antecede.core.protocols.hybrid.frames import Ack, MessageFrame, Permit, PermitRequest
 from antecede.core.support.retransmission import RetransmissionPolicy
 from antecede.testing import Cluster
 
-A, B, C = ProcessId(0), ProcessId(1), ProcessId(2)
+A, B, C, D = (ProcessId(index) for index in range(4))
 
 
 def hybrid_process(cluster: Cluster, index: int) -> HybridProcess:
@@ -54,6 +54,37 @@ def test_only_hybrid_basic_queues_a_copy_for_the_process_that_owes_the_permit() 
     assert process.pending.in_flight_copies(10) == [(1, A)]
     cluster.send(1, [2, 0], b"on")
     assert process.pending.queued_copies(10) == [(2, C, [(A, 2)])]
+
+
+def test_unacked_copies_are_found_by_number_and_target() -> None:
+    process = make_hybrid(A)
+    for target in (B, C, B):
+        process.send([target], b"", 0.0)
+    pending = process.pending
+    assert pending.unacked_copies(B) == [(1, True), (3, True)]
+    assert pending.oldest_unacked(3, C) == (1, B)
+    assert pending.oldest_unacked(3, B) == (2, C)
+    assert pending.oldest_unacked(1, B) is None
+    assert pending.oldest_unacked(0, C) is None
+    process.receive(C, Ack(2, 2), 1.0)
+    assert pending.oldest_unacked(9, B) is None
+
+
+def test_the_oldest_message_of_each_stage_is_listed_with_the_process_it_waits_for() -> None:
+    process = make_hybrid(A)
+    assert process.pending.oldest_messages() == []
+    process.send([B], b"", 0.0)
+    process.send([B], b"", 0.0)
+    process.receive(C, MessageFrame(7, 6, False, b"too early"), 0.0)
+    process.receive(C, MessageFrame(9, 7, False, b"too early"), 0.0)
+    process.receive(D, MessageFrame(2, 0, False, b"delivered"), 0.0)
+    process.send([C], b"after it", 0.0)
+    assert sorted(process.pending.oldest_messages()) == [
+        (B, "in_flight", A, 1),
+        (C, "held", C, 7),
+        (D, "delivered", D, 2),
+        (D, "queued", A, 3),
+    ]
 
 
 def test_missing_permits_of_a_queued_copy_are_listed_in_order_of_delivery() -> None:
