@@ -13,7 +13,6 @@ from antecede.core.overlay.directory import OWN_ID, Directory
 from antecede.core.overlay.named_overlay import NamedOverlay
 from antecede.core.overlay.spray_frames import Answer, Forward, Offer, Subscribe
 from antecede.core.overlay.spray_overlay import (
-    LINGER_S,
     LinkNotice,
     SprayOverlay,
     UnlinkNotice,
