@@ -11,9 +11,9 @@ from tests.check.programs import search_program
 from tests.check.variants import LISTINGS, SECRET_MODE, listing
 from tests.listings.almeida import Algorithm1, Algorithm2, Repair, before
 from tests.mutation.mutants import (
+    ALL_NODE_MUTANTS,
     MUTANTS,
     REMOVAL_MUTANTS,
-    TRANSPORT_MUTANTS,
     Mutant,
 )
 
@@ -155,8 +155,8 @@ def test_repaired_listing_holds(
 
 
 def test_every_mutant_is_accounted_for() -> None:
-    """Except the mutants of removals and of the transport, which these bounds lack."""
-    others = (*REMOVAL_MUTANTS, *TRANSPORT_MUTANTS)
+    """Except the mutants of removals and of nodes, which these bounds lack."""
+    others = (*REMOVAL_MUTANTS, *ALL_NODE_MUTANTS)
     names = {mutant.name for mutant in MUTANTS if mutant not in others}
     assert names == FOUND.keys() | UNSEEN.keys()
     assert not FOUND.keys() & UNSEEN.keys()

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.mutation.mutants import (
+    ALL_NODE_MUTANTS,
     BOUNDED_MUTANTS,
     GROUP_MUTANTS,
     NODE_MUTANTS,
@@ -109,8 +110,7 @@ def hunt(mutant: Mutant | None, directory: Path) -> str | None:
     package = directory / "antecede"
     shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
     if mutant is not None:
-        others = TRANSPORT_MUTANTS + OVERLAY_MUTANTS + GROUP_MUTANTS + ROOM_MUTANTS
-        folder = package if mutant in others + NODE_MUTANTS else package / "core"
+        folder = package if mutant in ALL_NODE_MUTANTS else package / "core"
         path = folder / f"{mutant.module}.py"
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:

@@ -9,6 +9,7 @@ from tests.mutation.room_mutants import ROOM_MUTANTS
 from tests.mutation.transport_mutants import TRANSPORT_MUTANTS
 
 __all__ = [
+    "ALL_NODE_MUTANTS",
     "BOUNDED_MUTANTS",
     "GROUP_MUTANTS",
     "MUTANTS",
@@ -423,13 +424,9 @@ BOUNDED_MUTANTS = (
     ),
 )
 
-MUTANTS = (
-    HYBRID_MUTANTS
-    + BOUNDED_MUTANTS
-    + REMOVAL_MUTANTS
-    + TRANSPORT_MUTANTS
-    + OVERLAY_MUTANTS
-    + GROUP_MUTANTS
-    + NODE_MUTANTS
-    + ROOM_MUTANTS
+ALL_NODE_MUTANTS = (
+    TRANSPORT_MUTANTS + OVERLAY_MUTANTS + GROUP_MUTANTS + NODE_MUTANTS + ROOM_MUTANTS
 )
+"""The mutants of nodes; their modules are named from the package, not from the core."""
+
+MUTANTS = HYBRID_MUTANTS + BOUNDED_MUTANTS + REMOVAL_MUTANTS + ALL_NODE_MUTANTS
