@@ -71,8 +71,11 @@ class RunTableWriter:
             raise ConfigError(f"the table already has a run {name!r}")
         return TableRunWriter(self, self._part, name)
 
-    def commit(self) -> None:
+    def commit(self) -> StorePath | None:
         """Make the runs of the current part visible; without any, do nothing.
+
+        Returns:
+            The part; None if it has no runs.
 
         Raises:
             OSError: A local disk fails.
@@ -81,15 +84,17 @@ class RunTableWriter:
         part, self._part = self._part, None
         self.runs = self.rows = 0
         if part is None:
-            return
+            return None
         try:
             part.close()
-            if part.infos:
-                part.remove_abandoned()
-                if part.samples:
-                    samples = pa.concat_tables(part.samples)
-                    part.publish_samples(samples, self._samples)
-                part.publish(self._events / part.name)
+            if not part.infos:
+                return None
+            part.remove_abandoned()
+            if part.samples:
+                samples = pa.concat_tables(part.samples)
+                part.publish_samples(samples, self._samples)
+            part.publish(self._events / part.name)
+            return self._events / part.name
         finally:
             part.remove()
 
