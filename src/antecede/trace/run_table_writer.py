@@ -32,6 +32,8 @@ from antecede.trace.writer import RunWriter
 __all__ = ["RunTableWriter", "TableRunWriter", "remove_runs"]
 
 COMPRESSION = "zstd"
+DICTIONARIES = ["run", "kind"]
+"""The columns with few values; dictionaries of the others take more time and space."""
 UPLOAD_BYTES = 1 << 22
 
 
@@ -174,7 +176,9 @@ class _PartFile:
             folder = Path(self._scratch.name)
         self._path = folder / f".{self.name}{PARTIAL_SUFFIX}"
         try:
-            self._writer = pq.ParquetWriter(self._path, SCHEMA, compression=COMPRESSION)
+            self._writer = pq.ParquetWriter(
+                self._path, SCHEMA, compression=COMPRESSION, use_dictionary=DICTIONARIES
+            )
         except OSError as error:
             raise StorageError(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -285,7 +289,9 @@ def _copy_groups(
     """Write a part with some of the row groups of another."""
     with (
         pq.ParquetFile(source) as parquet,
-        pq.ParquetWriter(target, SCHEMA, compression=COMPRESSION) as writer,
+        pq.ParquetWriter(
+            target, SCHEMA, compression=COMPRESSION, use_dictionary=DICTIONARIES
+        ) as writer,
     ):
         for number in numbers:
             group = parquet.read_row_group(number)

@@ -56,6 +56,8 @@ __all__ = [
 
 VIOLATIONS_MAX = 10
 """The most violations of each property to name, for each run."""
+DICTIONARIES = ["run", "payload_bytes", "metadata_bytes"]
+"""The columns of copies with few values."""
 GROUP_ROWS_MIN = 1 << 16
 """Rows of a row group of copies: the smallest amount that a reader of one run must read."""
 
@@ -246,7 +248,9 @@ class _CopiesFile:
         self._partial = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
-        self._writer = pq.ParquetWriter(self._partial, COPIES_SCHEMA, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            self._partial, COPIES_SCHEMA, compression="zstd", use_dictionary=DICTIONARIES
+        )
 
     def add(self, run: str, copies: RunCopies) -> None:
         """Add copies of a run."""
