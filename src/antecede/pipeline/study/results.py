@@ -27,15 +27,16 @@ from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.measure_schema import COPIES_SCHEMA, MEASURES
 from antecede.pipeline.study.run_copies import RunCopies, copies_table
 from antecede.pipeline.study.run_measures import measure_run, measure_samples
+from antecede.pipeline.study.short_run import open_run
 from antecede.pipeline.verify.runs import (
     TASKS_PER_CORE,
     VERDICTS,
+    SizedRun,
     balanced,
     parallelism,
     verify_run,
 )
 from antecede.trace.commit import PARTIAL_SUFFIX
-from antecede.trace.reader import read_trace
 from antecede.trace.run_table import TablePart, list_parts, read_part
 from antecede.trace.schema import SAMPLES_SCHEMA
 from antecede.trace.store import open_store
@@ -103,11 +104,13 @@ def write_results(
         samples = _read_samples(directory.samples / part.path.name)
         for run, is_relayed in relays.items():
             path = directory.events / part.path.name / run
-            row = verify_run(str(path), VIOLATIONS_MAX, attempts)
+            opened = _OpenedRun()
+            row = verify_run(str(path), VIOLATIONS_MAX, attempts, read=opened.open)
             first = file.rows
             row |= {"cell": run, "copies_first": first}
             if row["error"] is None:
-                row |= _measure(path, run, is_relayed, samples, file, attempts)
+                assert opened.run is not None
+                row |= _measure(opened.run, run, is_relayed, samples, file, attempts)
             rows.append(row | {"copies_rows": file.rows - first})
     directory.results.mkdir(exist_ok=True)
     target = directory.results / part.path.name
@@ -204,7 +207,7 @@ def _task(
 
 
 def _measure(
-    path: Path,
+    opened: SizedRun,
     run: str,
     is_relayed: bool,
     samples: pa.Table,
@@ -213,21 +216,33 @@ def _measure(
 ) -> dict[str, object]:
     """Measure a run, and write its copies; return the columns of its result."""
     try:
-        trace = read_trace(path)
-        if not trace.rows:
+        if not opened.rows:
             return {}
         found = measure_run(
-            trace,
-            trace.rows,
+            opened,
+            opened.rows,
             relays=is_relayed,
             on_copies=lambda copies: file.add(run, copies),
         )
-        return {**found, **measure_samples(samples.filter(pc.field("run") == run))}
+        if samples.num_rows:
+            found |= measure_samples(samples.filter(pc.equal(samples["run"], run)))
+        return dict(found)
     except Exception as error:
         if is_transient(error) and attempt_number() < attempts:
             raise
         first = str(error).strip().partition("\n")[0]
-        return {"measure_error": f"{path}: {type(error).__name__}: {first}"}
+        return {"measure_error": f"{opened.location}: {type(error).__name__}: {first}"}
+
+
+class _OpenedRun:
+    """Opens a run for its verification, and keeps it for the measures."""
+
+    run: SizedRun | None = None
+
+    def open(self, path: str) -> SizedRun:
+        """Open the run at the path."""
+        self.run = open_run(path)
+        return self.run
 
 
 def _read_samples(path: Path) -> pa.Table:
