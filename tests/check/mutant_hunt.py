@@ -29,9 +29,18 @@ __all__ = ["break_core", "find"]
 
 
 def break_core(mutant: Mutant, directory: Path) -> None:
-    """Write a copy of antecede with the mutant to a directory."""
+    """Write a copy of the core with the mutant to a directory, beside links to the rest.
+
+    With links, the compiled kernels of the checker are found in their cache.
+    """
     package = directory / "antecede"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package.mkdir()
+    for entry in SOURCE.iterdir():
+        if entry.name == "core":
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(entry, package / entry.name, ignore=ignored)
+        elif entry.name != "__pycache__":
+            (package / entry.name).symlink_to(entry)
     path = package / "core" / f"{mutant.module}.py"
     text = path.read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, mutant.name

@@ -53,7 +53,7 @@ class Checkpoints:
         return monotonic() - self._saved >= self._gap_s
 
     def save(self, search: LevelSearch) -> None:
-        """Write a checkpoint in place of the previous one."""
+        """Write a checkpoint, which replaces the previous one."""
         start = monotonic()
         partial = self._path.with_name(f".{os.getpid()}.{FILE}")
         try:

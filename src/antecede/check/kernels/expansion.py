@@ -16,7 +16,7 @@ from antecede.verify.kernels.slot_map import Ints, Longs
 __all__ = [
     "Words",
     "Fingerprints",
-    "Model",
+    "SpaceArrays",
     "Steps",
     "Expansion",
     "expand",
@@ -28,7 +28,7 @@ Words = NDArray[np.uint32]
 Fingerprints = NDArray[np.uint64]
 Doubles = NDArray[np.float64]
 
-Model = tuple[Longs, Longs, Longs, Longs, Longs, Doubles]
+SpaceArrays = tuple[Longs, Longs, Longs, Longs, Longs, Doubles]
 """The numbers of a state space, which do not change: the shape (the constants below), the
 target sets, the offset of the target sets of each message, the permutations, the permuted
 sets of copies, and how long a process may wait."""
@@ -75,37 +75,37 @@ def _mix(x: np.uint64) -> np.uint64:
 
 
 @compiled
-def _find_step(keys: Fingerprints, places: Longs, local: int, input: int) -> int:
-    """Return the place of a step among the effects, or NONE."""
+def _find_step(keys: Fingerprints, offsets: Longs, local: int, input: int) -> int:
+    """Return the offset of a step among the effects, or NONE."""
     key = np.uint64(_step_key(local, input))
     mask = np.uint64(keys.size - 1)
     cell = _mix(key) & mask
     while keys[cell] != np.uint64(0):
         if keys[cell] == key:
-            return int(places[cell])
+            return int(offsets[cell])
         cell = (cell + np.uint64(1)) & mask
     return NONE
 
 
 @compiled
-def put_step(keys: Fingerprints, places: Longs, key: int, place: int) -> None:
-    """Add the place of a step, whose key is not in the table."""
+def put_step(keys: Fingerprints, offsets: Longs, key: int, offset: int) -> None:
+    """Add the offset of a step, whose key is not in the table."""
     mask = np.uint64(keys.size - 1)
     cell = _mix(np.uint64(key)) & mask
     while keys[cell] != np.uint64(0):
         cell = (cell + np.uint64(1)) & mask
     keys[cell] = np.uint64(key)
-    places[cell] = place
+    offsets[cell] = offset
 
 
 @compiled
 def rehash_steps(
-    old_keys: Fingerprints, old_places: Longs, keys: Fingerprints, places: Longs
+    old_keys: Fingerprints, old_offsets: Longs, keys: Fingerprints, offsets: Longs
 ) -> None:
     """Copy all steps to a larger table."""
     for index in range(old_keys.size):
         if old_keys[index] != np.uint64(0):
-            put_step(keys, places, old_keys[index], old_places[index])
+            put_step(keys, offsets, old_keys[index], old_offsets[index])
 
 
 @compiled
@@ -113,7 +113,7 @@ def _take_step(
     new: Longs,
     size: int,
     process: int,
-    place: int,
+    offset: int,
     shape: Longs,
     channels: Ints,
     effects: Longs,
@@ -123,16 +123,16 @@ def _take_step(
     pending = 2 * processes
     messages = pending + 1
     count = processes * shape[SENDS]
-    new[process] = effects[place]
-    packets = effects[place + 1]
-    place += 2
+    new[process] = effects[offset]
+    packets = effects[offset + 1]
+    offset += 2
     for index in range(packets):
-        size = _insert(new, size, effects[place + index], shape, channels)
-    place += packets
-    deliveries = effects[place]
+        size = _insert(new, size, effects[offset + index], shape, channels)
+    offset += packets
+    deliveries = effects[offset]
     for index in range(deliveries):
-        message = effects[place + 1 + 2 * index]
-        bit = effects[place + 2 + 2 * index]
+        message = effects[offset + 1 + 2 * index]
+        bit = effects[offset + 2 + 2 * index]
         if bit & new[pending] == 0:
             return NONE  # A duplicate, or never sent.
         before = new[messages + message]
@@ -176,7 +176,7 @@ def _without(row: Longs, size: int, index: int, new: Longs) -> int:
 
 
 # The columns of a move: an action, before its step is looked up.
-KIND, PROCESS, INPUT, ARGUMENT, PLACE, MOVE_WORDS = 0, 1, 2, 3, 4, 5
+KIND, PROCESS, INPUT, ARGUMENT, OFFSET, MOVE_WORDS = 0, 1, 2, 3, 4, 5
 SENT, ARRIVED, LOST, TWICE, FIRED = 0, 1, 2, 3, 4
 
 
@@ -259,18 +259,18 @@ def _find_steps(
     moves: Longs,
     count: int,
     keys: Fingerprints,
-    places: Longs,
+    offsets: Longs,
     missing: Longs,
     missing_count: int,
 ) -> int:
-    """Write the place of the step of each move; return the new number of missing steps."""
+    """Write the offset of the step of each move; return the new number of missing steps."""
     for move in range(count):
         if moves[move, KIND] == LOST or moves[move, KIND] == TWICE:
             continue
         local = row[moves[move, PROCESS]]
-        place = _find_step(keys, places, local, moves[move, INPUT])
-        moves[move, PLACE] = place
-        if place == NONE:
+        offset = _find_step(keys, offsets, local, moves[move, INPUT])
+        moves[move, OFFSET] = offset
+        if offset == NONE:
             missing[missing_count] = _step_key(local, moves[move, INPUT])
             missing_count += 1
     return missing_count
@@ -307,7 +307,7 @@ def _act(
         new[message] = new[processes + process]
         new[2 * processes] |= moves[move, ARGUMENT]
         new[processes + process] |= moves[move, ARGUMENT]
-    return _take_step(new, size, process, moves[move, PLACE], shape, channels, effects)
+    return _take_step(new, size, process, moves[move, OFFSET], shape, channels, effects)
 
 
 @compiled
@@ -325,7 +325,7 @@ def _bounds(starts: Longs, chosen: Longs, shape: Longs) -> tuple[int, int, int]:
 
 @compiled
 def expand(
-    words: Words, starts: Longs, chosen: Longs, model: Model, steps: Steps
+    words: Words, starts: Longs, chosen: Longs, model: SpaceArrays, steps: Steps
 ) -> Expansion:
     """Expand the chosen states of a block.
 
@@ -337,7 +337,7 @@ def expand(
         steps: What is known of local states, packets and steps.
     """
     shape, options, firsts, _, _, patience = model
-    locals_, times, _, channels, _, keys, places, effects = steps
+    locals_, times, _, channels, _, keys, offsets, effects = steps
     counts = np.zeros(COUNTS, np.int64)
     counts[VIOLATED] = counts[STUCK] = NONE
     widest, all_moves, all_words = _bounds(starts, chosen, shape)
@@ -358,7 +358,7 @@ def expand(
             row, size, shape, options, firsts, patience, locals_, times, channels, moves
         )
         known = missing_count
-        missing_count = _find_steps(row, moves, count, keys, places, missing, known)
+        missing_count = _find_steps(row, moves, count, keys, offsets, missing, known)
         if missing_count > known:
             again[again_count] = state
             again_count += 1

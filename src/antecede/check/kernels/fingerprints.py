@@ -15,7 +15,7 @@ from antecede.check.kernels.expansion import (
     PROCESSES,
     SENDS,
     Fingerprints,
-    Model,
+    SpaceArrays,
     Steps,
     Words,
 )
@@ -116,7 +116,9 @@ def _fingerprint(
 
 
 @compiled
-def fingerprints(words: Words, starts: Longs, model: Model, steps: Steps) -> Fingerprints:
+def fingerprints(
+    words: Words, starts: Longs, model: SpaceArrays, steps: Steps
+) -> Fingerprints:
     """Return the fingerprint of each row of a block."""
     shape, _, _, permutations, permuted, _ = model
     locals_, _, permuted_locals, channels, permuted_packets, _, _, _ = steps

@@ -22,7 +22,7 @@ from antecede.check.kernels.expansion import (
     PROCESSES,
     SENDS,
     Fingerprints,
-    Model,
+    SpaceArrays,
     Steps,
     put_step,
     rehash_steps,
@@ -58,12 +58,12 @@ class KernelTables:
         self._channels = _Rows(1, np.int32)
         self._permuted_packets = _Rows(orders, np.int32)
         self._keys: Fingerprints = np.zeros(INITIAL_STEPS, np.uint64)
-        self._places: Longs = np.zeros(INITIAL_STEPS, np.int64)
+        self._offsets: Longs = np.zeros(INITIAL_STEPS, np.int64)
         self._effects = _Rows(1, np.int64)
         self._steps = 0
         self._shape = self._make_shape()
         options, starts = self._make_options()
-        self.model: Model = (
+        self.model: SpaceArrays = (
             self._shape,
             options,
             starts,
@@ -82,7 +82,7 @@ class KernelTables:
             self._channels.used(),
             self._permuted_packets.used(),
             self._keys,
-            self._places,
+            self._offsets,
             self._effects.used(),
         )
 
@@ -91,7 +91,7 @@ class KernelTables:
         return {
             "new_steps": np.array(self._table.new_steps, np.int64),
             "keys": self._keys,
-            "places": self._places,
+            "offsets": self._offsets,
             "effects": self._effects.used(),
             "effect_max": self._shape[EFFECT_MAX : EFFECT_MAX + 1],
         }
@@ -109,7 +109,7 @@ class KernelTables:
         self._copy_new()
         for each in table.locals:
             each.steps.clear()
-        self._keys, self._places = arrays["keys"], arrays["places"]
+        self._keys, self._offsets = arrays["keys"], arrays["offsets"]
         self._steps = int(np.count_nonzero(self._keys))
         self._shape[EFFECT_MAX] = arrays["effect_max"][0]
         self._effects.clear()
@@ -138,10 +138,10 @@ class KernelTables:
         self._shape[EFFECT_MAX] = max(self._shape[EFFECT_MAX], len(step.packets))
         if self._steps + 1 > FULL * len(self._keys):
             keys = np.zeros(2 * len(self._keys), np.uint64)
-            places = np.zeros(2 * len(self._keys), np.int64)
-            rehash_steps(self._keys, self._places, keys, places)
-            self._keys, self._places = keys, places
-        put_step(self._keys, self._places, key, self._effects.count)
+            offsets = np.zeros(2 * len(self._keys), np.int64)
+            rehash_steps(self._keys, self._offsets, keys, offsets)
+            self._keys, self._offsets = keys, offsets
+        put_step(self._keys, self._offsets, key, self._effects.count)
         self._steps += 1
         self._effects.extend(effect)
 
