@@ -21,7 +21,12 @@ class Links:
     """
 
     __slots__ = (
-        "_carrier", "_layer", "_membership", "_sessions", "_transmitter", "overlay",
+        "_carrier",
+        "_layer",
+        "_membership",
+        "_sessions",
+        "_transmitter",
+        "overlay",
     )
 
     overlay: OverlaySessions | None

@@ -89,7 +89,10 @@ def test_nobody_joins_a_room_with_fixed_members(protocol: str) -> None:
         ({"protocol": OVERLAY, "restore": print}, "has no restore"),
         ({"protocol": OVERLAY, "when_silent": WhenSilent.block()}, "silent neighbours"),
         ({"protocol": OVERLAY, "when_silent": WhenSilent.keep(9)}, "silent neighbours"),
-        ({"members": {}, "snapshot": bytes, "restore": print}, "no snapshot and no restore"),
+        (
+            {"members": {}, "snapshot": bytes, "restore": print},
+            "no snapshot and no restore",
+        ),
         ({"protocol": "nonsense"}, "unknown protocol 'nonsense'"),
         ({"when_silent": "block"}, r"WhenSilent\.block\(\)"),
         ({"size": -1}, "size must be at least 1"),

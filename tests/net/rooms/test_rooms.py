@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from antecede import Limits, Node, WhenSilent
+from antecede import Limits, Node, WhenSilent, WindowFull
 from antecede.engine.carrier import CARRY_OVERHEAD_BYTES
 from antecede.engine.datagram import CARRY, JOIN
 from antecede.engine.events import Gap, PeerRemoved
@@ -215,6 +216,32 @@ def test_a_sender_that_waits_for_a_silent_member_is_freed_when_that_is_noticed()
         for count in range(20):
             group.write("a", f"a{count}")
         assert group.members("a") == ["a"]
+
+
+def test_a_member_that_answers_is_not_removed_however_full_its_window_is() -> None:
+    limits = replace(SHORT, inbox_messages_max=5)
+    join = {"when_silent": WhenSilent.keep(10)}
+    with Group() as group:
+        group.start("a", limits=limits, join=join)
+        group.run(1)
+        group.start("b", "a", limits=limits, join={"reads": False, **join})
+        group.run(2)
+
+        full: list[int] = []
+
+        async def fill(board: Any) -> None:  # noqa: ANN401
+            for count in range(100):
+                try:
+                    await board.rooms["r"].broadcast(b"x", wait=False)
+                except WindowFull:
+                    full.append(count)
+                    return
+
+        for _ in range(3):
+            group.call("a", fill)
+            group.run(20)
+        assert len(full) == 3
+        assert group.members("a") == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,7 @@ class RoomOptions:
     @property
     def _membership_options(self) -> list[str]:
         """The names of the options in use that need a room that nodes join."""
-        return [
-            name for name in ("snapshot", "restore", "agree") if getattr(self, name)
-        ]
+        return [name for name in ("snapshot", "restore", "agree") if getattr(self, name)]
 
     def founded_protocol(self) -> RoomProtocol:
         """Return the protocol of the room if this node founds it."""

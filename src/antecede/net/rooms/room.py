@@ -126,7 +126,7 @@ class Room:
         if not self._core.runtime.opened_engine().peers():
             self._core.check_open()
             return Receipt(0, ()) if receipt else 0
-        to = Targets(is_broadcast=True)
+        to = Targets(is_broadcast=True, may_be_nobody=True)
         return await self._core.send(to, data, wait, ordered, receipt)
 
     async def flush(self) -> None:

@@ -23,9 +23,7 @@ __all__ = ["journal_path", "make_room_runtime", "room_limits"]
 ROOM_DIRECTORY: Final = "rooms"
 
 
-def room_limits(
-    node: Limits, policy: WhenSilent, *, is_overlay: bool = False
-) -> Limits:
+def room_limits(node: Limits, policy: WhenSilent, *, is_overlay: bool = False) -> Limits:
     """Return the limits of a room: those of the node, in datagrams that links carry.
 
     The links find out what their paths carry. They keep themselves alive, except those to

@@ -119,9 +119,7 @@ class Rooms:
             found = FoundRoom("", ())
             candidates = await self._candidates(name, options)
             if candidates:
-                settings = replace(
-                    options.membership, may_found=options.found is not False
-                )
+                settings = replace(options.membership, may_found=options.found is not False)
                 own = (self._config.name, self._own_address())
                 found = await find_room(
                     name, candidates, own, control, introducer, settings

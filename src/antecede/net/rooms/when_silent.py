@@ -51,9 +51,9 @@ class WhenSilent:
     def keep(cls, messages: int, bytes_max: int = 64 << 20) -> Self:
         """Keep so many messages for it, and remove it when there are more.
 
-        No sender waits for a silent member, once it counts as silent (``Limits.silence_s``).
-        The limits also replace ``window_copies_max`` and ``window_bytes_max`` of the node
-        in this room. All members need the same limits.
+        No sender waits for a member that counts as silent (``Limits.silence_s``). The
+        limits also replace ``window_copies_max`` and ``window_bytes_max`` of the node in
+        this room. All members need the same limits.
         """
         if messages < 1 or bytes_max < 1:
             raise ConfigError(
