@@ -1,8 +1,14 @@
-"""Read columns of a Parquet file, in batches."""
+"""Read columns of a Parquet file, in batches.
 
+A column by which Spark has partitioned a table is not in its files: their directories have
+the names ``COLUMN=VALUE``.
+"""
+
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +33,8 @@ __all__ = [
 ]
 
 MAGIC = b"PAR1"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for null in the name of a directory."""
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -36,10 +44,24 @@ def is_parquet(path: str | Path) -> bool:
 
 
 def read_names(path: str | Path) -> list[str]:
-    """Return the names of the columns; raise TraceError if the file is damaged."""
+    """Return the names of the columns, also of those that its directories have.
+
+    Raise TraceError if the file is damaged.
+    """
     with _opened(path) as file:
         names: list[str] = file.schema_arrow.names
-        return names
+    return names + [name for name in _values_of_path(path) if name not in names]
+
+
+def _values_of_path(path: str | Path) -> dict[str, str | None]:
+    """Return by column the value that a directory of the path has for all rows."""
+    absolute = str(path) if "://" in str(path) else os.path.abspath(path)
+    found: dict[str, str | None] = {}
+    for part in Path(absolute).parts[:-1]:
+        name, is_column, value = part.partition("=")
+        if is_column and name:
+            found[unquote(name)] = None if value == NO_VALUE else unquote(value)
+    return found
 
 
 def count_rows(path: str | Path) -> int:
@@ -100,11 +122,18 @@ def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]
             opened = pq.ParquetFile(file)
             stop = opened.num_row_groups if split.stop is None else split.stop
             groups = list(range(split.start, stop))
+            inside = set(opened.schema_arrow.names)
+            values = _values_of_path(split.path)
             for batch in opened.iter_batches(
-                row_groups=groups, columns=list(names.values())
+                row_groups=groups, columns=[n for n in names.values() if n in inside]
             ):
                 limit.add(batch.nbytes)
-                columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
+                columns = {
+                    ours: batch.column(theirs)
+                    if theirs in inside
+                    else pa.repeat(pa.scalar(values[theirs], pa.string()), batch.num_rows)
+                    for ours, theirs in names.items()
+                }
                 yield np.arange(row, row + batch.num_rows), columns, []
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:

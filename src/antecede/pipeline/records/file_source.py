@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 from antecede.ingest.formats.records import SPAN_SCHEMA, ReadOptions
 from antecede.ingest.formats.registry import Format
 from antecede.ingest.formats.source import Split
-from antecede.pipeline.records.span_rows import SpanPacker, bucket_of, can_pack
-from antecede.pipeline.records.text_hash import hash_texts
-from antecede.pipeline.spark.batches import Batches, map_batches
-from antecede.pipeline.verify.packed_rows import (
-    PACK_ROWS_OF_BUCKETS,
-    PACKED,
-    large_types,
-    pack_rows,
+from antecede.ingest.text_hash import hash_texts
+from antecede.pipeline.records.span_rows import (
+    SpanPacker,
+    bucket_of,
+    can_pack,
+    pack_spans,
 )
+from antecede.pipeline.spark.batches import Batches, map_batches
+from antecede.pipeline.verify.packed_rows import PACKED, large_types
 from antecede.pipeline.verify.record_locations import divide_locations, join_locations
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.kernels.slot_map import Longs
@@ -149,21 +149,18 @@ def _locations(records: pa.RecordBatch, file: int) -> Longs:
 
 def pack_records(records: Batches, file: int, buckets: int) -> Batches:
     """Yield rows of :data:`PACKED` with the records of a file."""
-    spans, others, rows = SpanPacker(buckets), [], 0
-    for each in records:
-        if "span" in each.schema.names and can_pack(each):
-            _add_spans(spans, each, file, buckets)
-        else:
-            others.append(_hashed(each, file, buckets))
-            rows += each.num_rows
-        if spans.rows >= PACK_ROWS_OF_BUCKETS:
-            yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
-        if rows >= PACK_ROWS_OF_BUCKETS:
-            yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
-            others, rows = [], 0
-    yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
-    if spans.rows:
-        yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
+    packer = SpanPacker(buckets)
+
+    def add(batch: pa.RecordBatch) -> bool:
+        if "span" not in batch.schema.names or not can_pack(batch):
+            return False
+        _add_spans(packer, batch, file, buckets)
+        return True
+
+    def rest(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return _hashed(batch, file, buckets)
+
+    yield from pack_spans(records, packer, add, rest)
 
 
 def _add_spans(

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from antecede.pipeline.records.hashed_ids import collect_records, with_hashed_ids
+from antecede.pipeline.records.table_spans import plain_spans, span_packer
 from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.verify.packed_rows import PACK_ROWS_OF_BUCKETS, PACKED, row_packer
 from antecede.pipeline.verify.run_result import MessageRecord
@@ -66,11 +67,12 @@ class TableSource:
 
     def packed(self, buckets: int, *, large: bool) -> "DataFrame":
         """Return the packed records of each bucket."""
-        from pyspark.sql import functions as F
-
         hashed = with_hashed_ids(self._records, self.kind)
-        bucket = F.pmod(self._bucket_key(hashed), F.lit(buckets)).cast("int")
+        bucket = _bucket_of(self._bucket_key(hashed), buckets)
         keyed = hashed.select(bucket.alias("run"), *hashed.columns)
+        spans = plain_spans(keyed) if self.kind == "spans" else None
+        if spans is not None:
+            return map_batches(spans, span_packer(buckets, large=large), PACKED)
         pack = row_packer(large=large, rows_max=PACK_ROWS_OF_BUCKETS)
         return map_batches(keyed, pack, PACKED)
 
@@ -89,6 +91,14 @@ class TableSource:
         if "message" in records.columns:
             return F.coalesce("message", "record")
         return F.col("record")
+
+
+def _bucket_of(key: "Column", buckets: int) -> "Column":
+    """Return the buckets of :func:`antecede.pipeline.records.span_rows.bucket_of`."""
+    from pyspark.sql import functions as F
+
+    upper = F.shiftrightunsigned(key, 32)
+    return F.shiftright(upper * F.lit(buckets), 32).cast("int")
 
 
 def _message_record(found: dict[str, object]) -> MessageRecord:

@@ -207,6 +207,7 @@ class _LongTableRun:
             large=self._options.large,
             find_duplicate_send=self._find_duplicate_send,
             window_rows=window_rows,
+            with_breakdown=self._options.with_breakdown,
         )
         verdict = verification.verify()
         found = verification.find_rows(verdict)

@@ -48,6 +48,7 @@ def verify_table(
     tasks: int | None,
     windows: bool | None = None,
     window_rows: int | None = None,
+    with_breakdown: bool = False,
 ) -> "DataFrame":
     """Return a row of :data:`RESULT` for each run of a table.
 
@@ -62,7 +63,11 @@ def verify_table(
     large = has_large_types(df.sparkSession)
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(df.sparkSession)
     options = TableOptions(
-        rows=kind, complete=complete, violations_max=violations_max, large=large
+        rows=kind,
+        complete=complete,
+        violations_max=violations_max,
+        large=large,
+        with_breakdown=with_breakdown,
     )
     if kind == "clocks" or df.isStreaming:
         windows = False
