@@ -52,6 +52,23 @@ def test_the_command_reads_spans_from_parquet(
     assert f"read {len(SHOP_SPANS)} spans" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("root", ["", "0000000000000000", None])
+def test_a_root_may_have_an_empty_parent_or_the_invalid_id(
+    root: str | None, encoded: bool, tmp_path: Path
+) -> None:
+    path = parquet_file(tmp_path)
+    table = pq.read_table(path)
+    parents = table["ParentID"].to_pylist()
+    column = pa.array([root if each in (None, "root") else each for each in parents])
+    assert root in column.to_pylist()
+    index = table.column_names.index("ParentID")
+    column = column.dictionary_encode() if encoded else column
+    pq.write_table(table.set_column(index, "ParentID", column), path)
+    found = verify_file(path, tmp_path / "out")
+    assert found.ingested.summary.unknown == 0
+
+
 def test_a_directory_may_be_partitioned_by_the_service(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -190,7 +190,7 @@ def test_slices_with_events_of_dropped_messages_are_arranged_again(
     data = [blob.to_pybytes() for blob in local.blobs]
     buckets = spark.createDataFrame(pa.table({"events": events, "data": data}))
     with ExitStack() as stack:
-        found = arrange_run(buckets, plan, stack, large=False)
+        found = arrange_run(buckets, plan, stack)
         assert found.ambiguous > 30
         by_id = {row.id: row.data for row in found.blobs.collect()}
     assert len(by_id) == len(found.listed)
@@ -222,8 +222,11 @@ def test_files_and_a_table_have_the_same_violations_although_times_are_equal(
     file = str(tmp_path / "spans.parquet")
     pq.write_table(table, file)
     turned = table.take(list(reversed(range(table.num_rows))))
+    # Each session has settings of its own.
+    large = spark.newSession()
+    large.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
     sources = (
-        FileSource(spark, [file], get_format("spancsv"), ReadOptions()),
+        FileSource(large, [file], get_format("spancsv"), ReadOptions()),
         TableSource(spark.createDataFrame(turned).repartition(3), "spans"),
     )
     options = TableOptions(rows="spans", complete=True, violations_max=10_000)
@@ -235,5 +238,10 @@ def test_files_and_a_table_have_the_same_violations_although_times_are_equal(
     assert sum(dropped) > 30
     assert dropped == [each.count for each in of_table.summary.missing]
     assert of_files.verdict.violations
+    # The records were found in the file.
+    spans = set(table["span"].to_pylist())
+    assert of_files.records
+    assert {each.span for each in of_files.records.values()} <= spans
+    assert of_files.records.keys() == of_table.records.keys()
     assert of_files.verdict.violations == of_table.verdict.violations
     assert of_files.verdict.counts == of_table.verdict.counts

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from antecede.errors import TraceError
@@ -107,6 +108,8 @@ def _opened(path: str | Path) -> Iterator[pq.ParquetFile]:
 def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]:
     """Yield the numbers of rows, from 1, and their columns under our names.
 
+    An empty text is null, as in a CSV file.
+
     No row is invalid by itself, unlike a line of :func:`csv_columns`.
 
     Args:
@@ -129,7 +132,7 @@ def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]
             ):
                 limit.add(batch.nbytes)
                 columns = {
-                    ours: batch.column(theirs)
+                    ours: _without_empty(batch.column(theirs))
                     if theirs in inside
                     else pa.repeat(pa.scalar(values[theirs], pa.string()), batch.num_rows)
                     for ours, theirs in names.items()
@@ -138,3 +141,16 @@ def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise UnreadableError(row, f"damaged: {error}") from error
+
+
+def _without_empty(column: pa.Array) -> pa.Array:
+    """Return a column whose empty texts are null."""
+    found = column.type
+    if pa.types.is_dictionary(found):
+        column = column.cast(found.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    is_empty = pc.equal(pc.binary_length(column), 0)
+    if not pc.any(is_empty).as_py():
+        return column
+    return pc.if_else(is_empty, pa.scalar(None, column.type), column)

@@ -24,7 +24,7 @@ from antecede.pipeline.records.span_rows import (
     pack_spans,
 )
 from antecede.pipeline.spark.batches import Batches, map_batches
-from antecede.pipeline.verify.packed_rows import PACKED, large_types
+from antecede.pipeline.verify.packed_rows import PACKED
 from antecede.pipeline.verify.record_locations import divide_locations, join_locations
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.kernels.slot_map import Longs
@@ -69,16 +69,15 @@ class FileSource:
             for split in chosen.splits(file)
         ]
 
-    def packed(self, buckets: int, *, large: bool) -> "DataFrame":
+    def packed(self, buckets: int) -> "DataFrame":
         """Return the packed records of each bucket."""
 
         def pack(file: int, records: Batches) -> Batches:
-            for packed in pack_records(records, file, buckets):
-                yield packed.cast(large_types(PACKED)) if large else packed
+            return pack_records(records, file, buckets)
 
         return self._read(self._splits, pack, PACKED)
 
-    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
         """Return the records with these locations."""
         wanted = np.array(sorted(ids), np.int64)
         splits = [
@@ -104,7 +103,7 @@ class FileSource:
                     for name in FOUND.names
                 ]
                 rows = pa.record_batch(columns, schema=FOUND)
-                yield rows.cast(large_types(FOUND)) if large else rows
+                yield rows
 
         if not splits:
             return {}

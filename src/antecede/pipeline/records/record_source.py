@@ -33,7 +33,7 @@ class RecordSource(Protocol):
     def session(self) -> "SparkSession":
         """The session whose jobs read the records."""
 
-    def packed(self, buckets: int, *, large: bool) -> "DataFrame":
+    def packed(self, buckets: int) -> "DataFrame":
         """Return the packed records of each bucket; the column ``run`` is the bucket.
 
         The records have hashes in place of their ids. Those of a trace, or of a message,
@@ -41,15 +41,13 @@ class RecordSource(Protocol):
 
         Args:
             buckets: The number of buckets.
-            large: Use columns with 64-bit offsets.
         """
 
-    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
         """Return the records with these ids, which events have as ``record``; one job.
 
         Args:
             ids: The ids.
-            large: Use columns with 64-bit offsets.
         """
 
 
@@ -65,18 +63,18 @@ class TableSource:
         """The session of the table."""
         return self._records.sparkSession
 
-    def packed(self, buckets: int, *, large: bool) -> "DataFrame":
+    def packed(self, buckets: int) -> "DataFrame":
         """Return the packed records of each bucket."""
         hashed = with_hashed_ids(self._records, self.kind)
         bucket = _bucket_of(self._bucket_key(hashed), buckets)
         keyed = hashed.select(bucket.alias("run"), *hashed.columns)
         spans = plain_spans(keyed) if self.kind == "spans" else None
         if spans is not None:
-            return map_batches(spans, span_packer(buckets, large=large), PACKED)
-        pack = row_packer(large=large, rows_max=PACK_ROWS_OF_BUCKETS)
+            return map_batches(spans, span_packer(buckets), PACKED)
+        pack = row_packer(rows_max=PACK_ROWS_OF_BUCKETS)
         return map_batches(keyed, pack, PACKED)
 
-    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
         """Return the records with these ids; Spark needs no columns of Python for it."""
         columns = (*COLUMNS.values(), "line")
         found = collect_records(self._records, self.kind, ids, columns)

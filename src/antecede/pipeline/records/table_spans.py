@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from antecede.pipeline.records.span_rows import SpanPacker, can_pack, pack_spans
 from antecede.pipeline.spark.batches import Batches
-from antecede.pipeline.verify.packed_rows import PACKED, large_types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -64,12 +63,11 @@ def _nanoseconds(name: str, types: dict[str, str]) -> "Column | None":
     return None
 
 
-def span_packer(buckets: int, *, large: bool) -> Callable[[Batches], Batches]:
+def span_packer(buckets: int) -> Callable[[Batches], Batches]:
     """Return the function of a task that packs the rows of :func:`plain_spans`.
 
     Args:
         buckets: The number of buckets.
-        large: Yield columns with 64-bit offsets.
     """
 
     def pack(batches: Batches) -> Batches:
@@ -86,8 +84,7 @@ def span_packer(buckets: int, *, large: bool) -> Callable[[Batches], Batches]:
             )
             return True
 
-        for packed in pack_spans(batches, packer, add, _with_trace):
-            yield packed.cast(large_types(PACKED)) if large else packed
+        return pack_spans(batches, packer, add, _with_trace)
 
     return pack
 

@@ -15,7 +15,7 @@ from antecede.ingest.conversion import infer_run, new_log
 from antecede.ingest.event_table import ArrangedEvents, arrange
 from antecede.ingest.formats.records import CLOCK_SCHEMA, MESSAGE_SCHEMA, SPAN_SCHEMA
 from antecede.pipeline.verify.event_rows import load_events
-from antecede.pipeline.verify.packed_rows import PackedRun, large_types, unpack_run
+from antecede.pipeline.verify.packed_rows import PackedRun, unpack_run
 from antecede.pipeline.verify.record_locations import located
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.pipeline.verify.run_result import (
@@ -47,8 +47,6 @@ class TableOptions:
     """The runs continued until nothing was left to do."""
     violations_max: int
     """The most violations to list of each property of a run."""
-    large: bool = False
-    """Return columns with 64-bit offsets."""
     with_breakdown: bool = False
     """Also count all violations by pair of processes and by time."""
 
@@ -61,7 +59,7 @@ def run_verifier(
     def verify_run(key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         row = _verify(key[0].as_py(), unpack_run(packed), options)
         result = pa.Table.from_pylist([row], schema=RESULT)
-        return result.cast(large_types(RESULT)) if options.large else result
+        return result
 
     return verify_run
 
