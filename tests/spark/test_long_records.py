@@ -28,7 +28,7 @@ from antecede.spark import verify
 from antecede.verify.oracle import Property
 from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
-from tests.pipeline.span_runs import SpanRun
+from tests.pipeline.span_runs import START, SpanRun
 from tests.pipeline.test_records import LocalRun
 
 MS = 1_000_000
@@ -199,6 +199,29 @@ def test_slices_with_events_of_dropped_messages_are_arranged_again(
     assert [table.to_pylist() for table in tables] == [
         each.to_pylist() for each in expected
     ]
+
+
+def test_the_largest_number_of_a_long_run_decides_the_unit_of_its_times(
+    spark: SparkSession,
+) -> None:
+    # Larger numbers than 9e12 are microseconds; the first half of the run has smaller ones,
+    # which alone would be milliseconds.
+    table = span_table(5, "run", 120)
+    for name in ("start", "end"):
+        times = np.array(table[f"{name}_ns"]) - START + 9 * 10**12 - 50 * MS
+        table = table.append_column(name, pa.array(times)).drop_columns([f"{name}_ns"])
+    assert np.median(np.array(table["start"])) < 9 * 10**12 < np.max(table["end"])
+    df = spark.createDataFrame(table)
+    expected = by_one_task(df)["run"]
+    found = verify_long_run(
+        TableSource(df.drop("run"), "spans"),
+        "run",
+        table.num_rows,
+        TableOptions(rows="spans", complete=True, violations_max=10_000),
+        bucket_rows=10,
+    )
+    assert found.verdict.counts[Property.CAUSAL] == expected["causal"][2] > 10
+    assert found.summary.unknown == 0
 
 
 def test_workers_hash_texts_as_spark_does(spark: SparkSession) -> None:

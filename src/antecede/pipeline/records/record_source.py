@@ -8,7 +8,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from antecede.pipeline.records.hashed_ids import collect_records, with_hashed_ids
-from antecede.pipeline.records.table_spans import plain_spans, span_packer
+from antecede.pipeline.records.table_spans import (
+    plain_spans,
+    span_packer,
+    with_nanoseconds,
+)
 from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.verify.packed_rows import PACK_ROWS_OF_BUCKETS, PACKED, row_packer
 from antecede.pipeline.verify.run_result import MessageRecord
@@ -66,6 +70,7 @@ class TableSource:
     def packed(self, buckets: int) -> "DataFrame":
         """Return the packed records of each bucket."""
         hashed = with_hashed_ids(self._records, self.kind)
+        hashed = with_nanoseconds(hashed, self._records)
         bucket = _bucket_of(self._bucket_key(hashed), buckets)
         keyed = hashed.select(bucket.alias("run"), *hashed.columns)
         spans = plain_spans(keyed) if self.kind == "spans" else None

@@ -1,8 +1,7 @@
 """Pack the spans of a table as rows of words, as those of files.
 
 Spark gives the workers few and small columns: a hash in place of each id, nanoseconds, and
-whether there is a trace. Tables whose times are numbers of another unit, or texts, are
-packed as Arrow data: the largest number of all spans of a bucket decides the unit.
+whether there is a trace. Spans whose times are texts or fractions are packed as Arrow data.
 """
 
 from collections.abc import Callable
@@ -12,18 +11,46 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from antecede.ingest.timestamps import TimeUnits
 from antecede.pipeline.records.span_rows import SpanPacker, can_pack, pack_spans
 from antecede.pipeline.spark.batches import Batches
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["plain_spans", "span_packer"]
+__all__ = ["plain_spans", "span_packer", "with_nanoseconds"]
 
 HAS_TRACE = "has_trace"
 NEEDED = (HAS_TRACE, "span", "process", "start_ns", "end_ns")
 INTEGERS = ("tinyint", "smallint", "int", "bigint")
 NS_PER_US = 1000
+TIMES = ("start", "end", "sent", "received")
+
+
+def with_nanoseconds(hashed: "DataFrame", records: "DataFrame") -> "DataFrame":
+    """Replace columns of integer times by nanoseconds; one job if there are some.
+
+    The largest number of the run decides the unit, and not that of a bucket.
+
+    Args:
+        hashed: The records with hashed ids.
+        records: The same records, for the job that finds the largest numbers.
+    """
+    from pyspark.sql import functions as F
+
+    types = dict(records.dtypes)
+    names = [name for name in TIMES if types.get(name) in INTEGERS]
+    if not names:
+        return hashed
+    largest = [F.max(F.abs(F.col(name).cast("double"))).alias(name) for name in names]
+    (found,) = records.select(*largest).collect()
+    units = TimeUnits()
+    units.decide({name: pa.array([found[name]], pa.float64()) for name in names})
+    for name in names:
+        unit = F.lit(units.unit_ns(name)).cast("bigint")
+        time = F.try_multiply(F.col(name).cast("bigint"), unit)
+        hashed = hashed.withColumn(f"{name}_ns", time).drop(name)
+    return hashed
 
 
 def plain_spans(hashed: "DataFrame") -> "DataFrame | None":
