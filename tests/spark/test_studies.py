@@ -63,7 +63,7 @@ def test_traces_of_a_study_are_read_and_verified(
 def test_an_unfinished_study_is_not_loaded_but_reported(
     spark: SparkSession, tiny: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match="no table measures: run the study to its end"):
+    with pytest.raises(ConfigError, match="no table copies: run the study to its end"):
         load_study(f"file://{tiny}")
     files = report(str(tiny), out=tmp_path / "page.html")
     assert files.page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

@@ -6,7 +6,7 @@ holds the packed rows of all of them, the events of one, and the latencies of th
 runs.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,12 +27,10 @@ from antecede.pipeline.study.run_measures import measure_run
 from antecede.pipeline.verify.packed_rows import (
     PACKED,
     PackedRun,
-    large_types,
     row_packer,
     unpack_run,
 )
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, parallelism
-from antecede.pipeline.verify.tables import has_large_types
 from antecede.trace.reader import NumberedBatch
 from antecede.trace.run_info import RunInfo
 
@@ -52,27 +50,16 @@ def measure_table(events: "DataFrame", cells: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     spark = events.sparkSession
-    large = has_large_types(spark)
     rows = events.select("run", *COLUMNS)
-    packed = map_batches(rows, row_packer(large=large), PACKED)
+    packed = map_batches(rows, row_packer(), PACKED)
     runs = cells.selectExpr("cell AS run", "comparable", "protocol")
     tasks = TASKS_PER_CORE * parallelism(spark)
     by_comparable = packed.join(F.broadcast(runs), "run").repartition(tasks, "comparable")
-    groups = by_comparable.groupBy("comparable")
-    return map_groups(groups, _measurer(large=large), MEASURES_SCHEMA)
+    return map_groups(by_comparable, "comparable", _measure_comparable, MEASURES_SCHEMA)
 
 
-def _measurer(*, large: bool) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
-    """Return the function of a task: it gets the packed rows of a comparable."""
-
-    def measure_comparable(_: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
-        found = _measure_comparable(packed)
-        return found.cast(large_types(MEASURES_SCHEMA)) if large else found
-
-    return measure_comparable
-
-
-def _measure_comparable(packed: pa.Table) -> pa.Table:
+def _measure_comparable(_: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
+    """Measure the runs of a comparable, from their packed rows."""
     protocols = dict(
         zip(packed["run"].to_pylist(), packed["protocol"].to_pylist(), strict=True)
     )
