@@ -192,6 +192,44 @@ def test_a_loss_on_a_path_reduces_its_window() -> None:
     assert path.window == before
 
 
+def test_a_late_packet_among_lost_ones_does_not_undo_the_reduction() -> None:
+    path = make_path()
+    send_all(path, 1, 1.0)
+    before = path.window
+    path.receive_acks(acks((5, 10)), 1.1)
+    path.receive_acks(acks((4, 10)), 1.15)
+    path.receive_acks(acks((3, 10), (1, 1)), 1.16)
+    assert path.losses.spurious == 3
+    assert path.window == before // 2  # Packet 2 was lost.
+    path.receive_acks(acks((1, 10)), 1.2)
+    assert path.window == before
+
+
+def test_a_reduction_for_later_losses_is_another_one() -> None:
+    path = make_path()
+    send_all(path, 1, 1.0)
+    before = path.window
+    path.receive_acks(acks((5, 10)), 1.1)
+    send_all(path, 11, 1.3)
+    path.receive_acks(acks((14, 15)), 1.4)  # Packets 11 and 12 are lost.
+    path.receive_acks(acks((11, 15)), 1.41)
+    assert path.window == before // 2
+
+
+def test_packets_of_a_former_path_do_not_change_the_window_of_the_new_one() -> None:
+    path = make_path()
+    path.learn_round_trip(0.1)
+    send_all(path, 1, 1.0)
+    path.move(1.05)
+    initial = path.window
+    path.receive_acks(acks((8, 10)), 1.1)  # The others are lost.
+    assert path.in_flight == 0
+    assert path.window == initial
+    send_all(path, 11, 1.2)
+    path.receive_acks(acks((14, 20)), 1.3)
+    assert path.window == initial // 2
+
+
 def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
     path = make_path()
     path.learn_round_trip(0.1)
@@ -202,6 +240,7 @@ def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
     assert [packet.number for packet in lost] == [1, 2, 3]
     assert path.window == 2 * SIZE
     assert path.in_flight == 0
+    assert path.losses.round_trip.shortest_s == path.losses.round_trip.latest_s
 
 
 def test_a_datagram_that_has_arrived_between_lost_ones_prevents_the_collapse() -> None:
