@@ -84,6 +84,29 @@ def test_a_spurious_loss_is_undone_and_persistent_congestion_collapses_the_windo
     assert controller.window == 2 * SIZE
 
 
+def test_cubic_grows_as_a_fair_newreno_up_to_the_window_before_the_last_reduction() -> None:
+    controller = Cubic(SIZE)
+    while controller.window < 100 * SIZE:
+        acknowledge_window(controller, 1.0)
+    controller.on_lost(1.0, 1.1)
+    before = controller.window
+    controller.on_lost(1.2, 1.3)  # Fast convergence: the peak is below that window.
+    now = 2.0
+    gains: list[tuple[int, int]] = []
+    while controller.window < before + 2 * SIZE:
+        now += 0.001  # So short a round trip that NewReno is faster than the cubic.
+        window = controller.window
+        for _ in range(10):
+            controller.on_acked(window // 10, now, 0.001, True, now)
+        gains.append((window, controller.window - window))
+    slow = [gain for window, gain in gains if window < before - SIZE]
+    fast = [gain for window, gain in gains if window > before]
+    assert len(slow) > 20
+    # RFC 9438, section 4.3: 3 * 0.3 / 1.7 datagrams in each round trip, then one.
+    assert max(slow) < 0.55 * SIZE
+    assert min(fast) > 0.9 * SIZE
+
+
 def test_cubic_returns_to_the_window_of_the_last_loss_and_goes_beyond_it() -> None:
     controller = Cubic(SIZE)
     while controller.window < 200 * SIZE:
@@ -278,6 +301,33 @@ def test_an_idle_path_begins_with_the_initial_window() -> None:
     assert path.window > 20 * SIZE
     path.record_sent(following, BOB, [], SIZE, True, now + 60.0)
     assert path.window == 10 * SIZE
+
+
+def test_a_window_that_only_the_pacer_keeps_from_being_used_does_not_grow() -> None:
+    path = make_path()
+    path.learn_round_trip(0.1)
+    now = 1.0
+    following = 1
+    for _ in range(6):
+        after = send_all(path, following, now)
+        while path.paced_at < now + 0.1:
+            now = path.paced_at
+            path.unblock()
+            after = send_all(path, after, now)
+        now += 0.1
+        path.receive_acks(acks((1, after - 1)), now)
+        following = after
+    window = path.window
+    assert window > 40 * SIZE
+    for _ in range(20):  # Bursts that the pacer delays, of less than half of the window.
+        path.unblock()
+        after = send_all(path, following, now, 20)
+        assert path.is_blocked
+        assert after - following < 20
+        now += 0.1
+        path.receive_acks(acks((1, after - 1)), now)
+        following = after
+    assert path.window == window
 
 
 def test_without_congestion_control_nothing_is_held_back() -> None:

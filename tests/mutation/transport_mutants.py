@@ -115,6 +115,12 @@ TRANSPORT_MUTANTS = (
         "if sent_at <= self._recovery_at:",
     ),
     Mutant(
+        "the window grows while only the pacer keeps messages back",
+        "engine/path",
+        "needed = window // 2 if self.is_blocked else",
+        "needed = 0 if self.is_blocked else",
+    ),
+    Mutant(
         "an idle path keeps its window",
         "engine/path",
         "                self.controller.on_idle()\n",

@@ -276,8 +276,7 @@ class Path:
         self._probe_datagrams = 0
         window = self.controller.window
         in_flight = self.in_flight
-        size = 0
-        marked = 0
+        size = marked = 0
         sent_at = 0.0
         for packet in acked:
             if packet.is_marked:
@@ -299,9 +298,10 @@ class Path:
                 self.controller.on_marked(newest.sent_at, now)
         # After losses and marks, so that these do not enlarge the window first.
         if size > 0 and sent_at > self._moved_at and not self.is_distrusted:
-            is_limited = self.is_blocked or in_flight + self.datagram_bytes > window
-            round_trip_s = losses.round_trip.smoothed_s
-            self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)
+            # What waits for the pacer alone would not have filled a much larger window.
+            needed = window // 2 if self.is_blocked else window - self.datagram_bytes + 1
+            smoothed_s = losses.round_trip.smoothed_s
+            self.controller.on_acked(size, sent_at, smoothed_s, in_flight >= needed, now)
         return lost
 
     def _lose(self, lost: list[SentPacket], acked: list[SentPacket], now: float) -> None:
