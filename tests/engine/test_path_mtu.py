@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from antecede.core.process import NEVER
 from antecede.engine import Limits
 from antecede.engine.datagram import PROBE, read_header
+from antecede.engine.path_events import DatagramsTooLarge
 from antecede.engine.path_mtu import PROBES_MAX, RAISE_S, RESOLUTION_BYTES, PathMtu
 from tests.engine.network import Flight, Network
 
@@ -278,6 +279,19 @@ def test_a_size_that_the_socket_refuses_is_not_used_again() -> None:
     ]
     assert max(sizes) < 8972
     carrier.check_delivered()
+
+
+def test_a_refused_datagram_of_the_base_size_is_reported() -> None:
+    carrier = Carrier(9000)
+    ann = carrier.network.engines["ann"]
+    ann.watch.poll_events()
+    ann.paths.refuse_size("bob", BASE + 1, carrier.network.now)
+    assert ann.watch.poll_events() == []
+    for _ in range(3):
+        ann.paths.refuse_size("bob", BASE, carrier.network.now)
+    (event,) = ann.watch.poll_events()
+    assert event == DatagramsTooLarge(peer="bob", address="bob", size=BASE)
+    assert "datagrams of 1232 bytes to bob" in str(event)
 
 
 @settings(max_examples=25, deadline=None)
