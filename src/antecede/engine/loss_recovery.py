@@ -1,7 +1,15 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import CARRY, CHALLENGE, DATA, PIECE, PROBE, RESPONSE, UNORDERED
+from antecede.engine.datagram import (
+    CARRY,
+    CHALLENGE,
+    DATA,
+    PIECE,
+    PROBE,
+    RESPONSE,
+    UNORDERED,
+)
 from antecede.engine.ecn import CE, ECT
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket

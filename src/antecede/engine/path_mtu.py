@@ -76,8 +76,8 @@ class PathMtu:
         self._maximum = maximum
         self._failed = maximum + 1  # The smallest size that the path does not carry.
         self._tries = 0
-        # Sizes of acknowledged datagrams above the base size, each with the time of the last
-        # transmission of at least this size; the largest first, which is the oldest.
+        # Sizes of acknowledged datagrams above the base size, each with the last time when
+        # one of at least this size was transmitted; the largest first, which is the oldest.
         self._carried: list[tuple[int, float]] = []
         self._lost = 0
         self._lost_bytes = maximum  # The smallest datagram among these.
