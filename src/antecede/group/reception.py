@@ -46,7 +46,7 @@ class Reception:
         """Answer whether this node is in the room."""
         joining = self._joining
         if joining.phase is Phase.MEMBER:
-            answer = Answer(AnswerKind.PRESENT, ())
+            answer = Answer(AnswerKind.PRESENT, (), self._protocol)
         elif joining.phase is Phase.SEARCHING and joining.may_found:
             joining.search.note_seeker(source, frame.address, now)
             answer = Answer(AnswerKind.SEEKING, joining.search.seekers(without=source))

@@ -25,6 +25,7 @@ from antecede.net.rooms.events import (
     RoomJoined,
     RoomRejoining,
 )
+from antecede.net.rooms.introducer import Introducer
 from antecede.net.rooms.membership import strip
 from antecede.net.rooms.room_core import RoomCore
 from antecede.net.rooms.room_peers import RoomPeers
@@ -50,6 +51,7 @@ class LiveMembership:
     Args:
         core: the room.
         peers: adds and removes the peers of the room.
+        introducer: links this node with others.
         control: carries messages about the room.
         own_address: returns the address of this node, as text.
         candidates: returns names and addresses of all nodes that are known.
@@ -62,6 +64,7 @@ class LiveMembership:
         self,
         core: RoomCore,
         peers: RoomPeers,
+        introducer: Introducer,
         control: ControlRoom,
         own_address: Callable[[], str],
         candidates: Callable[[], Candidates],
@@ -71,6 +74,7 @@ class LiveMembership:
     ) -> None:
         self._core = core
         self._peers = peers
+        self._introducer = introducer
         self._control = control
         self._own_address = own_address
         self._find_candidates = candidates
@@ -149,6 +153,11 @@ class LiveMembership:
         self._membership.remove(name, self._now())
         self._run()
 
+    def give_up(self, name: str) -> None:
+        """Remove a silent member for which no more messages are kept."""
+        self._membership.member_lost(name, self._now())
+        self._run()
+
     async def leave(self, drain_s: float) -> None:
         if self._is_closing:
             return
@@ -182,6 +191,10 @@ class LiveMembership:
         now = self._now()
         membership = self._membership
         for message in messages:
+            if not message.ordered:  # It has no number, and no place in a snapshot.
+                if membership.is_member:
+                    self._delivered.append(strip(message))
+                continue
             is_data = message.data[:1] == bytes((APPLICATION,))
             if is_data and not membership.is_filtering:
                 self._take(message)
@@ -210,8 +223,7 @@ class LiveMembership:
 
     def _receive_event(self, event: NodeEvent) -> None:
         if isinstance(event, PeerRemoved) and event.is_timeout and event.peer is not None:
-            self._membership.member_lost(event.peer, self._now())
-            self._run()
+            self.give_up(event.peer)
 
     def _notice_arrival(self, name: str) -> bool:
         """Return whether to receive the datagrams of a node.
@@ -290,7 +302,7 @@ class LiveMembership:
         core = self._core
         match effect:
             case fx.Connect(name, address):
-                self._peers.connect(name, address)
+                self._introducer.connect(name, address)
             case fx.SendControl(target, data):
                 self._control.send(target, core.name, data)
             case fx.SendInRoom(target, data):
@@ -330,7 +342,11 @@ class LiveMembership:
                 self._was_member = True
                 if not self._joined.done():
                     self._joined.set_result(None)
-                core.publish(RoomJoined(room=core.name, has_founded=has_founded))
+                core.publish(
+                    RoomJoined(
+                        room=core.name, has_founded=has_founded, protocol=core.protocol
+                    )
+                )
             case fx.JoinFailed(reason) if self._was_member:
                 logger.warning("%s: cannot join again: %s", core.node, reason)
                 self._rejoin(REJOIN_S, may_found=True)  # Perhaps no member is left.
