@@ -38,8 +38,8 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "probe timeouts do not double",
         "engine/loss_detection",
-        "if self.probes > 0:",
-        "if False:",
+        "if self.probes > 0:\n            timeout_s",
+        "if False:\n            timeout_s",
     ),
     Mutant(
         "an acknowledgement does not end the doubling",
@@ -552,7 +552,7 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "the window of a peer that lied grows",
         "engine/path",
-        "        if size > 0 and not self.is_distrusted:",
-        "        if size > 0:",
+        "sent_at > self._moved_at and not self.is_distrusted:",
+        "sent_at > self._moved_at:",
     ),
 )
