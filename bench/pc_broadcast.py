@@ -24,7 +24,7 @@ from typing import Any
 from antecede import Limits, Node, Room, WhenSilent
 from antecede.core.overlay_links import OverlayLinks
 from antecede.core.support.retransmission import RetransmissionPolicy
-from antecede.errors import LocalError
+from antecede.errors import JoinError, LocalError
 from bench.delayed_host import DelayedEventLoop
 
 __all__ = ["Plan"]
@@ -130,7 +130,7 @@ class Worker:
             ROOM,
             protocol="pc-broadcast",
             found=name == "p0n0",
-            timeout_s=self.plan.settled_s,
+            timeout_s=self.plan.end_s - self.plan.sent_s,
             when_silent=WhenSilent.remove(DOWN_S),
         )
         self.nodes[name] = node
@@ -207,7 +207,12 @@ class Worker:
         async def visit(number: int) -> None:
             name = f"p{self.index}v{number}"
             await self.until(plan.settled_s + self.random.uniform(0.0, 0.5) * span_s)
-            await self.open(name)
+            try:
+                await self.open(name)
+            except JoinError as error:
+                print(f"{name}: {error}")
+                self.report.not_joined.append(name)
+                return
             await self.until(plan.settled_s + self.random.uniform(0.6, 1.0) * span_s)
             if number % 3 == 0:
                 with suppress(LocalError):
