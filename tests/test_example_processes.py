@@ -99,7 +99,9 @@ def test_three_terminals_chat_and_nobody_sees_the_answer_first() -> None:
         assert [p.wait(TIMEOUT_S) for p in processes.values()] == [0, 0, 0]
 
 
-def test_a_customer_has_paid_before_the_order_and_a_store_that_sleeps_delays_nobody() -> None:
+def test_a_customer_has_paid_before_the_order_and_a_store_that_sleeps_delays_nobody() -> (
+    None
+):
     roles = ("shop", "bank", "store", "customer")
     ports = free_ports(socket.SOCK_DGRAM, roles)
     at = {role: f"127.0.0.1:{ports[role]}" for role in roles}
