@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-paths bench-pc-broadcast bench-budget bench-spark \
+.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim same-traces bench-protocols bench-net bench-paths bench-pc-broadcast bench-budget bench-spark \
   bench-ingest \
   campaign campaign-mutants verification fuzz lock clean
 
@@ -102,6 +102,9 @@ bench: $(VENV)/installed  ## speed and size of the core, as ratios in one run
 
 bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
 	$(BIN)/python -m bench sim
+
+same-traces: $(VENV)/tools  ## compare the traces of 94 seeded runs with those of another source tree (OTHER=path/src)
+	PYTHONPATH=src $(BIN)/python -m bench.same_traces $(OTHER)
 
 bench-protocols: $(VENV)/installed  ## bytes and time per message of each protocol, for 10, 100 and 1000 processes
 	$(BIN)/python -m bench.protocols
