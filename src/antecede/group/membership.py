@@ -102,7 +102,9 @@ class RoomMembership:
         self._view = View(self._out)
         self._joining = Joining(own, protocol, self._view, self._out, settings)
         self._sponsor = Sponsor(self._view, self._out, settings)
-        self._exclusions = Exclusions(self._joining, self._view, self._out)
+        self._exclusions = Exclusions(
+            self._joining, self._view, self._out, settings.answer_timeout_s
+        )
         self._reception = Reception(
             room, protocol, self._joining, self._sponsor, self._view, self._out, settings
         )
@@ -117,6 +119,11 @@ class RoomMembership:
         """Join through any of ``candidates``, pairs of a name and an address."""
         self._joining.search.add(candidates, now)
         self._joining.start(now)
+
+    def add_candidates(self, candidates: Iterable[tuple[str, str]], now: float) -> None:
+        """Ask other nodes, too, while this node looks for a member."""
+        if self._joining.phase is Phase.SEARCHING:
+            self._joining.search.add(candidates, now)
 
     def resume(self, roster: bytes, now: float) -> None:
         """Continue as a member after a restart with a journal, with a stored roster."""
@@ -241,7 +248,11 @@ class RoomMembership:
 
     def next_timer(self) -> float | None:
         """Return when to call :meth:`handle_timer`, or None for never."""
-        due = min(self._joining.next_timer(), self._sponsor.next_timer())
+        due = min(
+            self._joining.next_timer(),
+            self._sponsor.next_timer(),
+            self._exclusions.next_timer(),
+        )
         return None if due == NEVER else due
 
     def handle_timer(self, now: float) -> None:
@@ -249,6 +260,8 @@ class RoomMembership:
         self._joining.handle_timer(now)
         for newcomer in self._sponsor.handle_timer(now):
             self._remove(newcomer.admission, newcomer.name)
+        for name in self._exclusions.due(now):
+            self.member_lost(name, now)
 
     def effects(self) -> list[Effect]:
         """Remove and return what to do, in order."""

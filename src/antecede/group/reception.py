@@ -46,7 +46,8 @@ class Reception:
         """Answer whether this node is in the room."""
         joining = self._joining
         if joining.phase is Phase.MEMBER:
-            answer = Answer(AnswerKind.PRESENT, ())
+            is_busy = not self._settings.can_admit(source)
+            answer = Answer(AnswerKind.BUSY if is_busy else AnswerKind.PRESENT, ())
         elif joining.phase is Phase.SEARCHING and joining.may_found:
             joining.search.note_seeker(source, frame.address, now)
             answer = Answer(AnswerKind.SEEKING, joining.search.seekers(without=source))
@@ -62,7 +63,8 @@ class Reception:
         member = frame.member
         if member.name != source:
             raise PeerError(f"{source} asks for the admission of {member.name}")
-        if self._joining.phase is not Phase.MEMBER:
+        is_member = self._joining.phase is Phase.MEMBER
+        if not is_member or not self._settings.can_admit(source):
             self._out.control(source, Answer(AnswerKind.BUSY, ()))
             return
         reason = self._reason_to_refuse(frame)

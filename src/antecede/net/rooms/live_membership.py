@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -53,6 +53,7 @@ class LiveMembership:
         control: carries messages about the room.
         own_address: returns the address of this node, as text.
         candidates: returns names and addresses of all nodes that are known.
+        find_more: returns them after it has asked the seeds.
         settings: limits, time-outs and policies.
         snapshots: takes and restores the snapshots of the application.
         on_closed: called when the room is closed.
@@ -65,6 +66,7 @@ class LiveMembership:
         control: ControlRoom,
         own_address: Callable[[], str],
         candidates: Callable[[], Candidates],
+        find_more: Callable[[], Awaitable[Candidates]],
         settings: MembershipSettings,
         snapshots: Snapshots,
         on_closed: Callable[[], None],
@@ -74,7 +76,9 @@ class LiveMembership:
         self._control = control
         self._own_address = own_address
         self._find_candidates = candidates
-        self._settings = settings
+        self._find_more = find_more
+        self._search: asyncio.Task[None] | None = None
+        self._settings = replace(settings, can_admit=peers.can_add)
         self._snapshots = snapshots
         self._on_closed = on_closed
         loop = asyncio.get_running_loop()
@@ -114,8 +118,7 @@ class LiveMembership:
 
     async def join(self, candidates: Candidates) -> None:
         """Join through any of some nodes; raise JoinError if that is impossible."""
-        self._membership.join(candidates, self._now())
-        self._run()
+        self._begin(candidates)
         self._control.release(self._core.name)
         try:
             await asyncio.shield(self._joined)
@@ -160,6 +163,8 @@ class LiveMembership:
         else:
             self._membership.cancel(self._now())
         self._run()
+        if self._search is not None:
+            self._search.cancel()
         await self._core.close(drain_s, returns=False)
         self._timer.cancel()
         self._control.unregister(self._core.name)
@@ -338,7 +343,8 @@ class LiveMembership:
                 self._fail(JoinError(f"cannot join the room {core.name}: {reason}"))
             case fx.Rejoining(removed_by):
                 core.publish(RoomRejoining(peer=removed_by, room=core.name))
-                self._joined = asyncio.get_running_loop().create_future()
+                if self._joined.done():
+                    self._joined = asyncio.get_running_loop().create_future()
                 self._rejoin(0.0, may_found=False)
             case fx.MemberChanged(name, "joined", _):
                 core.publish(MemberJoined(peer=name, room=core.name))
@@ -372,5 +378,18 @@ class LiveMembership:
         self._delivered.clear()
         self._restart = None
         self._membership = self._make()
-        self._membership.join(self._find_candidates(), self._now())
+        self._begin(self._find_candidates())
+
+    def _begin(self, candidates: Candidates) -> None:
+        """Begin to look for a member, and ask the seeds for others meanwhile."""
+        self._membership.join(candidates, self._now())
         self._run()
+        self._search = asyncio.get_running_loop().create_task(self._search_more())
+
+    async def _search_more(self) -> None:
+        membership = self._membership
+        if not membership.is_member:
+            candidates = await self._find_more()
+            if membership is self._membership and not self._core.runtime.is_closed:
+                membership.add_candidates(candidates, self._now())
+                self._run()
