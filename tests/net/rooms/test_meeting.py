@@ -1,4 +1,4 @@
-"""How nodes meet: restarts elsewhere, outdated addresses, seeds, and functions that raise."""
+"""How nodes meet: restarts elsewhere, old addresses, seeds, and functions that raise."""
 
 import asyncio
 import gc

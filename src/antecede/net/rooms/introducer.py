@@ -261,11 +261,11 @@ class Introducer:
             del self._accepted[next(iter(self._accepted))]
         self._accepted[name] = request.incarnation
         links = self._hub.engine.links
-        if links.incarnation(name) == request.incarnation and isinstance(address, tuple):
-            if links.address(name) != address:
-                # Perhaps the JOIN was repeated by another node: ask who is there.
-                self._ask((address[0], address[1]), {})
-                return None
+        is_same = links.incarnation(name) == request.incarnation
+        if is_same and links.address(name) != address and isinstance(address, tuple):
+            # Perhaps another node has repeated the JOIN: ask who is there.
+            self._ask((address[0], address[1]), {})
+            return None
         return ""
 
     def _ask_application(self, name: str, address: object) -> str:
