@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from antecede import Limits, Message, Node
+from antecede import Limits, Message, Node, WhenSilent
 from antecede.errors import AntecedeError
 from antecede.net.rooms.room import Room
 from antecede.testing import Simulation
@@ -159,7 +159,7 @@ class RoomMember:
         while True:
             options: dict[str, Any] = {
                 "protocol": self.scenario.protocol,
-                "silence_limit_s": self.scenario.silence_limit_s,
+                "when_silent": WhenSilent.remove(self.scenario.silence_limit_s),
                 "timeout_s": 20.0,
                 "snapshot": place.snapshot,
                 "restore": place.restore,

@@ -29,6 +29,7 @@ if typing.TYPE_CHECKING:
     from antecede.group.settings import MembershipSettings
     from antecede.net.node import Node
     from antecede.net.rooms.room import Room
+    from antecede.net.rooms.when_silent import WhenSilent
     from antecede.sim.simulate import Scenario, simulate
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Scenario",
     "StorageError",
     "TraceError",
+    "WhenSilent",
     "WindowFull",
     "__version__",
     "compiled",
@@ -65,6 +67,7 @@ _LAZY = {
     "Node": "antecede.net.node",
     "Room": "antecede.net.rooms.room",
     "Scenario": "antecede.sim.simulate",
+    "WhenSilent": "antecede.net.rooms.when_silent",
     "simulate": "antecede.sim.simulate",
 }
 """What is loaded when it is first asked for, and from where."""

@@ -90,6 +90,18 @@ ROOM_MUTANTS = (
         "if not self._additions:",
     ),
     Mutant(
+        "a member that answers is removed if its window is full",
+        "net/rooms/room_core",
+        "if engine.sessions[name].is_silent and not",
+        "if not",
+    ),
+    Mutant(
+        "the cut has the number of an unordered message",
+        "net/rooms/snapshots",
+        "if message.ordered:",
+        "if True:",
+    ),
+    Mutant(
         "a member that was removed goes on with its history",
         "net/rooms/live_membership",
         "        await self._core.restart()\n",

@@ -240,10 +240,10 @@ class Departures:
             earliest = min(earliest, self._permit_leases[0][0])
         if self._departed:
             earliest = min(earliest, self._departed[0][0])
-        if self._peer_timeout_s < NEVER:
-            earliest = min(earliest, self._next_check_at)
         if self._overlay is not None:
             return min(earliest, self._overlay.deadline)
+        if self._peer_timeout_s < NEVER:
+            earliest = min(earliest, self._next_check_at)
         if self._ended_sources is not None:
             earliest = min(earliest, self._ended_sources.next_deadline())
         return earliest

@@ -4,7 +4,8 @@ If a node has transmitted nothing to a peer for the interval of
 :attr:`antecede.engine.limits.Limits.keep_alive_interval_s`, it transmits a datagram without
 frames that asks for an acknowledgement. The acknowledgement delays the next keep-alive of
 the peer in turn. So address translation on the way does not forget the pair, both nodes
-can transmit at once without a handshake, and a silent peer is noticed.
+can transmit at once without a handshake, and a silent peer is noticed. A link is kept alive
+only for rooms in which all members know each other.
 """
 
 from typing import Final
@@ -71,7 +72,9 @@ class KeepAlive:
                 session.keep_alive_at = NEVER
                 continue
             idle_since = session.transmitted_at
-            if now - idle_since >= (1.0 - JITTER) * self._interval_s:
+            if session.is_link and not session.is_kept:
+                idle_since = now  # No room needs it at present.
+            elif now - idle_since >= (1.0 - JITTER) * self._interval_s:
                 idle_since = now
                 if self._layer.can_transmit(session, now):
                     session.path.wants_answer = True

@@ -1,6 +1,7 @@
 """The links of a node: the sessions that carry the datagrams of its rooms."""
 
 from antecede.engine.membership import Membership
+from antecede.engine.overlay_sessions import OverlaySessions
 from antecede.engine.peer_session import ACTIVE
 from antecede.engine.session_layer import SessionLayer
 from antecede.engine.transmitter import Transmitter
@@ -19,13 +20,24 @@ class Links:
         transmitter: transmits the datagrams.
     """
 
-    __slots__ = ("_carrier", "_layer", "_membership", "_sessions", "_transmitter")
+    __slots__ = (
+        "_carrier",
+        "_layer",
+        "_membership",
+        "_sessions",
+        "_transmitter",
+        "overlay",
+    )
+
+    overlay: OverlaySessions | None
+    """The sessions of a process on an overlay; None without one."""
 
     def __init__(
         self, layer: SessionLayer, membership: Membership, transmitter: Transmitter
     ) -> None:
         self._layer = layer
         self._membership = membership
+        self.overlay = membership.overlay
         self._sessions = membership.table.sessions
         self._transmitter = transmitter
         self._carrier = transmitter.carrier
@@ -51,6 +63,12 @@ class Links:
             is_met = session.handshake.incarnation != 0
             if not is_met or session.is_silent:
                 self._membership.add_peer(name, address, now, is_link=True)
+
+    def keep(self, name: str) -> None:
+        """Keep the link to a node alive from now on, also while it is idle."""
+        session = self._sessions.get(name)
+        if session is not None:
+            session.is_kept = True
 
     def names(self) -> list[str]:
         """Return the names of the nodes to which datagrams of rooms can be sent."""

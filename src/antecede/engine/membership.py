@@ -11,7 +11,7 @@ from antecede.engine.histories import Histories
 from antecede.engine.journal import SavedPeer
 from antecede.engine.journal_recorder import JournalRecorder
 from antecede.engine.limits import Limits
-from antecede.engine.overlay_sessions import make_overlay_sessions
+from antecede.engine.overlay_sessions import OverlaySessions, make_overlay_sessions
 from antecede.engine.peer_session import ACTIVE, PeerSession, SessionEvent
 from antecede.engine.peer_table import PeerTable
 from antecede.engine.process_driver import ProcessDriver
@@ -39,16 +39,18 @@ class Membership:
         "_info",
         "_journal",
         "_layer",
-        "_overlay",
         "_recovery",
         "departures",
         "histories",
+        "overlay",
         "table",
     )
 
     table: PeerTable
     departures: Departures
     histories: Histories
+    overlay: OverlaySessions | None
+    """The sessions of a process on an overlay; None without one."""
 
     def __init__(
         self,
@@ -66,7 +68,7 @@ class Membership:
         self._recovery = driver.process.recovery
         self.table = PeerTable(group, layer, driver.by_id, entry_names)
         overlay = make_overlay_sessions(self.table, layer, driver, limits)
-        self._overlay = overlay
+        self.overlay = overlay
         self.departures = Departures(
             info, limits, self.table, layer, driver, journal, overlay
         )
@@ -94,8 +96,8 @@ class Membership:
         if name == self._layer.name:
             raise ConfigError(f"{name} is this node itself; add only its peers")
         session = self.table.sessions.get(name)
-        if self._overlay is not None:
-            self._overlay.add_contact(name, now)
+        if self.overlay is not None:
+            self.overlay.add_contact(name, now)
         if session is None:
             if not self._info.capabilities.dynamic:
                 raise ConfigError(

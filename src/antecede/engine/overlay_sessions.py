@@ -14,6 +14,7 @@ The process selects its links. Rules:
 5. A session without a link that is idle for a while is closed.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from antecede.core.overlay_links import OverlayLinks
@@ -65,10 +66,16 @@ class OverlaySessions(SessionOpener):
         "_unreachable",
         "_used_at",
         "deadline",
+        "decode_address",
+        "encode_address",
     )
 
     deadline: float
     """When to call :meth:`handle_deadline`."""
+    encode_address: Callable[[object], bytes]
+    """Returns the bytes that stand for an address in definitions."""
+    decode_address: Callable[[bytes], object]
+    """Returns the address that bytes stand for; None if there is none."""
 
     def __init__(
         self,
@@ -93,6 +100,8 @@ class OverlaySessions(SessionOpener):
         self._unreachable: dict[ProcessId, None] = {}  # To be reported to the process.
         self._used_at: dict[str, float] = {}  # When each session had a link last.
         self.deadline = -NEVER
+        self.encode_address = encode_address
+        self.decode_address = decode_address
 
     # Opening.
 
@@ -118,7 +127,7 @@ class OverlaySessions(SessionOpener):
     def _open(self, id: ProcessId, now: float) -> None:
         """Open a session with a process, or note that it cannot be reached."""
         name, _ = self._directory.identity(id)
-        address = decode_address(self._directory.address(id))
+        address = self.decode_address(self._directory.address(id))
         session = self._table.sessions.get(name)
         if (
             now < self._down.get(id, -NEVER)
@@ -168,7 +177,7 @@ class OverlaySessions(SessionOpener):
                 self._take_down(former, NEVER, now)
         self._down.pop(own, None)
         self._used_at[session.name] = now
-        self._directory.set_address(own, encode_address(session.address))
+        self._directory.set_address(own, self.encode_address(session.address))
         session.epoch_in = received.epoch
         if session.name in self._contacts:
             self.deadline = now

@@ -119,6 +119,7 @@ class PeerSession:
         "history",
         "id",
         "is_configured",
+        "is_kept",
         "is_link",
         "is_silent",
         "keep_alive_at",
@@ -175,6 +176,8 @@ class PeerSession:
     """The largest message that the peer accepts; 0 until it is known."""
     is_configured: bool
     """The node was created with this peer, so it is not forgotten when it has left."""
+    is_kept: bool
+    """The session is kept alive although it is a link: a room of both nodes needs it."""
     is_link: bool
     """The session carries datagrams of rooms only: the application has not added the peer,
     and no message of the node itself goes to it."""
@@ -245,6 +248,7 @@ class PeerSession:
         self.marked_address = None
         self.message_bytes_max = 0
         self.is_configured = False
+        self.is_kept = False
         self.is_link = False
         self.last_packet = 0
         self.skip_at = 0

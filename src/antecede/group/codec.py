@@ -156,7 +156,7 @@ _CUT_ENTRY: Final = _Field(
 
 _LAYOUTS: Final[tuple[tuple[type[Any], dict[str, _Field]], ...]] = (
     (Inquiry, {"address": _TEXT}),
-    (Answer, {"kind": _ANSWER, "seekers": _list_of(_PAIR)}),
+    (Answer, {"kind": _ANSWER, "seekers": _list_of(_PAIR), "protocol": _TEXT}),
     (Request, {"protocol": _NAME, "member": _MEMBER}),
     (Refused, {"admission": _NUMBER, "reason": _TEXT}),
     (Outdated, {"admission": _NUMBER}),

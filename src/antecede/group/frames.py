@@ -86,6 +86,8 @@ class Answer:
     kind: AnswerKind
     seekers: tuple[tuple[str, str], ...]
     """Names and addresses of other nodes that look for the room."""
+    protocol: str = ""
+    """The protocol of the room, if the sender is a member."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,8 +46,9 @@ class Reception:
         """Answer whether this node is in the room."""
         joining = self._joining
         if joining.phase is Phase.MEMBER:
-            is_busy = not self._settings.can_admit(source)
-            answer = Answer(AnswerKind.BUSY if is_busy else AnswerKind.PRESENT, ())
+            is_free = self._settings.can_admit(source)
+            kind = AnswerKind.PRESENT if is_free else AnswerKind.BUSY
+            answer = Answer(kind, (), self._protocol)
         elif joining.phase is Phase.SEARCHING and joining.may_found:
             joining.search.note_seeker(source, frame.address, now)
             answer = Answer(AnswerKind.SEEKING, joining.search.seekers(without=source))

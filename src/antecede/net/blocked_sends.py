@@ -20,6 +20,8 @@ class Targets:
     names: tuple[str, ...] = ()
     """The names of the targets; empty for a broadcast that was not sent yet."""
     is_broadcast: bool = False
+    may_be_nobody: bool = False
+    """A broadcast without any target has the number 0, and is no error."""
     keeps_channels: bool = False
     """The result of :meth:`send` has the names and the channels of the targets."""
     channels: tuple[Channel, ...] = ()
@@ -47,6 +49,8 @@ class Targets:
         """Send a payload; raise LocalError, and change nothing, if that is impossible."""
         names = self.find(engine)
         if self.is_broadcast and not names:
+            if self.may_be_nobody:
+                return 0, replace(self, names=(), channels=())
             _check_lonely(engine)
         if self.channels and not self.is_broadcast:
             ended = sorted(self._ended(engine))

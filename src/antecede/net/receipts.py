@@ -72,6 +72,8 @@ class Receipt:
         """The names of its targets."""
         self._given_up: dict[str, GiveUpReason] = {}
         self._future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        if not self._remaining:
+            self._future.set_result(Outcome(delivered=(), given_up={}))
 
     @property
     def is_done(self) -> bool:

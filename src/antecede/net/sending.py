@@ -142,6 +142,11 @@ class Sending:
                 f"an unordered message must be at most {unordered.bytes_max} bytes, so that"
                 f" it fits into one datagram, got {size}"
             )
+        if engine.process.overlay is not None:
+            raise LocalError(
+                f"{engine.info.name} has no unordered messages: they would reach the"
+                " neighbours of a node only"
+            )
         peers = engine.peers()
         names = targets.find(engine)
         for name in names:

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -10,7 +9,6 @@ from antecede.engine.events import NodeEvent
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net import node as asynchronous
-from antecede.net import receipts
 from antecede.net.group_keys import Keys
 from antecede.net.payloads import Payload
 from antecede.net.receipts import SendOptions
@@ -20,6 +18,7 @@ from antecede.net.statistics import BlockedMessage, NodeStats
 from antecede.net.udp import Address
 from antecede.net.wait_reports import WaitReport
 from antecede.sync.background_loop import BackgroundLoop, background_loop
+from antecede.sync.calls import Receiving, Timeout, events_of, send
 from antecede.sync.receipt import Receipt
 from antecede.sync.room import Room
 
@@ -27,7 +26,6 @@ __all__ = ["Node"]
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-Timeout = float | None
 
 
 def _with_arguments_of(
@@ -63,7 +61,7 @@ class Node:
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         self._node = asynchronous.Node(*arguments, **options)
         self._loop: BackgroundLoop | None = None
-        self._interrupted: deque[Message] = deque()
+        self._receiving = Receiving(self._node, self._wait)
 
     def __enter__(self) -> Self:
         self.open()
@@ -227,16 +225,7 @@ class Node:
         self, method: str, arguments: tuple[Any, ...], options: Sequence[bool],
         timeout: Timeout,
     ) -> int | Receipt:  # fmt: skip
-        """Call a method of the asynchronous node that sends, with its three options."""
-        names: Any = ("a peer",) if method == "broadcast" else arguments[0]
-        wait, ordered, receipt = options
-        send = getattr(self._node, method)
-        sent: int | receipts.Receipt = self._wait(
-            lambda: send(*arguments, wait=wait, ordered=ordered, receipt=receipt),
-            timeout,
-            _no_room((names,) if isinstance(names, str) else names),
-        )
-        return sent if isinstance(sent, int) else Receipt(sent, self._wait)
+        return send(self._node, method, arguments, options, timeout, self._wait)
 
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
@@ -249,7 +238,7 @@ class Node:
         TimeoutError. On a node with a journal, pass the message to :meth:`commit` after
         use.
         """
-        return self._wait(self._take, timeout, "no message was delivered", self._keep)
+        return self._receiving.receive(timeout)
 
     def receive_many(
         self, max_messages: int = 1024, *, timeout: float | None = None
@@ -258,22 +247,14 @@ class Node:
 
         Return at most ``max_messages``; otherwise like :meth:`receive`.
         """
-        return self._wait(
-            lambda: self._take_many(max_messages),
-            timeout,
-            "no message was delivered",
-            self._interrupted.extend,
-        )
+        return self._receiving.receive_many(max_messages, timeout)
 
     def __iter__(self) -> Iterator[Message]:
         """Iterate over the messages as they are delivered, until the node is closed."""
         return self
 
     def __next__(self) -> Message:
-        message = self._wait(self._take_or_none, None, "", self._keep)
-        if message is None:
-            raise StopIteration
-        return message
+        return self._receiving.next()
 
     def commit(self, *messages: Message, timeout: float | None = None) -> None:
         """Record that messages were processed, so that a restart does not redeliver them.
@@ -288,42 +269,9 @@ class Node:
 
         self._wait(commit_all, timeout, "the messages are not in the journal")
 
-    async def _take(self) -> Message:
-        """Return the next message; begin with those of interrupted calls."""
-        if self._interrupted:
-            return self._interrupted.popleft()
-        return await self._node.receive()
-
-    async def _take_many(self, max_messages: int) -> list[Message]:
-        """Return the next messages; begin with those of interrupted calls."""
-        interrupted = self._interrupted
-        if interrupted and max_messages > 0:
-            count = min(max_messages, len(interrupted))
-            return [interrupted.popleft() for _ in range(count)]
-        return await self._node.receive_many(max_messages)
-
-    async def _take_or_none(self) -> Message | None:
-        """Return the next message, or None if the node is closed."""
-        if self._interrupted:
-            return self._interrupted.popleft()
-        return await anext(self._node, None)
-
-    def _keep(self, message: Message | None) -> None:
-        """Keep a message, which an interrupted call took, for the next call."""
-        if message is not None:
-            self._interrupted.append(message)
-
     def events(self) -> Iterator[NodeEvent]:
         """Return an iterator over the events of the node, until it is closed."""
-        events = self._read(self._node.events)
-
-        async def next_event() -> NodeEvent | None:
-            return await anext(events, None)
-
-        def wait_for_event() -> NodeEvent | None:
-            return self._wait(next_event, None, "")
-
-        return iter(wait_for_event, None)
+        return events_of(self._node, self._wait)
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node."""

@@ -1,33 +1,23 @@
 """The room for threads: every method waits for the asynchronous room that does the work."""
 
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from antecede.engine.events import NodeEvent
 from antecede.engine.message import Message
 from antecede.net.payloads import Payload
+from antecede.net.receipts import SendOptions
 from antecede.net.rooms import room as asynchronous
 from antecede.net.runtime import DRAIN_S
 from antecede.net.statistics import NodeStats
 from antecede.net.wait_reports import WaitReport
+from antecede.sync.calls import Receiving, Timeout, Wait, events_of, send
+from antecede.sync.receipt import Receipt
 
-__all__ = ["Room", "Wait"]
+__all__ = ["Room"]
 
 Result = TypeVar("Result")
-
-
-class Wait(Protocol):
-    """Calls a coroutine function on the event loop, and waits for its result."""
-
-    def __call__(
-        self,
-        start: Callable[[], Coroutine[Any, Any, Result]],
-        timeout: float | None,
-        unfinished: str,
-        on_abandoned: Callable[[Result], None] | None = None,
-    ) -> Result: ...
 
 
 class Room:
@@ -42,7 +32,7 @@ class Room:
     def __init__(self, room: asynchronous.Room, wait: Wait) -> None:
         self._room = room
         self._wait = wait
-        self._interrupted: deque[Message] = deque()
+        self._receiving = Receiving(room, wait)
 
     def __enter__(self) -> Self:
         return self
@@ -79,24 +69,72 @@ class Room:
 
     # Sending.
 
-    def send(self, target: str, data: Payload, *, timeout: float | None = None) -> int:
-        """Send ``data`` to one member, and return its number."""
-        return self._wait(
-            lambda: self._room.send(target, data), timeout, f"no room for {target}"
-        )
+    @overload
+    def send(
+        self, target: str, data: Payload, *, receipt: Literal[True], wait: bool = ...,
+        timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    def send(
+        self,
+        target: str,
+        data: Payload,
+        *,
+        timeout: Timeout = ...,
+        **how: Unpack[SendOptions],
+    ) -> int: ...
+
+    def send(
+        self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
+        """Send ``data`` to one member; see :meth:`antecede.sync.Node.send`."""
+        return self._send("send", (target, data), (wait, ordered, receipt), timeout)
+
+    @overload
+    def multicast(
+        self, targets: Iterable[str], data: Payload, *, receipt: Literal[True],
+        wait: bool = ..., timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    def multicast(
+        self, targets: Iterable[str], data: Payload, *, timeout: Timeout = ...,
+        **how: Unpack[SendOptions],
+    ) -> int: ...  # fmt: skip
 
     def multicast(
-        self, targets: Iterable[str], data: Payload, *, timeout: float | None = None
-    ) -> int:
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True,
+        ordered: bool = True, receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to several members; otherwise like :meth:`send`."""
         names = targets if isinstance(targets, str) else tuple(targets)
-        return self._wait(
-            lambda: self._room.multicast(names, data), timeout, "there was no room"
-        )
+        return self._send("multicast", (names, data), (wait, ordered, receipt), timeout)
 
-    def broadcast(self, data: Payload, *, timeout: float | None = None) -> int:
+    @overload
+    def broadcast(
+        self, data: Payload, *, receipt: Literal[True], wait: bool = ...,
+        timeout: Timeout = ...,
+    ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    def broadcast(
+        self, data: Payload, *, timeout: Timeout = ..., **how: Unpack[SendOptions]
+    ) -> int: ...
+
+    def broadcast(
+        self, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False, timeout: float | None = None,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to all other members, and return its number; 0 without any."""
-        return self._wait(lambda: self._room.broadcast(data), timeout, "there was no room")
+        return self._send("broadcast", (data,), (wait, ordered, receipt), timeout)
+
+    def _send(
+        self, method: str, arguments: tuple[Any, ...], options: Sequence[bool],
+        timeout: Timeout,
+    ) -> int | Receipt:  # fmt: skip
+        return send(self._room, method, arguments, options, timeout, self._wait)
 
     def flush(self, *, timeout: float | None = None) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""
@@ -106,34 +144,23 @@ class Room:
 
     def receive(self, *, timeout: float | None = None) -> Message:
         """Return the next message; raise LocalError if the room is closed."""
-        return self._wait(
-            self._take, timeout, "no message was delivered", self._interrupted.append
-        )
+        return self._receiving.receive(timeout)
+
+    def receive_many(
+        self, max_messages: int = 1024, *, timeout: float | None = None
+    ) -> list[Message]:
+        """Wait for the next message, and return it with others that have arrived, in order.
+
+        Return at most ``max_messages``; otherwise like :meth:`receive`.
+        """
+        return self._receiving.receive_many(max_messages, timeout)
 
     def __iter__(self) -> Iterator[Message]:
         """Iterate over the messages as they are delivered, until the room is closed."""
         return self
 
     def __next__(self) -> Message:
-        message = self._wait(self._take_or_none, None, "", self._keep)
-        if message is None:
-            raise StopIteration
-        return message
-
-    async def _take(self) -> Message:
-        if self._interrupted:
-            return self._interrupted.popleft()
-        return await self._room.receive()
-
-    async def _take_or_none(self) -> Message | None:
-        if self._interrupted:
-            return self._interrupted.popleft()
-        return await anext(self._room, None)
-
-    def _keep(self, message: Message | None) -> None:
-        """Keep a message, which an interrupted call took, for the next call."""
-        if message is not None:
-            self._interrupted.append(message)
+        return self._receiving.next()
 
     # Members.
 
@@ -153,15 +180,7 @@ class Room:
 
     def events(self) -> Iterator[NodeEvent]:
         """Return an iterator over the events of the room from now on, until its end."""
-        events = self._read(self._room.events)
-
-        async def next_event() -> NodeEvent | None:
-            return await anext(events, None)
-
-        def wait_for_event() -> NodeEvent | None:
-            return self._wait(next_event, None, "")
-
-        return iter(wait_for_event, None)
+        return events_of(self._room, self._wait)
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node in this room."""

@@ -2,12 +2,12 @@
 
 import pytest
 
-from antecede import Limits
+from antecede import Limits, WhenSilent
 from antecede.net.faults import Faults
 from tests.net.rooms.whiteboard import Group
 
 LIMITS = Limits(lease_s=2.0, keep_alive_s=0.5)
-JOIN = {"silence_limit_s": 3.0, "timeout_s": 60.0}
+JOIN = {"when_silent": WhenSilent.remove(3.0), "timeout_s": 60.0}
 MOMENTS_S = (0.03, 0.06, 0.09, 0.12, 0.15, 0.2, 0.3)
 """When a node stops, after the newcomer has started: a join takes about 0.3 s here."""
 

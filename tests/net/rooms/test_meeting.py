@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from antecede import Limits
+from antecede import Limits, WhenSilent
 from antecede.engine.datagram import JOIN
 from antecede.engine.join_events import JoinRefused
 from antecede.net.events import EventHub
@@ -147,7 +147,7 @@ def test_a_node_with_a_journal_does_not_wait_for_seeds_that_are_gone() -> None:
 
 def test_a_room_is_found_again_through_seeds_after_all_other_members_have_moved() -> None:
     """B is removed by nobody: all others were restarted elsewhere without it."""
-    join = {"silence_limit_s": 2.0}
+    join = {"when_silent": WhenSilent.remove(2.0)}
     with Group() as group:
         group.start("a", limits=SHORT, join=join)
         group.run(1)

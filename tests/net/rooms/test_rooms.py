@@ -1,11 +1,13 @@
 """Rooms beside each other: silence, shared datagrams, restarts, removal, fixed members."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from antecede import Limits, Node
+from antecede import Limits, Node, WhenSilent, WindowFull
 from antecede.engine.carrier import CARRY_OVERHEAD_BYTES
 from antecede.engine.datagram import CARRY, JOIN
 from antecede.engine.events import Gap, PeerRemoved
@@ -103,7 +105,7 @@ def test_a_restarted_node_joins_again_with_the_history() -> None:
 
 
 def test_a_dead_member_is_removed_and_the_others_go_on() -> None:
-    join = {"silence_limit_s": 3.0}
+    join = {"when_silent": WhenSilent.remove(3.0)}
     with Group() as group:
         for name in "abc":
             group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)
@@ -126,7 +128,7 @@ def test_a_dead_member_is_removed_and_the_others_go_on() -> None:
 
 
 def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
-    join = {"silence_limit_s": 2.0}
+    join = {"when_silent": WhenSilent.remove(2.0)}
     with Group() as group:
         for name in "abc":
             group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)
@@ -155,7 +157,7 @@ def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
 
 
 def test_a_room_may_block_for_a_silent_member() -> None:
-    join = {"silence_limit_s": 2.0, "when_silent": "block"}
+    join = {"when_silent": WhenSilent.block()}
     with Group() as group:
         group.start("a", limits=SHORT, join=join)
         group.run(1)
@@ -169,6 +171,118 @@ def test_a_room_may_block_for_a_silent_member() -> None:
         group.run(5)
         assert group.texts("b") == ["one"]
         assert not any(isinstance(event, PeerRemoved) for event in group.boards["a"].events)
+
+
+def test_a_room_keeps_messages_for_a_silent_member_up_to_a_limit() -> None:
+    """Nobody waits; the member is removed at the limit, and joins again with everything."""
+    join = {"when_silent": WhenSilent.keep(30)}
+    with Group() as group:
+        for name in "abc":
+            group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)
+            group.run(2)
+        events = {name: group.boards[name].rooms["r"].events() for name in "abc"}
+        group.simulation.partition(["a", "b"], ["c"])
+        for count in range(20):
+            group.write("a", f"a{count}")
+        group.run(60)  # It is silent for long, but the messages are below the limit.
+        assert group.members("a") == ["a", "b", "c"]
+        for count in range(20, 40):
+            group.write("a", f"a{count}")
+        assert group.members("a") == ["a", "b"]
+        group.run(1)
+        assert group.texts("b")[-1] == "a39"
+        group.run(10)
+        (gap,) = [each for each in events["a"]._events if isinstance(each, Gap)]
+        assert (gap.peer, gap.direction) == ("c", "to")
+        group.write("b", "later")
+        group.simulation.heal()
+        group.run(60)
+        for name in "abc":
+            assert group.members(name) == ["a", "b", "c"]
+            assert sorted(group.texts(name)) == sorted(group.texts("a"))
+        assert any(isinstance(each, RoomRejoining) for each in events["c"]._events)
+        group.check()
+
+
+def test_a_sender_that_waits_for_a_silent_member_is_freed_when_that_is_noticed() -> None:
+    """The limit is reached before the member counts as silent (Limits.silence_s)."""
+    join = {"when_silent": WhenSilent.keep(10)}
+    with Group() as group:
+        group.start("a", limits=SHORT, join=join)
+        group.run(1)
+        group.start("b", "a", limits=SHORT, join=join)
+        group.run(2)
+        group.simulation.kill("b")
+        for count in range(20):
+            group.write("a", f"a{count}")
+        assert group.members("a") == ["a"]
+
+
+def test_a_member_that_answers_is_not_removed_however_full_its_window_is() -> None:
+    limits = replace(SHORT, inbox_messages_max=5)
+    join = {"when_silent": WhenSilent.keep(10)}
+    with Group() as group:
+        group.start("a", limits=limits, join=join)
+        group.run(1)
+        group.start("b", "a", limits=limits, join={"reads": False, **join})
+        group.run(2)
+
+        full: list[int] = []
+
+        async def fill(board: Any) -> None:  # noqa: ANN401
+            for count in range(100):
+                try:
+                    await board.rooms["r"].broadcast(b"x", wait=False)
+                except WindowFull:
+                    full.append(count)
+                    return
+
+        for _ in range(3):
+            group.call("a", fill)
+            group.run(20)
+        assert len(full) == 3
+        assert group.members("a") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: WhenSilent.keep(0), "at least 1 message"),
+        (lambda: WhenSilent.remove(0.0), "must be above 0"),
+        (lambda: WhenSilent.remove(float("inf")), "use block"),
+        (lambda: WhenSilent(remove_after_s=1.0, bytes_max=-1), "bytes_max must be"),
+    ],
+)
+def test_policies_that_are_refused(make: Callable[[], WhenSilent], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        make()
+
+
+def test_unordered_messages_and_receipts_in_a_room() -> None:
+    async def main() -> None:
+        async with Node("ann") as ann, Node("bob", seeds=[ann.address]) as bob:
+            first = await ann.join("r", snapshot=lambda: b"state")
+            nobody = await first.broadcast(b"nobody is here", receipt=True)
+            assert (await nobody).is_delivered
+            second = await bob.join("r")
+            assert await first.broadcast(b"cursor", ordered=False) == 0
+            message = await second.receive()
+            assert (message.data, message.ordered, message.number) == (b"cursor", False, 0)
+            assert await second.send("ann", b"cursor", ordered=False) == 0
+            receipt = await first.send("bob", b"ordered", receipt=True)
+            assert str(await receipt) == "delivered at bob"
+            assert (await second.receive()).number == receipt.number
+            # The inbox of ann has an unordered message, which no snapshot contains.
+            async with Node("cid", seeds=[ann.address]) as cid:
+                joining = asyncio.create_task(cid.join("r"))
+                await first.receive()
+                reading = asyncio.create_task(first.receive())
+                waiting = asyncio.create_task(second.receive())
+                third = await joining
+                await third.broadcast(b"last")
+                assert (await reading).data == (await waiting).data == b"last"
+
+    asyncio.run(asyncio.wait_for(main(), 30))
 
 
 def test_remove_is_taken_up_by_the_others_unless_they_disagree() -> None:

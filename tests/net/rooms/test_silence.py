@@ -1,6 +1,6 @@
 """Members that are silent, and members that only seem to be."""
 
-from antecede import Limits
+from antecede import Limits, WhenSilent
 from antecede.net.faults import Faults
 from antecede.net.rooms.events import MemberRemoved, RoomRejoining
 
@@ -14,7 +14,7 @@ def test_only_the_silent_member_is_removed() -> None:
 
     So these do not hear of each other in the room, unless they ask.
     """
-    join = {"protocol": "hybrid", "silence_limit_s": 3.0}
+    join = {"protocol": "hybrid", "when_silent": WhenSilent.remove(3.0)}
     with Group(faults=Faults(delay_s=0.01)) as group:
         for name in "abcd":
             group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)

@@ -1,10 +1,14 @@
 """Snapshots of busy applications: each message is in the snapshot or follows it."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
-from antecede import Limits
+from antecede import Limits, Message
+from antecede.engine.message import UnorderedMessage
+from antecede.group.member import CutEntry
 from antecede.net.faults import Faults
+from antecede.net.rooms.snapshots import Snapshots
 
 from .whiteboard import Group, Whiteboard
 
@@ -101,3 +105,21 @@ def test_the_application_that_never_receives_can_still_admit_others() -> None:
         group.start("b", "a")
         group.run(3)
         assert group.texts("b") == ["one"]
+
+
+def test_the_cut_ignores_unordered_messages_in_the_inbox() -> None:
+    """The snapshot contains message 5; what waits is 7, and a message without a number."""
+    waiting = [UnorderedMessage("b", 0, b"", 0.0, 1), Message("b", 7, b"", 0.0, 2)]
+    engine = SimpleNamespace(history=9)
+    runtime = SimpleNamespace(
+        inbox=SimpleNamespace(messages=waiting), opened_engine=lambda: engine
+    )
+    core: Any = SimpleNamespace(node="a", last_number=3, runtime=runtime)
+    snapshots = Snapshots(core, None, None)
+    snapshots.record(Message("b", 5, b"", 0.0, 1))
+    snapshots.record(Message("b", 7, b"", 0.0, 2))
+    assert snapshots.cut() == [
+        CutEntry("b", 1, 5),
+        CutEntry("b", 2, 6),
+        CutEntry("a", 9, 3),
+    ]

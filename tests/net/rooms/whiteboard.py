@@ -38,7 +38,14 @@ class Whiteboard:
         )
         return self.node
 
-    async def join(self, room: str, *, reads: bool = True, **options: Any) -> Room:  # noqa: ANN401
+    async def join(
+        self,
+        room: str,
+        *,
+        reads: bool = True,
+        has_snapshots: bool = True,
+        **options: Any,  # noqa: ANN401 (options of join)
+    ) -> Room:
         """Join a room, and read it in a task of its own."""
         assert self.node is not None
         texts = self.texts.setdefault(room, [])
@@ -46,9 +53,10 @@ class Whiteboard:
         def restore(state: bytes) -> None:
             texts[:] = state.decode().split("\n") if state else []
 
-        joined = await self.node.join(
-            room, snapshot=lambda: "\n".join(texts).encode(), restore=restore, **options
-        )
+        if has_snapshots:
+            options["snapshot"] = lambda: "\n".join(texts).encode()
+            options["restore"] = restore
+        joined = await self.node.join(room, **options)
         self.rooms[room] = joined
         if reads:
             self._readers.append(asyncio.get_running_loop().create_task(self._read(joined)))

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from antecede.core.process import NEVER
 from antecede.engine.limits import Limits
 from antecede.engine.message import Message
 from antecede.errors import ConfigError, LocalError, PeerError
@@ -22,6 +21,7 @@ from antecede.net.config import NodeConfig
 from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.rooms.room_node import make_room_runtime, room_limits
 from antecede.net.rooms.room_socket import RoomSocket, link_to
+from antecede.net.rooms.when_silent import WhenSilent
 from antecede.net.runtime import NodeRuntime
 
 __all__ = ["ControlRoom"]
@@ -46,7 +46,7 @@ class ControlRoom:
     def __init__(self, hub: LinkHub, config: NodeConfig, limits: Limits) -> None:
         self._hub = hub
         self._config = config
-        self._limits = room_limits(limits, NEVER)
+        self._limits = room_limits(limits, WhenSilent.block())
         self._directory = Directory()
         self._receivers: dict[str, Receive] = {}
         self._held: dict[str, deque[Message]] = {}

@@ -14,9 +14,12 @@ class RoomJoined(NodeEvent):
 
     room: str
     has_founded: bool
+    protocol: str
+    """The protocol of the room."""
 
     def __str__(self) -> str:
-        return f"{'founded' if self.has_founded else 'joined'} the room {self.room}"
+        verb = "founded" if self.has_founded else "joined"
+        return f"{verb} the room {self.room} with protocol {self.protocol}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

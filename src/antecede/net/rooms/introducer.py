@@ -122,6 +122,17 @@ class Introducer:
             raise JoinError(_no_answer(seeds, problems, timeout_s))
         return list(dict.fromkeys(answer.name for answer in self._answers.values()))
 
+    def connect(self, name: str, address: str) -> None:
+        """Link a node at an address that a third one has named, and introduce this one."""
+        if name == self._config.name:
+            return
+        try:
+            self._hub.add_link(name, parse_address(address))
+        except ConfigError as error:
+            logger.warning("%s cannot link %s: %s", self._config.name, name, error)
+            return
+        self.introduce(name, address)
+
     def introduce(self, name: str, address: str) -> None:
         """Introduce this node to a linked one, and again until that one answers.
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -25,8 +25,10 @@ from antecede.net.rooms.events import (
     RoomJoined,
     RoomRejoining,
 )
+from antecede.net.rooms.introducer import Introducer
 from antecede.net.rooms.membership import strip
 from antecede.net.rooms.room_core import RoomCore
+from antecede.net.rooms.room_finder import Candidates
 from antecede.net.rooms.room_peers import RoomPeers
 from antecede.net.rooms.snapshots import Snapshots
 
@@ -41,8 +43,6 @@ STRANGER_S: Final = 1.0
 REJOIN_S: Final = 1.0
 """The wait before a node that could not join again tries once more."""
 
-Candidates = Iterable[tuple[str, str]]
-
 
 class LiveMembership:
     """Drives the membership of one node in one room.
@@ -50,6 +50,7 @@ class LiveMembership:
     Args:
         core: the room.
         peers: adds and removes the peers of the room.
+        introducer: links this node with others.
         control: carries messages about the room.
         own_address: returns the address of this node, as text.
         candidates: returns names and addresses of all nodes that are known.
@@ -63,6 +64,7 @@ class LiveMembership:
         self,
         core: RoomCore,
         peers: RoomPeers,
+        introducer: Introducer,
         control: ControlRoom,
         own_address: Callable[[], str],
         candidates: Callable[[], Candidates],
@@ -73,6 +75,7 @@ class LiveMembership:
     ) -> None:
         self._core = core
         self._peers = peers
+        self._introducer = introducer
         self._control = control
         self._own_address = own_address
         self._find_candidates = candidates
@@ -118,7 +121,8 @@ class LiveMembership:
 
     async def join(self, candidates: Candidates) -> None:
         """Join through any of some nodes; raise JoinError if that is impossible."""
-        self._begin(candidates)
+        self._membership.join(candidates, self._now())
+        self._run()
         self._control.release(self._core.name)
         try:
             await asyncio.shield(self._joined)
@@ -152,10 +156,17 @@ class LiveMembership:
         self._membership.remove(name, self._now())
         self._run()
 
+    def give_up(self, name: str) -> None:
+        """Remove a silent member for which no more messages are kept."""
+        self._membership.member_lost(name, self._now())
+        self._run()
+
     async def leave(self, drain_s: float) -> None:
         if self._is_closing:
             return
         self._is_closing = True
+        if self._search is not None:
+            self._search.cancel()
         if self._restart is not None:
             self._restart.cancel()
         elif self._membership.is_member:
@@ -163,8 +174,6 @@ class LiveMembership:
         else:
             self._membership.cancel(self._now())
         self._run()
-        if self._search is not None:
-            self._search.cancel()
         await self._core.close(drain_s, returns=False)
         self._timer.cancel()
         self._control.unregister(self._core.name)
@@ -187,6 +196,10 @@ class LiveMembership:
         now = self._now()
         membership = self._membership
         for message in messages:
+            if not message.ordered:  # It has no number, and no place in a snapshot.
+                if membership.is_member:
+                    self._delivered.append(strip(message))
+                continue
             is_data = message.data[:1] == bytes((APPLICATION,))
             if is_data and not membership.is_filtering:
                 self._take(message)
@@ -215,8 +228,7 @@ class LiveMembership:
 
     def _receive_event(self, event: NodeEvent) -> None:
         if isinstance(event, PeerRemoved) and event.is_timeout and event.peer is not None:
-            self._membership.member_lost(event.peer, self._now())
-            self._run()
+            self.give_up(event.peer)
 
     def _notice_arrival(self, name: str) -> bool:
         """Return whether to receive the datagrams of a node.
@@ -295,7 +307,7 @@ class LiveMembership:
         core = self._core
         match effect:
             case fx.Connect(name, address):
-                self._peers.connect(name, address)
+                self._introducer.connect(name, address)
             case fx.SendControl(target, data):
                 self._control.send(target, core.name, data)
             case fx.SendInRoom(target, data):
@@ -335,7 +347,8 @@ class LiveMembership:
                 self._was_member = True
                 if not self._joined.done():
                     self._joined.set_result(None)
-                core.publish(RoomJoined(room=core.name, has_founded=has_founded))
+                names = {"room": core.name, "protocol": core.protocol}
+                core.publish(RoomJoined(has_founded=has_founded, **names))
             case fx.JoinFailed(reason) if self._was_member:
                 logger.warning("%s: cannot join again: %s", core.node, reason)
                 self._rejoin(REJOIN_S, may_found=True)  # Perhaps no member is left.
@@ -376,20 +389,11 @@ class LiveMembership:
         self._peers.reset()
         self._snapshots.reset()
         self._delivered.clear()
-        self._restart = None
-        self._membership = self._make()
-        self._begin(self._find_candidates())
-
-    def _begin(self, candidates: Candidates) -> None:
-        """Begin to look for a member, and ask the seeds for others meanwhile."""
-        self._membership.join(candidates, self._now())
+        self._search, self._restart = self._restart, None
+        membership = self._membership = self._make()
+        membership.join(self._find_candidates(), self._now())
         self._run()
-        self._search = asyncio.get_running_loop().create_task(self._search_more())
-
-    async def _search_more(self) -> None:
-        membership = self._membership
-        if not membership.is_member:
-            candidates = await self._find_more()
-            if membership is self._membership and not self._core.runtime.is_closed:
-                membership.add_candidates(candidates, self._now())
-                self._run()
+        candidates = await self._find_more()
+        if membership is self._membership and not self._core.runtime.is_closed:
+            membership.add_candidates(candidates, self._now())
+            self._run()

@@ -3,35 +3,36 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypedDict
+from typing import TypedDict
 
-from antecede.core.process import NEVER
 from antecede.errors import ConfigError
 from antecede.group.settings import MembershipSettings
 from antecede.net.payloads import check_callable
+from antecede.net.rooms.room_protocol import AUTO, RoomProtocol, choose_protocol
 from antecede.net.rooms.snapshots import Restore, Take
+from antecede.net.rooms.when_silent import WhenSilent
 from antecede.net.udp import Address
 
 __all__ = ["RoomArguments", "RoomOptions", "make_options"]
 
 logger = logging.getLogger(__name__)
 
-JOIN_TIMEOUT_S: Final = 60.0
+JOIN_TIMEOUT_S = 60.0
 """Default time that a node tries to join a room: longer than two leases, because a node
 that was removed is admitted only after these."""
-SEARCH_TIMEOUT_S: Final = 30.0
+SEARCH_TIMEOUT_S = 30.0
 """How long a node waits for the first answer of a seed, at most."""
-SILENCE_LIMIT_S: Final = 30.0
-"""Default time after which a silent member is removed."""
-WHEN_SILENT: Final = ("remove", "block")
-"""What a room does with a silent member."""
 
 
 class RoomArguments(TypedDict, total=False):
     """The options of :meth:`antecede.Node.join`."""
 
     protocol: str
-    """``hybrid``, ``hybrid-basic`` or ``bounded``; by default ``auto``: the default one."""
+    """The protocol of the room. By default ``auto``: a node that joins takes that of the
+    room, and the founder takes ``pc-broadcast`` if ``size`` is above 64 and it has no
+    ``snapshot`` and no ``restore``, else ``bounded``. ``room.protocol`` is the result."""
+    size: int
+    """How many members the founder expects, for the protocol ``auto``."""
     snapshot: Take
     """Returns the state of the application as bytes, for nodes that join later."""
     restore: Restore
@@ -48,12 +49,10 @@ class RoomArguments(TypedDict, total=False):
     agree: Callable[[str, str], bool]
     """Called with the names of a member and of another one that it has removed; returns
     whether to remove that one here, too. By default, and if it raises, it is removed."""
-    when_silent: str
-    """What happens with a member that is silent while messages wait for it: ``"remove"``,
-    the default, removes it after ``silence_limit_s``; ``"block"`` lets senders wait as soon
-    as its window is full."""
-    silence_limit_s: float
-    """By default 30 seconds."""
+    when_silent: WhenSilent
+    """What happens with a member that is silent while messages wait for it; by default
+    ``WhenSilent.remove(after_s=30)``, and ``WhenSilent.block()`` under a protocol that
+    cannot remove members."""
     settings: MembershipSettings
     """Limits of snapshots and members."""
 
@@ -62,15 +61,15 @@ class RoomArguments(TypedDict, total=False):
 class RoomOptions:
     """The validated options of a room."""
 
-    protocol: str = "auto"
+    protocol: str = AUTO
+    size: int = 0
     snapshot: Take | None = None
     restore: Restore | None = None
     members: Mapping[str, str | Address] | None = None
     found: bool | None = None
     timeout_s: float = JOIN_TIMEOUT_S
     agree: Callable[[str, str], bool] | None = None
-    when_silent: str = "remove"
-    silence_limit_s: float = SILENCE_LIMIT_S
+    when_silent: WhenSilent | None = None
     settings: MembershipSettings = field(default_factory=MembershipSettings)
 
     def __post_init__(self) -> None:
@@ -80,15 +79,20 @@ class RoomOptions:
         check_callable(self.agree, "agree")
         if not self.timeout_s > 0:
             raise ConfigError(f"timeout_s must be above 0, got {self.timeout_s}")
-        if self.when_silent not in WHEN_SILENT:
+        if self.size < 0:
+            raise ConfigError(f"size must be at least 1, got {self.size}")
+        if not isinstance(self.when_silent, WhenSilent | None):
             raise ConfigError(
-                f"when_silent must be one of {', '.join(WHEN_SILENT)}, got"
-                f" {self.when_silent!r}"
+                "when_silent must be WhenSilent.block(), WhenSilent.keep(messages) or"
+                f" WhenSilent.remove(after_s), got {self.when_silent!r}"
             )
-        if not self.silence_limit_s > 0:
+        if self.members is not None and self._membership_options:
             raise ConfigError(
-                f"silence_limit_s must be above 0, got {self.silence_limit_s}"
+                f"a room with members= has no {' and no '.join(self._membership_options)}:"
+                " nobody joins it, and no member tells the others whom it removes"
             )
+        if self.protocol != AUTO:
+            self.check(RoomProtocol(self.protocol))
 
     @property
     def search_timeout_s(self) -> float:
@@ -96,9 +100,55 @@ class RoomOptions:
         return min(self.timeout_s, SEARCH_TIMEOUT_S)
 
     @property
-    def peer_timeout_s(self) -> float:
-        """After how long a silent member is removed; infinite for never."""
-        return self.silence_limit_s if self.when_silent == "remove" else NEVER
+    def _membership_options(self) -> list[str]:
+        """The names of the options in use that need a room that nodes join."""
+        return [name for name in ("snapshot", "restore", "agree") if getattr(self, name)]
+
+    def founded_protocol(self) -> RoomProtocol:
+        """Return the protocol of the room if this node founds it."""
+        if self.protocol != AUTO:
+            return RoomProtocol(self.protocol)
+        may_be_overlay = self.members is None and not self._membership_options
+        if self.when_silent is not None:
+            may_be_overlay = may_be_overlay and not self.when_silent.is_keeping
+            may_be_overlay = may_be_overlay and not self.when_silent.is_blocking
+        return choose_protocol(self.size, may_be_overlay=may_be_overlay)
+
+    def check(self, protocol: RoomProtocol) -> None:
+        """Raise ConfigError if the options do not fit a protocol."""
+        name, policy = protocol.name, self.when_silent
+        if protocol.is_fixed and self.members is None:
+            raise ConfigError(
+                f"a room with protocol {name!r} has fixed members: name all of them with"
+                " members=, or choose hybrid, hybrid-basic, bounded or pc-broadcast"
+            )
+        if protocol.is_overlay and self.members is not None:
+            raise ConfigError(
+                f"a room with protocol {name!r} has no fixed members: leave out members=;"
+                " nodes join it through seeds="
+            )
+        if protocol.is_overlay and self._membership_options:
+            raise ConfigError(
+                f"a room with protocol {name!r} has no {self._membership_options[0]}: no"
+                " member knows all others; leave it out, or choose bounded"
+            )
+        if policy is None:
+            return
+        if protocol.is_fixed and not policy.is_blocking:
+            raise ConfigError(
+                f"{name} cannot remove a silent member: leave out when_silent, or choose"
+                " bounded"
+            )
+        if protocol.is_overlay and (policy.is_blocking or policy.is_keeping):
+            raise ConfigError(
+                f"{name} replaces silent neighbours: choose WhenSilent.remove(after_s)"
+            )
+
+    def silence_policy(self, protocol: RoomProtocol) -> WhenSilent:
+        """Return what happens with silent members under a protocol."""
+        if self.when_silent is not None:
+            return self.when_silent
+        return WhenSilent.block() if protocol.is_fixed else WhenSilent.remove()
 
     @property
     def membership(self) -> MembershipSettings:

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self, Unpack, overload
 
 from antecede.engine.message import Message
 from antecede.net.blocked_sends import Targets, named_targets
 from antecede.net.events import EventIterator
 from antecede.net.payloads import Payload
+from antecede.net.receipts import Receipt, SendOptions
 from antecede.net.rooms.membership import Membership
 from antecede.net.rooms.room_core import RoomCore
 from antecede.net.runtime import DRAIN_S
@@ -57,13 +58,22 @@ class Room:
 
     # Sending.
 
-    async def send(self, target: str, data: Payload, *, wait: bool = True) -> int:
-        """Send ``data`` to one member, and return its number.
+    @overload
+    async def send(
+        self, target: str, data: Payload, *, wait: bool = ..., receipt: Literal[True]
+    ) -> Receipt: ...
 
-        See :meth:`antecede.Node.send`.
-        """
+    @overload
+    async def send(self, target: str, data: Payload, **how: Unpack[SendOptions]) -> int: ...
+
+    async def send(
+        self, target: str, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
+        """Send ``data`` to one member; see :meth:`antecede.Node.send`."""
         self._membership.check_target(target)
-        return await self._core.send(Targets(names=(target,)), data, wait)
+        to = Targets(names=(target,))
+        return await self._core.send(to, data, wait, ordered, receipt)
 
     def send_nowait(self, target: str, data: Payload) -> int:
         """Send ``data`` to one member without waiting, and return its number.
@@ -73,27 +83,51 @@ class Room:
         self._membership.check_target(target)
         return self._core.send_nowait(target, data)
 
+    @overload
     async def multicast(
-        self, targets: Iterable[str], data: Payload, *, wait: bool = True
-    ) -> int:
+        self, targets: Iterable[str], data: Payload, *, wait: bool = ...,
+        receipt: Literal[True],
+    ) -> Receipt: ...  # fmt: skip
+
+    @overload
+    async def multicast(
+        self, targets: Iterable[str], data: Payload, **how: Unpack[SendOptions]
+    ) -> int: ...
+
+    async def multicast(
+        self, targets: Iterable[str], data: Payload, *, wait: bool = True,
+        ordered: bool = True, receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to several members; otherwise like :meth:`send`."""
         chosen = named_targets(targets)
         for name in chosen.names:
             self._membership.check_target(name)
-        return await self._core.send(chosen, data, wait)
+        return await self._core.send(chosen, data, wait, ordered, receipt)
 
-    async def broadcast(self, data: Payload, *, wait: bool = True) -> int:
+    @overload
+    async def broadcast(
+        self, data: Payload, *, wait: bool = ..., receipt: Literal[True]
+    ) -> Receipt: ...
+
+    @overload
+    async def broadcast(self, data: Payload, **how: Unpack[SendOptions]) -> int: ...
+
+    async def broadcast(
+        self, data: Payload, *, wait: bool = True, ordered: bool = True,
+        receipt: bool = False,
+    ) -> int | Receipt:  # fmt: skip
         """Send one message to all other members, and return its number.
 
-        Newcomers that are catching up get it, too. Return 0 if there is nobody else. Apply
-        a change to your own state before you broadcast it, without an ``await`` between
-        the two: a snapshot is never taken during the call.
+        Newcomers that are catching up get it, too. If there is nobody else, return 0, or a
+        receipt without targets. Apply a change to your own state before you broadcast it,
+        without an ``await`` between the two: a snapshot is never taken during the call.
         """
         await self._membership.wait_until_member()
         if not self._core.runtime.opened_engine().peers():
             self._core.check_open()
-            return 0
-        return await self._core.send(Targets(is_broadcast=True), data, wait)
+            return Receipt(0, ()) if receipt else 0
+        to = Targets(is_broadcast=True, may_be_nobody=True)
+        return await self._core.send(to, data, wait, ordered, receipt)
 
     async def flush(self) -> None:
         """Wait until all messages sent so far, and meanwhile, are delivered everywhere."""

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from antecede.engine.events import NodeEvent
+from antecede.engine.events import NodeEvent, PeerSilent
 from antecede.engine.message import Message
 from antecede.errors import LocalError
 from antecede.net.blocked_sends import Targets
 from antecede.net.events import EventHub
 from antecede.net.payloads import Encode, Payload, encode_payload
+from antecede.net.receipts import Receipt
 from antecede.net.receiving import Receiving
 from antecede.net.rooms.room_socket import RoomSocket
 from antecede.net.runtime import NodeRuntime
@@ -61,6 +62,11 @@ class RoomCore:
         """Called when the application has asked for a message, or a send has ended."""
         self.on_arrival: Callable[[str], bool] = lambda name: True
         """Called with the source of each datagram; returns whether to receive it."""
+        self.on_open: Callable[[], None] = lambda: None
+        """Called when a runtime was opened, before anything has arrived."""
+        self.on_full: Callable[[str], None] | None = None
+        """Called with the name of a silent member to which there is no room; None if
+        senders wait then."""
         self.last_number = 0
         """The number of the last message that was sent."""
         self.sends_under_way = 0
@@ -93,6 +99,17 @@ class RoomCore:
         """Hand on an event that the runtime has logged."""
         self.events.publish([event], self.runtime.now_s())
         self.on_event(event)
+        if isinstance(event, PeerSilent):
+            self._report_full()
+
+    def _report_full(self) -> None:
+        """Call :attr:`on_full` for the silent members to which there is no room."""
+        if self.on_full is None:
+            return
+        engine = self.runtime.opened_engine()
+        for name in engine.peers():
+            if engine.sessions[name].is_silent and not engine.has_room((name,)):
+                self.on_full(name)
 
     def publish(self, event: NodeEvent) -> None:
         """Log an event of the room, and hand it to the iterators over its events."""
@@ -106,6 +123,7 @@ class RoomCore:
         socket = self.runtime.opened_socket()
         assert isinstance(socket, RoomSocket)  # Every runtime of a room has one.
         socket.on_arrival = lambda name: self.on_arrival(name)
+        self.on_open()
 
     async def restart(self) -> None:
         """Replace the runtime by a new one, without a word to the members.
@@ -134,13 +152,17 @@ class RoomCore:
 
     # The calls of the application.
 
-    async def send(self, targets: Targets, data: Payload, wait: bool) -> int:
-        """Send a message; see :meth:`Sending.send`."""
+    async def send(
+        self, targets: Targets, data: Payload, wait: bool, ordered: bool, receipt: bool
+    ) -> int | Receipt:
+        """Send a message; see :meth:`Sending.send_as`."""
+        self._report_full()
         self.sends_under_way += 1
         try:
-            number = await self.sending.send(targets, self.sending.encoded(data), wait)
+            sent = await self.sending.send_as(targets, data, wait, ordered, receipt)
+            number = sent if isinstance(sent, int) else sent.number
             self.last_number = max(self.last_number, number)
-            return number
+            return sent
         finally:
             self.sends_under_way -= 1
             self.on_quiet()

@@ -15,6 +15,7 @@ from antecede.errors import ConfigError
 from antecede.net.config import NodeConfig
 from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.rooms.room_socket import link_address
+from antecede.net.rooms.when_silent import WhenSilent
 from antecede.net.runtime import NodeRuntime
 
 __all__ = ["journal_path", "make_room_runtime", "room_limits"]
@@ -22,10 +23,11 @@ __all__ = ["journal_path", "make_room_runtime", "room_limits"]
 ROOM_DIRECTORY: Final = "rooms"
 
 
-def room_limits(node: Limits, peer_timeout_s: float) -> Limits:
+def room_limits(node: Limits, policy: WhenSilent, *, is_overlay: bool = False) -> Limits:
     """Return the limits of a room: those of the node, in datagrams that links carry.
 
-    The links keep themselves alive, and find out what their paths carry.
+    The links find out what their paths carry. They keep themselves alive, except those to
+    the neighbours on an overlay, which change.
     """
     size = node.base_bytes - CARRY_OVERHEAD_BYTES
     if size < DATAGRAM_BYTES_MIN:
@@ -34,11 +36,10 @@ def room_limits(node: Limits, peer_timeout_s: float) -> Limits:
             f" bytes, not {node.base_bytes}; raise Limits.datagram_bytes_base"
         )
     return replace(
-        node,
+        policy.limits(node),
         datagram_bytes_base=size,
         datagram_bytes_max=size,
-        keep_alive_s=NEVER,
-        peer_timeout_s=peer_timeout_s,
+        keep_alive_s=node.keep_alive_s if is_overlay else NEVER,
     )
 
 

@@ -10,7 +10,6 @@ from antecede.net.rooms.introducer import Introducer
 from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.rooms.room_core import RoomCore
 from antecede.net.rooms.room_socket import link_to
-from antecede.net.udp import parse_address
 
 __all__ = ["RoomPeers"]
 
@@ -25,8 +24,8 @@ class RoomPeers:
 
     Args:
         core: the room.
-        hub: adds links.
-        introducer: introduces this node to others.
+        hub: has the links.
+        introducer: links this node with others.
     """
 
     def __init__(self, core: RoomCore, hub: LinkHub, introducer: Introducer) -> None:
@@ -46,20 +45,10 @@ class RoomPeers:
         """Whether :meth:`confirm` is to be called again soon."""
         return bool(self._additions) or bool(self._leaving)
 
-    def connect(self, name: str, address: str) -> None:
-        """Link a node, so that control messages reach it."""
-        if name == self._core.node:
-            return
-        try:
-            self._hub.add_link(name, parse_address(address))
-        except ConfigError as error:
-            logger.warning("%s cannot link %s: %s", self._core.node, name, error)
-            return
-        self._introducer.introduce(name, address)
-
     def add(self, member: Member) -> None:
         """Make a node a peer of the room; :meth:`confirm` reports when it is one."""
-        self.connect(member.name, member.address)
+        self._introducer.connect(member.name, member.address)
+        self._hub.engine.links.keep(member.name)
         self._leaving.pop(member.name, None)
         is_new = member.name not in self._core.runtime.opened_engine().sessions
         self._additions[member.name] = (member, is_new)

@@ -11,7 +11,7 @@ from antecede.net.database import Database
 from antecede.net.host import EventLog, Host, Worker
 from antecede.net.udp import Address, SocketAddress
 
-__all__ = ["RoomHost", "RoomSocket", "link_address", "link_to"]
+__all__ = ["RoomHost", "RoomSocket", "link_address", "link_name", "link_to"]
 
 LINK_PORT: Final = 1
 """The port in the addresses of members; it has no meaning."""
@@ -29,6 +29,11 @@ def link_address(name: str) -> Address:
 def link_to(name: str) -> SocketAddress:
     """Return the address of a node in a room, as its socket uses it."""
     return cast("SocketAddress", LINK_PREFIX + name)
+
+
+def link_name(address: object) -> str:
+    """Return the name of the node with an address of :func:`link_to`."""
+    return cast("str", address).removeprefix(LINK_PREFIX)
 
 
 class RoomSocket:
@@ -79,7 +84,7 @@ class RoomSocket:
 
     def transmit(self, datagrams: Sequence[tuple[object, bytes]]) -> int:
         for address, datagram in datagrams:
-            self._send(cast("str", address).removeprefix(LINK_PREFIX), datagram)
+            self._send(link_name(address), datagram)
         return len(datagrams)
 
     def close(self) -> None:

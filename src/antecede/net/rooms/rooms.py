@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from antecede.core.config import DEFAULT_PROTOCOL
 from antecede.core.process import NEVER
 from antecede.engine.events import NodeEvent, format_address
 from antecede.engine.limits import Limits
 from antecede.errors import ConfigError, JoinError, LocalError
+from antecede.group.finder import FoundRoom
 from antecede.net.config import NAME_BYTES_MAX, NodeConfig
 from antecede.net.host import running_host
 from antecede.net.rooms.control_room import ControlRoom
@@ -19,10 +19,13 @@ from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.rooms.live_membership import LiveMembership
 from antecede.net.rooms.membership import FixedMembership
 from antecede.net.rooms.options import RoomOptions
+from antecede.net.rooms.overlay_membership import OverlayMembership
 from antecede.net.rooms.room import Room
 from antecede.net.rooms.room_core import Filter, RoomCore
+from antecede.net.rooms.room_finder import find_room
 from antecede.net.rooms.room_node import make_room_runtime, room_limits
 from antecede.net.rooms.room_peers import RoomPeers
+from antecede.net.rooms.room_protocol import AUTO, RoomProtocol
 from antecede.net.rooms.silence_probe import SilenceProbe
 from antecede.net.rooms.snapshots import Snapshots
 from antecede.net.runtime import NodeRuntime
@@ -118,37 +121,79 @@ class Rooms:
     async def _join(self, name: str, options: RoomOptions) -> Room:
         if options.members is not None:
             return self._make_fixed(name, options, options.members)
-        control = self._control
+        control, introducer = self._control, self._introducer
         assert control is not None
+        assert introducer is not None
         control.hold(name)
         try:
+            found = FoundRoom("", ())
             candidates = await self._candidates(name, options)
+            if candidates:
+                settings = replace(options.membership, may_found=options.found is not False)
+                own = (self._config.name, self._own_address())
+                more = self._find_more(name, options.search_timeout_s)
+                found = await find_room(
+                    name, candidates, more, own, control, introducer, settings
+                )
+            protocol = _agreed_protocol(name, options, found)
         except BaseException:
             control.release(name)
             raise
-        core = self._make_core(name, options)
+        enter = self._enter_overlay if protocol.is_overlay else self._enter
+        return await enter(name, options, protocol, found)
+
+    async def _enter(
+        self, name: str, options: RoomOptions, protocol: RoomProtocol, found: FoundRoom
+    ) -> Room:
+        """Join a room in which all members know each other, or found it."""
+        assert self._control is not None
         assert self._introducer is not None
+        core = self._make_core(name, options, protocol)
         core.open()
-        SilenceProbe(core, options.peer_timeout_s)
-        settings = replace(
-            options.membership, may_found=options.found is not False and bool(candidates)
-        )
+        SilenceProbe(core, options.silence_policy(protocol).remove_after_s)
         membership = LiveMembership(
             core,
             RoomPeers(core, self._hub, self._introducer),
-            control,
+            self._introducer,
+            self._control,
             self._own_address,
             lambda: self._known(name),
             lambda: self._find_more(name, options.search_timeout_s),
-            settings,
+            replace(options.membership, may_found=options.found is not False),
             Snapshots(core, options.snapshot, options.restore),
             lambda: self._forget(name),
         )
+        if options.silence_policy(protocol).is_keeping:
+            core.on_full = membership.give_up
         try:
-            if candidates:
-                await membership.join(candidates)
+            if found.members:
+                await membership.join([*found.members, *self._known(name)])
             else:
                 await membership.found()
+        except BaseException:
+            await membership.close(0.0)
+            raise
+        return Room(core, membership)
+
+    async def _enter_overlay(
+        self, name: str, options: RoomOptions, protocol: RoomProtocol, found: FoundRoom
+    ) -> Room:
+        """Join a room in which no member knows all others, or found it."""
+        assert self._control is not None
+        assert self._introducer is not None
+        members = tuple(member for member, _ in found.members)
+        core = self._make_core(name, options, protocol, members)
+        membership = OverlayMembership(
+            core,
+            self._hub,
+            self._introducer,
+            self._control,
+            lambda: self._forget(name),
+            has_founded=not members,
+        )
+        core.open()
+        try:
+            await membership.join(options.timeout_s)
         except BaseException:
             await membership.close(0.0)
             raise
@@ -207,13 +252,15 @@ class Rooms:
         return seen or format_address(self._runtime.opened_socket().address)
 
     def _make_core(
-        self, name: str, options: RoomOptions, members: tuple[str, ...] = ()
+        self,
+        name: str,
+        options: RoomOptions,
+        protocol: RoomProtocol,
+        members: tuple[str, ...] = (),
     ) -> RoomCore:
         """Make the core of a room."""
-        protocol = options.protocol
-        if protocol == "auto":
-            protocol = DEFAULT_PROTOCOL
-        limits = room_limits(self._limits(), options.peer_timeout_s)
+        policy = options.silence_policy(protocol)
+        limits = room_limits(self._limits(), policy, is_overlay=protocol.is_overlay)
 
         def make_runtime(
             filter_messages: Filter, on_event: Callable[[NodeEvent], object]
@@ -222,7 +269,7 @@ class Rooms:
                 self._hub,
                 self._config,
                 name,
-                protocol=protocol,
+                protocol=protocol.name,
                 limits=limits,
                 members=members,
                 has_trace=True,
@@ -232,13 +279,14 @@ class Rooms:
             )
 
         return RoomCore(
-            self._config.name, name, protocol, make_runtime, self._config.encode
+            self._config.name, name, protocol.name, make_runtime, self._config.encode
         )
 
     def _make_fixed(
         self, name: str, options: RoomOptions, members: Mapping[str, str | Address]
     ) -> Room:
         """Make a room whose members the application names."""
+        protocol = replace(options, size=len(members)).founded_protocol()
         others = {
             member: parse_address(address)
             for member, address in members.items()
@@ -246,8 +294,11 @@ class Rooms:
         }
         for member, address in others.items():
             self._hub.add_link(member, address)
-        core = self._make_core(name, options, tuple(others))
+            self._hub.engine.links.keep(member)
+        core = self._make_core(name, options, protocol, tuple(others))
         membership = FixedMembership(core, set(others), lambda: self._forget(name))
+        if options.silence_policy(protocol).is_keeping:
+            core.on_full = membership.remove
         core.open()
         return Room(core, membership)
 
@@ -261,3 +312,21 @@ class Rooms:
         if self._control is not None:
             await self._control.close(drain_s)
             self._control = None
+
+
+def _agreed_protocol(name: str, options: RoomOptions, found: FoundRoom) -> RoomProtocol:
+    """Return the protocol of a room that was found, or that this node founds."""
+    if not found.protocol:
+        return options.founded_protocol()
+    if options.protocol not in (AUTO, found.protocol):
+        raise JoinError(
+            f"cannot join the room {name}: the room {name!r} uses the protocol"
+            f" {found.protocol}; leave out protocol={options.protocol!r}, or give all nodes"
+            " the same"
+        )
+    protocol = RoomProtocol(found.protocol)
+    try:
+        options.check(protocol)
+    except ConfigError as error:
+        raise JoinError(f"cannot join the room {name}: {error}") from None
+    return protocol

@@ -102,8 +102,9 @@ class Snapshots:
         core = self._core
         latest = dict(self._latest)
         for message in reversed(core.runtime.inbox.messages):
-            key = (message.source, message.history)
-            latest[key] = message.number - 1  # The first one in the inbox counts last.
+            if message.ordered:
+                key = (message.source, message.history)
+                latest[key] = message.number - 1  # The first one in the inbox counts last.
         engine = core.runtime.opened_engine()
         latest[core.node, engine.history] = core.last_number
         return [CutEntry(*key, number) for key, number in latest.items() if number > 0]
