@@ -673,12 +673,14 @@ def test_a_member_whose_removal_of_a_node_is_under_way_admits_it_later() -> None
     removing = {"x"}
     settings = replace(SETTINGS, can_admit=lambda name: name not in removing)
     sponsor = make("a", "b", settings=settings)
-    busy = [("x", Answer(AnswerKind.BUSY, ()))]
-    assert hear(sponsor, "x", Inquiry("x")) == busy
-    assert hear(sponsor, "x", Request("hybrid", member("x"))) == busy
-    assert hear(sponsor, "y", Inquiry("y")) == [("y", Answer(AnswerKind.PRESENT, ()))]
+    for frame in (Inquiry("x"), Request("hybrid", member("x"))):
+        ((_, answer),) = hear(sponsor, "x", frame)
+        assert answer.kind is AnswerKind.BUSY
+    ((_, answer),) = hear(sponsor, "y", Inquiry("y"))
+    assert answer.kind is AnswerKind.PRESENT
     removing.clear()
-    assert hear(sponsor, "x", Inquiry("x")) == [("x", Answer(AnswerKind.PRESENT, ()))]
+    ((_, answer),) = hear(sponsor, "x", Inquiry("x"))
+    assert answer.kind is AnswerKind.PRESENT
     asking = newcomer("a")
     asking.effects()
     hear(asking, "a", Answer(AnswerKind.BUSY, ()))

@@ -24,11 +24,12 @@ SHORT = Limits(lease_s=2.0, keep_alive_s=0.5)
 def test_a_restarted_node_takes_its_name_back_at_another_address(
     options: dict[str, Any],
 ) -> None:
+    shared: dict[str, Any] = {"key": options["key"]} if "key" in options else {}
     with Group() as group:
-        group.start("a", **({"key": KEY} if "key" in options else {}))
+        group.start("a", **shared)
         group.run(1)
         for name in ("b", "c"):
-            group.start(name, "a", **({"key": KEY} if "key" in options else {}))
+            group.start(name, "a", **shared)
             group.run(2)
         group.write("b", "before")
         group.run(1)
