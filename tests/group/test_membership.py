@@ -408,6 +408,8 @@ def admitted(*names: str, settings: MembershipSettings = SETTINGS) -> RoomMember
     hear(membership, "a", Answer(AnswerKind.PRESENT, ()))
     entries = tuple(RosterEntry(member(n), MemberState.JOINED) for n in names)
     hear(membership, "a", Offer(1, entries))
+    for name in names:
+        membership.member_added(name, 1, 0.0)
     return membership
 
 
@@ -464,6 +466,22 @@ def test_a_newcomer_is_no_member_before_the_notice_of_the_cut() -> None:
     assert not membership.is_member
     deliver(membership, "a", 2, CutNotice(1))
     assert membership.is_member
+
+
+def test_a_newcomer_sends_nothing_before_it_reaches_all_members() -> None:
+    """The member b was restarted: what is sent to its former incarnation is lost."""
+    membership = admitted("a", "b")
+    again = RosterEntry(member("b", 2, incarnation=9), MemberState.JOINED)
+    membership.receive_control("a", encode_control(Offer(1, (again,))), 0.0)
+    send_snapshot(membership, "a", header("a", "b"))
+    membership.restored(0.0)
+    assert deliver(membership, "a", 1, CutNotice(1)) == []
+    assert not membership.is_member
+    assert membership.waiting_for == ["b"]
+    membership.member_added("b", 9, 0.0)
+    assert told(membership.effects()) == [
+        ("all", JoinedNotice(1)), Joined(has_founded=False),
+    ]  # fmt: skip
 
 
 def test_a_newcomer_confirms_another_one_before_it_is_a_member() -> None:

@@ -306,17 +306,22 @@ class Joining:
         if self.phase is Phase.RESTORING:
             self.phase = Phase.CONFIRMING
             self._note_sign(now)
-            self._finish()
+            self.finish()
 
     def receive_cut_notice(self, source: str, notice: CutNotice, now: float) -> None:
         """Note that all messages of the snapshot happened before what follows."""
         if source == self.sponsor and notice.admission == self.own.admission:
             self._has_cut_notice = True
-            self._finish()
+            self.finish()
 
-    def _finish(self) -> None:
-        """Deliver what was held, and tell all that this node is a member."""
-        if self.phase is Phase.CONFIRMING and self._has_cut_notice:
+    def finish(self) -> None:
+        """Deliver what was held, and tell all that this node is a member.
+
+        Not before all members have been met: what is sent to a former incarnation of one
+        is lost.
+        """
+        is_restored = self.phase is Phase.CONFIRMING and self._has_cut_notice
+        if is_restored and not self._view.unready_members():
             for message in self._held.release():
                 self.deliver(message)
             self._out.broadcast(JoinedNotice(self.own.admission))
@@ -329,7 +334,8 @@ class Joining:
         if self.phase is Phase.SEARCHING:
             return self.search.unanswered()
         if self.phase in SPONSORED:
-            return self._progress or (self.sponsor,)
+            unready = self._view.unready_members() if self._has_cut_notice else ()
+            return unready or self._progress or (self.sponsor,)
         return ()
 
     def next_timer(self) -> float:

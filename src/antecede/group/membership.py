@@ -145,7 +145,7 @@ class RoomMembership:
         if handler is None:
             raise PeerError(f"unexpected {type(frame).__name__} outside the room")
         handler(self, source, frame, now)
-        self._sponsor.check()
+        self._check()
 
     def receive_in_room(self, message: RoomMessage, now: float) -> None:
         """Process a message that the room's protocol has delivered, in that order.
@@ -164,7 +164,7 @@ class RoomMembership:
             if handler is None:
                 raise PeerError(f"unexpected {type(frame).__name__} in the room")
             handler(self, message.source, frame, now)
-            self._sponsor.check()
+            self._check()
         elif self.is_member:
             self._joining.deliver(message)
         else:
@@ -175,7 +175,12 @@ class RoomMembership:
     def member_added(self, name: str, incarnation: int, now: float) -> None:
         """Note that messages in the room from now on reach this incarnation of a peer."""
         self._view.added(name, incarnation)
+        self._check()
+
+    def _check(self) -> None:
+        """Continue what waited for a change of the view."""
         self._sponsor.check()
+        self._joining.finish()
 
     def snapshot_taken(
         self,
