@@ -1,6 +1,6 @@
 """PC-broadcast among live nodes, beside a simulation: ``make bench-pc-broadcast``.
 
-Some processes run nodes on loopback that form one group, with ``--processes`` and
+Some processes run nodes on loopback that join one room, with ``--processes`` and
 ``--nodes`` in each. Nodes join while others broadcast; some leave, and some stop without a
 goodbye. Their traces are merged and verified. A socket delays what it transmits by
 ``--delay`` seconds, if that is not 0, and the same group is simulated with this delay.
@@ -21,14 +21,18 @@ from random import Random
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from antecede import Limits, Node
+from antecede import Limits, Node, Room, WhenSilent
+from antecede.core.overlay_links import OverlayLinks
 from antecede.core.support.retransmission import RetransmissionPolicy
-from antecede.errors import LocalError
+from antecede.errors import JoinError, LocalError
 from bench.delayed_host import DelayedEventLoop
 
 __all__ = ["Plan"]
 
 RUN = "pc-broadcast"
+ROOM = "crowd"
+DOWN_S = 45.0
+"""After how long a silent neighbour is replaced, even if the machine is busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,8 @@ class Worker:
         self.random = Random(plan.seed * 1000 + index)
         self.report = Report()
         self.nodes: dict[str, Node] = {}
+        self.rooms: dict[str, Room] = {}
+        self.readers: list[asyncio.Task[None]] = []
         self.permanent: list[str] = []
 
     async def until(self, seconds: float) -> None:
@@ -108,22 +114,38 @@ class Worker:
 
     async def open(self, name: str, *, bind: str = "127.0.0.1:0") -> None:
         """Open a node, which joins through another one of this process or the founder."""
-        peers: dict[str, Any] = {"p0n0": self.founder} if name != "p0n0" else {}
+        seeds: list[Any] = [self.founder] if name != "p0n0" else []
         if self.nodes:
-            contact = self.random.choice(list(self.nodes.values()))
-            peers = {contact.name: contact.address}
+            seeds = [self.random.choice(list(self.nodes.values())).address]
         node = Node(
             name,
             bind=bind,
-            peers=peers,
-            protocol="pc-broadcast",
+            seeds=seeds,
             limits=self.plan.limits,
             trace=self.directory / "traces" / name,
             run=RUN,
-            on_message=lambda message: self.receive(name, message.data),
         )
         await node.open()
+        self.rooms[name] = await node.join(
+            ROOM,
+            protocol="pc-broadcast",
+            found=name == "p0n0",
+            timeout_s=self.plan.end_s - self.plan.sent_s,
+            when_silent=WhenSilent.remove(DOWN_S),
+        )
         self.nodes[name] = node
+        self.readers.append(asyncio.create_task(self.read(name)))
+
+    async def read(self, name: str) -> None:
+        """Receive the messages of a node until it is closed."""
+        async for message in self.rooms[name]:
+            self.receive(name, message.data)
+
+    def overlay(self, name: str) -> OverlayLinks:
+        """Return the links of a node in the room."""
+        overlay = self.rooms[name]._core.runtime.opened_engine().process.overlay
+        assert overlay is not None  # The protocol has one.
+        return overlay
 
     def receive(self, name: str, data: bytes) -> None:
         """Record a delivery."""
@@ -150,9 +172,7 @@ class Worker:
         await self.until(plan.end_s)
         sampling.cancel()
         for name in self.permanent:
-            overlay = self.nodes[name].engine.process.overlay
-            assert overlay is not None
-            if overlay.is_newcomer:
+            if self.overlay(name).is_newcomer:
                 self.report.not_joined.append(name)
         await asyncio.gather(*(self.close(name, 0.0) for name in list(self.nodes)))
         self.report.processor_s = time.process_time()
@@ -176,7 +196,7 @@ class Worker:
             name = self.random.choice(self.permanent)
             now = time.time()
             message = f"{self.index}:{number}"
-            await self.nodes[name].broadcast(f"{message} {now!r}".encode())
+            await self.rooms[name].broadcast(f"{message} {now!r}".encode())
             self.report.sent.append((f"{name} {message}", now))
 
     async def churn(self) -> None:
@@ -187,7 +207,12 @@ class Worker:
         async def visit(number: int) -> None:
             name = f"p{self.index}v{number}"
             await self.until(plan.settled_s + self.random.uniform(0.0, 0.5) * span_s)
-            await self.open(name)
+            try:
+                await self.open(name)
+            except JoinError as error:
+                print(f"{name}: {error}")
+                self.report.not_joined.append(name)
+                return
             await self.until(plan.settled_s + self.random.uniform(0.6, 1.0) * span_s)
             if number % 3 == 0:
                 with suppress(LocalError):
@@ -203,9 +228,8 @@ class Worker:
         while True:
             await self.until(at)
             for name in self.permanent:
-                engine = self.nodes[name].engine
-                overlay = engine.process.overlay
-                assert overlay is not None
+                overlay = self.overlay(name)
+                engine = self.rooms[name]._core.runtime.opened_engine()
                 unsafe = set(overlay.unsafe_peers())
                 safe = [engine.name_of(p) for p in overlay.peers() if p not in unsafe]
                 self.report.samples.append((at, name, safe, len(unsafe)))
@@ -353,7 +377,7 @@ def judge(directory: Path) -> None:
     from antecede.trace.live.reader import find_node_traces
     from antecede.verify.verifier import verify_trace
 
-    traces = find_node_traces([directory / "traces"])
+    traces = find_node_traces(sorted((directory / "traces").glob(f"*/rooms/{ROOM}")))
     merged = merge_traces(traces, directory / "merged")
     verdict = verify_trace(merged.path)
     print(f"verified {merged.events:,} events, {verdict.deliveries:,} deliveries:", end=" ")

@@ -247,9 +247,18 @@ def main() -> int:
     }  # fmt: skip
     result |= span_result
     print(json.dumps(result, indent=2))
+    # One run is one key of the stream, and without windows one task of the table.
     print(
-        f"time per event, a stream to a table, one core each: {result['stream_per_batch']}"
+        "events per second per core:"
+        f" stream {result['stream_events_per_s']:,}, batch {result['batch_events_per_s']:,}"
+        f" (time per event: {result['stream_per_batch']} to 1)"
     )
+    print(
+        "spans per second per core:"
+        f" stream {result['span_stream_spans_per_s']:,},"
+        f" batch {result['span_batch_spans_per_s']:,}"
+    )
+    print(f"state over an hour of virtual traffic, bytes: {result['state_bytes']}")
     return 0
 
 

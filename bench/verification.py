@@ -6,6 +6,7 @@ an earlier one. The exit code is 1 if a verdict is not the expected one.
 
 import argparse
 import json
+import resource
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ TWO_ENTRIES = 8
 HYBRIDS = ("hybrid", "hybrid-basic")
 UNICAST = ("buffer", "buffer-fifo", "cykas", "matrix", "optimal", "tree", *HYBRIDS)
 LONG_STATES_MAX = 1_000_000
+LARGE_STATES_MAX = 4_000_000
 LONG_MEMORY_MAX_GIB = 10.0
 
 
@@ -102,6 +104,8 @@ class Row:
     depth: int
     local_states: int
     seconds: float
+    peak_gib: float
+    """The largest memory of the process, which runs only this check."""
     verdict: str
 
 
@@ -301,7 +305,7 @@ def _limited(table: str, name: str, *, messages: int = 2, faults: int = 0) -> Ch
         messages=messages,
         losses=faults,
         duplicates=faults,
-        states_max=LONG_STATES_MAX,
+        states_max=LARGE_STATES_MAX,
         memory_max_gib=LONG_MEMORY_MAX_GIB,
     )
     return Check(table=table, config=config, expected=NOT_EXHAUSTED, long=True)
@@ -319,6 +323,7 @@ def run(item: Check) -> Row:
         depth=result.depth if result.violation is None else result.violation.depth,
         local_states=result.local_states,
         seconds=result.seconds,
+        peak_gib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20),
         verdict=verdict,
     )
 
@@ -326,8 +331,11 @@ def run(item: Check) -> Row:
 def print_table(title: str, items: Sequence[tuple[int, Check]]) -> bool:
     """Run the checks of a table and print it; return whether all verdicts are expected."""
     print(f"\n### {title}\n")
-    print("| check | states | transitions | depth | local states | seconds | verdict |")
-    print("|---|---:|---:|---:|---:|---:|---|", flush=True)
+    has_memory = items[0][1].long
+    columns = ["check", "states", "transitions", "depth", "local states", "seconds"]
+    columns += ["GiB"] * has_memory
+    print(f"| {' | '.join([*columns, 'verdict'])} |")
+    print(f"|---{'|---:' * (len(columns) - 1)}|---|", flush=True)
     as_expected = True
     for index, item in items:
         row = Row(**run_for_json("bench.verification", "--only", str(index)))
@@ -338,7 +346,8 @@ def print_table(title: str, items: Sequence[tuple[int, Check]]) -> bool:
             verdict += f", EXPECTED: {item.expected}"
         print(
             f"| {item.label} | {row.states:,} | {row.transitions:,} | {row.depth}"
-            f" | {row.local_states:,} | {row.seconds:.1f} | {verdict} |",
+            f" | {row.local_states:,} | {row.seconds:.1f} |"
+            f"{f' {row.peak_gib:.1f} |' * has_memory} {verdict} |",
             flush=True,
         )
     return as_expected

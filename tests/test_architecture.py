@@ -38,7 +38,7 @@ ALLOWED = {
     "merge": {"verify"},
     "diagram": {"verify"},
     "sim": {"verify"},
-    "check": {"core", "group"},
+    "check": {"core", "group", "verify"},
     "net": {"engine", "group", "trace"},
     "sync": {"net"},
     "testing": {"sim", "net", "check"},

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -96,6 +97,53 @@ def test_three_terminals_chat_and_nobody_sees_the_answer_first() -> None:
             assert process.stdin is not None
             process.stdin.close()
         assert [p.wait(TIMEOUT_S) for p in processes.values()] == [0, 0, 0]
+
+
+def test_a_customer_has_paid_before_the_order_and_a_store_that_sleeps_delays_nobody() -> (
+    None
+):
+    roles = ("shop", "bank", "store", "customer")
+    ports = free_ports(socket.SOCK_DGRAM, roles)
+    at = {role: f"127.0.0.1:{ports[role]}" for role in roles}
+    shop = str(EXAMPLES / "shop.py")
+    commands = {
+        role: [shop, role, at[role], *([at["shop"]] if role != "shop" else [])]
+        for role in roles
+    }
+    with started(commands) as processes:
+        stdin, stdout = processes["customer"].stdin, processes["customer"].stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def buy(item: str) -> None:
+            stdin.write(f"{item}\n")
+            stdin.flush()
+
+        for number in range(5):
+            buy(f"tea {number}")
+        lines = read_until(stdout, "packed tea", 5)
+        assert [line for line in lines if "sold" in line] == [
+            f"sold tea {number}\n" for number in range(5)
+        ]
+        assert len(lines) == 10  # Nothing was sold twice, or before it was paid.
+        processes["store"].send_signal(signal.SIGSTOP)
+        for number in range(20):
+            buy(f"bread {number}")
+        lines = read_until(stdout, "sold bread", 20)
+        assert lines == [f"sold bread {number}\n" for number in range(20)]
+        processes["store"].send_signal(signal.SIGCONT)
+        read_until(stdout, "packed bread", 20)
+        stdin.close()
+        assert processes["customer"].wait(TIMEOUT_S) == 0
+
+
+def read_until(stream: IO[str], start: str, count: int) -> list[str]:
+    """Return the lines up to a number of those that start so."""
+    lines: list[str] = []
+    while sum(line.startswith(start) for line in lines) < count:
+        lines.append(stream.readline())
+        assert lines[-1], f"the process has ended after {lines}"
+    return lines
 
 
 def test_three_web_servers_show_no_answer_before_its_question() -> None:

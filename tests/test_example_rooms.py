@@ -228,6 +228,7 @@ def test_a_stopped_member_of_one_room_delays_nobody_else(group: Group) -> None:
     for room in ROOMS:  # Every answer passes while eve receives nothing.
         texts[room] += converse(ann, bob, room, 20)
     check([ann, bob], texts)
+    assert ann.show("board")[1] == ["ann", "bob", "eve"]  # It was not removed meanwhile.
     eve.signal(signal.SIGCONT)
     check([eve], {"board": texts["board"]})
     assert [process.end() for process in (eve, ann, bob)] == [0] * 3

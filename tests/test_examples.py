@@ -1,5 +1,6 @@
 """The examples run, and show what they say they show."""
 
+import ast
 import asyncio
 import runpy
 import sys
@@ -81,6 +82,17 @@ def test_all_replicas_of_the_set_end_with_the_same(
     assert len(set(lines)) == 1
 
 
+def test_the_nodes_of_the_demonstration_receive_all_messages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(EXAMPLES / "chatter.py")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [words[0] for words in lines] == ["ann", "bob", "eve"]
+    sent = sum(int(words[2].rstrip(",")) for words in lines)
+    received = sum(int(words[-1]) for words in lines)
+    assert 60 < sent <= received  # With answers; a broadcast is received twice.
+
+
 def test_three_writers_end_with_the_same_text_and_see_each_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -126,11 +138,29 @@ def test_every_example_is_tested_and_short() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
     nodes = {
         "chat.py",
+        "chatter.py",
         "bank_shop_customer.py",
         "replicated_set.py",
         "shared_text.py",
     }
-    services = {"web_service.py", "whiteboard.py"}
+    services = {"shop.py", "web_service.py", "whiteboard.py"}
     assert names == nodes | services | {"bank_and_shop.py", "test_payment_under_faults.py"}
     for name in names:
-        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 95
+        assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 115
+    assert code_lines(EXAMPLES / "whiteboard.py") <= 60
+
+
+def code_lines(path: Path) -> int:
+    """Return the number of lines without comments, docstrings and empty lines."""
+    text = path.read_text(encoding="utf-8")
+    bodies = [node.body for node in ast.walk(ast.parse(text)) if hasattr(node, "body")]
+    prose: set[int] = set()
+    for body in bodies:
+        first = body[0] if isinstance(body, list) and body else None
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            prose |= set(range(first.lineno, (first.end_lineno or 0) + 1))
+    lines = enumerate(text.splitlines(), start=1)
+    return sum(
+        bool(line.strip()) and not line.strip().startswith("#") and number not in prose
+        for number, line in lines
+    )

@@ -1,8 +1,8 @@
 """Run the checker on a mutated copy of the core.
 
 Run as a module, this takes a task as JSON: the fields of a `CheckConfig`, with ``lockstep``
-to compare with the naive rule as well, or a ``program``. It runs the task on the antecede
-of the import path, and prints the violated property, or nothing.
+to compare with the naive rule as well, ``kernels_from``, or a ``program``. It runs the task
+on the antecede of the import path, and prints the violated property, or nothing.
 """
 
 import json
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from antecede.check import CheckConfig, CheckResult, check
+from antecede.check.checker import KERNELS_FROM
 from antecede.check.search import SearchResult
 from antecede.core.config import DEFAULT_BUDGET_BYTES, ProcessConfig
 from antecede.core.process import ProcessId
@@ -28,9 +29,18 @@ __all__ = ["break_core", "find"]
 
 
 def break_core(mutant: Mutant, directory: Path) -> None:
-    """Write a copy of antecede with the mutant to a directory."""
+    """Write a copy of the core with the mutant to a directory, beside links to the rest.
+
+    With links, the compiled kernels of the checker are found in their cache.
+    """
     package = directory / "antecede"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package.mkdir()
+    for entry in SOURCE.iterdir():
+        if entry.name == "core":
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(entry, package / entry.name, ignore=ignored)
+        elif entry.name != "__pycache__":
+            (package / entry.name).symlink_to(entry)
     path = package / "core" / f"{mutant.module}.py"
     text = path.read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1, mutant.name
@@ -69,14 +79,16 @@ def _main(task: dict[str, Any]) -> None:
 
 def _search(task: dict[str, Any]) -> SearchResult | CheckResult:
     name = task["protocol"]
+    kernels_from = task.pop("kernels_from", KERNELS_FROM)
     if task.pop("lockstep", False):
         return check(
             CheckConfig(**task),
             make=lambda index: Lockstep(ProcessId(index), name),
             inspect=inspect_rules,
+            kernels_from=kernels_from,
         )
     if "program" not in task:
-        return check(CheckConfig(**task))
+        return check(CheckConfig(**task), kernels_from=kernels_from)
     info = protocol(task.pop("protocol"))
     faults = task.get("losses", 0) or task.get("duplicates", 0)
     config = ProcessConfig(

@@ -177,6 +177,18 @@ def test_large_files_of_spans_are_left_to_spark(large: Path) -> None:
     assert notices == []
 
 
+def test_a_large_file_in_a_store_is_read_in_one_process(large: Path) -> None:
+    # A URI stands for a file of a store, which no worker may be able to read.
+    stored = FileGroup(title="stored", name="stored", paths=(f"file://{large}",))
+    notices: list[str] = []
+    for options in ({}, {"out": large.parent / "out"}):
+        files = SparkFiles(arguments(**options), notices.append)
+        assert files.choose([stored]) == [stored]
+    assert len(notices) == 2
+    assert notices[0].startswith("stored: about 5 spans")
+    assert "Spark does not read files in a store" in notices[0]
+
+
 def test_logs_with_vector_clocks_are_read_in_one_process(large: Path) -> None:
     log = file_group(write_sample(large.parent / "run.log", SHIVIZ * 20))
     notices: list[str] = []

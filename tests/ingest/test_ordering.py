@@ -1,13 +1,21 @@
 """Events that are dropped because timestamps do not determine their order."""
 
 from itertools import combinations
+from pathlib import Path
+from random import Random
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antecede.ingest.inference.ordering import ambiguous_events
+from antecede.ingest import ingest
+from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER, ambiguous_events
+from antecede.ingest.text_hash import hash_texts
+from antecede.trace.reader import read_trace
+from tests.pipeline.span_runs import SpanRun
 
 Event = tuple[int, int, int]
 """A process, a time, and a resolution."""
@@ -80,3 +88,50 @@ def test_the_coarser_of_two_events_is_dropped() -> None:
 
 def test_of_a_thousand_equal_timestamps_one_remains() -> None:
     assert len(dropped([(0, 7, 0)] * 1000)) == 999
+
+
+def kept_events(table: pa.Table, directory: Path, name: str) -> list[tuple[object, ...]]:
+    """Return the events of a file, of which some are dropped."""
+    arrow_csv.write_csv(table, directory / f"{name}.csv")
+    (run,) = ingest([directory / f"{name}.csv"], directory / name)
+    assert AMBIGUOUS_ORDER in [each.description for each in run.summary.missing]
+    trace = pa.Table.from_batches(read_trace(run.directory).batches())
+    names = run.written.table.names
+    columns = (trace[name].to_pylist() for name in ("process", "time", "kind"))
+    return sorted((names[p], t, kind) for p, t, kind in zip(*columns, strict=True))
+
+
+def test_the_same_messages_of_spans_are_dropped_in_any_order_of_rows(
+    tmp_path: Path,
+) -> None:
+    spans = SpanRun(Random(3), 4, 5_000_000, resolution_ns=100_000)
+    spans.add_traces(60, duration_ns=60_000_000)
+    table = spans.table()
+    turned = table.take(list(reversed(range(table.num_rows))))
+    found = kept_events(table, tmp_path, "one")
+    assert kept_events(turned, tmp_path, "other") == found
+
+
+def test_the_same_messages_are_dropped_in_any_order_of_rows(tmp_path: Path) -> None:
+    random = Random(4)
+    rows = [
+        {
+            "source": f"p{random.randrange(3)}",
+            "target": f"q{random.randrange(3)}",
+            "sent": 10**18 + random.randrange(20),
+            "received": 10**18 + 100 + random.randrange(20),
+            "message": None if index % 3 else f"m{index}",
+        }
+        for index in range(60)
+    ]
+    table = pa.Table.from_pylist(rows)
+    found = kept_events(table, tmp_path, "one")
+    turned = pa.Table.from_pylist(rows[::-1])
+    assert kept_events(turned, tmp_path, "other") == found
+
+
+def test_texts_have_the_hashes_of_the_specification() -> None:
+    # XXH64 with the seed 0, as published with the algorithm.
+    texts = pa.array(["", "abc", "Nobody inspects the spammish repetition"])
+    found = hash_texts(texts, np.zeros(3, np.int64)).view(np.uint64).tolist()
+    assert found == [0xEF46DB3751D8E999, 0x44BC2CF5AD770999, 0xFBCEA83C8A378BF1]

@@ -1,5 +1,6 @@
 """Spans in a Parquet file have the verdict of the same spans in a CSV file."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,9 +10,10 @@ import pytest
 
 from antecede.cli.main import main
 from antecede.errors import ConfigError
+from antecede.ingest.formats.parquet_columns import parquet_columns, read_names
 from antecede.ingest.formats.records import ReadOptions
 from antecede.ingest.formats.registry import detect_format, get_format
-from antecede.ingest.formats.source import Split
+from antecede.ingest.formats.source import Split, whole_file
 from tests.ingest.foreign_samples import SHOP_SPANS, span_csv, verify_file
 
 
@@ -48,6 +50,59 @@ def test_the_command_reads_spans_from_parquet(
     )
     assert main(["verify", str(path)]) == 1
     assert f"read {len(SHOP_SPANS)} spans" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+@pytest.mark.parametrize("root", ["", "0000000000000000", None])
+def test_a_root_may_have_an_empty_parent_or_the_invalid_id(
+    root: str | None, encoded: bool, tmp_path: Path
+) -> None:
+    path = parquet_file(tmp_path)
+    table = pq.read_table(path)
+    parents = table["ParentID"].to_pylist()
+    column = pa.array([root if each in (None, "root") else each for each in parents])
+    assert root in column.to_pylist()
+    index = table.column_names.index("ParentID")
+    column = column.dictionary_encode() if encoded else column
+    pq.write_table(table.set_column(index, "ParentID", column), path)
+    found = verify_file(path, tmp_path / "out")
+    assert found.ingested.summary.unknown == 0
+
+
+def test_a_directory_may_be_partitioned_by_the_service(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = parquet_file(tmp_path)
+    assert main(["verify", str(path), "--json"]) == 1
+    expected = json.loads(capsys.readouterr().out)
+    table = pq.read_table(path)
+    assert "stöck" in table["PodName"].to_pylist()
+    directory = tmp_path / "partitioned"
+    pq.write_to_dataset(
+        table.rename_columns(
+            ["service" if name == "PodName" else name for name in table.column_names]
+        ),
+        directory,
+        partition_cols=["service"],
+    )
+    assert any("%" in each.name for each in directory.iterdir())
+    assert main(["verify", str(directory), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    for name in ("messages", "deliveries", "properties"):
+        assert found[name] == expected[name]
+    texts = [each["chain"] for each in found["violations"]]
+    assert texts == [each["chain"] for each in expected["violations"]]
+
+
+def test_the_directory_of_rows_without_a_value_has_the_value_null(tmp_path: Path) -> None:
+    path = tmp_path / "service=__HIVE_DEFAULT_PARTITION__" / "part.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.table({"span": ["s"]}), path)
+    assert read_names(path)[:2] == ["span", "service"]
+    names = {"process": "service", "span": "span"}
+    ((_, columns, _),) = parquet_columns(whole_file(path), names)
+    assert columns["process"].to_pylist() == [None]
+    assert columns["span"].to_pylist() == ["s"]
 
 
 def test_a_column_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -236,20 +236,21 @@ def test_offsets_of_constant_skew_leave_no_lead() -> None:
     source, target = np.array(pairs).T
     delay = np.array([random.randint(0, 10**6) for _ in pairs])
     lead = true[source] - true[target] - delay
-    offsets, left = find_offsets(30, source, target, lead)
-    assert left == 0
+    offsets = find_offsets(30, source, target, lead)
     remote = source != target
     assert np.all((offsets[source] + lead <= offsets[target])[remote])
 
 
 def test_offsets_leave_the_least_lead_if_clocks_drift() -> None:
     # Each of the two is ahead of the other at some time: by 900 and by 300.
-    offsets, left = find_offsets(
+    first, second = find_offsets(
         2, np.array([0, 1]), np.array([1, 0]), np.array([900, 300])
-    )
+    ).tolist()
+    left = max(900 - (second - first), 300 - (first - second))
     assert 600 <= left <= 610
-    assert 900 - left <= offsets[1] - offsets[0] <= left - 300
-    assert find_offsets(2, np.array([], int), np.array([], int), np.array([], int))[1] == 0
+    assert not find_offsets(
+        2, np.array([], int), np.array([], int), np.array([], int)
+    ).any()
 
 
 def test_messages_of_different_traces_that_form_a_cycle_are_dropped() -> None:

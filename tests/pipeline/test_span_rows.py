@@ -11,11 +11,12 @@ import pytest
 from antecede.ingest.formats.records import ReadOptions
 from antecede.ingest.formats.source import whole_file
 from antecede.ingest.formats.span_csv import read_span_csv
+from antecede.ingest.text_hash import hash_texts
 from antecede.pipeline.records.bucket_events import infer_bucket
 from antecede.pipeline.records.file_source import pack_records
 from antecede.pipeline.records.span_rows import bucket_of, unpack_spans
 from antecede.pipeline.records.stages import unpack_records
-from antecede.pipeline.records.text_hash import hash_texts
+from antecede.pipeline.records.table_spans import span_packer
 from tests.pipeline.span_runs import SpanRun
 
 FILES = 3
@@ -101,3 +102,36 @@ def test_spans_are_inferred_from_the_packed_records_of_all_kinds(
     spans = SpanRun(Random(1), 5, 1_000_000)
     spans.add_traces(60, duration_ns=10**8)
     assert events.num_rows == len(spans.events())
+
+
+def test_spans_of_a_table_that_lack_a_value_are_packed_with_the_others() -> None:
+    rows = [
+        {
+            "run": 0, "has_trace": True, "span": 2 * index, "parent": None,
+            "process": f"p{index % 3}", "kind": "server",
+            "start_ns": 100 - index // 2, "end_ns": 100,
+        }
+        for index in range(9)
+    ]  # fmt: skip
+    schema = pa.Table.from_pylist(rows).schema
+    index = schema.get_field_index("parent")
+    schema = schema.set(index, pa.field("parent", pa.int64()))
+    schema = schema.set(0, pa.field("run", pa.int32()))
+    complete = pa.RecordBatch.from_pylist(rows[:4], schema=schema)
+    lacking = [dict(row) for row in rows[4:]]
+    lacking[0]["has_trace"] = False
+    lacking[1]["start_ns"] = None
+    lacking[2]["process"] = None
+    others = pa.RecordBatch.from_pylist(lacking, schema=schema)
+    packed = list(span_packer(1)(iter([complete, others])))
+    assert len(packed) == 2
+    found = unpack_records(pa.Table.from_batches(packed))
+    assert "location" not in found.column_names
+    _, names, summary = infer_bucket(found, "spans")
+    assert sorted(names) == ["p0", "p1", "p2"]
+    assert (summary.records, summary.unknown) == (9, 3)
+    assert summary.missing == {
+        "unread: no valid trace": 1,
+        "unread: no valid start": 1,
+        "unread: no valid process": 1,
+    }

@@ -213,6 +213,28 @@ def test_a_file_that_cannot_be_replaced_keeps_its_content(
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_the_numbers_of_the_page_are_in_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    messages = write_sample(tmp_path / "messages.csv", MESSAGES)
+    words = ["verify", str(messages), "--json", "--max-violations", "0"]
+    assert cli.main(words) == 1
+    assert "breakdown" not in json.loads(capsys.readouterr().out)
+    assert cli.main([*words, "--report", str(tmp_path / "page.html")]) == 1
+    found = json.loads(capsys.readouterr().out)["breakdown"]
+    assert found["pairs"] == [
+        {"property": "causal", "source": BANK, "process": SHOP, "violations": 2}
+    ]
+    # The run lasts from 0 s to 9 s: 46 parts of 0.2 s, the last of which begins at 9 s.
+    assert found["unit"] == "seconds"
+    assert len(found["starts"]) == 47
+    assert (found["starts"][0], found["starts"][-1]) == (0.0, 9.2)
+    (counts,) = found["violations"].values()
+    times = {found["starts"][i]: count for i, count in enumerate(counts) if count}
+    assert times == {4.0: 1, 6.0: 1}
+    assert sum(found["deliveries"]) == 4
+
+
 def test_a_verdict_without_a_breakdown_is_an_error(tmp_path: Path) -> None:
     run = write(tmp_path / "run", FIGURE)
     with pytest.raises(ConfigError, match="breakdown"):

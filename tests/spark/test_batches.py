@@ -54,8 +54,8 @@ def test_groups_are_mapped(spark: SparkSession) -> None:
         row = {"worker": key[0].as_py(), "frozen": rows.num_rows}
         return pa.Table.from_pylist([row], schema=COUNTS)
 
-    groups = spark.range(10).selectExpr("id", "id % 3 AS third").groupBy("third")
-    found = map_groups(groups, total, COUNTS).collect()
+    table = spark.range(10).selectExpr("id", "id % 3 AS third")
+    found = map_groups(table, "third", total, COUNTS).collect()
     assert sorted((row["worker"], row["frozen"]) for row in found) == [
         (0, 4),
         (1, 3),

@@ -66,10 +66,14 @@ def test_the_statuses_and_metrics_of_streams_are_documented() -> None:
 
 def test_the_summaries_of_a_verification_are_documented(spark: SparkSession) -> None:
     result = verify(spark.createDataFrame(events_to_table(FIGURE, "r")))
-    _, pairs, timeline = re.split(
-        r"^`Verification\.", section("Pairs and timeline"), flags=re.MULTILINE
+    _, pairs, timeline, paths = re.split(
+        r"^`Verification\.", section("Pairs, timeline and paths"), flags=re.MULTILINE
     )
-    for text, table in ((pairs, result.pairs), (timeline, result.timeline)):
+    for text, table in (
+        (pairs, result.pairs),
+        (timeline, result.timeline),
+        (paths, result.paths),
+    ):
         found = {
             each.name: each.dataType.simpleString()
             + ("" if each.nullable else ", not null")

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from antecede.ingest import ingest
+from antecede.ingest.formats.records import ReadOptions
+from antecede.ingest.formats.registry import get_format
+from antecede.ingest.text_hash import hash_texts
 from antecede.pipeline.records.arrangement import arrange_run
+from antecede.pipeline.records.file_source import FileSource
 from antecede.pipeline.records.long_records import verify_long_records, verify_long_run
 from antecede.pipeline.records.record_source import TableSource
 from antecede.pipeline.records.slices import read_events
@@ -23,7 +28,7 @@ from antecede.spark import verify
 from antecede.verify.oracle import Property
 from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
-from tests.pipeline.span_runs import SpanRun
+from tests.pipeline.span_runs import START, SpanRun
 from tests.pipeline.test_records import LocalRun
 
 MS = 1_000_000
@@ -185,7 +190,7 @@ def test_slices_with_events_of_dropped_messages_are_arranged_again(
     data = [blob.to_pybytes() for blob in local.blobs]
     buckets = spark.createDataFrame(pa.table({"events": events, "data": data}))
     with ExitStack() as stack:
-        found = arrange_run(buckets, plan, stack, large=False)
+        found = arrange_run(buckets, plan, stack)
         assert found.ambiguous > 30
         by_id = {row.id: row.data for row in found.blobs.collect()}
     assert len(by_id) == len(found.listed)
@@ -194,3 +199,72 @@ def test_slices_with_events_of_dropped_messages_are_arranged_again(
     assert [table.to_pylist() for table in tables] == [
         each.to_pylist() for each in expected
     ]
+
+
+def test_the_largest_number_of_a_long_run_decides_the_unit_of_its_times(
+    spark: SparkSession,
+) -> None:
+    # Larger numbers than 9e12 are microseconds; the first half of the run has smaller ones,
+    # which alone would be milliseconds.
+    table = span_table(5, "run", 120)
+    for name in ("start", "end"):
+        times = np.array(table[f"{name}_ns"]) - START + 9 * 10**12 - 50 * MS
+        table = table.append_column(name, pa.array(times)).drop_columns([f"{name}_ns"])
+    assert np.median(np.array(table["start"])) < 9 * 10**12 < np.max(table["end"])
+    df = spark.createDataFrame(table)
+    expected = by_one_task(df)["run"]
+    found = verify_long_run(
+        TableSource(df.drop("run"), "spans"),
+        "run",
+        table.num_rows,
+        TableOptions(rows="spans", complete=True, violations_max=10_000),
+        bucket_rows=10,
+    )
+    assert found.verdict.counts[Property.CAUSAL] == expected["causal"][2] > 10
+    assert found.summary.unknown == 0
+
+
+def test_workers_hash_texts_as_spark_does(spark: SparkSession) -> None:
+    texts = ["é" * (size // 2) + "x" * (size % 2) for size in range(80)]
+    pairs = spark.createDataFrame(pa.table({"a": texts, "b": texts[::-1]}))
+    rows = pairs.select("a", F.xxhash64("a"), F.xxhash64("a", "b")).collect()
+    found = np.array(sorted(map(tuple, rows)), object).T
+    first = hash_texts(pa.array(sorted(texts)))
+    second = dict(zip(texts, texts[::-1], strict=True))
+    both = hash_texts(pa.array([second[text] for text in sorted(texts)]), first)
+    assert found[1].tolist() == first.tolist()
+    assert found[2].tolist() == both.tolist()
+
+
+def test_files_and_a_table_have_the_same_violations_although_times_are_equal(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    run = SpanRun(Random(2), 4, 5 * MS, resolution_ns=MS // 20)
+    run.add_traces(80, duration_ns=60 * MS)
+    table = run.table()
+    file = str(tmp_path / "spans.parquet")
+    pq.write_table(table, file)
+    turned = table.take(list(reversed(range(table.num_rows))))
+    # Each session has settings of its own.
+    large = spark.newSession()
+    large.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    sources = (
+        FileSource(large, [file], get_format("spancsv"), ReadOptions()),
+        TableSource(spark.createDataFrame(turned).repartition(3), "spans"),
+    )
+    options = TableOptions(rows="spans", complete=True, violations_max=10_000)
+    of_files, of_table = (
+        verify_long_run(source, "run", table.num_rows, options, bucket_rows=60)
+        for source in sources
+    )
+    dropped = [each.count for each in of_files.summary.missing]
+    assert sum(dropped) > 30
+    assert dropped == [each.count for each in of_table.summary.missing]
+    assert of_files.verdict.violations
+    # The records were found in the file.
+    spans = set(table["span"].to_pylist())
+    assert of_files.records
+    assert {each.span for each in of_files.records.values()} <= spans
+    assert of_files.records.keys() == of_table.records.keys()
+    assert of_files.verdict.violations == of_table.verdict.violations
+    assert of_files.verdict.counts == of_table.verdict.counts

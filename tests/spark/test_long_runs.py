@@ -53,7 +53,7 @@ class LocalBlobs:
 
     def __init__(self, table: pa.Table, blob_rows: int, memory_bytes: int) -> None:
         packed = pa.Table.from_batches(
-            blob_packer(rows_max=blob_rows, large=False)(iter(table.to_batches()))
+            blob_packer(rows_max=blob_rows)(iter(table.to_batches()))
         )
         self.data = dict(
             zip(packed["id"].to_pylist(), packed["data"].to_pylist(), strict=True)

@@ -1,8 +1,10 @@
 """Tasks hand data to later tasks in files, where they share a disk with the driver."""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pyarrow as pa
 import pytest
@@ -13,6 +15,7 @@ from antecede.pipeline.spark.task_files import (
     MARK,
     PROPERTY,
     VALUES,
+    _remove_abandoned,
     get,
     put,
     remove_group,
@@ -55,10 +58,46 @@ def test_a_group_is_removed_before_the_other_values(spark: SparkSession) -> None
         directory = Path(str(spark.sparkContext.getLocalProperty(PROPERTY)))
         parts, others = written(spark, "parts"), written(spark)
         remove_group(spark, "parts")
-        assert {each.name.split("-")[0] for each in directory.iterdir()} == {VALUES}
+        assert {each.name.split("-")[0] for each in directory.glob("*-*")} == {VALUES}
         assert read_blob(pa.py_buffer(others[0])).num_rows == ROWS
         with pytest.raises(StorageError, match="cannot read rows from disk"):
             read_blob(pa.py_buffer(parts[0]))
+
+
+KILLED = """
+import sys
+from antecede.pipeline.spark.task_files import _make_directory
+print(_make_directory(sys.argv[1])[0], flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_directory_of_a_killed_driver_is_removed_and_no_other(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    (tmp_path / "antecede-tasks-without-lock").mkdir()
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    with (
+        Popen(command, stdin=PIPE, stdout=PIPE, text=True) as killed,
+        Popen(command, stdin=PIPE, stdout=PIPE, text=True) as running,
+    ):
+        assert killed.stdout is not None
+        assert running.stdout is not None
+        left, kept = (
+            Path(each.readline().strip()) for each in (killed.stdout, running.stdout)
+        )
+        (left / "values-1").write_bytes(b"value")
+        killed.kill()
+        killed.wait()
+        with task_files(spark):
+            own = Path(str(spark.sparkContext.getLocalProperty(PROPERTY)))
+            _remove_abandoned(str(tmp_path))
+            assert own.exists()
+            assert not left.exists()
+            assert kept.exists()
+            assert (tmp_path / "antecede-tasks-without-lock").exists()
+        assert not own.exists()
 
 
 def test_without_files_no_group_is_removed(spark: SparkSession) -> None:

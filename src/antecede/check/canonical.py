@@ -103,23 +103,24 @@ class Canonicalizer:
         messages = self._layout.messages
         sends = self._layout.sends
         for process in range(processes):
-            past = self._permute_copies(which, row[processes + process])
+            past = self.permute_copies(which, row[processes + process])
             new[processes + permutation[process]] = past
             for send in range(sends):
                 before = row[messages + process * sends + send]
                 message = permutation[process] * sends + send
-                new[messages + message] = self._permute_copies(which, before)
+                new[messages + message] = self.permute_copies(which, before)
         pending = self._layout.pending
-        new[pending] = self._permute_copies(which, row[pending])
+        new[pending] = self.permute_copies(which, row[pending])
         if self._removal is not None:
             assert self._symmetry is not None
-            given_up = self._permute_copies(which, self._removal.given_up(row))
+            given_up = self.permute_copies(which, self._removal.given_up(row))
             self._removal.permute(self._symmetry, which, row, new, given_up)
         if self._silence is not None:
             assert self._symmetry is not None
             self._silence.permute(self._symmetry, which, row, new)
 
-    def _permute_copies(self, which: int, copies: int) -> int:
+    def permute_copies(self, which: int, copies: int) -> int:
+        """Return a set of copies under a permutation."""
         if copies == 0:
             return 0
         known = self._permuted_copies[which].get(copies, -1)

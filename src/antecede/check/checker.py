@@ -3,10 +3,12 @@
 import resource
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from time import monotonic
 
 from antecede.check.removal import RemovalLimits
-from antecede.check.search import SearchResult, Violation, search
+from antecede.check.search import NO_PAUSE, SearchResult, Violation, search
 from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import Symmetry
 from antecede.check.transitions import TransitionTable
@@ -21,6 +23,10 @@ PROCESSES_MAX = 5
 """Symmetry tries all permutations; the number of states grows even faster."""
 BUDGET_MAX = 200
 """A budget of faults is a byte of a state."""
+
+KERNELS_FROM = 50_000
+"""The number of states from which on compiled kernels search. To load them takes as long as
+the search of some ten thousand states."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +160,8 @@ def check(
     fifo: bool | None = None,
     inspect: Callable[[Process], None] | None = None,
     on_progress: Callable[[SearchResult, TransitionTable], None] | None = None,
+    directory: Path | None = None,
+    kernels_from: int = KERNELS_FROM,
 ) -> CheckResult:
     """Search every schedule within the bounds of ``config``.
 
@@ -164,24 +172,50 @@ def check(
         inspect: Called once with a process in every local state; raises an error if the
             state is wrong.
         on_progress: Called every now and then with the counts so far.
+        directory: A directory for a checkpoint, from which the same search resumes.
+        kernels_from: The number of states from which on compiled kernels search, if they
+            are installed and support the bounds.
 
     Raises:
-        ConfigError: The protocol lacks a capability that the check needs.
+        ConfigError: The protocol lacks a capability that the check needs, or the directory
+            belongs to another search.
+        StorageError: The checkpoint cannot be written or read.
     """
     table, space = make_space(config, make=make, fifo=fifo, inspect=inspect)
     result = SearchResult()
     start = monotonic()
 
-    def should_continue(found: SearchResult) -> bool:
+    def should_continue(found: SearchResult, needed: int = 0) -> bool:
         if on_progress is not None:
             on_progress(found, table)
-        peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
-        return found.states <= config.states_max and peak_gib <= config.memory_max_gib
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
+        peak += needed / (1 << 30)
+        return found.states <= config.states_max and peak <= config.memory_max_gib
 
-    search(space, result, should_continue)
+    if not _kernels_support(config):
+        if directory is not None:
+            raise ConfigError(
+                "checkpoints need the extra trace, and bounds without removals, stops and"
+                " silences; or search on Spark"
+            )
+        kernels_from = NO_PAUSE
+    elif directory is not None:
+        kernels_from = 0
+    frontier = search(space, result, should_continue, pause_at=kernels_from)
+    if frontier is not None:
+        from antecede.check.kernels.checkpoints import search_levels
+
+        search_levels(space, result, frontier, should_continue, config, directory)
     return CheckResult.of(
         config, result, table, start=start, local_states=len(table.locals)
     )
+
+
+def _kernels_support(config: CheckConfig) -> bool:
+    """Return whether the compiled kernels are installed and support the bounds."""
+    if config.removals or config.stops or config.silences:
+        return False
+    return find_spec("numba") is not None
 
 
 def make_space(

@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from antecede.check.actions import Action
 from antecede.check.recovery import find_stuck
@@ -12,9 +13,21 @@ from antecede.check.state_space import StateSpace
 from antecede.check.symmetry import NOT_SYMMETRIC
 from antecede.errors import ConfigError
 
-__all__ = ["Level", "SearchResult", "Violation", "expand", "find_violation", "search"]
+__all__ = [
+    "NO_PAUSE",
+    "Frontier",
+    "Level",
+    "SearchResult",
+    "Violation",
+    "expand",
+    "find_path",
+    "find_violation",
+    "search",
+]
 
 STATES_PER_REPORT = 20_000
+NO_PAUSE: Final = 1 << 60
+"""More states than any search has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +59,18 @@ class SearchResult:
     exhausted: bool = True
     """Whether every state within the bounds was searched."""
     violation: Violation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """A search between two levels."""
+
+    visited: set[bytes]
+    """All states that were found."""
+    level: list[bytes]
+    """Those that were not expanded."""
+    depth: int
+    """The number of actions that lead to the level."""
 
 
 @dataclass(kw_only=True)
@@ -88,17 +113,25 @@ def search(
     space: StateSpace,
     result: SearchResult,
     should_continue: Callable[[SearchResult], bool],
-) -> None:
+    *,
+    pause_at: int = NO_PAUSE,
+) -> Frontier | None:
     """Search all states of a space, and add to ``result``.
 
     ``should_continue`` is called every STATES_PER_REPORT states; the search ends, not
     exhausted, if it returns False.
+
+    Returns:
+        None if the search has ended; else the frontier before the first level at which
+        there are ``pause_at`` states.
     """
     visited = {space.first}
     level = [space.first]
     depth = 0
     result.states += 1
     while level:
+        if result.states >= pause_at:
+            return Frontier(visited=visited, level=level, depth=depth)
         result.depth = max(result.depth, depth)
         following: list[bytes] = []
         for start in range(0, len(level), STATES_PER_REPORT):
@@ -107,18 +140,19 @@ def search(
             result.ends += step.ends
             if step.violation is not None:
                 violated, state = step.violation
-                path = _find_path(space, state, depth)
+                path = find_path(space, state, depth)
                 result.violation = find_violation(space, violated, path)
-                return
+                return None
             new = [state for state in step.found if state not in visited]
             visited.update(new)
             following += new
             result.states += len(new)
             if not should_continue(result):
                 result.exhausted = False
-                return
+                return None
         level = following
         depth += 1
+    return None
 
 
 def find_violation(space: StateSpace, violated: str, path: list[bytes]) -> Violation:
@@ -163,8 +197,8 @@ def _violating_steps(space: StateSpace, violated: str, state: bytes) -> list[Act
     return steps
 
 
-def _find_path(space: StateSpace, goal: bytes, depth: int) -> list[bytes]:
-    """Search again, recording predecessors, and return the path to ``goal``."""
+def find_path(space: StateSpace, goal: bytes, depth: int) -> list[bytes]:
+    """Search again, recording predecessors, and return the path to a state at a depth."""
     predecessors: dict[bytes, bytes] = {space.first: b""}
     level = [space.first]
     for _ in range(depth):

@@ -62,29 +62,44 @@ class StateSpace:
     __slots__ = (
         "_budgets",
         "_canonicalizing",
-        "_fifo",
         "_in_flight",
-        "_layout",
         "_messages",
-        "_options",
-        "_patience_s",
         "_pending",
         "_processes",
         "_removal",
         "_sends",
         "_silence",
         "_symmetric",
-        "_table",
-        "_timers",
         "canonicalizer",
+        "fifo",
         "first",
+        "has_removals",
         "has_silences",
+        "layout",
+        "options",
+        "patience_s",
         "recovering",
+        "symmetry",
+        "table",
+        "timers",
     )
 
     first: bytes
     """The initial state."""
     canonicalizer: Canonicalizer
+    table: TransitionTable
+    layout: RowLayout
+    options: list[list[list[int]]]
+    """For each process and each of its messages, the possible target sets."""
+    symmetry: Symmetry | None
+    fifo: bool
+    """Whether frames of a pair arrive in the order in which they were transmitted."""
+    timers: bool
+    """Whether timers fire."""
+    patience_s: float
+    """How long a process may wait."""
+    has_removals: bool
+    """Whether processes may remove others, or stop."""
     has_silences: bool
     """Whether processes may become silent."""
     recovering: set[bytes]
@@ -118,19 +133,20 @@ class StateSpace:
                 not with ``removal``.
             returns: The maximum number of silent processes that return.
         """
-        self._table = table
-        self._options = options
-        self._fifo = fifo
+        self.table = table
+        self.options = options
+        self.fifo = fifo
+        self.symmetry = symmetry
         self._symmetric = symmetry is not None
         self._canonicalizing = self._symmetric
-        self._timers = losses > 0 or duplicates > 0
+        self.timers = losses > 0 or duplicates > 0
         faults = losses + duplicates + silences + returns
         layout = RowLayout(
             options,
             0 if removal is None else REMOVAL_WORDS,
             SILENCE_WORDS if silences else 0,
         )
-        self._layout = layout
+        self.layout = layout
         self._removal: Removal | None = None
         row = [local.id for local in table.start] + [0] * layout.processes + [0]
         row += [0] * (layout.processes * layout.sends) + [losses << 8 | duplicates]
@@ -141,10 +157,11 @@ class StateSpace:
         self._silence: Silence | None = None
         self.recovering = set()
         self.has_silences = silences > 0
+        self.has_removals = removal is not None
         if silences:
             self._silence = Silence(silences, returns, table, layout)
             row += self._silence.first_words()
-        self._patience_s = PATIENCE_S * faults
+        self.patience_s = PATIENCE_S * faults
         self._processes = layout.processes
         self._sends = layout.sends
         self._pending = layout.pending
@@ -170,13 +187,13 @@ class StateSpace:
         found: list[Successor] = []
         for process in range(self._processes):
             for targets in self._target_sets(row, process):
-                which = self._table.locals[row[process]].sends
+                which = self.table.locals[row[process]].sends
                 found.append(self._send(row, process, which, targets))
         self._add_packet_steps(row, found)
         if self._silence is not None:
             for action, new in self._silence.moves(row):
                 found.append(Successor(self._pack(new), action, ""))
-        elif self._timers and len(row) == self._in_flight:
+        elif self.timers and len(row) == self._in_flight:
             self._add_timer_steps(row, found)
         if self._removal is not None:
             self._add_removals(self._removal, row, found)
@@ -190,10 +207,10 @@ class StateSpace:
         for process in range(self._processes):
             if self._target_sets(row, process):
                 return False
-        if not self._timers or self._silence is not None:
+        if not self.timers or self._silence is not None:
             return True
         due = self._earliest_timer(row)
-        return due == NEVER or due > self._patience_s
+        return due == NEVER or due > self.patience_s
 
     def is_delivered(self, state: bytes) -> bool:
         """Return whether every copy that must be delivered is delivered."""
@@ -203,7 +220,7 @@ class StateSpace:
         """Return source, number and target of the copies that must be delivered."""
         copies = self._undelivered(array("I", state).tolist())
         found: list[tuple[int, int, int]] = []
-        for key, bit in self._layout.bits.items():
+        for key, bit in self.layout.bits.items():
             if copies & bit:
                 message, target = divmod(key, self._processes)
                 source, which = divmod(message, self._sends)
@@ -231,7 +248,7 @@ class StateSpace:
     def _undelivered(self, row: list[int]) -> int:
         """Return the pending copies that must be delivered."""
         if self._removal is not None:
-            return self._removal.undelivered(row, timers=self._timers)
+            return self._removal.undelivered(row, timers=self.timers)
         if self._silence is not None:
             return self._silence.undelivered(row)
         return row[self._pending]
@@ -240,8 +257,8 @@ class StateSpace:
         """Return the target sets to which a process may send its next message."""
         if self._silence is not None and self._silence.is_silent(row, process):
             return []
-        which = self._table.locals[row[process]].sends
-        options = self._options[process][which] if which < self._sends else []
+        which = self.table.locals[row[process]].sends
+        options = self.options[process][which] if which < self._sends else []
         if self._removal is not None:
             return self._removal.allowed(row, process, options)
         return options
@@ -252,7 +269,7 @@ class StateSpace:
             return NEVER
         if self._silence is not None and self._silence.is_silent(row, process):
             return NEVER
-        return self._table.locals[row[process]].due
+        return self.table.locals[row[process]].due
 
     def _earliest_timer(self, row: list[int]) -> float:
         due = NEVER
@@ -264,7 +281,7 @@ class StateSpace:
 
     def _send(self, row: list[int], process: int, which: int, targets: int) -> Successor:
         new = row.copy()
-        layout = self._layout
+        layout = self.layout
         copies = 0
         for target in range(self._processes):
             if targets >> target & 1:
@@ -282,8 +299,8 @@ class StateSpace:
         channel = -1
         for index in range(self._in_flight, len(row)):
             packet_id = row[index]
-            if self._fifo:
-                packet = self._table.packets[packet_id]
+            if self.fifo:
+                packet = self.table.packets[packet_id]
                 own = packet.source * self._processes + packet.target
                 if own == channel:
                     continue  # Another packet of the channel is before it.
@@ -296,7 +313,7 @@ class StateSpace:
     def _handle_packet(self, row: list[int], index: int, found: list[Successor]) -> None:
         """Append the steps in which a packet arrives, is dropped, or is duplicated."""
         packet_id = row[index]
-        process = self._table.packets[packet_id].target
+        process = self.table.packets[packet_id].target
         new = row.copy()
         del new[index]
         found.append(
@@ -320,9 +337,9 @@ class StateSpace:
         """Append the steps in which a timer fires."""
         due = self._earliest_timer(row)
         for process in range(self._processes):
-            local = self._table.locals[row[process]]
+            local = self.table.locals[row[process]]
             has_timer = self._due(row, process) < NEVER
-            if due <= self._patience_s and has_timer and local.clock <= due:
+            if due <= self.patience_s and has_timer and local.clock <= due:
                 action = Action(FIRE, process, 0)
                 found.append(self._successor(row, row.copy(), action, TIMER))
 
@@ -340,7 +357,7 @@ class StateSpace:
     ) -> Successor:
         """Carry out the local step of an action on ``new``, a changed copy of ``row``."""
         process = action.process
-        step = self._table.step(self._table.locals[row[process]], input)
+        step = self.table.step(self.table.locals[row[process]], input)
         violated = self._apply(new, process, step)
         if self._removal is not None:
             self._removal.transmit(new, step.packets)
@@ -353,14 +370,14 @@ class StateSpace:
     def _apply(self, row: list[int], process: int, step: Step) -> str:
         """Carry out a local step; return the property that a delivery violates, if any."""
         row[process] = step.local.id
-        layout = self._layout
+        layout = self.layout
         violated = ""
         for source, number in step.deliveries:
             bit = 0
             if number <= self._sends:
                 bit = layout.bits.get(layout.copy(source, number - 1, process), 0)
             if not bit & row[self._pending]:
-                sends = self._table.locals[row[source]].sends
+                sends = self.table.locals[row[source]].sends
                 return "no-duplication" if bit and number <= sends else "no-creation"
             message = source * self._sends + number - 1
             before = row[self._messages + message]

@@ -11,6 +11,7 @@ local states are equal if everything that can be reached from the process is equ
 Time stands still, except that a timer that fires advances the clock of its process.
 """
 
+from array import array
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
@@ -33,6 +34,7 @@ __all__ = ["LocalState", "Packet", "Step", "TransitionTable"]
 FINGERPRINT_BITS: Final = 62
 """The bits of a small integer of compiled code. Among a million fingerprints, two collide
 with a probability of 1 in ten million; a collision is detected."""
+DIGEST_BYTES: Final = 16
 
 
 class Packet:
@@ -139,6 +141,7 @@ class TransitionTable:
         "fingerprinted",
         "locals",
         "locals_by_fingerprint",
+        "new_steps",
         "packets",
         "packets_by_fingerprint",
         "refusals",
@@ -151,6 +154,9 @@ class TransitionTable:
     """Every local state, by its id."""
     packets: list[Packet]
     """Every packet, by its id."""
+    new_steps: "array[int]"
+    """The local state and the input of every step that led to a new local state or packet,
+    in order. To take these steps again gives all of them the same ids."""
     locals_by_fingerprint: dict[int, LocalState]
     """Every local state of a fingerprinted table."""
     packets_by_fingerprint: dict[int, Packet]
@@ -196,10 +202,11 @@ class TransitionTable:
         self._inspect = inspect
         self.locals = []
         self.packets = []
+        self.new_steps = array("q")
         self.locals_by_fingerprint = {}
         self.packets_by_fingerprint = {}
         self._packet_keys: dict[object, Packet] = {}
-        self._local_keys: dict[object, LocalState] = {}
+        self._local_keys: dict[bytes, LocalState] = {}
         self.start = []
         for index in range(processes):
             self.start.append(self._intern(make(index), index, None, 0, 0, 0.0))
@@ -213,6 +220,7 @@ class TransitionTable:
         return known
 
     def _compute_step(self, local: LocalState, input: int) -> Step:
+        known = len(self.locals) + len(self.packets)
         process = self._rebuild(local)
         clock = self._apply(process, input, local.clock)
         deliveries: list[tuple[int, int]] = []
@@ -232,6 +240,9 @@ class TransitionTable:
         drain(process, deliver, transmit)
         sends = local.sends + (1 if REMOVALS < input < TIMER else 0)
         after = self._intern(process, local.process, local, input, sends, clock)
+        if len(self.locals) + len(self.packets) > known:
+            self.new_steps.append(local.id)
+            self.new_steps.append(input)
         return Step(after, packets, deliveries)
 
     def _rebuild(self, local: LocalState) -> Process:
@@ -281,7 +292,7 @@ class TransitionTable:
             self.packets.append(known)
             self._packet_keys[key] = known
             if self.fingerprinted:
-                known.fingerprint = _fingerprint(key)
+                known.fingerprint = _fingerprint(_digest(key))
                 if known.fingerprint in self.packets_by_fingerprint:
                     raise InternalError(
                         f"fingerprint collision: packet {known.fingerprint}"
@@ -299,7 +310,8 @@ class TransitionTable:
         clock: float,
     ) -> LocalState:
         due = process.next_timer()
-        key = (index, sends, clock, snapshot(process, self._without, self._ordered))
+        content = (index, sends, clock, snapshot(process, self._without, self._ordered))
+        key = _digest(content)  # A snapshot takes kilobytes.
         known = self._local_keys.get(key)
         if known is None:
             known = LocalState(len(self.locals), index, parent, input)
@@ -320,7 +332,14 @@ class TransitionTable:
         return known
 
 
-def _fingerprint(key: object) -> int:
-    """Return a hash of a snapshot that is the same in every Python process."""
-    digest = blake2b(repr(key).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> (64 - FINGERPRINT_BITS)
+def _digest(key: object) -> bytes:
+    """Return a hash of a snapshot that is the same in every Python process.
+
+    Of a million snapshots, two have the same hash with a probability of 1 in 10^26.
+    """
+    return blake2b(repr(key).encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def _fingerprint(digest: bytes) -> int:
+    """Return the first bits of a hash as an integer."""
+    return int.from_bytes(digest[:8], "big") >> (64 - FINGERPRINT_BITS)

@@ -4,6 +4,7 @@ import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from antecede.cli.exit_codes import EXIT_HELD, EXIT_UNKNOWN, EXIT_VIOLATED
@@ -87,8 +88,8 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-dir",
         type=local_argument,
         metavar="DIR",
-        help="with --master: directory for finished levels, from which the same command"
-        " resumes; all workers must reach it; default: a temporary directory",
+        help="directory for a checkpoint, from which the same command resumes; with"
+        " --master, all workers must reach it; default: none",
     )
     parser.add_argument(
         "--save", type=local_argument, help="file to write a counterexample to"
@@ -105,10 +106,8 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.replay is not None:
         return _replay(options.replay)
-    for name in ("checkpoint_dir", "conf"):
-        if getattr(options, name) and options.master is None:
-            option = f"--{name.replace('_', '-')}"
-            raise ConfigError(f"{option} needs a search on Spark: add --master")
+    if options.conf and options.master is None:
+        raise ConfigError("--conf needs a search on Spark: add --master")
     result = _search(options)
     counterexample = None
     if result.violation is not None:
@@ -145,13 +144,18 @@ def _search(options: argparse.Namespace) -> "CheckResult":
         memory_max_gib=options.max_memory,
     )
     with ProgressLine() as line:
+        start = monotonic()
 
-        def show(progress: "SearchResult", _: "TransitionTable") -> None:
+        def show(progress: "SearchResult", table: "TransitionTable") -> None:
             if line.due():
-                line.write(f"{progress.states:,} states, depth {progress.depth}")
+                rate = progress.states / max(monotonic() - start, 1e-9)
+                line.write(
+                    f"{progress.states:,} states, {rate:,.0f} per second,"
+                    f" depth {progress.depth}, {len(table.locals):,} local states"
+                )
 
         if options.master is None:
-            return check(config, on_progress=show)
+            return check(config, on_progress=show, directory=options.checkpoint_dir)
         from antecede.pipeline.check.levels import check_at
         from antecede.pipeline.spark.settings import parse_settings
 

@@ -74,8 +74,6 @@ class SparkFiles:
 
     def take(self, group: FileGroup) -> bool:
         """Take a group if Spark verifies it; return whether."""
-        if any(isinstance(path, str) for path in group.paths):
-            return False  # Workers may have no access to a store.
         if self._use_spark == "off":
             return False
         try:
@@ -90,6 +88,15 @@ class SparkFiles:
             if is_large:
                 self._on_notice(
                     f"{group.title}: {size} GB: Spark does not read vector clocks"
+                )
+            return False
+        if any(isinstance(path, str) for path in group.paths):
+            # Workers may have no access to a store.
+            if is_large:
+                self._on_notice(
+                    f"{group.title}: {size} GB in one process, because Spark does not read"
+                    " files in a store here: copy them, or read them with spark.read and"
+                    " antecede.spark.verify"
                 )
             return False
         if is_large and find_spec("pyspark") is None and not self._forced:

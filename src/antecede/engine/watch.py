@@ -5,6 +5,7 @@ from antecede.engine.datagram import QUESTION
 from antecede.engine.event_collector import EventCollector
 from antecede.engine.events import NodeEvent
 from antecede.engine.limits import Limits
+from antecede.engine.peer_session import ACTIVE
 from antecede.engine.process_driver import ProcessDriver
 from antecede.engine.received_datagram import ReceivedDatagram
 from antecede.engine.session_layer import SessionLayer
@@ -26,6 +27,7 @@ class Watch:
 
     __slots__ = (
         "_blocked",
+        "_driver",
         "_events",
         "_silence",
         "analysis",
@@ -43,6 +45,7 @@ class Watch:
         limits: Limits,
         events: EventCollector,
     ) -> None:
+        self._driver = driver
         self._silence = layer.silence
         self.dropped_by_peer = layer.refusals.by_peer
         self._events = events
@@ -58,6 +61,13 @@ class Watch:
     def poll_events(self) -> list[NodeEvent]:
         """Return the events since the last call, in order."""
         return self._events.poll()
+
+    def report_end(self) -> None:
+        """Report a gap to and from each peer: the history of this node ends here."""
+        for id, session in self._driver.by_id.items():  # noqa: A001 (the word for it)
+            if session.state is ACTIVE:
+                self._driver.gaps.report_to(session.name, id)
+                self._driver.gaps.report_from(session.name, id)
 
     def arm(self, now: float) -> None:
         """Look for blocked messages from now on: a timer has expired."""

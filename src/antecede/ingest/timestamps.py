@@ -107,6 +107,11 @@ class TimeUnits:
             alike = [each for each in largest.values() if least < each < most]
             self._units[name].decide(max(alike, default=0.0))
 
+    def unit_ns(self, name: str) -> int:
+        """Return the nanoseconds of the unit of a column; by default, of a second."""
+        found = self._units[name].ns
+        return NS if found is None else found
+
     def parse(self, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """Parse columns of texts, numbers or timestamps; an invalid time becomes null."""
         self.decide(columns)

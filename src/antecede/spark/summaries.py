@@ -2,52 +2,33 @@
 
 from typing import TYPE_CHECKING
 
-from antecede.verify.breakdown import BUCKETS_MAX
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["violation_pairs", "violation_timeline"]
+__all__ = ["violation_paths"]
 
 
-def violation_pairs(violations: "DataFrame") -> "DataFrame":
-    """Return the number of listed violations by run, property and processes."""
-    pairs = violations.selectExpr(
-        "run", "property", "process", "message.source AS source",
-        "earlier.source AS earlier_source",
-    )  # fmt: skip
-    counted = pairs.groupBy(*pairs.columns).count()
-    return counted.withColumnRenamed("count", "violations")
+def violation_paths(violations: "DataFrame") -> "DataFrame":
+    """Return the number of listed violations by run, property and processes of the path.
 
-
-def violation_timeline(violations: "DataFrame") -> "DataFrame":
-    """Return the number of listed violations by run, property and time.
-
-    The buckets of a run divide the time from its first to its last listed violation. Their
-    width is 1, 2 or 5 times a power of ten, so that there are about BUCKETS_MAX at most.
+    A process that sent several messages of a path in a row counts once.
     """
-    timed = violations.selectExpr(
-        "run", "property", "coalesce(message.delivered_time, message.sent_time) AS time"
-    )
-    steps = timed.selectExpr(
-        "*",
-        "(max(time) OVER (PARTITION BY run) - min(time) OVER (PARTITION BY run))"
-        f" / {BUCKETS_MAX} AS step",
-    )
-    # The logarithm of 0 is null: a run with violations at one time has buckets of 1 s.
-    powers = steps.selectExpr("*", "power(10D, floor(log10(nullif(step, 0D)))) AS decade")
-    widths = powers.selectExpr(
+    from pyspark.sql import functions as F
+
+    sources = violations.where("size(path) > 0").selectExpr(
+        "run", "property", "process", "text", "size(path) AS messages",
+        "transform(path, each -> each.source) AS sources",
+    )  # fmt: skip
+    paths = sources.selectExpr(
         "run",
         "property",
-        "time",
-        "coalesce(decade * CASE WHEN step <= decade THEN 1 WHEN step <= 2 * decade THEN 2"
-        " WHEN step <= 5 * decade THEN 5 ELSE 10 END, 1D) AS width",
+        "filter(sources, (each, i) -> i = 0 OR each != sources[i - 1]) AS processes",
+        "process",
+        "messages",
+        "text",
     )
-    starts = widths.selectExpr(
-        "run",
-        "property",
-        "floor(time / width) * width AS start",
-        "(floor(time / width) + 1) * width AS end",
+    return paths.groupBy("run", "property", "processes", "process").agg(
+        F.count("*").alias("violations"),
+        F.max("messages").alias("messages"),
+        F.min("text").alias("example"),
     )
-    counted = starts.groupBy(*starts.columns).count()
-    return counted.withColumnRenamed("count", "violations")

@@ -8,7 +8,7 @@ from antecede.pipeline.spark.jobs import described, explained
 from antecede.pipeline.verify.table_columns import Rows
 from antecede.pipeline.verify.tables import verify_table
 from antecede.spark.display import Chart, verdict_chart, verdicts_html
-from antecede.spark.summaries import violation_pairs, violation_timeline
+from antecede.spark.summaries import violation_paths
 from antecede.verify.verdict import Status
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def verify(
     violations_max: int = VIOLATIONS_MAX,
     tasks: int | None = None,
     windows: bool | None = None,
+    with_breakdown: bool = True,
 ) -> "Verification":
     """Verify every run of a table: was delivery causal, and each message delivered once?
 
@@ -67,6 +68,9 @@ def verify(
         windows: Count the rows of every run at the call, and verify the long runs there,
             in windows. False verifies every run in one task, and starts no job. None
             decides by Spark's estimate of the size of the table.
+        with_breakdown: Count all violations by pair of processes and by time. False leaves
+            :attr:`Verification.pairs` and :attr:`Verification.timeline` empty, and does not
+            read the times of all events.
 
     Raises:
         ConfigError: A column is missing, unknown, ambiguous, or has a wrong type.
@@ -82,6 +86,7 @@ def verify(
         violations_max=violations_max,
         tasks=tasks,
         windows=windows,
+        with_breakdown=with_breakdown,
     )
     return Verification(table.persist())
 
@@ -99,12 +104,16 @@ class Verification:
     ``earlier`` message that should have been delivered first, the ``path`` of messages that
     proves it, and the ``text`` in one line."""
     pairs: "DataFrame"
-    """The number of listed ``violations`` by ``run``, ``property``, ``process``, the
+    """The number of all ``violations`` by ``run``, ``property``, ``process``, the
     ``source`` of the message, and the ``earlier_source`` of the message that should have
-    been delivered first; ``violations_max`` limits how many are listed."""
+    been delivered first."""
     timeline: "DataFrame"
-    """The number of listed ``violations`` by ``run``, ``property``, and the ``start`` and
-    ``end`` of a part of the time; ``violations_max`` limits how many are listed."""
+    """The number of all ``violations`` by ``run``, ``property``, and the ``start`` and
+    ``end`` of a part of the time."""
+    paths: "DataFrame"
+    """The number of listed ``violations`` by ``run``, ``property``, the ``processes`` whose
+    messages are the path, and the ``process`` that delivered the last one first; the most
+    ``messages`` of such a path, and an ``example``."""
     errors: "DataFrame"
     """One row per run that could not be verified: ``run`` and ``error``."""
 
@@ -116,8 +125,9 @@ class Verification:
             "notes", "error",
         )  # fmt: skip
         self.violations = table.selectExpr("run", "inline(violations)")
-        self.pairs = violation_pairs(self.violations)
-        self.timeline = violation_timeline(self.violations)
+        self.pairs = table.selectExpr("run", "inline(pairs)")
+        self.timeline = table.selectExpr("run", "inline(timeline)")
+        self.paths = violation_paths(self.violations)
         self.errors = table.where("error IS NOT NULL").select("run", "error")
 
     def check(self) -> "Verification":

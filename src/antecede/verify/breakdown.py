@@ -95,6 +95,16 @@ class ViolationBreakdown:
     timeline: Mapping[Property, tuple[int, ...]]
     """Of each property with violations, the number in each bucket."""
 
+    def times(self) -> dict[str, object]:
+        """Return the numbers by time as JSON values; ``starts`` has one more than parts."""
+        buckets = self.buckets
+        return {
+            "unit": "seconds" if buckets.by_time else "events",
+            "starts": [buckets.start(index) for index in range(buckets.count + 1)],
+            "deliveries": list(self.deliveries),
+            "violations": {each.value: list(n) for each, n in self.timeline.items()},
+        }
+
 
 def choose_buckets(lowest: float, highest: float, *, by_time: bool) -> Buckets:
     """Return at most :data:`BUCKETS_MAX` buckets from the lowest to the highest value."""

@@ -172,6 +172,23 @@ class TraceVerdict:
                 for violation in self.violations
             ],
             "unknown": list(self.reasons),
+            **({} if self.breakdown is None else {"breakdown": self._counted()}),
+        }
+
+    def _counted(self) -> dict[str, Any]:
+        """Return the numbers of all violations as JSON values."""
+        assert self.breakdown is not None
+        return {
+            "pairs": [
+                {
+                    "property": each.property.value,
+                    "source": self.names.get(each.source, each.source),
+                    "process": self.names.get(each.process, each.process),
+                    "violations": each.count,
+                }
+                for each in self.breakdown.pairs
+            ],
+            **self.breakdown.times(),
         }
 
 

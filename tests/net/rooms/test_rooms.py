@@ -139,6 +139,8 @@ def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
         group.simulation.partition(["a", "b"], ["c"])
         for count in range(5):
             group.write("a", f"a{count}")
+        group.write("c", "lost")
+        number = room._core.last_number
         group.run(20)
         assert group.members("a") == ["a", "b"]
         group.simulation.heal()
@@ -146,6 +148,11 @@ def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
         group.run(40)
         assert group.members("a") == group.members("c") == ["a", "b", "c"]
         assert any(isinstance(event, RoomRejoining) for event in events._events)
+        # The member that was removed learns which of its messages did not arrive.
+        gaps = [event for event in events._events if isinstance(event, Gap)]
+        assert {(each.peer, each.direction, each.numbers) for each in gaps} == {
+            (peer, "to", ((number, number),)) for peer in "ab"
+        }
         # The others no longer wait for the permits of its former history.
         assert room._core.runtime.opened_engine().history != former
         assert sorted(group.texts("c")) == sorted(group.texts("a"))
@@ -153,6 +160,30 @@ def test_a_member_that_was_removed_joins_again_with_a_snapshot() -> None:
         group.run(1)
         assert "back" in group.texts("a")
         assert "back" in group.texts("b")
+        group.check()
+
+
+def test_a_member_that_slept_and_was_removed_gets_gaps_to_and_from_the_others() -> None:
+    join = {"when_silent": WhenSilent.remove(2.0)}
+    with Group() as group:
+        for name in "abc":
+            group.start(name, *("a" if name != "a" else ""), limits=SHORT, join=join)
+            group.run(2)
+        events = group.boards["c"].rooms["r"].events()
+        group.simulation.pause("c")
+        group.write("a", "meanwhile")
+        group.run(20)
+        assert group.members("b") == ["a", "b"]
+        group.simulation.resume("c")
+        group.write("b", "b")
+        group.run(40)
+        assert group.members("c") == ["a", "b", "c"]
+        gaps = [event for event in events._events if isinstance(event, Gap)]
+        assert {(each.peer, each.direction) for each in gaps} == {
+            ("a", "from"),
+            ("b", "from"),
+        }
+        assert sorted(group.texts("c")) == ["b", "meanwhile"]
         group.check()
 
 

@@ -1,11 +1,18 @@
-"""Read columns of a Parquet file, in batches."""
+"""Read columns of a Parquet file, in batches.
 
+A column by which Spark has partitioned a table is not in its files: their directories have
+the names ``COLUMN=VALUE``.
+"""
+
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from antecede.errors import TraceError
@@ -27,6 +34,8 @@ __all__ = [
 ]
 
 MAGIC = b"PAR1"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for null in the name of a directory."""
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -36,10 +45,24 @@ def is_parquet(path: str | Path) -> bool:
 
 
 def read_names(path: str | Path) -> list[str]:
-    """Return the names of the columns; raise TraceError if the file is damaged."""
+    """Return the names of the columns, also of those that its directories have.
+
+    Raise TraceError if the file is damaged.
+    """
     with _opened(path) as file:
         names: list[str] = file.schema_arrow.names
-        return names
+    return names + [name for name in _values_of_path(path) if name not in names]
+
+
+def _values_of_path(path: str | Path) -> dict[str, str | None]:
+    """Return by column the value that a directory of the path has for all rows."""
+    absolute = str(path) if "://" in str(path) else os.path.abspath(path)
+    found: dict[str, str | None] = {}
+    for part in Path(absolute).parts[:-1]:
+        name, is_column, value = part.partition("=")
+        if is_column and name:
+            found[unquote(name)] = None if value == NO_VALUE else unquote(value)
+    return found
 
 
 def count_rows(path: str | Path) -> int:
@@ -85,6 +108,8 @@ def _opened(path: str | Path) -> Iterator[pq.ParquetFile]:
 def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]:
     """Yield the numbers of rows, from 1, and their columns under our names.
 
+    An empty text is null, as in a CSV file.
+
     No row is invalid by itself, unlike a line of :func:`csv_columns`.
 
     Args:
@@ -100,12 +125,32 @@ def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]
             opened = pq.ParquetFile(file)
             stop = opened.num_row_groups if split.stop is None else split.stop
             groups = list(range(split.start, stop))
+            inside = set(opened.schema_arrow.names)
+            values = _values_of_path(split.path)
             for batch in opened.iter_batches(
-                row_groups=groups, columns=list(names.values())
+                row_groups=groups, columns=[n for n in names.values() if n in inside]
             ):
                 limit.add(batch.nbytes)
-                columns = {ours: batch.column(theirs) for ours, theirs in names.items()}
+                columns = {
+                    ours: _without_empty(batch.column(theirs))
+                    if theirs in inside
+                    else pa.repeat(pa.scalar(values[theirs], pa.string()), batch.num_rows)
+                    for ours, theirs in names.items()
+                }
                 yield np.arange(row, row + batch.num_rows), columns, []
                 row += batch.num_rows
         except (pa.ArrowException, OSError) as error:
             raise UnreadableError(row, f"damaged: {error}") from error
+
+
+def _without_empty(column: pa.Array) -> pa.Array:
+    """Return a column whose empty texts are null."""
+    found = column.type
+    if pa.types.is_dictionary(found):
+        column = column.cast(found.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    is_empty = pc.equal(pc.binary_length(column), 0)
+    if not pc.any(is_empty).as_py():
+        return column
+    return pc.if_else(is_empty, pa.scalar(None, column.type), column)

@@ -2,8 +2,8 @@
 
 The columns are ``trace``, ``span``, ``parent``, ``process``, ``start``, one of ``end`` and
 ``duration``, and optionally ``kind`` and ``name``. They are found by their usual names, or
-by the names that the user gives. A duration is in microseconds. A parent that is empty or
-``root`` means that the span has no parent.
+by the names that the user gives. A duration is in microseconds. A parent that is empty,
+zero or ``root`` means that the span has no parent.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ SPAN_COLUMNS = {
 }  # fmt: skip
 """By column, its usual names in lower case."""
 REQUIRED = ("trace", "span", "parent", "process", "start")
-ROOTS = pa.array(["root", "0", "-1", "null", "None"])
+ROOTS = pa.array(["root", "0", "0000000000000000", "-1", "null", "None"])
 TIMES = ("start", "end")
 NS_PER_US = 1_000
 DURATION_NS_MAX = 2**62

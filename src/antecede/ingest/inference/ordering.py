@@ -3,8 +3,9 @@
 A timestamp with a resolution stands for an interval of time. Two events of one process
 whose intervals overlap can have happened in either order, unless another source orders
 them. A guessed order could produce false violations, so one of the two events is dropped:
-the one with the coarser timestamp, or else the later one. The order of all remaining events
-is certain.
+the one with the coarser timestamp, or else the later one. Of equal timestamps, a key that
+depends on the contents of the records decides, so that the choice does not depend on the
+order of the records. The order of all remaining events is certain.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,19 +17,24 @@ from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.sorting import stable_order
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["AMBIGUOUS_ORDER", "ambiguous_events", "sort_histories"]
+__all__ = ["AMBIGUOUS_ORDER", "TieKeys", "ambiguous_events", "sort_histories"]
 
 AMBIGUOUS_ORDER = "events whose order in their process the timestamps do not determine"
 
 
-def sort_histories(process: Ints, time: Longs, *ties: Longs) -> Longs:
+TieKeys = Callable[[Longs], Sequence[np.ndarray]]
+"""Returns what orders some events of one process with equal times: by event, the first key,
+then the second one, and so on."""
+
+
+def sort_histories(process: Ints, time: Longs, tie_keys: TieKeys | None = None) -> Longs:
     """Return the events by process, and those of each process by time.
 
     Args:
         process: By event, its process.
         time: By event, its time.
-        ties: What orders events of one process with equal times: by event, the first key,
-            then the second one, and so on.
+        tie_keys: Orders events of one process with equal times; by default, they keep their
+            order.
     """
     order = stable_order(process, time)
     at, when = process[order], time[order]
@@ -37,8 +43,8 @@ def sort_histories(process: Ints, time: Longs, *ties: Longs) -> Longs:
     tied = np.flatnonzero(is_tie[:-1] | is_tie[1:])
     if len(tied):
         events = np.sort(order[tied])
-        keys: Sequence[np.ndarray] = (*reversed(ties), time, process)
-        order[tied] = events[np.lexsort([key[events] for key in keys])]
+        ties = () if tie_keys is None else tie_keys(events)
+        order[tied] = events[np.lexsort((*reversed(ties), time[events], process[events]))]
     return order
 
 

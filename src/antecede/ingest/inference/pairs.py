@@ -1,7 +1,8 @@
 """Infer a run from messages that were recorded with the times of their send and receive.
 
 The timestamps of a process are assumed to order its events. If two timestamps of a process
-are equal, one of the two messages is dropped (:mod:`antecede.ingest.inference.ordering`).
+are equal, one of the two messages is dropped (:mod:`antecede.ingest.inference.ordering`):
+the same one in any order of the rows.
 Timestamps of different processes are only compared to find clock skew.
 
 Each delivery of a dropped message, and each receive without a send, is an event of the kind
@@ -21,8 +22,13 @@ from antecede.ingest.event_table import (
     SEND,
     EventTable,
 )
-from antecede.ingest.inference.ordering import AMBIGUOUS_ORDER, ambiguous_events
+from antecede.ingest.inference.ordering import (
+    AMBIGUOUS_ORDER,
+    ambiguous_events,
+    sort_histories,
+)
 from antecede.ingest.inference.record_log import RecordLog
+from antecede.ingest.text_hash import hash_texts
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
@@ -85,8 +91,16 @@ def _event_table(
     event_message = np.where(kind == MISSING, NONE, message[row])
     ambiguous = np.zeros(len(row), np.bool_)
     known = np.flatnonzero(kind != MISSING)
+
+    def tie_keys(events: Longs) -> tuple[np.ndarray, ...]:
+        rows = row[known[events]]
+        times = (received_ns[rows], sent_ns[rows])
+        return is_send[known[events]], *_content_keys(records, rows), *times
+
+    by_time = sort_histories(process[known], time[known], tie_keys)
+    instants = np.zeros(len(known), np.int64)
     ambiguous[known] = ambiguous_events(
-        process[known], time[known], np.zeros(len(known), np.int64)
+        process[known], time[known], instants, order=by_time
     )
     dropped = event_message[ambiguous]
     is_dropped = np.isin(event_message, dropped) & (kind != MISSING)
@@ -110,6 +124,21 @@ def _event_table(
         undelivered=(message[undelivered], target[undelivered]),
     )
     return table, ambiguous_records
+
+
+def _content_keys(records: pa.Table, rows: Longs) -> tuple[Longs, ...]:
+    """Return a hash of the message, and of its target, of some rows; 0 without a name."""
+    chosen = records.select(["source", "target", "message"]).take(pa.array(rows))
+    source, target, name = (
+        each.combine_chunks().cast(pa.string())
+        if not pa.types.is_integer(each.type)
+        else each.combine_chunks()
+        for each in chosen.columns
+    )
+    own = hash_texts(source)
+    hashed = name if pa.types.is_integer(name.type) else pa.array(hash_texts(name, own))
+    message = np.where(name.is_null(), 0, hashed.fill_null(0).to_numpy())
+    return message, hash_texts(target)
 
 
 def _times(column: pa.ChunkedArray) -> tuple[Longs, Bools]:

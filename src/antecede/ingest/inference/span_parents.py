@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from antecede.ingest.diagnostics import LOCATIONS_MAX, Diagnostics, SourceLocation
 from antecede.ingest.event_table import NONE
+from antecede.ingest.text_hash import hash_texts
 from antecede.verify.kernels.slot_map import Ints, Longs, SlotMap
 from antecede.verify.kernels.stream import Bools
 
@@ -42,6 +43,17 @@ class Spans(NamedTuple):
     end: Longs
     file: Ints
     line: Longs
+    ids: pa.Table
+    """The columns ``trace`` and ``span``."""
+
+    def content_keys(self, chosen: Longs) -> Longs:
+        """Return the hash of each of these spans, which does not depend on the others."""
+        ids = self.ids.take(pa.array(chosen)).combine_chunks()
+        if pa.types.is_integer(ids.schema.field("span").type):
+            found: Longs = ids["span"].to_numpy()
+            return found
+        trace, span = (ids[name].combine_chunks() for name in ("trace", "span"))
+        return hash_texts(span, hash_texts(trace))
 
 
 def resolve_parents(
@@ -71,6 +83,7 @@ def resolve_parents(
         end=table["end_ns"].to_numpy(),
         file=file,
         line=table["line"].to_numpy(),
+        ids=table.select(["trace", "span"]),
     )
     # The two halves of a shared span have the same id, but adjacent keys.
     key = ids.own + shared

@@ -201,13 +201,14 @@ def _infer_events(
     messages = 1 + int(message.max())
     _mark_missing(spans, calls, kind)
     is_message = message != NONE
-    order = sort_histories(
-        np.concatenate((spans.process, spans.process)),
-        time,
-        np.repeat([0, 1], count),
-        np.concatenate((depth, -depth)),
-        np.concatenate((spans.line, spans.line)),
-    )
+
+    def tie_keys(events: Longs) -> tuple[np.ndarray, ...]:
+        """Order starts before ends, and the start of a span before those below it."""
+        is_end, span = events >= count, events % count
+        depths = np.where(is_end, -depth[span], depth[span])
+        return is_end, depths, spans.content_keys(span), spans.line[span]
+
+    order = sort_histories(np.concatenate((spans.process, spans.process)), time, tie_keys)
     ambiguous = _ambiguous(spans, order[is_message[order]], time, coarse)
     backwards = np.tile(spans.end < spans.start, 2)
     _drop(message[(ambiguous | backwards) & is_message], kind, message)

@@ -385,6 +385,9 @@ class LiveMembership:
 
     async def _join_again(self, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
+        watch = self._core.runtime.opened_engine().watch
+        watch.report_end()
+        self._core.runtime.events.publish(watch.poll_events(), self._now())
         await self._core.restart()
         self._peers.reset()
         self._snapshots.reset()

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.pipeline.records.slice_job import (
-    make_batch,
     slice_blobs,
     slice_job,
 )
@@ -75,16 +74,13 @@ class ArrangedRun:
     """The number of messages that were dropped because they form a cycle."""
 
 
-def arrange_run(
-    buckets: "DataFrame", plan: SlicePlan, stack: ExitStack, *, large: bool
-) -> ArrangedRun:
+def arrange_run(buckets: "DataFrame", plan: SlicePlan, stack: ExitStack) -> ArrangedRun:
     """Put the events of a run into a linear extension; Spark keeps them on disk.
 
     Args:
         buckets: A table with the events of the buckets in its column ``data``.
         plan: The slices.
         stack: Lets Spark remove the events.
-        large: Use columns with 64-bit offsets.
     """
     dropped: Dropped = {}
     wanted: Bools | None = None
@@ -93,7 +89,7 @@ def arrange_run(
     ambiguous = in_cycle = 0
     while True:
         chosen = buckets.where("events > 0").select("data")
-        job = _Job(plan, dropped, wanted, large=large)
+        job = _Job(plan, dropped, wanted)
         table = stack.enter_context(kept_on_disk(job.arrange(chosen)))
         columns = [name for name in ARRANGED.names if name != "data"]
         found = table.select(*columns).collect()
@@ -143,13 +139,10 @@ def _add_dropped(dropped: Dropped, rows: "list[Row]") -> None:
 class _Job:
     """The tasks that arrange some slices."""
 
-    def __init__(
-        self, plan: SlicePlan, dropped: Dropped, wanted: Bools | None, *, large: bool
-    ) -> None:
+    def __init__(self, plan: SlicePlan, dropped: Dropped, wanted: Bools | None) -> None:
         self._plan = plan
         self._dropped = dict(dropped)
         self._wanted = wanted
-        self._large = large
 
     def arrange(self, blobs: "DataFrame") -> "DataFrame":
         """Return rows of :data:`ARRANGED`."""
@@ -163,11 +156,11 @@ class _Job:
             found = arrange_slice(parts, plan, find_ambiguous=wanted is None)
             return _rows(number, found)
 
-        return slice_job(blobs, slices, split, arrange, ARRANGED, large=self._large)
+        return slice_job(blobs, slices, split, arrange, ARRANGED)
 
     def find_slices(self, dropped: Dropped) -> Callable[[Batches], Batches]:
         """Return the function of a task that finds the slices of dropped messages."""
-        plan, large = self._plan, self._large
+        plan = self._plan
 
         def find(batches: Batches) -> Batches:
             found = np.zeros(plan.slices, np.bool_)
@@ -175,7 +168,7 @@ class _Job:
                 for data in batch.column(0):
                     found |= slices_of_messages(data.as_buffer(), dropped, plan)
             rows: list[dict[str, object]] = [{"slice": each} for each in _numbers(found)]
-            yield make_batch(rows, SLICES, large=large)
+            yield pa.RecordBatch.from_pylist(rows, schema=SLICES)
 
         return find
 

@@ -18,13 +18,12 @@ from antecede.verify.kernels.slot_map import Longs
 __all__ = ["find_offsets"]
 
 PRECISION = 64
-"""The result is at most one part in this number above the least possible lead."""
+"""The greatest lead that remains is above the least possible one by at most one part in
+this number."""
 
 
-def find_offsets(
-    processes: int, source: Longs, target: Longs, lead: Longs
-) -> tuple[Longs, int]:
-    """Return the offset of each clock, and the greatest lead that remains, at least 0.
+def find_offsets(processes: int, source: Longs, target: Longs, lead: Longs) -> Longs:
+    """Return the offset of each clock.
 
     Args:
         processes: The number of processes.
@@ -37,7 +36,7 @@ def find_offsets(
     most = max(0, int(lead.max(initial=0)))
     offsets = _solve(processes, source, target, lead)
     if offsets is not None:
-        return offsets, 0
+        return offsets
     low, high = 0, most
     offsets = np.zeros(processes, np.int64)
     while high - low > max(1, high // PRECISION):
@@ -47,7 +46,7 @@ def find_offsets(
             low = middle
         else:
             high, offsets = middle, found
-    return offsets, high
+    return offsets
 
 
 def _solve(processes: int, source: Longs, target: Longs, lead: Longs) -> Longs | None:

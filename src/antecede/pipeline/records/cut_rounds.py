@@ -19,7 +19,6 @@ from antecede.pipeline.records.cuts import (
 )
 from antecede.pipeline.records.slices import cut_events
 from antecede.pipeline.spark.batches import Batches, map_batches
-from antecede.pipeline.verify.packed_rows import large_types
 from antecede.pipeline.verify.runs import parallelism
 from antecede.verify.kernels.slot_map import Longs
 from antecede.verify.kernels.stream import Bools
@@ -40,8 +39,6 @@ def cut_search(
     names: tuple[str, ...],
     units: Longs,
     slice_events: int,
-    *,
-    large: bool,
 ) -> CutSearch:
     """Return a search of cuts whose rounds are jobs of Spark.
 
@@ -50,7 +47,6 @@ def cut_search(
         names: The names of the processes of the run.
         units: By process, the length of the interval that a timestamp can stand for.
         slice_events: The wanted number of events of a slice.
-        large: Use columns with 64-bit offsets.
     """
 
     def close(frontiers: Frontiers) -> RoundResult:
@@ -63,7 +59,7 @@ def cut_search(
                 counts += count_events(events, frontiers)
             return [raised_frontiers(frontiers, raised), counts]
 
-        found = _collect(buckets, names, task, large=large)
+        found = _collect(buckets, names, task)
         results = [RoundResult(raised=raised, counts=counts) for raised, counts in found]
         return merge_rounds(results, frontiers)
 
@@ -75,16 +71,14 @@ def cut_search(
                 found.append(sample_events(events, frontier, is_wanted, step, start))
             return [np.concatenate(found, axis=1)]
 
-        every = _collect(buckets, names, task, large=large)
+        every = _collect(buckets, names, task)
         empty: Longs = np.empty((4, 0), np.int64)
         return np.concatenate([empty, *(found for (found,) in every)], axis=1)
 
     return CutSearch(close=close, sample=sample, units=units, slice_events=slice_events)
 
 
-def _collect(
-    buckets: "DataFrame", names: tuple[str, ...], task: Task, *, large: bool
-) -> list[list[Longs]]:
+def _collect(buckets: "DataFrame", names: tuple[str, ...], task: Task) -> list[list[Longs]]:
     """Run a task on the buckets of each partition; return the arrays of each."""
 
     def run(batches: Batches) -> Batches:
@@ -96,7 +90,7 @@ def _collect(
         )
         row = {"arrays": _to_bytes(task(parts))}
         result = pa.RecordBatch.from_pylist([row], schema=RESULT)
-        yield result.cast(large_types(RESULT)) if large else result
+        yield result
 
     # A task that has many buckets passes on what it raises, and returns one result.
     tasks = parallelism(buckets.sparkSession)

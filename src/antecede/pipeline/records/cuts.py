@@ -226,16 +226,8 @@ def _close(
 
 @compiled
 def _count(process: Ints, position: Longs, frontiers: Longs, counts: Longs) -> None:
-    chains, _, cuts = frontiers.shape
-    for chain in range(chains):
-        frontier = frontiers[chain]
-        last, cut = -1, 0
-        for i in range(process.size):
-            p = process[i]
-            if p != last:
-                last, cut = p, 0
-            while cut < cuts and frontier[p, cut] < position[i]:
-                cut += 1
+    for chain in range(frontiers.shape[0]):
+        for cut in _slice_numbers(process, position, frontiers[chain]):
             counts[chain, cut] += 1
 
 

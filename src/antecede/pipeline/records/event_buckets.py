@@ -222,7 +222,7 @@ class EventSurvey:
                 leads[pair] = max(lead, leads.get(pair, lead))
         source, target = np.array(list(leads), np.int64).reshape(-1, 2).T
         lead = np.array(list(leads.values()), np.int64)
-        offsets, _ = find_offsets(len(numbers), source, target, lead)
+        offsets = find_offsets(len(numbers), source, target, lead)
         arrays = [np.load(io.BytesIO(each)) for each in samples]
         found = np.concatenate([np.empty((3, 0), np.int64), *arrays], axis=1)
         process = np.searchsorted(np.array(sorted(every), np.int64), found[0])

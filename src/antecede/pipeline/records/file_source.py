@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 from antecede.ingest.formats.records import SPAN_SCHEMA, ReadOptions
 from antecede.ingest.formats.registry import Format
 from antecede.ingest.formats.source import Split
-from antecede.pipeline.records.span_rows import SpanPacker, bucket_of, can_pack
-from antecede.pipeline.records.text_hash import hash_texts
-from antecede.pipeline.spark.batches import Batches, map_batches
-from antecede.pipeline.verify.packed_rows import (
-    PACK_ROWS_OF_BUCKETS,
-    PACKED,
-    large_types,
-    pack_rows,
+from antecede.ingest.text_hash import hash_texts
+from antecede.pipeline.records.span_rows import (
+    SpanPacker,
+    bucket_of,
+    can_pack,
+    pack_spans,
 )
+from antecede.pipeline.spark.batches import Batches, map_batches
+from antecede.pipeline.verify.packed_rows import PACKED
 from antecede.pipeline.verify.record_locations import divide_locations, join_locations
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.kernels.slot_map import Longs
@@ -69,16 +69,15 @@ class FileSource:
             for split in chosen.splits(file)
         ]
 
-    def packed(self, buckets: int, *, large: bool) -> "DataFrame":
+    def packed(self, buckets: int) -> "DataFrame":
         """Return the packed records of each bucket."""
 
         def pack(file: int, records: Batches) -> Batches:
-            for packed in pack_records(records, file, buckets):
-                yield packed.cast(large_types(PACKED)) if large else packed
+            return pack_records(records, file, buckets)
 
         return self._read(self._splits, pack, PACKED)
 
-    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
         """Return the records with these locations."""
         wanted = np.array(sorted(ids), np.int64)
         splits = [
@@ -104,7 +103,7 @@ class FileSource:
                     for name in FOUND.names
                 ]
                 rows = pa.record_batch(columns, schema=FOUND)
-                yield rows.cast(large_types(FOUND)) if large else rows
+                yield rows
 
         if not splits:
             return {}
@@ -149,21 +148,18 @@ def _locations(records: pa.RecordBatch, file: int) -> Longs:
 
 def pack_records(records: Batches, file: int, buckets: int) -> Batches:
     """Yield rows of :data:`PACKED` with the records of a file."""
-    spans, others, rows = SpanPacker(buckets), [], 0
-    for each in records:
-        if "span" in each.schema.names and can_pack(each):
-            _add_spans(spans, each, file, buckets)
-        else:
-            others.append(_hashed(each, file, buckets))
-            rows += each.num_rows
-        if spans.rows >= PACK_ROWS_OF_BUCKETS:
-            yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
-        if rows >= PACK_ROWS_OF_BUCKETS:
-            yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
-            others, rows = [], 0
-    yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
-    if spans.rows:
-        yield pa.RecordBatch.from_pylist(list(spans.pack()), schema=PACKED)
+    packer = SpanPacker(buckets)
+
+    def add(batch: pa.RecordBatch) -> bool:
+        if "span" not in batch.schema.names or not can_pack(batch):
+            return False
+        _add_spans(packer, batch, file, buckets)
+        return True
+
+    def rest(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return _hashed(batch, file, buckets)
+
+    yield from pack_spans(records, packer, add, rest)
 
 
 def _add_spans(

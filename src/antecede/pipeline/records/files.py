@@ -34,7 +34,6 @@ from antecede.pipeline.spark.progress import (
 )
 from antecede.pipeline.spark.task_files import task_files
 from antecede.pipeline.verify.table_run import TableOptions
-from antecede.pipeline.verify.tables import has_large_types
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,7 +86,6 @@ def verify_files(
         rows=records.kind,
         complete=False,
         violations_max=violations_max,
-        large=has_large_types(spark),
         with_breakdown=with_breakdown,
     )
     title = f"antecede: verify {run.name}"

@@ -4,7 +4,8 @@ Spark hands a number to Python several times as fast as a text, and the inferenc
 numbers faster than texts. ``trace`` becomes a hash of the id of the trace, ``span`` and
 ``parent`` become hashes of the id of the trace and their own, and ``message`` becomes a
 hash of the source and the name of the message. Messages also get the column ``record``, a
-hash of the whole record.
+hash of the whole record. The hashes of files (:mod:`antecede.ingest.text_hash`) are equal
+to these, except those of whole records.
 
 Two records are confused only if these hashes are equal, and they are in one bucket. Among
 a billion spans in 4,000 buckets, there is such a pair with a probability of about 1 in

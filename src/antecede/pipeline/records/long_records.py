@@ -148,8 +148,8 @@ class _LongRecordsRun:
 
     def verify(self, bucket_count: int) -> RecordsVerdict:
         """Return the verdict on the run."""
-        kind, large = self._records.kind, self._options.large
-        buckets = make_buckets(self._records, bucket_count, large=large)
+        kind = self._records.kind
+        buckets = make_buckets(self._records, bucket_count)
         with ExitStack() as stack:
             buckets = stack.enter_context(kept_on_disk(buckets))
             listed = buckets.select("events", "summary", "error").collect()
@@ -159,12 +159,12 @@ class _LongRecordsRun:
             events = sum(int(row["events"]) for row in listed)
             LOG.info("%s: %d sends and deliveries", self._location, events)
             plan = self._find_cuts(buckets, summary, events)
-            arranged = arrange_run(buckets, plan, stack, large=large)
+            arranged = arrange_run(buckets, plan, stack)
             summary.add_unknown(AMBIGUOUS_ORDER, arranged.ambiguous)
             summary.add_unknown(IN_CYCLE, arranged.in_cycle)
 
             def find(messages: Iterable[MessageId]) -> dict[MessageId, MessageRecord]:
-                return find_records(self._records, buckets, plan, messages, large=large)
+                return find_records(self._records, buckets, plan, messages)
 
             return self._verify_blobs(arranged.blobs, arranged.listed, summary, find)
 
@@ -173,9 +173,7 @@ class _LongRecordsRun:
     ) -> SlicePlan:
         """Return a plan with consistent cuts."""
         plan = summary.plan(self._location, events, self._slice_events)
-        search = cut_search(
-            buckets, plan.names, plan.units, self._slice_events, large=self._options.large
-        )
+        search = cut_search(buckets, plan.names, plan.units, self._slice_events)
         found = search.find(plan.frontier)
         largest = int(found.sizes.max(initial=0))
         LOG.info(
@@ -224,7 +222,6 @@ class _LongRecordsRun:
             violations_max=self._options.violations_max,
             on_notice=lambda line: LOG.info("%s: %s", self._location, line),
             has_seq=False,
-            large=self._options.large,
             window_rows=self._window_rows,
             with_breakdown=self._options.with_breakdown,
             has_ranks=False,

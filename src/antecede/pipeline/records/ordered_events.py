@@ -31,7 +31,6 @@ from antecede.pipeline.spark.batches import map_batches, map_groups
 from antecede.pipeline.spark.kept_table import kept_on_disk
 from antecede.pipeline.verify.packed_rows import (
     PACKED,
-    large_types,
     row_packer,
     unpack_run,
 )
@@ -83,7 +82,6 @@ class OrderOptions:
     bucket_rows: int = BUCKET_ROWS
     slice_events: int = SLICE_EVENTS
     blob_rows: int = BLOB_ROWS
-    large: bool = False
     """Use columns with 64-bit offsets."""
 
 
@@ -164,13 +162,12 @@ class EventOrder:
     def _buckets(self) -> "DataFrame":
         from pyspark.sql import functions as F
 
-        large = self._options.large
         count = max(1, -(-self._count // self._options.bucket_rows))
         bucket = F.pmod(self._key(), F.lit(count)).cast("string").alias("run")
         rows = self._rows.select(bucket, *self._rows.columns)
-        packed = map_batches(rows, row_packer(large=large), PACKED)
-        by_bucket = packed.repartition(count, "run").groupBy("run")
-        return map_groups(by_bucket, _bucket_task(self._run, large=large), BUCKETS)
+        packed = map_batches(rows, row_packer(), PACKED)
+        by_bucket = packed.repartition(count, "run")
+        return map_groups(by_bucket, "run", _bucket_task(self._run), BUCKETS)
 
     def _key(self) -> "Column":
         """Return a number that the send and the deliveries of a message have in common."""
@@ -189,7 +186,6 @@ class EventOrder:
             survey.names,
             np.ones(len(survey.names), np.int64),
             options.slice_events,
-            large=options.large,
         )
         cuts = -(-self._count // options.slice_events) - 1
         found = search.find(survey.guess(cuts))
@@ -207,9 +203,7 @@ class EventOrder:
         )
 
 
-def _bucket_task(
-    run: EventRun, *, large: bool
-) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+def _bucket_task(run: EventRun) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     """Return the function of a task: it gets the packed rows of a bucket."""
 
     def convert(key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
@@ -223,7 +217,7 @@ def _bucket_task(
         except AntecedeError as error:
             row.update(error=str(error))
         result = pa.Table.from_pylist([row], schema=BUCKETS)
-        return result.cast(large_types(BUCKETS)) if large else result
+        return result
 
     return convert
 
@@ -245,7 +239,7 @@ def _order_slices(
         return slice_blobs(number, rows, blob_rows)
 
     blobs = buckets.select("data")
-    return slice_job(blobs, plan.slices, split, arrange, ORDERED, large=options.large)
+    return slice_job(blobs, plan.slices, split, arrange, ORDERED)
 
 
 def _raise_first(rows: "list[Row]") -> None:

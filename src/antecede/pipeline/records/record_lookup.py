@@ -9,7 +9,6 @@ import pyarrow as pa
 from antecede.pipeline.records.record_source import RecordSource
 from antecede.pipeline.records.slices import SlicePlan, message_numbers, read_events
 from antecede.pipeline.spark.batches import Batches, map_batches
-from antecede.pipeline.verify.packed_rows import large_types
 from antecede.pipeline.verify.run_result import MessageRecord
 from antecede.verify.oracle import MessageId
 
@@ -30,8 +29,6 @@ def find_records(
     buckets: "DataFrame",
     plan: SlicePlan,
     messages: Iterable[MessageId],
-    *,
-    large: bool,
 ) -> dict[MessageId, MessageRecord]:
     """Return the records of the sends of some messages; two jobs.
 
@@ -40,16 +37,15 @@ def find_records(
         buckets: The rows of :func:`antecede.pipeline.records.stages.make_buckets`.
         plan: The slices of the run.
         messages: The messages, with the numbers of the processes in ``plan``.
-        large: Use columns with 64-bit offsets.
     """
     wanted = {(each.source, each.number) for each in messages}
     if not wanted:
         return {}
-    locate = _id_finder(wanted, plan, large=large)
+    locate = _id_finder(wanted, plan)
     located = buckets.where("events > 0").select("data")
     rows = map_batches(located, locate, IDS).collect()
     ids = {row["id"] for row in rows if row["id"] is not None}
-    by_id = records.find(ids, large=large)
+    by_id = records.find(ids)
     return {
         MessageId(row["source"], row["number"]): by_id[row["id"]]
         for row in rows
@@ -58,7 +54,7 @@ def find_records(
 
 
 def _id_finder(
-    wanted: set[tuple[int, int]], plan: SlicePlan, *, large: bool
+    wanted: set[tuple[int, int]], plan: SlicePlan
 ) -> Callable[[Batches], Batches]:
     numbers = np.unique(np.array([number for _, number in wanted], np.int64))
     process = {name: number for number, name in enumerate(plan.names)}
@@ -78,6 +74,6 @@ def _id_finder(
                         row = {"source": source, "number": int(number[i]), "id": record}
                         rows.append(row)
                 result = pa.RecordBatch.from_pylist(rows, schema=IDS)
-                yield result.cast(large_types(IDS)) if large else result
+                yield result
 
     return find

@@ -8,6 +8,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Protocol
 
 from antecede.pipeline.records.hashed_ids import collect_records, with_hashed_ids
+from antecede.pipeline.records.table_spans import (
+    plain_spans,
+    span_packer,
+    with_nanoseconds,
+)
 from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.verify.packed_rows import PACK_ROWS_OF_BUCKETS, PACKED, row_packer
 from antecede.pipeline.verify.run_result import MessageRecord
@@ -32,7 +37,7 @@ class RecordSource(Protocol):
     def session(self) -> "SparkSession":
         """The session whose jobs read the records."""
 
-    def packed(self, buckets: int, *, large: bool) -> "DataFrame":
+    def packed(self, buckets: int) -> "DataFrame":
         """Return the packed records of each bucket; the column ``run`` is the bucket.
 
         The records have hashes in place of their ids. Those of a trace, or of a message,
@@ -40,15 +45,13 @@ class RecordSource(Protocol):
 
         Args:
             buckets: The number of buckets.
-            large: Use columns with 64-bit offsets.
         """
 
-    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
         """Return the records with these ids, which events have as ``record``; one job.
 
         Args:
             ids: The ids.
-            large: Use columns with 64-bit offsets.
         """
 
 
@@ -64,17 +67,19 @@ class TableSource:
         """The session of the table."""
         return self._records.sparkSession
 
-    def packed(self, buckets: int, *, large: bool) -> "DataFrame":
+    def packed(self, buckets: int) -> "DataFrame":
         """Return the packed records of each bucket."""
-        from pyspark.sql import functions as F
-
         hashed = with_hashed_ids(self._records, self.kind)
-        bucket = F.pmod(self._bucket_key(hashed), F.lit(buckets)).cast("int")
+        hashed = with_nanoseconds(hashed, self._records)
+        bucket = _bucket_of(self._bucket_key(hashed), buckets)
         keyed = hashed.select(bucket.alias("run"), *hashed.columns)
-        pack = row_packer(large=large, rows_max=PACK_ROWS_OF_BUCKETS)
+        spans = plain_spans(keyed) if self.kind == "spans" else None
+        if spans is not None:
+            return map_batches(spans, span_packer(buckets), PACKED)
+        pack = row_packer(rows_max=PACK_ROWS_OF_BUCKETS)
         return map_batches(keyed, pack, PACKED)
 
-    def find(self, ids: Collection[int], *, large: bool) -> dict[int, MessageRecord]:
+    def find(self, ids: Collection[int]) -> dict[int, MessageRecord]:
         """Return the records with these ids; Spark needs no columns of Python for it."""
         columns = (*COLUMNS.values(), "line")
         found = collect_records(self._records, self.kind, ids, columns)
@@ -89,6 +94,14 @@ class TableSource:
         if "message" in records.columns:
             return F.coalesce("message", "record")
         return F.col("record")
+
+
+def _bucket_of(key: "Column", buckets: int) -> "Column":
+    """Return the buckets of :func:`antecede.pipeline.records.span_rows.bucket_of`."""
+    from pyspark.sql import functions as F
+
+    upper = F.shiftrightunsigned(key, 32)
+    return F.shiftright(upper * F.lit(buckets), 32).cast("int")
 
 
 def _message_record(found: dict[str, object]) -> MessageRecord:

@@ -56,7 +56,7 @@ class RunSummary:
             events: The number of events of the run.
             slice_events: The wanted number of events of a slice.
         """
-        offsets, _ = find_offsets(len(self.names), *self.pairs)
+        offsets = find_offsets(len(self.names), *self.pairs)
         count = max(1, -(-events // slice_events))
         chosen = np.linspace(0, max(0, len(self.times) - 1), count + 1).astype(np.int64)
         # A clock with an offset is not one of many: most events keep their time.

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from antecede.pipeline.spark.batches import Batches, map_batches
-from antecede.pipeline.verify.packed_rows import large_types, write_blob
+from antecede.pipeline.verify.packed_rows import write_blob
 from antecede.pipeline.verify.packed_trace import PARTITION_BITS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["make_batch", "slice_blobs", "slice_job"]
+__all__ = ["slice_blobs", "slice_job"]
 
 PARTS: pa.Schema = pa.schema([("slice", pa.int32()), ("data", pa.binary())])
 """One row for each bucket and each slice in which it has events."""
@@ -26,8 +26,6 @@ def slice_job(
     split: Callable[[pa.Buffer], Iterator[tuple[int, bytes]]],
     arrange: Callable[[int, list[pa.Buffer]], Iterator[Row]],
     schema: pa.Schema,
-    *,
-    large: bool,
 ) -> "DataFrame":
     """Return the rows that tasks yield for the slices of a run.
 
@@ -37,7 +35,6 @@ def slice_job(
         split: Yields for each slice its number and the events of a bucket in it.
         arrange: Yields the rows of a slice, from its number and all its parts.
         schema: The schema of these rows.
-        large: Use columns with 64-bit offsets.
     """
 
     def split_partition(batches: Batches) -> Batches:
@@ -46,7 +43,7 @@ def slice_job(
                 parts = split(data.as_buffer())
                 rows: list[Row] = [{"slice": each, "data": part} for each, part in parts]
                 # A batch for each row would take longer than the rows.
-                yield make_batch(rows, PARTS, large=large)
+                yield pa.RecordBatch.from_pylist(rows, schema=PARTS)
 
     def arrange_partition(batches: Batches) -> Batches:
         current: int | None = None
@@ -55,12 +52,12 @@ def slice_job(
             for each, data in zip(*batch.columns, strict=True):
                 number = each.as_py()
                 if current is not None and number != current:
-                    yield make_batch(list(arrange(current, parts)), schema, large=large)
+                    yield pa.RecordBatch.from_pylist(list(arrange(current, parts)), schema)
                     parts = []
                 current = number
                 parts.append(data.as_buffer())
         if current is not None:
-            yield make_batch(list(arrange(current, parts)), schema, large=large)
+            yield pa.RecordBatch.from_pylist(list(arrange(current, parts)), schema)
 
     parts = map_batches(blobs, split_partition, PARTS)
     by_slice = parts.repartition(slices, "slice").sortWithinPartitions("slice")
@@ -77,9 +74,3 @@ def slice_blobs(number: int, rows: pa.Table, blob_rows: int) -> Iterator[Row]:
             "rows": part.num_rows,
             "data": write_blob(part),
         }
-
-
-def make_batch(rows: list[Row], schema: pa.Schema, *, large: bool) -> pa.RecordBatch:
-    """Return rows as a batch with the types that the session expects."""
-    result = pa.RecordBatch.from_pylist(rows, schema=schema)
-    return result.cast(large_types(schema)) if large else result

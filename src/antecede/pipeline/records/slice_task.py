@@ -126,7 +126,8 @@ def arrange_slice(
 
 
 def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> _Slice:
-    tables = [read_blob(blob) for blob in blobs]
+    # Tasks send their parts in any order; that of the buckets decides between equal times.
+    tables = sorted((read_blob(blob) for blob in blobs), key=_bucket_of)
     lengths = [table.num_rows for table in tables]
     part = np.repeat(np.arange(len(tables), dtype=np.int32), lengths)
     events = pa.concat_tables(
@@ -142,7 +143,7 @@ def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> _Slice:
     process, time = read_column(events, "process"), read_column(events, "time")
     # The events of a process keep the order that they have in their part.
     preferred = stable_order(time + plan.offsets[process])
-    buckets = [int(table.schema.metadata[BUCKET_KEY]) for table in tables]
+    buckets = [_bucket_of(table) for table in tables]
     return _Slice(
         events=events,
         part=part,
@@ -155,6 +156,10 @@ def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> _Slice:
         preferred=preferred,
         slots=sum(slots),
     )
+
+
+def _bucket_of(part: pa.Table) -> int:
+    return int(part.schema.metadata[BUCKET_KEY])
 
 
 def _ambiguous(found: _Slice, plan: SlicePlan) -> Bools:

@@ -7,19 +7,25 @@ and kinds.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from antecede.pipeline.spark.batches import Batches
 from antecede.pipeline.spark.task_files import get, put
-from antecede.pipeline.verify.packed_rows import PACKED_GROUP
+from antecede.pipeline.verify.packed_rows import (
+    PACK_ROWS_OF_BUCKETS,
+    PACKED,
+    PACKED_GROUP,
+    pack_rows,
+)
 from antecede.verify.kernels.compiled import compiled
 from antecede.verify.kernels.slot_map import Ints, Longs
 from antecede.verify.kernels.stream import Bools
 
-__all__ = ["SpanPacker", "bucket_of", "can_pack", "unpack_spans"]
+__all__ = ["SpanPacker", "bucket_of", "can_pack", "pack_spans", "unpack_spans"]
 
 MARK = b"antecede spans  "
 """Begins a block of rows; the length of its header follows, and the header as JSON."""
@@ -68,9 +74,15 @@ class SpanPacker:
     rows: int
     """The number of spans that are not packed yet."""
 
-    def __init__(self, buckets: int) -> None:
-        """Pack spans into this number of buckets."""
+    def __init__(self, buckets: int, *, has_location: bool = True) -> None:
+        """Pack spans into this number of buckets.
+
+        Args:
+            buckets: The number of buckets.
+            has_location: Whether spans have locations.
+        """
         self._buckets = buckets
+        self._has_location = has_location
         self._processes: dict[str, int] = {}
         self._kinds: dict[str, int] = {NO_KIND: 0}
         self._pending: list[_Batch] = []
@@ -81,7 +93,7 @@ class SpanPacker:
         bucket: Ints,
         spans: pa.RecordBatch,
         *,
-        location: Longs,
+        location: Longs | None = None,
         span: Longs,
         parent: Longs,
     ) -> None:
@@ -91,7 +103,7 @@ class SpanPacker:
             bucket: By span, its bucket.
             spans: The columns ``process``, ``kind``, ``start_ns`` and ``end_ns``; and
                 ``parent``, which is null if the span has none.
-            location: By span, its file and line.
+            location: By span, its file and line, if spans have locations.
             span: By span, the hash of its id.
             parent: By span, the hash of its parent's id.
         """
@@ -101,6 +113,8 @@ class SpanPacker:
         codes |= has_parent.astype(np.int64) << PARENT_SHIFT
         # A kernel would be compiled again for the read-only arrays of Arrow.
         start, end = (np.array(spans.column(n).to_numpy()) for n in ("start_ns", "end_ns"))
+        if location is None:
+            location = np.zeros(len(bucket), np.int64)
         self._pending.append(_Batch(bucket, location, span, parent, start, end, codes))
         self.rows += len(bucket)
 
@@ -114,7 +128,11 @@ class SpanPacker:
         rows = np.empty((self.rows, WORDS), np.int64)
         for batch in self._pending:
             _scatter(*batch, position, rows)
-        names = {"processes": list(self._processes), "kinds": list(self._kinds)}
+        names = {
+            "processes": list(self._processes),
+            "kinds": list(self._kinds),
+            "has_location": self._has_location,
+        }
         header = json.dumps(names).encode()
         header += b" " * (-len(header) % WORD_BYTES)
         head = MARK + len(header).to_bytes(WORD_BYTES, "little") + header
@@ -126,12 +144,44 @@ class SpanPacker:
         self._pending, self.rows = [], 0
 
 
+def pack_spans(
+    batches: Batches,
+    packer: SpanPacker,
+    add: Callable[[pa.RecordBatch], bool],
+    rest: Callable[[pa.RecordBatch], pa.RecordBatch],
+) -> Batches:
+    """Yield rows of :data:`PACKED` with the records of a partition or of a file.
+
+    Args:
+        batches: The records.
+        packer: Collects spans.
+        add: Adds a batch to the packer, or returns False if rows cannot represent it.
+        rest: Returns another batch with the bucket of each record as ``run``; it is packed
+            as Arrow data.
+    """
+    others, rows = [], 0
+    for each in batches:
+        if not add(each):
+            others.append(rest(each))
+            rows += each.num_rows
+        if packer.rows >= PACK_ROWS_OF_BUCKETS:
+            yield pa.RecordBatch.from_pylist(list(packer.pack()), schema=PACKED)
+        if rows >= PACK_ROWS_OF_BUCKETS:
+            yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
+            others, rows = [], 0
+    yield from pack_rows(iter(others), PACK_ROWS_OF_BUCKETS)
+    if packer.rows:
+        yield pa.RecordBatch.from_pylist(list(packer.pack()), schema=PACKED)
+
+
 def unpack_spans(blobs: Sequence[pa.Buffer]) -> tuple[pa.Table, list[pa.Buffer]]:
     """Return the spans of all blobs of a :class:`SpanPacker`, and the other blobs.
 
-    The spans are by location if no two blobs overlap.
+    The spans are by location if no two blobs overlap. Without locations, there is no such
+    column.
     """
     blocks, others = [], []
+    has_location = True
     processes: dict[str, int] = {}
     kinds: dict[str, int] = {NO_KIND: 0}
     for blob in blobs:
@@ -142,6 +192,7 @@ def unpack_spans(blobs: Sequence[pa.Buffer]) -> tuple[pa.Table, list[pa.Buffer]]
         at = len(MARK) + WORD_BYTES
         size = int.from_bytes(data.slice(len(MARK), WORD_BYTES).to_pybytes(), "little")
         names = json.loads(data.slice(at, size).to_pybytes())
+        has_location &= names["has_location"]
         rows = np.frombuffer(data, np.int64, offset=at + size).reshape(-1, WORDS)
         numbers = (_numbers(names["processes"], processes), _numbers(names["kinds"], kinds))
         blocks.append((rows, *numbers))
@@ -155,8 +206,8 @@ def unpack_spans(blobs: Sequence[pa.Buffer]) -> tuple[pa.Table, list[pa.Buffer]]
         _gather(rows, process_number, kind_number, start, words, process, kind, has_parent)
         start += len(rows)
     span = pa.array(words[SPAN])
-    columns = {
-        "location": pa.array(words[LOCATION]),
+    columns = {"location": pa.array(words[LOCATION])} if has_location else {}
+    columns |= {
         "trace": span,  # The inference only asks whether it is null.
         "span": span,
         "parent": pa.array(words[PARENT], mask=~has_parent),

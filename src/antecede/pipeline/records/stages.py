@@ -15,7 +15,7 @@ from antecede.pipeline.records.record_source import RecordSource
 from antecede.pipeline.records.slices import to_blob
 from antecede.pipeline.records.span_rows import unpack_spans
 from antecede.pipeline.spark.batches import map_groups
-from antecede.pipeline.verify.packed_rows import PackedRun, large_types, unpack_run
+from antecede.pipeline.verify.packed_rows import PackedRun, unpack_run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,22 +39,19 @@ NOT_NEEDED = ["position"]
 """Columns of the events of a bucket that slices do not need."""
 
 
-def make_buckets(records: RecordSource, count: int, *, large: bool) -> "DataFrame":
+def make_buckets(records: RecordSource, count: int) -> "DataFrame":
     """Return a row of :data:`BUCKETS` for each bucket of a run.
 
     Args:
         records: The records of the run.
         count: The number of buckets.
-        large: Use columns with 64-bit offsets.
     """
-    task = _bucket_task(records.kind, large=large)
-    packed = records.packed(count, large=large).repartition(count, "run")
-    return map_groups(packed.groupBy("run"), task, BUCKETS)
+    task = _bucket_task(records.kind)
+    packed = records.packed(count).repartition(count, "run")
+    return map_groups(packed, "run", task, BUCKETS)
 
 
-def _bucket_task(
-    kind: str, *, large: bool
-) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+def _bucket_task(kind: str) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     """Return the function of a task: it gets the packed records of a bucket."""
 
     def infer(key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
@@ -69,7 +66,7 @@ def _bucket_task(
         except AntecedeError as error:
             row.update(error=str(error), summary=BucketSummary().to_json())
         result = pa.Table.from_pylist([row], schema=BUCKETS)
-        return result.cast(large_types(BUCKETS)) if large else result
+        return result
 
     return infer
 

@@ -10,6 +10,10 @@ The driver makes a directory for the files with :func:`task_files`, and removes 
 end of the block. It names the directory to the tasks in a local property, which Spark gives
 to all tasks of the jobs that the block starts. Tasks of other jobs have no such property:
 their rows have the values themselves. So do those of a cluster and of a Connect session.
+
+A driver that is killed leaves its directory. The next block that uses the same local
+directory of Spark removes it: the driver holds a lock of the operating system on a file in
+its directory, which ends with the process, however it ends.
 """
 
 import json
@@ -24,6 +28,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from antecede.errors import StorageError
+from antecede.pipeline.spark.file_lock import lock_file
 from antecede.pipeline.spark.master import is_local
 
 if TYPE_CHECKING:
@@ -36,6 +41,9 @@ PROPERTY = "antecede.task.files"
 MARK = b"antecede file "
 """Begins a reference. Other values are Arrow streams, which begin otherwise."""
 PREFIX = "antecede-tasks-"
+NEW_PREFIX = "antecede-new-"
+"""Begins the name of a directory until it is locked."""
+LOCK_NAME = "lock"
 VALUES = "values"
 """The group of values that tasks may read until the end of the block."""
 
@@ -54,13 +62,36 @@ def task_files(spark: "SparkSession") -> Iterator[None]:
     parent = context.getConf().get("spark.local.dir", tempfile.gettempdir())
     # An administrator's choice has priority over the setting, as for Spark's own files.
     parents = os.environ.get("SPARK_LOCAL_DIRS", parent or tempfile.gettempdir())
-    directory = _make_directory(parents.split(",")[0])
+    parent = parents.split(",")[0]
+    _remove_abandoned(parent)
+    directory, lock = _make_directory(parent)
     context.setLocalProperty(PROPERTY, directory)
     try:
         yield
     finally:
         context.setLocalProperty(PROPERTY, None)  # type: ignore[arg-type]
         shutil.rmtree(directory, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_abandoned(parent: str) -> None:
+    """Remove the directories of drivers that have ended without removing them."""
+    for name in os.listdir(parent) if os.path.isdir(parent) else ():
+        if not name.startswith(PREFIX):
+            continue
+        directory = os.path.join(parent, name)
+        try:
+            lock = os.open(os.path.join(directory, LOCK_NAME), os.O_RDWR)
+        except OSError:
+            continue  # It is not ours, or another driver removes it.
+        try:
+            if lock_file(lock):
+                shutil.rmtree(directory, ignore_errors=True)
+        except OSError:
+            pass  # Its driver is running.
+        finally:
+            os.close(lock)
 
 
 def remove_group(spark: "SparkSession", group: str) -> None:
@@ -79,10 +110,20 @@ def remove_group(spark: "SparkSession", group: str) -> None:
             os.unlink(os.path.join(directory, name))
 
 
-def _make_directory(parent: str) -> str:
+def _make_directory(parent: str) -> tuple[str, int | None]:
+    """Return a new directory, and its open lock file if the system has locks."""
     try:
         os.makedirs(parent, exist_ok=True)  # Spark makes it at its first shuffle.
-        return tempfile.mkdtemp(prefix=PREFIX, dir=parent)
+        new = tempfile.mkdtemp(prefix=NEW_PREFIX, dir=parent)
+        lock: int | None = os.open(
+            os.path.join(new, LOCK_NAME), os.O_RDWR | os.O_CREAT, 0o600
+        )
+        if lock is not None and not lock_file(lock):
+            os.close(lock)
+            lock = None
+        directory = os.path.join(parent, PREFIX + os.path.basename(new)[len(NEW_PREFIX) :])
+        os.rename(new, directory)
+        return directory, lock
     except OSError as error:
         raise StorageError(
             f"cannot make a directory for temporary files in {parent}: {error.strerror}:"

@@ -7,25 +7,20 @@ lock. The file names its holder for the error message of other processes.
 Systems and file systems without such locks do not lock.
 """
 
-import errno
 import json
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from antecede.errors import ConfigError, StorageError
-
-if sys.platform != "win32":
-    import fcntl
+from antecede.pipeline.spark.file_lock import lock_file
 
 __all__ = ["LOCK_NAME", "lock_directory"]
 
 LOCK_NAME = "study.lock"
-UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 
 @contextmanager
@@ -58,7 +53,7 @@ def _open_locked(path: Path) -> int:
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            _lock(file)
+            lock_file(file)
             if _is_present(file, path):
                 return file
         except BlockingIOError:
@@ -69,17 +64,6 @@ def _open_locked(path: Path) -> int:
                 " another directory"
             ) from None
         os.close(file)
-
-
-def _lock(file: int) -> None:
-    """Lock an open file, if the system can; raise BlockingIOError if it is locked."""
-    if sys.platform == "win32":
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in UNSUPPORTED:
-            raise
 
 
 def _is_present(file: int, path: Path) -> bool:

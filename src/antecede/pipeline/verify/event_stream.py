@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from antecede.errors import AntecedeError, ConfigError
+from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
 from antecede.pipeline.verify.packed_rows import PACKED, read_blob, row_packer
 from antecede.pipeline.verify.record_stream import RecordStream
@@ -31,7 +32,7 @@ from antecede.pipeline.verify.stream_rows import (
     to_frame,
 )
 from antecede.pipeline.verify.table_columns import Rows
-from antecede.pipeline.verify.tables import has_large_types, select_runs
+from antecede.pipeline.verify.tables import select_runs
 from antecede.verify.online.state import load_state, save_state
 from antecede.verify.online.status import OnlineViolation
 from antecede.verify.online.verifier import OnlineVerifier
@@ -78,13 +79,11 @@ def verify_event_stream(
             " name yours with columns={'seq': 'NAME'}"
         )
     from pyspark.sql import functions as F
-    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.streaming.state import GroupStateTimeout
 
-    packer = row_packer(large=has_large_types(stream.sparkSession))
     timeouts = GroupStateTimeout
     found = (
-        selected.mapInArrow(packer, from_arrow_schema(PACKED))
+        map_batches(selected, row_packer(), PACKED)
         .groupBy("run")
         .applyInPandasWithState(
             _run_verifier(kind, delay_s, has_timeout=expire_quiet),

@@ -84,7 +84,7 @@ def _packed(
     """Pack the rows of a table into blobs, which Spark keeps in the block."""
     from antecede.pipeline.verify.packed_trace import BLOBS
 
-    pack = blob_packer(rows_max=blob_rows, large=options.large)
+    pack = blob_packer(rows_max=blob_rows)
     return kept_on_disk(map_batches(table, pack, BLOBS))
 
 
@@ -177,7 +177,7 @@ class _LongTableRun:
 
     def _order_and_verify(self, window_rows: int | None) -> dict[str, Any]:
         """Return the row of the run, whose order is found first."""
-        options = OrderOptions(blob_rows=self._blob_rows, large=self._options.large)
+        options = OrderOptions(blob_rows=self._blob_rows)
         if window_rows is not None:
             options = replace(
                 options, bucket_rows=window_rows, slice_events=max(1, window_rows // 2)
@@ -204,9 +204,9 @@ class _LongTableRun:
             violations_max=self._options.violations_max,
             on_notice=self._notice,
             has_seq=self._has_seq,
-            large=self._options.large,
             find_duplicate_send=self._find_duplicate_send,
             window_rows=window_rows,
+            with_breakdown=self._options.with_breakdown,
         )
         verdict = verification.verify()
         found = verification.find_rows(verdict)

@@ -23,7 +23,6 @@ __all__ = [
     "PACKED_GROUP",
     "PACK_ROWS_OF_BUCKETS",
     "PackedRun",
-    "large_types",
     "pack_rows",
     "pack_run",
     "read_blob",
@@ -60,33 +59,13 @@ PACKED: pa.Schema = pa.schema(
 """One row for each run in about :data:`PACK_ROWS` rows of a partition."""
 
 
-def large_types(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with 64-bit offsets, as Spark's ``useLargeVarTypes`` expects."""
-
-    def enlarge(found: pa.DataType) -> pa.DataType:
-        if pa.types.is_list(found):
-            return pa.list_(enlarge(found.value_type))
-        if pa.types.is_struct(found):
-            return pa.struct([pa.field(each.name, enlarge(each.type)) for each in found])
-        larger = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
-        return larger.get(found, found)
-
-    return pa.schema([pa.field(each.name, enlarge(each.type)) for each in schema])
-
-
 def row_packer(
-    *, large: bool, rows_max: int = PACK_ROWS
+    *, rows_max: int = PACK_ROWS
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function of a task that packs the rows of its partition.
-
-    Args:
-        large: Yield columns with 64-bit offsets.
-        rows_max: The rows that are packed together.
-    """
+    """Return the function of a task that packs ``rows_max`` rows of its partition each."""
 
     def pack_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for packed in pack_rows(batches, rows_max):
-            yield packed.cast(large_types(PACKED)) if large else packed
+        yield from pack_rows(batches, rows_max)
 
     return pack_partition
 

@@ -40,7 +40,6 @@ class PackedVerification:
     on_notice: OnNotice
     has_seq: bool
     """The rows have ``seq``."""
-    large: bool
     """Use columns with 64-bit offsets."""
     find_duplicate_send: Callable[[LongRun], MessageId | None] = lambda trace: None
     """Returns a message that is sent twice, if any."""
@@ -79,7 +78,7 @@ class PackedVerification:
     def _windowed(self) -> WindowedVerification:
         cores = parallelism(self.blobs.sparkSession)
         return WindowedVerification(
-            stage=packed_stage(self.blobs, large=self.large),
+            stage=packed_stage(self.blobs),
             find_duplicate_send=self.find_duplicate_send,
             config=choose_config(self.trace.rows, self.blob_rows, cores, self.window_rows),
             violations_max=self.violations_max,

@@ -14,7 +14,6 @@ import pyarrow as pa
 from antecede.pipeline.spark.batches import Batches, map_batches
 from antecede.pipeline.spark.stage import RESULTS, Stage, collect_results, run_task
 from antecede.pipeline.spark.transient import attempts_max
-from antecede.pipeline.verify.packed_rows import large_types
 from antecede.pipeline.verify.packed_trace import BlobStore
 
 if TYPE_CHECKING:
@@ -28,12 +27,11 @@ FILTERED_MAX = 100
 """The most blobs that are selected by a filter, which lets Spark skip the others."""
 
 
-def packed_stage(blobs: "DataFrame", *, large: bool) -> Stage:
+def packed_stage(blobs: "DataFrame") -> Stage:
     """Return a stage for tasks that read a :class:`PackedTrace`.
 
     Args:
         blobs: The table with the blobs of the run; only ``id`` and ``data`` are used.
-        large: Yield columns with 64-bit offsets.
     """
     from pyspark.sql import functions as F
 
@@ -53,7 +51,7 @@ def packed_stage(blobs: "DataFrame", *, large: bool) -> Stage:
         chosen = blobs.select("id", "data")
         if len(ids) <= FILTERED_MAX:
             chosen = chosen.where(F.col("id").isin(ids))
-        work = _apply(function, list(tasks), attempts_max(session), large=large)
+        work = _apply(function, list(tasks), attempts_max(session))
         by_task = (
             chosen.join(F.broadcast(readers), "id")
             .repartition(len(tasks), "task")
@@ -66,7 +64,7 @@ def packed_stage(blobs: "DataFrame", *, large: bool) -> Stage:
 
 
 def _apply(
-    function: Callable[[Any], Result], tasks: list[Any], attempts: int, *, large: bool
+    function: Callable[[Any], Result], tasks: list[Any], attempts: int
 ) -> Callable[[Batches], Batches]:
     """Return the function of a partition: it gets the blobs of some tasks, by task."""
 
@@ -74,7 +72,7 @@ def _apply(
         task = tasks[index]
         task = replace(task, trace=task.trace.with_blobs(store))
         result = run_task(index, function, task, attempts)
-        return result.cast(large_types(RESULTS)) if large else result
+        return result
 
     def apply(batches: Batches) -> Batches:
         current: int | None = None

@@ -20,7 +20,6 @@ from antecede.errors import StorageError
 from antecede.pipeline.verify.event_rows import EventLoader, ProcessNames
 from antecede.pipeline.verify.packed_rows import (
     PACKED,
-    large_types,
     pack_run,
     read_blob,
     split_runs,
@@ -66,13 +65,12 @@ BLOBS: pa.Schema = pa.schema(
 
 
 def blob_packer(
-    *, rows_max: int, large: bool
+    *, rows_max: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function of a task that packs its partition into rows of :data:`BLOBS`.
 
     Args:
         rows_max: The rows of a blob.
-        large: Yield columns with 64-bit offsets.
     """
 
     def pack_partition(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -84,7 +82,7 @@ def blob_packer(
             for run, rows in runs:
                 row = {**pack_run(run, rows), "id": blob, "names": _names(rows)}
                 packed = pa.RecordBatch.from_pylist([row], schema=BLOBS)
-                yield packed.cast(large_types(BLOBS)) if large else packed
+                yield packed
                 blob += 1
 
     return pack_partition

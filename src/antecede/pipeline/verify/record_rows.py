@@ -151,8 +151,16 @@ def _sort(keys: dict[str, pa.Array]) -> Longs:
 
 def _sort_by_all(keys: dict[str, pa.Array]) -> Longs:
     sort_keys = [(name, "ascending") for name in keys]
-    found: Longs = pc.sort_indices(pa.table(keys), sort_keys=sort_keys).to_numpy()
+    # Arrow does not sort dictionaries.
+    table = pa.table({name: _decoded(column) for name, column in keys.items()})
+    found: Longs = pc.sort_indices(table, sort_keys=sort_keys).to_numpy()
     return found.astype(np.int64)
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column
 
 
 def _with_shared(records: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:

@@ -11,6 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from antecede.pipeline.verify.breakdown_rows import (
+    PAIR,
+    PART,
+    pair_rows,
+    timeline_rows,
+)
 from antecede.pipeline.verify.violation_rows import ViolationRows
 from antecede.verify.oracle import MessageId, Property, Violation
 from antecede.verify.verdict import Status, TraceVerdict
@@ -70,6 +76,9 @@ RESULT: pa.Schema = pa.schema(
         pa.field("notes", pa.list_(pa.string())),
         pa.field("properties", pa.list_(_VERDICT)),
         pa.field("violations", pa.list_(_VIOLATION)),
+        # The numbers of all violations, by processes and by time.
+        pa.field("pairs", pa.list_(PAIR)),
+        pa.field("timeline", pa.list_(PART)),
     ]
 )
 """One row for each run."""
@@ -154,6 +163,8 @@ def result_row(
         "notes": list(notes),
         "properties": _property_rows(verdict),
         "violations": violations,
+        "pairs": pair_rows(verdict.breakdown, name),
+        "timeline": timeline_rows(verdict.breakdown, time_zero),
     }
 
 

@@ -15,7 +15,7 @@ from antecede.ingest.conversion import infer_run, new_log
 from antecede.ingest.event_table import ArrangedEvents, arrange
 from antecede.ingest.formats.records import CLOCK_SCHEMA, MESSAGE_SCHEMA, SPAN_SCHEMA
 from antecede.pipeline.verify.event_rows import load_events
-from antecede.pipeline.verify.packed_rows import PackedRun, large_types, unpack_run
+from antecede.pipeline.verify.packed_rows import PackedRun, unpack_run
 from antecede.pipeline.verify.record_locations import located
 from antecede.pipeline.verify.record_rows import to_records
 from antecede.pipeline.verify.run_result import (
@@ -28,6 +28,7 @@ from antecede.pipeline.verify.run_result import (
 from antecede.pipeline.verify.spooled_run import SPOOL_SCHEMA, SpooledRun, encode_kinds
 from antecede.pipeline.verify.violation_rows import find_rows, messages_of
 from antecede.trace.run_info import RunInfo
+from antecede.verify.verdict import TraceVerdict
 from antecede.verify.verifier import verify_trace
 
 __all__ = ["TableOptions", "run_verifier"]
@@ -46,10 +47,8 @@ class TableOptions:
     """The runs continued until nothing was left to do."""
     violations_max: int
     """The most violations to list of each property of a run."""
-    large: bool = False
-    """Return columns with 64-bit offsets."""
     with_breakdown: bool = False
-    """Also count the violations of long runs by pair of processes and by time."""
+    """Also count all violations by pair of processes and by time."""
 
 
 def run_verifier(
@@ -60,7 +59,7 @@ def run_verifier(
     def verify_run(key: tuple[pa.Scalar, ...], packed: pa.Table) -> pa.Table:
         row = _verify(key[0].as_py(), unpack_run(packed), options)
         result = pa.Table.from_pylist([row], schema=RESULT)
-        return result.cast(large_types(RESULT)) if options.large else result
+        return result
 
     return verify_run
 
@@ -89,7 +88,7 @@ def _verify_events(run: str, packed: PackedRun, options: TableOptions) -> dict[s
     with SpooledRun(RunInfo(run=run, complete=options.complete)) as events:
         names = load_events(packed, events)
         events.info = replace(events.info, names=names.names())
-        verdict = verify_trace(events, violations_max=options.violations_max)
+        verdict = _verdict(events, options)
         found = find_rows(events, messages_of(verdict.violations))
         return result_row(run, verdict, events=events.rows, found=found)
 
@@ -108,7 +107,7 @@ def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[
         for batch in arranged.batches(run):
             events.add(_spooled(batch))
         events.finish()
-        verdict = verify_trace(events, violations_max=options.violations_max)
+        verdict = _verdict(events, options)
         row = result_row(
             run,
             verdict,
@@ -122,6 +121,14 @@ def _verify_records(run: str, packed: PackedRun, options: TableOptions) -> dict[
         errors = sum(error.count for error in summary.clock_errors)
         row["properties"].append(clocks_row(summary.records, errors))
     return row
+
+
+def _verdict(events: SpooledRun, options: TableOptions) -> TraceVerdict:
+    return verify_trace(
+        events,
+        violations_max=options.violations_max,
+        with_breakdown=options.with_breakdown,
+    )
 
 
 def _spooled(batch: pa.RecordBatch) -> pa.Table:

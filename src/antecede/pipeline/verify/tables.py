@@ -29,11 +29,10 @@ from antecede.pipeline.verify.table_columns import NOT_VERIFIED, Rows, select_co
 from antecede.pipeline.verify.table_run import TableOptions, run_verifier
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-__all__ = ["RUN_NAME", "has_large_types", "select_runs", "verify_table"]
+__all__ = ["RUN_NAME", "select_runs", "verify_table"]
 
-LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 RUN_NAME = "table"
 """The name of the run of a table that has no column for the run."""
 
@@ -48,6 +47,7 @@ def verify_table(
     tasks: int | None,
     windows: bool | None = None,
     window_rows: int | None = None,
+    with_breakdown: bool = False,
 ) -> "DataFrame":
     """Return a row of :data:`RESULT` for each run of a table.
 
@@ -59,10 +59,12 @@ def verify_table(
     if tasks is not None and tasks < 1:
         raise ConfigError(f"tasks must be at least 1, got {tasks}")
     kind, selected = select_runs(df, columns, rows)
-    large = has_large_types(df.sparkSession)
     count = tasks if tasks is not None else TASKS_PER_CORE * parallelism(df.sparkSession)
     options = TableOptions(
-        rows=kind, complete=complete, violations_max=violations_max, large=large
+        rows=kind,
+        complete=complete,
+        violations_max=violations_max,
+        with_breakdown=with_breakdown,
     )
     if kind == "clocks" or df.isStreaming:
         windows = False
@@ -87,11 +89,6 @@ def select_runs(
         # In the records of a data source, null stands for the only run of a file.
         run = f"coalesce({run}, '{RUN_NAME}')"
     return kind, selected.selectExpr(f"{run} AS run", *others)
-
-
-def has_large_types(session: "SparkSession") -> bool:
-    """Return whether the tables of a session have columns with 64-bit offsets."""
-    return session.conf.get(LARGE_TYPES, "false") == "true"
 
 
 def _verify_by_size(
@@ -123,8 +120,7 @@ def _verify_by_size(
 
 def _verify_short(selected: "DataFrame", options: TableOptions, count: int) -> "DataFrame":
     """Verify each run in one task, lazily."""
-    large = options.large
-    packed = map_batches(selected, row_packer(large=large), PACKED)
+    packed = map_batches(selected, row_packer(), PACKED)
     # Spark keeps a number of partitions that is given, and merges others into few.
-    by_run = packed.repartition(count, "run").groupBy("run")
-    return map_groups(by_run, run_verifier(options), RESULT)
+    by_run = packed.repartition(count, "run")
+    return map_groups(by_run, "run", run_verifier(options), RESULT)

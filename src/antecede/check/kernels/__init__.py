@@ -1,0 +1,1 @@
+"""Compiled loops of the model checker; they need the extra ``antecede[trace]``."""
