@@ -177,8 +177,7 @@ class LiveMembership:
         await self._core.close(drain_s, returns=False)
         self._timer.cancel()
         self._control.unregister(self._core.name)
-        if not self._joined.done():
-            self._fail(LocalError(f"the room {self._core.name} was closed"))
+        self._fail(LocalError(f"the room {self._core.name} was closed"))
         self._on_closed()
 
     async def close(self, drain_s: float) -> None:
@@ -217,7 +216,6 @@ class LiveMembership:
         return delivered
 
     def _take(self, message: Message) -> None:
-        """Give a message to the application."""
         self._snapshots.record(message)
         self._delivered.append(strip(message))
 
@@ -269,7 +267,8 @@ class LiveMembership:
                 if not effects:
                     break
                 for effect in effects:
-                    self._execute(effect)
+                    if self._restart is None:  # Else a new membership joins again.
+                        self._execute(effect)
         finally:
             self._is_running = False
         self._core.runtime.schedule_output()
@@ -379,9 +378,8 @@ class LiveMembership:
         that arrived later could be out of order.
         """
         if not self._is_closing:
-            loop = asyncio.get_running_loop()
             self._settings = replace(self._settings, may_found=may_found)
-            self._restart = loop.create_task(self._join_again(wait_s))
+            self._restart = asyncio.create_task(self._join_again(wait_s))
 
     async def _join_again(self, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
