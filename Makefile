@@ -135,8 +135,9 @@ bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's o
 fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SECONDS=60)
 	PYTHONPATH=src $(BIN)/python -m fuzz $(or $(SECONDS),60)
 
-campaign: $(VENV)/installed  ## whole nodes under random faults, in a simulation (SECONDS=60 or SEEDS=1000)
+campaign: $(VENV)/installed  ## whole nodes, and rooms, under random faults in a simulation (SECONDS=60, or SEEDS=1000 and ROOM_SEEDS=1000)
 	$(BIN)/python -m campaign $(if $(SEEDS),--seeds $(SEEDS) --seconds 1e9,--seconds $(or $(SECONDS),60))
+	$(BIN)/python -m campaign --rooms $(if $(ROOM_SEEDS),--seeds $(ROOM_SEEDS) --seconds 1e9,--seconds $(or $(SECONDS),60))
 
 campaign-mutants: $(VENV)/tools  ## list the mutants of engine and journal and the seed that catches each
 	$(BIN)/python -m campaign.mutants
