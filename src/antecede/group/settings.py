@@ -25,6 +25,9 @@ class MembershipSettings:
     this node removes the member, too."""
     accept: Callable[[str], bool] = _any_newcomer
     """Called with the name of a newcomer that asks this node for admission."""
+    can_admit: Callable[[str], bool] = _any_newcomer
+    """Called with the name of a newcomer: whether it can be admitted now, because its
+    removal is not under way any more."""
     members_max: int = 256
     """The members of the room, newcomers included, above which newcomers are refused."""
     snapshot_bytes_max: int = 64 << 20
@@ -40,7 +43,7 @@ class MembershipSettings:
     join_timeout_s: float = 60.0
     """After how long an attempt to join fails."""
     answer_timeout_s: float = 3.0
-    """After how long without any sign of a sponsor a newcomer asks another member. A
-    sponsor gives a sign three times as often."""
+    """After how long without any sign of a sponsor a newcomer asks another member; twice
+    as long at each further attempt. A sponsor gives a sign three times as often."""
     retry_s: float = 0.25
     """The wait before a node is asked again that had no such room, or was busy."""
