@@ -159,6 +159,7 @@ COMPILED = (
     "engine.process_factory",
     "engine.process_names",
     "engine.received_datagram",
+    "engine.reduction",
     "engine.refusals",
     "engine.replay_window",
     "engine.restore",

@@ -201,7 +201,7 @@ MUTANTS = (
     Mutant(
         "the state of a peer is not restored",
         "engine/peer_table",
-        "        session.state = SessionState(saved.state)\n",
+        "        session.restore_state(saved.state)\n",
         "",
     ),
     Mutant(

@@ -107,6 +107,22 @@ def test_a_new_path_begins_with_the_initial_window() -> None:
     assert path.window <= initial
 
 
+def test_a_peer_that_moves_after_a_silence_gets_at_once_what_it_missed() -> None:
+    moving = Moving()
+    network = moving.network
+    network.should_lose = lambda flight: True
+    network.send("ann", "bob", data=b"missed")
+    network.run(3.0)
+    session = network.engines["ann"].sessions["bob"]
+    assert session.path.losses.deadline > network.now + 0.5  # After several doublings.
+    network.should_lose = lambda flight: False
+    moving.at = "new"
+    network.send("bob", "ann", data=b"from elsewhere")
+    network.run(0.08)  # Datagram, challenge, response, and the message.
+    assert moving.address() == "new"
+    assert network.data("bob") == [b"missed"]
+
+
 def test_a_peer_that_restarts_at_another_address_is_found() -> None:
     moving = Moving()
     network = moving.network

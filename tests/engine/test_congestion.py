@@ -84,6 +84,29 @@ def test_a_spurious_loss_is_undone_and_persistent_congestion_collapses_the_windo
     assert controller.window == 2 * SIZE
 
 
+def test_cubic_grows_as_a_fair_newreno_up_to_the_window_before_the_last_reduction() -> None:
+    controller = Cubic(SIZE)
+    while controller.window < 100 * SIZE:
+        acknowledge_window(controller, 1.0)
+    controller.on_lost(1.0, 1.1)
+    before = controller.window
+    controller.on_lost(1.2, 1.3)  # Fast convergence: the peak is below that window.
+    now = 2.0
+    gains: list[tuple[int, int]] = []
+    while controller.window < before + 2 * SIZE:
+        now += 0.001  # So short a round trip that NewReno is faster than the cubic.
+        window = controller.window
+        for _ in range(10):
+            controller.on_acked(window // 10, now, 0.001, True, now)
+        gains.append((window, controller.window - window))
+    slow = [gain for window, gain in gains if window < before - SIZE]
+    fast = [gain for window, gain in gains if window > before]
+    assert len(slow) > 20
+    # RFC 9438, section 4.3: 3 * 0.3 / 1.7 datagrams in each round trip, then one.
+    assert max(slow) < 0.55 * SIZE
+    assert min(fast) > 0.9 * SIZE
+
+
 def test_cubic_returns_to_the_window_of_the_last_loss_and_goes_beyond_it() -> None:
     controller = Cubic(SIZE)
     while controller.window < 200 * SIZE:
@@ -192,9 +215,47 @@ def test_a_loss_on_a_path_reduces_its_window() -> None:
     assert path.window == before
 
 
-def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
+def test_a_late_packet_among_lost_ones_does_not_undo_the_reduction() -> None:
+    path = make_path()
+    send_all(path, 1, 1.0)
+    before = path.window
+    path.receive_acks(acks((5, 10)), 1.1)
+    path.receive_acks(acks((4, 10)), 1.15)
+    path.receive_acks(acks((3, 10), (1, 1)), 1.16)
+    assert path.losses.spurious == 3
+    assert path.window == before // 2  # Packet 2 was lost.
+    path.receive_acks(acks((1, 10)), 1.2)
+    assert path.window == before
+
+
+def test_a_reduction_for_later_losses_is_another_one() -> None:
+    path = make_path()
+    send_all(path, 1, 1.0)
+    before = path.window
+    path.receive_acks(acks((5, 10)), 1.1)
+    send_all(path, 11, 1.3)
+    path.receive_acks(acks((14, 15)), 1.4)  # Packets 11 and 12 are lost.
+    path.receive_acks(acks((11, 15)), 1.41)
+    assert path.window == before // 2
+
+
+def test_packets_of_a_former_path_do_not_change_the_window_of_the_new_one() -> None:
     path = make_path()
     path.learn_round_trip(0.1)
+    send_all(path, 1, 1.0)
+    path.move(1.05)
+    initial = path.window
+    path.receive_acks(acks((8, 10)), 1.1)  # The others are lost.
+    assert path.in_flight == 0
+    assert path.window == initial
+    send_all(path, 11, 1.2)
+    path.receive_acks(acks((14, 20)), 1.3)
+    assert path.window == initial // 2
+
+
+def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
+    path = make_path()
+    path.learn_round_trip(0.05)
     following = send_all(path, 1, 1.0, 2)
     path.record_sent(following, BOB, [], SIZE, True, 4.0)
     path.record_sent(following + 1, BOB, [], SIZE, True, 5.0)
@@ -202,6 +263,7 @@ def test_losses_over_several_probe_timeouts_collapse_the_window() -> None:
     assert [packet.number for packet in lost] == [1, 2, 3]
     assert path.window == 2 * SIZE
     assert path.in_flight == 0
+    assert path.losses.round_trip.shortest_s == pytest.approx(0.1)  # Not 0.05 any more.
 
 
 def test_a_datagram_that_has_arrived_between_lost_ones_prevents_the_collapse() -> None:
@@ -239,6 +301,33 @@ def test_an_idle_path_begins_with_the_initial_window() -> None:
     assert path.window > 20 * SIZE
     path.record_sent(following, BOB, [], SIZE, True, now + 60.0)
     assert path.window == 10 * SIZE
+
+
+def test_a_window_that_only_the_pacer_keeps_from_being_used_does_not_grow() -> None:
+    path = make_path()
+    path.learn_round_trip(0.1)
+    now = 1.0
+    following = 1
+    for _ in range(6):
+        after = send_all(path, following, now)
+        while path.paced_at < now + 0.1:
+            now = path.paced_at
+            path.unblock()
+            after = send_all(path, after, now)
+        now += 0.1
+        path.receive_acks(acks((1, after - 1)), now)
+        following = after
+    window = path.window
+    assert window > 40 * SIZE
+    for _ in range(20):  # Bursts that the pacer delays, of less than half of the window.
+        path.unblock()
+        after = send_all(path, following, now, 20)
+        assert path.is_blocked
+        assert after - following < 20
+        now += 0.1
+        path.receive_acks(acks((1, after - 1)), now)
+        following = after
+    assert path.window == window
 
 
 def test_without_congestion_control_nothing_is_held_back() -> None:

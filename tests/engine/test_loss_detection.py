@@ -134,6 +134,22 @@ def test_a_false_delay_does_not_make_the_round_trip_shorter_than_the_shortest() 
     assert round_trip.smoothed_s == pytest.approx(0.1)
 
 
+def test_a_delay_beyond_the_one_that_nodes_keep_to_counts_as_a_round_trip() -> None:
+    losses = detector(2, interval_s=0.0)
+    losses.acknowledge(block((1, 1)), 0.1)
+    losses.acknowledge(block((2, 2), delay_s=0.9), 1.0)
+    # RFC 9002, section 5.3: 7/8 of 0.1 and 1/8 of what is left without 10 ms.
+    assert losses.round_trip.smoothed_s == pytest.approx(7 / 8 * 0.1 + 0.99 / 8)
+
+
+def test_the_shortest_round_trip_begins_anew() -> None:
+    round_trip = RoundTrip()
+    round_trip.sample(0.1, 0.0)
+    round_trip.sample(0.3, 0.0)
+    round_trip.forget_shortest()
+    assert round_trip.shortest_s == 0.3
+
+
 # Losses.
 
 
@@ -180,6 +196,45 @@ def test_probe_timeouts_double_and_an_acknowledgement_ends_the_doubling() -> Non
     losses.acknowledge(block((2, 2)), 9.0)
     assert losses.probes == 0
     assert losses.deadline == NEVER
+
+
+def test_packets_of_a_former_path_are_no_sample_and_not_lost_too_early() -> None:
+    losses = detector(3, interval_s=0.0)
+    losses.move(1.0)
+    assert numbers(losses.acknowledge(block((3, 3)), 1.1)) == [3]
+    assert losses.round_trip.smoothed_s == -1
+    # Without a sample, the time threshold is 9/8 of the initial timeout.
+    losses.record(packet(4, 1.1))
+    losses.record(packet(5, 1.1))
+    losses.acknowledge(block((5, 5)), 1.2)
+    assert losses.round_trip.smoothed_s == pytest.approx(0.1)
+
+
+def test_a_path_without_a_sample_waits_for_the_initial_timeout() -> None:
+    losses = detector(3, interval_s=0.0)
+    losses.move(0.0)
+    losses.acknowledge(block((3, 3)), 0.1)
+    assert losses.detect(0.1) == []
+    assert losses.deadline == pytest.approx(9 / 8 * POLICY.initial_s)
+
+
+def test_a_peer_that_moves_after_a_silence_is_probed_at_once() -> None:
+    losses = detector(1)
+    for _ in range(3):
+        losses.probe(losses.deadline)
+    now = losses._last_sent_at + 0.1
+    assert losses.deadline > now
+    losses.move(now)
+    assert losses.deadline <= now
+    losses.probe(now)
+    assert losses.deadline > now
+
+
+def test_a_peer_that_moves_while_it_answers_is_not_probed() -> None:
+    losses = detector(1)
+    before = losses.deadline
+    losses.move(0.1)
+    assert losses.deadline == before > 0.1
 
 
 def test_a_peer_that_never_answers_is_not_probed_for_control_frames_for_ever() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from antecede.core.process import NEVER
 from antecede.engine import Limits
 from antecede.engine.datagram import PROBE, read_header
+from antecede.engine.path_events import DatagramsTooLarge
 from antecede.engine.path_mtu import PROBES_MAX, RAISE_S, RESOLUTION_BYTES, PathMtu
 from tests.engine.network import Flight, Network
 
@@ -67,17 +68,50 @@ def test_a_lost_probe_is_repeated_before_its_size_has_failed() -> None:
 def test_three_large_datagrams_lost_after_the_last_that_arrived_are_a_black_hole() -> None:
     mtu = PathMtu(BASE, 1472)
     search(mtu, 1472)
-    mtu.datagram_acknowledged(5.0)
+    mtu.datagram_acknowledged(1472, 5.0)
     for _ in range(5):
-        mtu.datagram_lost(4.0, 6.0)  # Before one that has arrived: congestion.
+        mtu.datagram_lost(1472, 4.0, 6.0)  # Before one that has arrived: congestion.
     assert mtu.size == 1472
     for _ in range(2):
-        mtu.datagram_lost(5.5, 6.0)
+        mtu.datagram_lost(1472, 5.5, 6.0)
     assert mtu.size == 1472
-    mtu.datagram_lost(5.6, 6.0)
+    mtu.datagram_lost(1472, 5.6, 6.0)
     assert mtu.size == BASE
     assert mtu.is_due
     assert mtu.candidate < 1472
+
+
+def test_smaller_datagrams_that_arrive_do_not_hide_a_black_hole() -> None:
+    mtu = PathMtu(BASE, 1472)
+    search(mtu, 1472)
+    mtu.datagram_acknowledged(1472, 5.0)
+    for sent_at in (6.0, 7.0, 8.0):
+        assert mtu.size == 1472
+        mtu.datagram_acknowledged(1300, sent_at)
+        mtu.datagram_lost(1472, sent_at, 9.0)
+    assert mtu.size == BASE
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(BASE + 1, 1472)), max_size=40),
+)
+def test_a_black_hole_is_three_losses_and_nothing_of_their_size_after_them(
+    datagrams: list[tuple[bool, int]],
+) -> None:
+    mtu = PathMtu(BASE, 1472)
+    search(mtu, 1472)
+    lost: list[int] = []
+    for sent_at, (has_arrived, size) in enumerate(datagrams):
+        if has_arrived:
+            mtu.datagram_acknowledged(size, float(sent_at))
+            if lost and size >= min(lost):
+                lost = []
+        else:
+            mtu.datagram_lost(size, float(sent_at), float(sent_at))
+            lost.append(size)
+        assert (mtu.size == BASE) == (len(lost) == 3)
+        if len(lost) == 3:
+            break
 
 
 def test_the_socket_refuses_a_size_once() -> None:
@@ -170,6 +204,23 @@ def test_lost_probes_do_not_reduce_the_congestion_window() -> None:
     assert len(carrier.probes()) <= 14 * PROBES_MAX
 
 
+def test_a_probe_to_a_peer_that_did_not_answer_proves_nothing() -> None:
+    carrier = Carrier(BASE, maximum=1472)
+    network, path = carrier.network, carrier.path
+    network.should_lose = lambda flight: len(flight.datagram) > carrier.carried
+    carrier.send(50)
+    while not path.mtu.probe_number or path.in_flight:
+        network.run(0.002)
+    carrier.carried = 0  # The peer is out of reach until nobody waits for the probe.
+    while path.losses.sent:
+        network.run(0.1)
+    carrier.carried = BASE
+    carrier.send(1)
+    network.run(0.5)
+    assert path.datagram_bytes == BASE
+    carrier.check_delivered()
+
+
 def test_a_path_that_shrinks_delivers_everything_and_is_searched_again() -> None:
     carrier = Carrier(8972)
     for _ in range(10):
@@ -228,6 +279,19 @@ def test_a_size_that_the_socket_refuses_is_not_used_again() -> None:
     ]
     assert max(sizes) < 8972
     carrier.check_delivered()
+
+
+def test_a_refused_datagram_of_the_base_size_is_reported() -> None:
+    carrier = Carrier(9000)
+    ann = carrier.network.engines["ann"]
+    ann.watch.poll_events()
+    ann.paths.refuse_size("bob", BASE + 1, carrier.network.now)
+    assert ann.watch.poll_events() == []
+    for _ in range(3):
+        ann.paths.refuse_size("bob", BASE, carrier.network.now)
+    (event,) = ann.watch.poll_events()
+    assert event == DatagramsTooLarge(peer="bob", address="bob", size=BASE)
+    assert "datagrams of 1232 bytes to bob" in str(event)
 
 
 @settings(max_examples=25, deadline=None)

@@ -38,8 +38,8 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "probe timeouts do not double",
         "engine/loss_detection",
-        "if self.probes > 0:",
-        "if False:",
+        "if self.probes > 0:\n            timeout_s",
+        "if False:\n            timeout_s",
     ),
     Mutant(
         "an acknowledgement does not end the doubling",
@@ -113,6 +113,12 @@ TRANSPORT_MUTANTS = (
         "engine/congestion",
         "if sent_at <= self._recovery_at or not is_limited:",
         "if sent_at <= self._recovery_at:",
+    ),
+    Mutant(
+        "the window grows while only the pacer keeps messages back",
+        "engine/path",
+        "needed = window // 2 if self.is_blocked else",
+        "needed = 0 if self.is_blocked else",
     ),
     Mutant(
         "an idle path keeps its window",
@@ -238,8 +244,74 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "every third lost large datagram is a black hole",
         "engine/path_mtu",
-        "        if sent_at <= self._carried_at:\n            return\n",
+        "if carried_bytes >= size and carried_at >= sent_at:",
+        "if False:",
+    ),
+    Mutant(
+        "smaller datagrams that arrive hide a black hole",
+        "engine/path_mtu",
+        "        if size >= self._lost_bytes:\n",
+        "        if True:\n",
+    ),
+    Mutant(
+        "a smaller datagram proves that the path carries a larger one",
+        "engine/path_mtu",
+        "if carried_bytes >= size and carried_at >= sent_at:",
+        "if carried_at >= sent_at:",
+    ),
+    Mutant(
+        "a probe that nobody waits for counts as acknowledged",
+        "engine/path_mtu",
+        "        if self.probe_number != NO_PROBE:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "one late packet undoes the reduction for those that were lost",
+        "engine/reduction",
+        "        if self._packets:\n            return False\n",
         "",
+    ),
+    Mutant(
+        "a peer may report any delay",
+        "engine/loss_detection",
+        "min(ack_delay_s, ACK_DELAY_MAX_S)",
+        "ack_delay_s",
+    ),
+    Mutant(
+        "persistent congestion keeps the shortest round trip",
+        "engine/path",
+        "                self.losses.round_trip.forget_shortest()\n",
+        "",
+    ),
+    Mutant(
+        "losses on a former path reduce the window of the new one",
+        "engine/path",
+        "                if packet.sent_at > self._moved_at:\n",
+        "                if True:\n",
+    ),
+    Mutant(
+        "acknowledgements from a former path enlarge the window of the new one",
+        "engine/path",
+        "if size > 0 and sent_at > self._moved_at and",
+        "if size > 0 and",
+    ),
+    Mutant(
+        "packets of a former path measure the new one",
+        "engine/loss_detection",
+        "if newest.number == largest and newest.sent_at > self._moved_at:",
+        "if newest.number == largest:",
+    ),
+    Mutant(
+        "a peer that has moved is not probed before the back-off ends",
+        "engine/loss_detection",
+        "            self._last_sent_at = -NEVER\n",
+        "",
+    ),
+    Mutant(
+        "CUBIC grows as NewReno from the reduced peak on",
+        "engine/cubic",
+        "if self._reno_window < self._prior else 1.0",
+        "if self._reno_window < self._peak else 1.0",
     ),
     Mutant(
         "failed sizes are never tried again",
@@ -335,7 +407,7 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "a new path keeps the window of the old one",
         "engine/address_validation",
-        "            session.path.move()\n",
+        "            session.path.move(now)\n",
         "",
     ),
     Mutant(
@@ -480,7 +552,7 @@ TRANSPORT_MUTANTS = (
     Mutant(
         "the window of a peer that lied grows",
         "engine/path",
-        "        if size > 0 and not self.is_distrusted:",
-        "        if size > 0:",
+        "sent_at > self._moved_at and not self.is_distrusted:",
+        "sent_at > self._moved_at:",
     ),
 )

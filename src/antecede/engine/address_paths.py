@@ -1,5 +1,6 @@
 """What the socket of a driver knows of the paths, and needs to know: by address."""
 
+from antecede.engine.fault_reports import FaultReports
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["AddressPaths"]
@@ -10,16 +11,18 @@ class AddressPaths:
 
     Args:
         sessions: the sessions of the node.
+        faults: reports a size that is too large even for the base size.
     """
 
-    __slots__ = ("_sessions", "marked")
+    __slots__ = ("_faults", "_sessions", "marked")
 
     marked: set[object]
     """The addresses to which datagrams are to have the mark ECT(0); see
     :mod:`antecede.engine.ecn`. The engine changes the set during a flush."""
 
-    def __init__(self, sessions: dict[int, PeerSession]) -> None:
+    def __init__(self, sessions: dict[int, PeerSession], faults: FaultReports) -> None:
         self._sessions = sessions
+        self._faults = faults
         self.marked = set()
 
     def update_mark(self, session: PeerSession) -> None:
@@ -41,3 +44,5 @@ class AddressPaths:
         for session in self._sessions.values():
             if session.address == address:
                 session.path.refuse_size(size, now)
+                if size <= session.path.mtu.base:
+                    self._faults.datagrams_too_large(session, size, now)

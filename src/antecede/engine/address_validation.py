@@ -127,7 +127,7 @@ class AddressValidation:
         if not self._has_key or age_s >= self._limits.lease_s / 2:
             return  # The peer might not accept what is transmitted now.
         if received.kind == RESPONSE:
-            self._complete(received)
+            self._complete(received, now)
         elif received.kind == CHALLENGE:
             token = received.body[-TOKEN.size :]
             responses.append((address, self._make(RESPONSE, session, token, now)))
@@ -164,7 +164,7 @@ class AddressValidation:
         candidate.challenge_at = now + session.path.losses.probe_timeout_s
         return datagram
 
-    def _complete(self, received: ReceivedDatagram) -> None:
+    def _complete(self, received: ReceivedDatagram, now: float) -> None:
         """Use the candidate from now on if a RESPONSE is the right one."""
         session = received.session
         candidate = self._candidates.get(session.name_hash)
@@ -172,4 +172,4 @@ class AddressValidation:
         if candidate is not None and candidate.token == token:
             self.forget(session)
             session.address = candidate.address
-            session.path.move()
+            session.path.move(now)

@@ -29,6 +29,7 @@ class Cubic(CongestionController):
         "_before",
         "_epoch_at",
         "_peak",
+        "_prior",
         "_recovery_at",
         "_reno_window",
         "_threshold",
@@ -42,7 +43,8 @@ class Cubic(CongestionController):
         self._window = float(INITIAL_DATAGRAMS * datagram_bytes)
         self.window = int(self._window)
         self._threshold = float(UNBOUNDED)
-        self._peak = 0.0  # The window before the last reduction (W_max).
+        self._peak = 0.0  # Where the growth is slowest (W_max).
+        self._prior = 0.0  # The window before the last reduction (cwnd_prior).
         self._recovery_at = NOT_STARTED
         self._epoch_at = NOT_STARTED  # When the current growth has begun.
         self._time_to_peak_s = 0.0  # K of RFC 9438.
@@ -73,21 +75,26 @@ class Cubic(CongestionController):
             self._time_to_peak_s = float(
                 ((self._peak - window) / datagram_bytes / SCALE) ** (1 / 3)
             )
-        elapsed_s = now - self._epoch_at + round_trip_s - self._time_to_peak_s
-        cubic = self._peak + SCALE * elapsed_s**3 * datagram_bytes
-        gain = RENO_GAIN if self._reno_window < self._peak else 1.0
+        gain = RENO_GAIN if self._reno_window < self._prior else 1.0
         self._reno_window += gain * datagram_bytes * size / window
-        if cubic < self._reno_window:
+        after_peak_s = now - self._epoch_at - self._time_to_peak_s
+        if self._cubic(after_peak_s) < self._reno_window:
             self._window = max(window, self._reno_window)
             return
+        cubic = self._cubic(after_peak_s + round_trip_s)
         target = min(max(cubic, window), GROWTH_MAX * window)
         self._window += (target - window) * size / window
+
+    def _cubic(self, after_peak_s: float) -> float:
+        """Return W_cubic of RFC 9438, section 4.2."""
+        return self._peak + SCALE * after_peak_s**3 * self.datagram_bytes
 
     def on_lost(self, sent_at: float, now: float) -> None:
         if sent_at <= self._recovery_at:
             return
         window = self._window
         self._before = window, self._threshold, self._peak
+        self._prior = window
         self._recovery_at = now
         self._epoch_at = NOT_STARTED
         if window < self._peak:  # Fast convergence leaves room for new flows.

@@ -22,6 +22,7 @@ from antecede.engine.events import (
 )
 from antecede.engine.join_events import JoinUnreadable
 from antecede.engine.limits import Limits
+from antecede.engine.path_events import DatagramsTooLarge
 from antecede.engine.peer_session import PeerSession
 
 __all__ = ["DUPLICATE_S", "STRANGER_S", "FaultReports"]
@@ -143,6 +144,12 @@ class FaultReports:
             now - session.handshake.met_at > DUPLICATE_S
             and self._events.count(f"former {session.name}", now) > 0
         )
+
+    def datagrams_too_large(self, session: PeerSession, size: int, now: float) -> None:
+        """Report that the system refuses datagrams of the base size."""
+        if self._events.count(f"size {session.name}", now) > 0:
+            name, address = session.name, session.address
+            self._add(name, DatagramsTooLarge(peer=name, address=address, size=size))
 
     def protocol_mismatch(self, session: PeerSession, other: int, now: float) -> None:
         """Report that a peer has another protocol."""

@@ -94,8 +94,10 @@ class LossDetector:
         "_last_sent_at",
         "_loss_at",
         "_lost",
+        "_moved_at",
         "_policy",
         "_time_margin",
+        "late",
         "packet_threshold",
         "probe_timeout_s",
         "probes",
@@ -104,6 +106,8 @@ class LossDetector:
         "spurious",
     )
 
+    late: list[int]
+    """The packets taken for lost that the last ack block has acknowledged."""
     sent: dict[int, SentPacket]
     """The packets in the order of their numbers."""
     probe_timeout_s: float
@@ -126,10 +130,27 @@ class LossDetector:
         self.probe_timeout_s = policy.initial_s
         self.probes = 0
         self.spurious = 0
+        self.late = []
+        self._moved_at = -NEVER
+
+    def move(self, now: float) -> None:
+        """Begin on another path: the packets in flight do not measure its round trip.
+
+        If the peer did not answer on the former path, a probe is due now.
+        """
+        self._moved_at = now
+        self.round_trip = RoundTrip()
+        if self.probes > 0:
+            self.probes = 0
+            self._last_sent_at = -NEVER
 
     def sample(self, sample_s: float, ack_delay_s: float) -> None:
-        """Use the time until a datagram was acknowledged, or a handshake answered."""
-        self.round_trip.sample(sample_s, ack_delay_s)
+        """Use the time until a datagram was acknowledged, or a handshake answered.
+
+        A delay beyond the one that nodes keep to is a part of the round trip (RFC 9002,
+        section 5.3): the peer is busy, or an earlier acknowledgement was lost.
+        """
+        self.round_trip.sample(sample_s, min(ack_delay_s, ACK_DELAY_MAX_S))
         timeout_s = self.round_trip.timeout_s(ACK_DELAY_MAX_S)
         self.probe_timeout_s = max(timeout_s, self._policy.minimum_s)
 
@@ -143,6 +164,8 @@ class LossDetector:
         ranges = block.ranges
         largest = block.largest
         acked: list[SentPacket] = []
+        if self.late:
+            self.late = []
         index = len(ranges) - 1
         for number, packet in self.sent.items():
             if number > largest:
@@ -160,7 +183,7 @@ class LossDetector:
         newest = acked[-1]
         self._largest_acked = max(self._largest_acked, newest.number)
         self.probes = 0
-        if newest.number == largest:
+        if newest.number == largest and newest.sent_at > self._moved_at:
             self.sample(now - newest.sent_at, block.delay_s)
         return acked
 
@@ -172,6 +195,7 @@ class LossDetector:
                 threshold = min(max(self.packet_threshold, overtaken), PACKET_THRESHOLD_MAX)
                 self.packet_threshold = threshold
                 self._time_margin = min(2 * self._time_margin, TIME_MARGIN_MAX)
+                self.late.append(number)
                 self.spurious += 1
 
     def detect(self, now: float) -> list[SentPacket]:
@@ -181,6 +205,8 @@ class LossDetector:
             return []
         round_trip = self.round_trip
         longest_s = max(round_trip.latest_s, round_trip.smoothed_s)
+        if round_trip.smoothed_s < 0:
+            longest_s = self._policy.initial_s
         delay_s = max((1 + self._time_margin) * longest_s, GRANULARITY_S)
         largest = self._largest_acked
         threshold = self.packet_threshold

@@ -1,7 +1,15 @@
 """Recovers what was lost: reports lost frames to the process, and runs the path timers."""
 
 from antecede.core.process import NEVER
-from antecede.engine.datagram import CARRY, CHALLENGE, DATA, PIECE, PROBE, UNORDERED
+from antecede.engine.datagram import (
+    CARRY,
+    CHALLENGE,
+    DATA,
+    PIECE,
+    PROBE,
+    RESPONSE,
+    UNORDERED,
+)
 from antecede.engine.ecn import CE, ECT
 from antecede.engine.keep_alive import KeepAlive
 from antecede.engine.loss_detection import SentPacket
@@ -65,6 +73,7 @@ class LossRecovery:
         path = session.path
         if received.introduction is not None:
             self._keep_alive.start(session, now)
+            self._transmitter.path_timers.schedule(session)
             self.unordered.retry(now)
         if path.orphans:
             self._report_orphans(session, now)
@@ -102,6 +111,8 @@ class LossRecovery:
         elif kind == UNORDERED:
             self.unordered.receive(received, now)
             self.acknowledge(received, received.packet, now)
+        elif kind == RESPONSE:  # A new path may have to be probed at once.
+            self._transmitter.path_timers.schedule(received.session)
         return kind in (DATA, PROBE, PIECE, UNORDERED) or kind >= CHALLENGE
 
     def receive_frames(self, received: ReceivedDatagram, now: float) -> None:

@@ -115,17 +115,17 @@ class Membership:
         session.stopped = False
         session.is_configured = session.is_configured or is_configured
         self._layer.timers.cancel_lease(session)
-        self._move(session, address)
+        self._move(session, address, now)
         self._journal.session_changed(session)
         self._layer.timers.schedule_hello(session, now)
 
     def set_address(self, name: str, address: object, now: float) -> None:
         """Set the address of a peer, and contact it unless it was removed."""
         session = self.table.sessions[name]
-        self._move(session, address)
+        self._move(session, address, now)
         self._layer.timers.schedule_hello(session, now)
 
-    def _move(self, session: PeerSession, address: object) -> None:
+    def _move(self, session: PeerSession, address: object, now: float) -> None:
         """Set the address of a peer, and report a change.
 
         The caller schedules a HELLO, which does not wait for an answer from elsewhere.
@@ -133,7 +133,7 @@ class Membership:
         former = session.address
         session.address = address
         if former is not None and former != address:
-            session.path.move()
+            session.path.move(now)
             self._layer.timers.hello_answered(session)
             event = PeerMoved(peer=session.name, address=address, former_address=former)
             self._layer.events.add(event)

@@ -21,7 +21,7 @@ from antecede.engine.loss_detection import PROBED_PACKETS, LossDetector, SentPac
 from antecede.engine.pacer import Pacer
 from antecede.engine.path_mtu import PathMtu
 from antecede.engine.pieces import PieceBuffer, PieceWriter
-from antecede.engine.round_trip import RoundTrip
+from antecede.engine.reduction import Reduction
 
 __all__ = ["Path"]
 
@@ -47,8 +47,10 @@ class Path:
 
     __slots__ = (
         "_last_sent_at",
+        "_moved_at",
         "_pacer",
         "_probe_datagrams",
+        "_reduction",
         "arrived",
         "controller",
         "datagram_bytes",
@@ -86,7 +88,7 @@ class Path:
     is_distrusted: bool
     """The peer has acknowledged packets that were not transmitted: the window stays."""
     paced_at: float
-    """When the pacer lets the next of these leave; infinite if none waits for it."""
+    """When the pacer lets the next of these leave; infinite for none."""
     queued_at: float
     """The earliest entry of the path in the timers; infinite for none."""
     wants_answer: bool
@@ -109,7 +111,8 @@ class Path:
         self.pieces = PieceBuffer()
         self.piece_writer = PieceWriter()
         self._probe_datagrams = 0  # How many datagrams may exceed the window.
-        self._last_sent_at = -NEVER
+        self._last_sent_at = self._moved_at = -NEVER
+        self._reduction = Reduction()
         self.in_flight = 0
         self.is_blocked = False
         self.is_distrusted = False
@@ -134,9 +137,10 @@ class Path:
         self.ecn = Ecn(self._reacts_to_marks)
         self._start()
 
-    def move(self) -> None:
+    def move(self, now: float) -> None:
         """Begin anew on another path to the same incarnation (RFC 9000, section 9.4)."""
-        self.losses.round_trip = RoundTrip()
+        self._moved_at = now
+        self.losses.move(now)
         self.ecn.move()
         self._start()
 
@@ -154,6 +158,7 @@ class Path:
     def give_up(self) -> None:
         """Treat all packets as lost: the peer will not acknowledge them."""
         self.orphans += self.losses.clear()
+        self.mtu.forget_probe()
         self.in_flight = 0
         self._probe_datagrams = 0
         self.wants_answer = False
@@ -172,10 +177,10 @@ class Path:
         """
         if self._probe_datagrams > 0:
             return True
-        controller = self.controller
-        datagram_bytes = self.datagram_bytes
         if self.in_flight == 0:
             return True
+        controller = self.controller
+        datagram_bytes = self.datagram_bytes
         if self.in_flight + datagram_bytes > controller.window:
             self.is_blocked = True
             return False
@@ -252,9 +257,9 @@ class Path:
         losses = self.losses
         if block.largest == 0:
             return []
-        spurious = losses.spurious
         acked = losses.acknowledge(block, now)
-        if losses.spurious > spurious and not self.is_distrusted:
+        late = losses.late
+        if late and not self.is_distrusted and self._reduction.is_mistaken(late):
             self.controller.on_spurious_loss()
         if not acked:
             return []
@@ -267,12 +272,11 @@ class Path:
         if mtu.size > mtu.base:
             for packet in acked:
                 if packet.size > mtu.base:
-                    mtu.datagram_acknowledged(packet.sent_at)
+                    mtu.datagram_acknowledged(packet.size, packet.sent_at)
         self._probe_datagrams = 0
         window = self.controller.window
         in_flight = self.in_flight
-        size = 0
-        marked = 0
+        size = marked = 0
         sent_at = 0.0
         for packet in acked:
             if packet.is_marked:
@@ -290,12 +294,14 @@ class Path:
         is_newest = newest.number == block.largest
         if self.ecn.acknowledge(block, marked, is_newest, now):
             self.marks += 1
-            self.controller.on_marked(newest.sent_at, now)
+            if newest.sent_at > self._moved_at:
+                self.controller.on_marked(newest.sent_at, now)
         # After losses and marks, so that these do not enlarge the window first.
-        if size > 0 and not self.is_distrusted:
-            is_limited = self.is_blocked or in_flight + self.datagram_bytes > window
-            round_trip_s = losses.round_trip.smoothed_s
-            self.controller.on_acked(size, sent_at, round_trip_s, is_limited, now)
+        if size > 0 and sent_at > self._moved_at and not self.is_distrusted:
+            # What waits for the pacer alone would not have filled a much larger window.
+            needed = window // 2 if self.is_blocked else window - self.datagram_bytes + 1
+            smoothed_s = losses.round_trip.smoothed_s
+            self.controller.on_acked(size, sent_at, smoothed_s, in_flight >= needed, now)
         return lost
 
     def _lose(self, lost: list[SentPacket], acked: list[SentPacket], now: float) -> None:
@@ -305,17 +311,20 @@ class Path:
         for packet in lost:
             if packet.is_counted:
                 self.in_flight -= packet.size
-                first_at = min(first_at, packet.sent_at)
-                last_at = packet.sent_at
+                if packet.sent_at > self._moved_at:
+                    first_at = min(first_at, packet.sent_at)
+                    last_at = packet.sent_at
         self._check_size(lost, now)
         if last_at > -NEVER:
             self.lost_packets += len(lost)
+            self._reduction.add(lost, last_at, now)
             self.controller.on_lost(last_at, now)
             period_s = PERSISTENT_TIMEOUTS * self.losses.probe_timeout_s
             if last_at - first_at >= period_s and not any(
                 first_at < packet.sent_at < last_at for packet in acked
             ):
                 self.controller.on_persistent_congestion()
+                self.losses.round_trip.forget_shortest()
 
     # The size of datagrams.
 
@@ -332,7 +341,7 @@ class Path:
         if mtu.size > mtu.base:
             for packet in lost:
                 if packet.is_counted and packet.size > mtu.base:
-                    mtu.datagram_lost(packet.sent_at, now)
+                    mtu.datagram_lost(packet.size, packet.sent_at, now)
             self._resize()
 
     def refuse_size(self, size: int, now: float) -> None:
@@ -372,6 +381,7 @@ class Path:
             return lost, []
         if losses.is_probing_in_vain:
             losses.clear()
+            self.mtu.forget_probe()
             return [], []
         probed = losses.probe(now)
         self.ecn.probe_expired(losses.probes, now)

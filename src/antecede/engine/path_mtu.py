@@ -7,10 +7,10 @@ time: a datagram with padding, whose acknowledgement shows that the path carries
 A size has failed after :data:`PROBES_MAX` lost probes, or when the socket refuses it. A
 lost probe is no sign of congestion.
 
-A path may change. If :data:`BLACK_HOLE_LOSSES` datagrams above the base size are lost that
-were transmitted after the last acknowledged one, the path falls back to the base size and
-searches below the size that failed. Larger sizes are tried again after
-:data:`RAISE_S` seconds.
+A path may change. If :data:`BLACK_HOLE_LOSSES` datagrams above the base size are lost, and
+none of their size was transmitted later and acknowledged, the path falls back to the base
+size and searches below the size that failed. That smaller ones are acknowledged proves
+nothing. Larger sizes are tried again after :data:`RAISE_S` seconds.
 """
 
 from typing import Final
@@ -41,9 +41,10 @@ class PathMtu:
     """
 
     __slots__ = (
-        "_carried_at",
+        "_carried",
         "_failed",
         "_lost",
+        "_lost_bytes",
         "_maximum",
         "_tries",
         "base",
@@ -75,8 +76,11 @@ class PathMtu:
         self._maximum = maximum
         self._failed = maximum + 1  # The smallest size that the path does not carry.
         self._tries = 0
-        self._carried_at = -NEVER
+        # Sizes of acknowledged datagrams above the base size, each with the last time when
+        # one of at least this size was transmitted; the largest first, which is the oldest.
+        self._carried: list[tuple[int, float]] = []
         self._lost = 0
+        self._lost_bytes = maximum  # The smallest datagram among these.
         self.candidate = base
         self.probe_number = NO_PROBE
         self.is_waiting = maximum > base
@@ -115,8 +119,14 @@ class PathMtu:
     def probe_acknowledged(self, now: float) -> None:
         """Use the size of the probe, and search on."""
         self.size = self.candidate
-        self._lost = 0
+        self._forget_losses()
         self._choose(now)
+
+    def forget_probe(self) -> None:
+        """Transmit the probe again: nobody waits for its acknowledgement any more."""
+        if self.probe_number != NO_PROBE:
+            self.probe_number = NO_PROBE
+            self.is_due = True
 
     def probe_lost(self, now: float) -> None:
         """Try the size again, or a smaller one if it was tried often enough."""
@@ -144,19 +154,29 @@ class PathMtu:
         self._failed = self._maximum + 1
         self.is_waiting = True
 
-    def datagram_acknowledged(self, sent_at: float) -> None:
+    def datagram_acknowledged(self, size: int, sent_at: float) -> None:
         """Note that the path carried a datagram above the base size at that time."""
-        if sent_at > self._carried_at:
-            self._carried_at = sent_at
-        self._lost = 0
+        carried = self._carried
+        if not carried or carried[-1][1] <= sent_at:
+            while carried and carried[-1][0] <= size:
+                carried.pop()
+            carried.append((size, sent_at))
+        if size >= self._lost_bytes:
+            self._forget_losses()
 
-    def datagram_lost(self, sent_at: float, now: float) -> None:
+    def datagram_lost(self, size: int, sent_at: float, now: float) -> None:
         """Fall back to the base size if too many datagrams above it were lost."""
-        if sent_at <= self._carried_at:
-            return
+        for carried_bytes, carried_at in self._carried:
+            if carried_bytes >= size and carried_at >= sent_at:
+                return
         self._lost += 1
+        self._lost_bytes = min(self._lost_bytes, size)
         if self._lost >= BLACK_HOLE_LOSSES and self.size > self.base:
             self._failed = self.size
             self.size = self.base
-            self._lost = 0
+            self._forget_losses()
             self._choose(now)
+
+    def _forget_losses(self) -> None:
+        self._lost = 0
+        self._lost_bytes = self._maximum

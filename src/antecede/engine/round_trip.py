@@ -52,6 +52,10 @@ class RoundTrip:
         self.deviation_s += (error_s - self.deviation_s) / 4
         self.smoothed_s += (adjusted_s - self.smoothed_s) / 8
 
+    def forget_shortest(self) -> None:
+        """Begin with the last sample: the path has changed (RFC 9002, section 5.2)."""
+        self.shortest_s = self.latest_s
+
     def timeout_s(self, ack_delay_max_s: float) -> float:
         """Return how long an answer takes at most, as far as the samples tell."""
         deviations_s = max(4 * self.deviation_s, GRANULARITY_S)

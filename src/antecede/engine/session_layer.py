@@ -135,7 +135,7 @@ class SessionLayer:
             self.seal, self.data_prefix, random_bits, limits, has_key=cipher is not None
         )
         self._by_hash: dict[int, PeerSession] = {}
-        self.paths = AddressPaths(self._by_hash)
+        self.paths = AddressPaths(self._by_hash, self.faults)
         self._last_forgotten_packet = 0
         self.timers = SessionTimers(limits.hello_timeout_s)
         self.refusals = Refusals(self.name_hash, self._sealer, self.timers, self.faults)

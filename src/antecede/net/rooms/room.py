@@ -178,7 +178,7 @@ class Room:
         await self._membership.leave(drain_s)
 
     async def close(self, drain_s: float = DRAIN_S) -> None:
-        """Close the room; leave it, unless the node has a journal and so may return."""
+        """Close the room, which leaves it."""
         await self._membership.close(drain_s)
 
     # Statistics and events.
