@@ -265,7 +265,7 @@ class Engine:
         return self._sender.try_send(target, data, now)
 
     def append(self, target: object, data: object) -> int:
-        """Append a message to the pending bundle; return its number, or 0 if it does not fit."""
+        """Append a message to the pending bundle; return its number, or 0 if impossible."""
         return self._sender.append(target, data)
 
     def send_batch(
