@@ -33,9 +33,9 @@ def add_parser(commands: "Commands") -> None:
     parser = commands.add_parser(
         "top",
         help="show a running group, from the metrics of its nodes",
-        description="Show a running group live: nodes, rates, links, and who waits for"
-        " whom. Start each node with metrics=PORT, and give their endpoints here. Ctrl-C"
-        " ends the command.",
+        description="Show a running group live: nodes, rates, links, and which node"
+        " waits for which. Start each node with metrics=PORT, and give the endpoints here."
+        " Ctrl-C ends the command.",
     )
     parser.add_argument(
         "url",
