@@ -18,19 +18,14 @@ from pyspark.sql.types import ArrayType, StructType
 
 from antecede.core.registry import protocol
 from antecede.errors import ConfigError, StorageError
-from antecede.pipeline.study import copies_sql, measure_sql
-from antecede.pipeline.study.measure import (
-    plan_tables,
-    read_cells,
-    spark_schema,
-    write_measures,
-)
+from antecede.pipeline.study.measure import spark_schema, write_measures
 from antecede.pipeline.study.measure_schema import (
     COPIES_SCHEMA,
     MEASURES,
     MEASURES_SCHEMA,
     SUMMARY_SCHEMA,
 )
+from antecede.pipeline.study.run_measures import SAMPLED
 from antecede.sim.runner import RunSummary
 from antecede.sim.simulate import Scenario
 from antecede.trace.event import Event, Kind
@@ -275,6 +270,7 @@ def test_copies_equal_those_of_the_events(study: Tables) -> None:
                 **copy.waits,
                 "payload_bytes": copy.payload_bytes,
                 "metadata_bytes": copy.metadata_bytes,
+                "broadcast": copy.broadcast,
             }
             for key, copy in copies.items()
         }, run
@@ -446,7 +442,7 @@ def test_speedups_are_relative_to_buffer_on_the_same_workload(study: Tables) -> 
 
 
 def test_samples_are_averaged_over_time(study: Tables) -> None:
-    names = measure_sql.SAMPLED
+    names = SAMPLED
     for cell, found in study.measures.items():
         file = study.directory / "samples" / part_of(study.directory, cell).name
         table = pq.read_table(file).to_pylist() if file.exists() else []
@@ -629,8 +625,8 @@ def write_by_hand(directory: Path) -> None:
 def test_unmatched_targets_and_measuring_again(tmp_path: Path, spark: SparkSession) -> None:
     """Tables are replaced, also after a killed attempt, and by empty ones."""
     write_by_hand(tmp_path)
-    (tmp_path / ".copies.partial").mkdir()
-    (tmp_path / ".copies.old").mkdir()
+    (tmp_path / ".measures.partial").mkdir()
+    (tmp_path / ".measures.old").mkdir()
     write_measures(spark, tmp_path)
     assert not list(tmp_path.glob(".*"))
     found = read_measures(tmp_path)
@@ -665,26 +661,3 @@ def test_invalid_input_is_reported_in_one_line_and_changes_nothing(
     assert "\n" not in str(raised.value)
     assert (tmp_path / "measures" / "mark").exists()
     assert not list(tmp_path.glob(".*"))
-
-
-def test_events_are_read_once_for_all_tables(study: Tables, spark: SparkSession) -> None:
-    ledger, *made = plan_tables(spark, study.directory, read_cells(spark, study.directory))
-    try:
-        for frame in made:
-            plan = frame._jdf.queryExecution().executedPlan().toString()
-            assert "InMemoryTableScan" in plan
-            # Files are read only below the persisted ledger.
-            outside = plan.partition("InMemoryRelation")[0]
-            assert "runs-" not in outside
-    finally:
-        ledger.unpersist()
-
-
-def test_no_query_runs_python_for_a_row() -> None:
-    """Every query is SQL text, and takes its inputs by name."""
-    for module in (copies_sql, measure_sql):
-        for name in module.__all__:
-            text = getattr(module, name)
-            if isinstance(text, str):
-                assert "SELECT" in text
-                assert "{" in text

@@ -24,7 +24,7 @@ from antecede.pipeline.spark.transient import attempts_max, is_transient
 from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.lock import LOCK_NAME, lock_directory
 from antecede.pipeline.study.run import StudyOutcome, run_study
-from antecede.pipeline.study.simulate import _run_group, simulate_cells
+from antecede.pipeline.study.simulate import _run_group
 from antecede.pipeline.study.study import Study, load_study, parse_study
 from antecede.sim import Scenario, simulate_to
 from antecede.spark import load_study as load_tables
@@ -110,7 +110,7 @@ def test_the_command_exits_with_4_and_names_the_cell(
     (cell,) = study.cells
     directory = StudyDirectory(tmp_path / "out")
     directory.open(study)
-    simulate_cells(spark, directory, study.cells, cores=1)
+    write_runs(directory.path, {cell.id: cell.scenario})
     damage(directory.path, cell.id)
     arguments = ["study", "run", str(file), "--out", str(directory.path), "--no-report"]
     assert cli.main(arguments) == 4
@@ -161,7 +161,12 @@ def test_a_finished_study_starts_no_spark_and_keeps_its_tables(repaired: Repaire
     outcome = run_study(no_session, repaired.study, path)
     assert (outcome.cells, outcome.simulated) == (3, 0)
     assert {file: file.stat().st_mtime_ns for file in files} == times
-    (path / "summary").rename(path / "summary.moved")
+    before = tables(path)
+    shutil.rmtree(path / "summary")
+    run_study(no_session, repaired.study, path)
+    assert tables(path) == before
+    shutil.rmtree(path / "summary")
+    shutil.rmtree(path / "results")
     with pytest.raises(AssertionError, match="must not start"):
         run_study(no_session, repaired.study, path)
 

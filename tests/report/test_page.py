@@ -25,7 +25,7 @@ from antecede.report.overview import (
 )
 from antecede.report.schedule import draw_schedule
 from antecede.report.tables import Tables, read_tables
-from tests.report.study_builder import make_study
+from tests.report.study_builder import make_study, write_synthetic_study
 from tests.report.study_fixtures import STUDY
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -338,3 +338,18 @@ def test_the_cost_charts_have_the_values_of_the_tables(page: str, tables: Tables
         assert latency[name] == pytest.approx(mean * 1000)
         assert metadata[name] == rows["metadata_bytes_mean"].mean
     assert "unordered (no order)" in json.dumps(costs["cost-latency"])
+
+
+def test_the_page_says_that_percentiles_of_long_runs_are_from_a_sketch(
+    tmp_path: Path,
+) -> None:
+    study = {"name": "long", "protocols": ["hybrid"], "processes": [4]}
+    for copies, expected in ((16_777_216, 0), (16_777_217, 1)):
+        directory = write_synthetic_study(
+            tmp_path / str(copies),
+            study,
+            lambda scenario, copies=copies: {"copies": copies, "latency_p50": 0.1},  # type: ignore[misc]
+        )
+        text = write_report([directory], tmp_path / f"{copies}.html").page.read_text()
+        found = text.count("values of a run are from a sketch, with a relative error of at")
+        assert found == expected

@@ -58,6 +58,7 @@ def _run_study(options: argparse.Namespace) -> int:
     from antecede.pipeline.spark.session import open_session
     from antecede.pipeline.spark.settings import parse_settings
     from antecede.pipeline.study.run import run_study
+    from antecede.report.rendering import prepare_rendering
 
     check_cores(options)
     conf = parse_settings(options.conf)
@@ -66,8 +67,13 @@ def _run_study(options: argparse.Namespace) -> int:
         study = _load_study(options, directory, line)
 
         def start() -> "SparkSession":
+            if not options.no_report and not _missing_for_page():
+                prepare_rendering()
             spark = stack.enter_context(
-                open_session(options.master, cores=options.cores, conf=conf)
+                # Java only starts the tasks: the work is done in Python.
+                open_session(
+                    options.master, cores=options.cores, fast_start=True, conf=conf
+                )
             )
             count = len(study.cells)
             line.say(f"{study.name}: {count} runs on Spark, results in {directory}")
@@ -103,14 +109,18 @@ def _load_study(
 
 def _write_page(directory: Path, line: ProgressLine) -> "ReportFiles | None":
     """Write the page if the packages of the extra ``report`` are installed."""
-    missing = [name for name in ("jinja2", "vl_convert") if find_spec(name) is None]
-    if missing:
+    if _missing_for_page():
         line.say("no page: pip install 'antecede[report]', then run `antecede report`")
         return None
     from antecede.report.write import write_report
 
     line.write("report: draw the charts and write the page")
     return write_report([directory], directory / "report.html")
+
+
+def _missing_for_page() -> list[str]:
+    """Return the missing packages of the extra ``report``."""
+    return [name for name in ("jinja2", "vl_convert") if find_spec(name) is None]
 
 
 def _to_json(study: "Study", outcome: "StudyOutcome", files: "ReportFiles | None") -> str:

@@ -2,13 +2,12 @@
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from antecede.report.charts.spec import Spec
 from antecede.report.claims.claim import Claim, ClaimResult
-from antecede.report.tables import StudyTables, Tables
+from antecede.report.tables import CellRow, StudyTables, SummaryRow, Tables
 from antecede.verify.oracle import Property
 
 __all__ = ["render_svg", "write_claims", "write_svg", "write_tables"]
@@ -69,7 +68,7 @@ def _tables_of(study: StudyTables) -> dict[str, Iterable[dict[str, Any]]]:
     return {
         "cells": (
             {
-                **{key: v for key, v in asdict(cell).items() if key != "parameters"},
+                **{n: getattr(cell, n) for n in CellRow.__slots__ if n != "parameters"},
                 **cell.parameters,
             }
             for cell in study.cells
@@ -90,7 +89,7 @@ def _tables_of(study: StudyTables) -> dict[str, Iterable[dict[str, Any]]]:
             for measure, value in values.items()
         ),
         "summary": (
-            {key: value for key, value in asdict(row).items() if key != "study"}
+            {name: getattr(row, name) for name in SummaryRow.__slots__ if name != "study"}
             for row in study.summary
         ),
     }

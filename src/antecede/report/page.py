@@ -161,6 +161,7 @@ def _study(study: StudyTables, figures: Sequence[Figure]) -> dict[str, Any]:
         "name": study.name,
         "title": study.title,
         "command": study.command,
+        "sketched": study.sketched,
         "grids": grids,
         "failed": study.failed,
         "skipped": study.skipped,

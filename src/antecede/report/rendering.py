@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Any
 
 import antecede
 from antecede.errors import StorageError
 
-__all__ = ["package_text", "render_template", "write_atomically"]
+__all__ = ["package_text", "prepare_rendering", "render_template", "write_atomically"]
+
+_bundle_lock = Lock()
 
 
 def render_template(name: str, context: Mapping[str, Any]) -> str:
@@ -63,9 +66,22 @@ def write_atomically(path: Path, text: str) -> None:
         raise StorageError(f"cannot write {path}: {error.strerror}") from error
 
 
-@cache
+def prepare_rendering() -> None:
+    """Begin to make what every page contains, in another thread.
+
+    Making the charting library takes a second of a core, and does not depend on the page.
+    """
+    Thread(target=_bundle, daemon=True).start()
+
+
 def _bundle() -> str:
     """Return the charting library, escaped for a script element."""
+    with _bundle_lock:  # A second thread waits for the result of the first.
+        return _make_bundle()
+
+
+@cache
+def _make_bundle() -> str:
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")

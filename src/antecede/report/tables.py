@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from antecede.errors import ConfigError, StorageError
+from antecede.pipeline.study.statistics import EXACT_MAX, SKETCH_ERROR
 from antecede.verify.oracle import Property
 
 __all__ = [
@@ -130,6 +131,16 @@ class StudyTables:
         profile = self.header.get("profile")
         return f"antecede study run {self.name}" + (
             f" --profile {profile}" if profile else ""
+        )
+
+    @property
+    def sketched(self) -> str:
+        """A sentence about the percentiles of long runs; empty if all are exact."""
+        if all((run.get("copies") or 0) <= EXACT_MAX for run in self.values.values()):
+            return ""
+        return (
+            f"Percentiles of more than {EXACT_MAX:,} values of a run are from a sketch,"
+            f" with a relative error of at most {SKETCH_ERROR:.1%}."
         )
 
     @property

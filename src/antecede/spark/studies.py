@@ -13,12 +13,11 @@ from antecede.pipeline.spark.progress import OnProgress
 from antecede.pipeline.study.directory import check_format
 from antecede.pipeline.study.measure import (
     address,
-    ledger,
-    measures,
     read_cells,
     read_events,
     spark_schema,
 )
+from antecede.pipeline.study.measure_table import measure_table
 from antecede.pipeline.study.run import StudyOutcome
 from antecede.pipeline.study.run import run_study as run_in_session
 from antecede.pipeline.study.study import Study, parse_study
@@ -134,7 +133,8 @@ def _load(
 def measure(events: "DataFrame", cells: "DataFrame") -> "DataFrame":
     """Return the measures of simulated runs, lazily: one row per cell and measure.
 
-    Spark SQL computes all measures, without Python workers.
+    The runs of a ``comparable`` are measured by one task, one after the other. The measures
+    of probes are null.
 
     Args:
         events: The events of the runs, with the schema of a trace.
@@ -146,8 +146,7 @@ def measure(events: "DataFrame", cells: "DataFrame") -> "DataFrame":
             f"the table of events has no column {missing[0]!r}: measures need all columns"
             f" of a trace: {', '.join(SCHEMA.names)}"
         )
-    spark = events.sparkSession
-    return measures(spark, ledger(spark, events, cells))
+    return measure_table(events, cells)
 
 
 def report(

@@ -58,6 +58,10 @@ ROW: Final = Struct("<" + "".join([code for _, code in ROW_FIELDS]))
 """Packs one row, little-endian and without padding."""
 
 
+CAPACITY_FIRST: Final = 1 << 10
+"""Rows of a new buffer, which grows."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Recorder:
     """Receives the rows of a run; this base class discards them."""
@@ -253,18 +257,20 @@ class BufferedRecorder(Recorder):
     among them, in order, None for a broadcast. Call :meth:`flush` at the end.
     """
 
-    __slots__ = ("_buffer", "_count", "_rows_max", "_targets", "_write")
+    __slots__ = ("_buffer", "_capacity", "_count", "_rows_max", "_targets", "_write")
 
     def __init__(
         self,
         write: Callable[[bytearray, int, list[Sequence[int] | None]], None],
         rows_max: int = 1 << 17,
     ) -> None:
-        """Create a buffer of ``rows_max`` rows; call ``write`` whenever it is full."""
+        """Create a buffer; call ``write`` whenever it has ``rows_max`` rows."""
         super().__init__()
         self._write = write
         self._rows_max = rows_max
-        self._buffer = bytearray(rows_max * ROW.size)
+        # Most runs of a study are short, and clearing a large buffer takes a millisecond.
+        self._capacity = min(rows_max, CAPACITY_FIRST)
+        self._buffer = bytearray(self._capacity * ROW.size)
         self._count = 0
         self._targets: list[Sequence[int] | None] = []
 
@@ -295,8 +301,18 @@ class BufferedRecorder(Recorder):
         if kind == SEND:
             self._targets.append(targets)
         self._count += 1
-        if self._count == self._rows_max:
-            self.flush()
+        if self._count == self._capacity:
+            if self._capacity == self._rows_max:
+                self.flush()
+            else:
+                self._grow()
+
+    def _grow(self) -> None:
+        """Double the buffer."""
+        rows = self._buffer
+        self._capacity = min(self._rows_max, 2 * self._capacity)
+        self._buffer = bytearray(self._capacity * ROW.size)
+        self._buffer[: len(rows)] = rows
 
     def flush(self) -> None:
         """Pass the buffered rows to ``write``, if there are any."""

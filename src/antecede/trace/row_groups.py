@@ -35,6 +35,8 @@ __all__ = [
 
 BATCH_ROWS_MAX = 1 << 17
 """Rows of a batch: enough to make the overhead negligible, a few MiB of memory."""
+THREADED_ROWS_MIN = 1 << 14
+"""Rows of a row group whose columns are read by several threads."""
 FOOTERS_MAX = 8
 """Footers to keep: that of a part with 256 small runs takes some MiB."""
 
@@ -145,7 +147,10 @@ class RowGroupReader:
                 footer = read_footer(file_version(group.path))
             self._path, self._parquet = group.path, open_parquet(group.path, footer)
         try:
-            table = self._parquet.read_row_group(group.number, columns=names)
+            # For few rows, handing the columns to threads takes longer than reading them.
+            table = self._parquet.read_row_group(
+                group.number, columns=names, use_threads=group.rows >= THREADED_ROWS_MIN
+            )
         except (pa.ArrowException, OSError) as error:
             raise TraceError(f"{group.path} is damaged: cannot read its rows") from error
         batches: list[pa.RecordBatch] = (

@@ -32,6 +32,8 @@ from antecede.trace.writer import RunWriter
 __all__ = ["RunTableWriter", "TableRunWriter", "remove_runs"]
 
 COMPRESSION = "zstd"
+DICTIONARIES = ["run", "kind"]
+"""The columns with few values; dictionaries of the others take more time and space."""
 UPLOAD_BYTES = 1 << 22
 
 
@@ -71,8 +73,11 @@ class RunTableWriter:
             raise ConfigError(f"the table already has a run {name!r}")
         return TableRunWriter(self, self._part, name)
 
-    def commit(self) -> None:
+    def commit(self) -> StorePath | None:
         """Make the runs of the current part visible; without any, do nothing.
+
+        Returns:
+            The part; None if it has no runs.
 
         Raises:
             OSError: A local disk fails.
@@ -81,15 +86,17 @@ class RunTableWriter:
         part, self._part = self._part, None
         self.runs = self.rows = 0
         if part is None:
-            return
+            return None
         try:
             part.close()
-            if part.infos:
-                part.remove_abandoned()
-                if part.samples:
-                    samples = pa.concat_tables(part.samples)
-                    part.publish_samples(samples, self._samples)
-                part.publish(self._events / part.name)
+            if not part.infos:
+                return None
+            part.remove_abandoned()
+            if part.samples:
+                samples = pa.concat_tables(part.samples)
+                part.publish_samples(samples, self._samples)
+            part.publish(self._events / part.name)
+            return self._events / part.name
         finally:
             part.remove()
 
@@ -169,7 +176,9 @@ class _PartFile:
             folder = Path(self._scratch.name)
         self._path = folder / f".{self.name}{PARTIAL_SUFFIX}"
         try:
-            self._writer = pq.ParquetWriter(self._path, SCHEMA, compression=COMPRESSION)
+            self._writer = pq.ParquetWriter(
+                self._path, SCHEMA, compression=COMPRESSION, use_dictionary=DICTIONARIES
+            )
         except OSError as error:
             raise StorageError(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -280,7 +289,9 @@ def _copy_groups(
     """Write a part with some of the row groups of another."""
     with (
         pq.ParquetFile(source) as parquet,
-        pq.ParquetWriter(target, SCHEMA, compression=COMPRESSION) as writer,
+        pq.ParquetWriter(
+            target, SCHEMA, compression=COMPRESSION, use_dictionary=DICTIONARIES
+        ) as writer,
     ):
         for number in numbers:
             group = parquet.read_row_group(number)

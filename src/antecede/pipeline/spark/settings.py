@@ -26,8 +26,8 @@ COLLECTOR = "-XX:+UseSerialGC"
 """The garbage collector that starts fastest and needs the fewest threads."""
 JAVA_OPTIONS = "-XX:+IgnoreUnrecognizedVMOptions"
 FAST_START_OPTIONS = "-XX:TieredStopAtLevel=1"
-"""Only the quick compiler: saves a second at the start, but measuring takes three times as
-long."""
+"""Only the quick compiler: saves a second at the start, but work in Java takes about three
+times as long."""
 OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 EXTRA_OPTIONS = "spark.driver.extraJavaOptions"
 LOG_PROPERTIES = """\

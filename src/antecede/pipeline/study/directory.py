@@ -7,12 +7,14 @@
     DIR/cells.parquet            one row per cell
     DIR/events/runs-*.parquet    the events of finished cells, many in a file
     DIR/samples/runs-*.parquet   the samples of the same cells
+    DIR/copies/runs-*.parquet    the copies of the messages of the same cells
+    DIR/results/runs-*.parquet   one row per cell of the same file: verdict and measures
     DIR/errors/<cell>.json       why a cell failed, and the command that replays it
     DIR/verdicts/part-*.parquet  one row per verified cell
     DIR/failed/<cell>/           the trace of a cell without a valid verdict
     DIR/measured.json            a digest of the cells that the tables measure
     DIR/recordings/<name>/       a recording, as a trace that cells replay
-    DIR/copies/, measures/, summary/   written by :mod:`antecede.pipeline.study.measure`
+    DIR/measures/, summary/      written by :mod:`antecede.pipeline.study.measure`
 
 ``events`` and ``samples`` are a table of runs (:mod:`antecede.trace.run_table`). Every file
 and directory is renamed into place when it is complete.
@@ -57,6 +59,8 @@ class StudyDirectory:
         self.path = path
         self.events = path / "events"
         self.samples = path / "samples"
+        self.copies = path / "copies"
+        self.results = path / "results"
         self.errors = path / "errors"
         self.verdicts = path / "verdicts"
         self.recordings = path / "recordings"
@@ -179,7 +183,11 @@ class StudyDirectory:
         self._remove_samples()
 
     def _remove_from(self, part: TablePart, unwanted: set[str]) -> None:
-        """Remove cells from a file, and the samples with the last of its cells."""
+        """Remove cells from a file, and the samples with the last of its cells.
+
+        The results of its other cells are written again when they are needed.
+        """
+        (self.results / part.path.name).unlink(missing_ok=True)
         if remove_runs(part, unwanted) == part.runs.keys():
             (self.samples / part.path.name).unlink(missing_ok=True)
 
@@ -247,7 +255,7 @@ class StudyDirectory:
                 shutil.rmtree(path, ignore_errors=True)
             elif path.name not in complete:
                 path.unlink()
-        for path in self.samples.iterdir():
+        for path in (*self.samples.iterdir(), *self.results.glob("*")):
             if path.name not in complete:
                 path.unlink()
         stale = self.simulated() - wanted

@@ -1,32 +1,39 @@
-"""Measure the runs of a study: from their events to the tables that the report reads.
+"""Measure the runs of a study: the tables that the report reads.
 
-:func:`write_measures` writes the tables ``copies``, ``measures`` and ``summary`` beside the
-events; :mod:`antecede.pipeline.study.measure_schema` describes them.
+:func:`write_measures` writes the tables ``measures`` and ``summary``;
+:mod:`antecede.pipeline.study.measure_schema` describes them. It reads the results of the
+single runs, and for comparisons the table ``copies``, but no events.
 
 This module needs the extra ``antecede[spark]``.
 """
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from antecede.core.registry import protocols
-from antecede.errors import ConfigError, InternalError, StorageError, TraceError
-from antecede.pipeline.study import copies_sql, measure_sql
-from antecede.pipeline.study.intervals import student_t
-from antecede.pipeline.study.measure_schema import (
-    COPIES_SCHEMA,
-    MEASURES,
-    MEASURES_SCHEMA,
-    SUMMARY_SCHEMA,
+from antecede.errors import ConfigError, StorageError, TraceError
+from antecede.pipeline.study.compare_runs import COMPARISON_SCHEMA, RunRows, compare_runs
+from antecede.pipeline.study.comparison import speedups
+from antecede.pipeline.study.directory import StudyDirectory
+from antecede.pipeline.study.measure_schema import COPIES_SCHEMA, MEASURES, MEASURES_SCHEMA
+from antecede.pipeline.study.results import (
+    Parts,
+    missing_results,
+    parts_to_measure,
+    read_results,
+    write_missing_results,
 )
-from antecede.trace.run_table import RunRows, list_parts, read_part
-from antecede.trace.schema import SAMPLES_SCHEMA, SCHEMA
+from antecede.pipeline.study.summary import summarize
+from antecede.trace.run_table import RunRows as TableRows
+from antecede.trace.run_table import list_parts, read_part
+from antecede.trace.schema import SCHEMA
 from antecede.trace.store import StorePath, open_store
 
 if TYPE_CHECKING:
@@ -34,20 +41,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 __all__ = [
+    "TABLES",
     "address",
-    "copies",
-    "ledger",
-    "measures",
-    "plan_tables",
     "read_cells",
     "read_events",
-    "read_samples",
     "spark_schema",
-    "summary",
     "write_measures",
 ]
 
 TABLES = ("copies", "measures", "summary")
+COPIES_PLACE = ("part", "copies_first", "copies_rows")
+EMPTY = "empty.parquet"
+"""The file of the table ``copies`` if there are no runs."""
 
 
 def spark_schema(schema: pa.Schema = SCHEMA) -> "StructType":
@@ -60,28 +65,14 @@ def spark_schema(schema: pa.Schema = SCHEMA) -> "StructType":
 
 
 def read_events(spark: "SparkSession", directory: Path) -> "DataFrame":
-    """Read the events of all finished cells of a study."""
-    return _read_parts(spark, directory, "events", SCHEMA)
-
-
-def read_samples(spark: "SparkSession", directory: Path) -> "DataFrame":
-    """Read the probe samples of all finished cells of a study."""
-    return _read_parts(spark, directory, "samples", SAMPLES_SCHEMA)
-
-
-def _read_parts(
-    spark: "SparkSession", directory: Path, folder: str, schema: pa.Schema
-) -> "DataFrame":
-    """Read the rows of all runs of a study's table of runs, of each run once."""
-    reader = spark.read.schema(spark_schema(schema))
+    """Read the events of all finished cells of a study, of each run once."""
+    reader = spark.read.schema(spark_schema())
     whole: list[str] = []
     tables: list[DataFrame] = []
     known: set[str] = set()
     for path in list_parts(open_store(directory / "events")):
         runs = set(_read_runs(path))
-        file = directory / folder / path.name
-        if not file.exists():  # Its runs have no samples.
-            continue
+        file = directory / "events" / path.name
         if known.isdisjoint(runs):
             whole.append(address(file))
         elif runs - known:
@@ -91,14 +82,14 @@ def _read_parts(
     if whole:
         tables.append(reader.parquet(*whole))
     if not tables:
-        return spark.createDataFrame([], spark_schema(schema))
+        return spark.createDataFrame([], spark_schema())
     found = tables[0]
     for table in tables[1:]:
         found = found.union(table)
     return found
 
 
-def _read_runs(path: StorePath) -> Mapping[str, RunRows]:
+def _read_runs(path: StorePath) -> Mapping[str, TableRows]:
     """Return the runs of a part; raise StorageError if it is damaged."""
     try:
         return read_part(path).runs
@@ -114,123 +105,135 @@ def read_cells(spark: "SparkSession", directory: Path) -> "DataFrame":
     return spark.read.parquet(address(path))
 
 
-def ledger(spark: "SparkSession", events: "DataFrame", cells: "DataFrame") -> "DataFrame":
-    """Return the table that all others are made from; :func:`plan_tables` persists it."""
-    relaying = [info.name for info in protocols() if info.capabilities.relays]
-    names = ", ".join(f"'{name}'" for name in relaying)
-    relays = cells.selectExpr(
-        "cell", "comparable", "protocol", f"protocol IN ({names}) AS relays"
-    )
-    # Three queries, because Spark does not recognize a persisted table that has a WITH.
-    keyed_events = spark.sql(copies_sql.KEYED_EVENTS, events=events, cells=relays)
-    lifecycles = spark.sql(copies_sql.MESSAGE_LIFECYCLES, keyed_events=keyed_events)
-    return spark.sql(copies_sql.LEDGER, lifecycles=lifecycles)
+def write_measures(
+    spark: "SparkSession | Callable[[], SparkSession]", directory: Path
+) -> None:
+    """Write or replace the tables ``measures`` and ``summary``, and tidy ``copies``.
 
+    The results of the single runs are those of :mod:`antecede.pipeline.study.results`;
+    missing ones are written first.
 
-def copies(spark: "SparkSession", ledger: "DataFrame") -> "DataFrame":
-    """Return the table ``copies``."""
-    found = spark.sql(copies_sql.COPIES, ledger=ledger)
-    return found.select(*COPIES_SCHEMA.names)
-
-
-def measures(
-    spark: "SparkSession", ledger: "DataFrame", samples: "DataFrame | None" = None
-) -> "DataFrame":
-    """Return the table ``measures``; ``samples`` is the table of :func:`read_samples`."""
-    if samples is None:
-        samples = spark.createDataFrame([], spark_schema(SAMPLES_SCHEMA))
-    found = spark.sql(copies_sql.COPIES, ledger=ledger)
-    compared = spark.sql(measure_sql.COMPARED, copies=found)
-    run_measures = spark.sql(
-        measure_sql.RUN_MEASURES,
-        statistics=spark.sql(measure_sql.STATISTICS, compared=compared),
-        peaks=spark.sql(measure_sql.PEAKS, copies=found),
-        totals=spark.sql(measure_sql.TOTALS, ledger=ledger),
-        living=spark.sql(measure_sql.LIVING, ledger=ledger, copies=found),
-        sampled=spark.sql(measure_sql.SAMPLES, samples=samples),
-    )
-    values = [f"CAST({name} AS DOUBLE) AS {name}" for name in MEASURES]
-    table = run_measures.selectExpr("cell", *values)
-    return table.unpivot("cell", None, "measure", "value")
-
-
-def plan_tables(
-    spark: "SparkSession", directory: Path, cells: "DataFrame"
-) -> "tuple[DataFrame, DataFrame, DataFrame]":
-    """Return the persisted ledger, and the tables ``copies`` and ``measures``.
-
-    Unpersist the ledger when both tables are written.
-    """
-    from pyspark import StorageLevel
-
-    rows = ledger(spark, read_events(spark, directory), cells)
-    found = copies(spark, rows)
-    measured = measures(spark, rows, read_samples(spark, directory))
-    # Persist last: an SQL query creates temporary views of its inputs, and dropping a view
-    # unpersists its table.
-    return rows.persist(StorageLevel.DISK_ONLY), found, measured
-
-
-def summary(
-    spark: "SparkSession", measures: "DataFrame", cells: "DataFrame"
-) -> "DataFrame":
-    """Return the table ``summary``."""
-    row = spark.sql(measure_sql.SEEDS_MAX, cells=cells).first()
-    seeds_max = (row[0] if row is not None else None) or 0
-    quantiles = spark.createDataFrame(
-        [(seeds, student_t(seeds - 1)) for seeds in range(2, seeds_max + 1)],
-        "runs long, t double",
-    )
-    return spark.sql(
-        measure_sql.SUMMARY,
-        measures=measures,
-        cells=cells,
-        quantiles=quantiles,
-    )
-
-
-def write_measures(spark: "SparkSession", directory: Path) -> None:
-    """Measure the finished cells of a study, and write or replace its three tables.
-
-    The tables are directories of Parquet files, ``copies``, ``measures`` and ``summary``,
-    in the study's directory, which the workers must reach under the same path. The old
-    tables are replaced when all new ones are written and have the expected schema.
+    Args:
+        spark: The session, or a function that returns one, which is called only if results
+            are missing, or many copies are compared.
+        directory: The directory of the study, which the workers must reach under the same
+            path.
 
     Raises:
-        ConfigError: The directory is not a study directory, contains an invalid trace, or
-            is not writable.
+        ConfigError: The directory is not a study directory.
+        StorageError: A trace is damaged, or the directory is not writable.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
+
+    def session() -> "SparkSession":
+        return spark() if callable(spark) else spark
 
     directory = directory.resolve()
+    where = StudyDirectory(directory)
+    cells = _read_cells(directory)
+    protocols = _column_by_cell(cells, "protocol")
+    parts = parts_to_measure(where, protocols)
     try:
-        cells = read_cells(spark, directory)
-        rows, all_copies, all_measures = plan_tables(spark, directory, cells)
-        try:
-            _write(all_copies, directory / "copies", COPIES_SCHEMA)
-            _write(all_measures.repartition(1), directory / "measures", MEASURES_SCHEMA)
-        finally:
-            rows.unpersist()
-        written = spark.read.parquet(address(_partial(directory / "measures")))
-        _write(
-            summary(spark, written, cells).repartition(1),
-            directory / "summary",
-            SUMMARY_SCHEMA,
+        missing = missing_results(where, parts)
+        if missing:
+            write_missing_results(session(), where, missing)
+        results = read_results(where, parts)
+        errors = [
+            error
+            for name in ("error", "measure_error")
+            for error in results.column(name).drop_null().to_pylist()
+        ]
+        if errors:
+            raise StorageError(f"cannot measure {directory}: {errors[0]}")
+        results = results.filter(pc.field("events") > 0)
+        _tidy_copies(where, parts)
+        measured = cells.take(
+            pc.index_in(results.column("cell"), cells.column("cell").combine_chunks())
         )
-        for name in TABLES:
+        compared = _compare(session, where, measured, results)
+        values = _values(measured, results, compared)
+        _write(_measures_table(measured, values), directory / "measures")
+        _write(summarize(measured, values), directory / "summary")
+        for name in ("measures", "summary"):
             _replace(directory / name)
-    except (Py4JJavaError, PySparkException) as error:
-        # Only these errors are the user's to repair.
-        found = re.search(r"\[FAILED_READ_FILE.*|No space left on device", str(error))
-        if found is None:
-            raise
-        raise StorageError(f"cannot measure {directory}: {found[0]}") from error
     except OSError as error:
         raise StorageError(f"cannot write to {directory}: {error.strerror}") from error
     finally:
-        for name in TABLES:
+        for name in ("measures", "summary"):
             shutil.rmtree(_partial(directory / name), ignore_errors=True)
+
+
+def _read_cells(directory: Path) -> pa.Table:
+    path = directory / "cells.parquet"
+    if not path.exists():
+        raise ConfigError(f"no cells.parquet in {directory}: not a study directory")
+    return pq.read_table(path)
+
+
+def _column_by_cell(cells: pa.Table, name: str) -> dict[str, str]:
+    names = cells.column("cell").to_pylist()
+    return dict(zip(names, cells.column(name).to_pylist(), strict=True))
+
+
+def _tidy_copies(directory: StudyDirectory, parts: Parts) -> None:
+    """Remove copies of other parts; without any parts, write an empty file."""
+    names = {part.path.name for part, _ in parts}
+    directory.copies.mkdir(exist_ok=True)
+    for path in directory.copies.iterdir():
+        if path.name not in names:
+            path.unlink()
+    if not names:
+        pq.write_table(COPIES_SCHEMA.empty_table(), directory.copies / EMPTY)
+
+
+def _compare(
+    spark: "Callable[[], SparkSession]",
+    directory: StudyDirectory,
+    cells: pa.Table,
+    results: pa.Table,
+) -> pa.Table:
+    """Return the comparisons of the runs that have a reference."""
+    comparables: dict[str, list[RunRows]] = {}
+    for comparable, *run in zip(
+        cells.column("comparable").to_pylist(),
+        cells.column("cell").to_pylist(),
+        cells.column("protocol").to_pylist(),
+        *(results.column(f"{name}").to_pylist() for name in COPIES_PLACE),
+        strict=True,
+    ):
+        comparables.setdefault(comparable, []).append(RunRows(*run))
+    return compare_runs(spark, directory.copies, comparables)
+
+
+def _values(cells: pa.Table, results: pa.Table, compared: pa.Table) -> np.ndarray:
+    """Return a row for each cell, and a column for each measure; NaN for null."""
+    columns = {name: results.column(name) for name in MEASURES}
+    place = pc.index_in(results.column("cell"), compared.column("cell").combine_chunks())
+    for name in COMPARISON_SCHEMA.names[1:]:
+        columns[name] = compared.column(name).take(place)
+    columns |= speedups(
+        cells.column("comparable").to_pylist(),
+        cells.column("protocol").to_pylist(),
+        {name: columns[name].to_pylist() for name in ("execution_time", "job_start_mean")},
+    )
+    listed = [
+        np.array(column, np.float64) if isinstance(column, list) else column.to_numpy()
+        for column in (columns[name] for name in MEASURES)
+    ]
+    return np.stack(listed, axis=1)
+
+
+def _measures_table(cells: pa.Table, values: np.ndarray) -> pa.Table:
+    rows, count = values.shape
+    every = pa.array(np.repeat(np.arange(rows), count))
+    names = pa.array(np.tile(np.arange(count), rows))
+    return pa.table(
+        [
+            cells.column("cell").take(every),
+            pa.array(list(MEASURES)).take(names),
+            pa.array(values.ravel(), from_pandas=True),
+        ],
+        MEASURES_SCHEMA,
+    )
 
 
 def _spark_type(arrow: pa.DataType) -> "DataType":
@@ -243,6 +246,7 @@ def _spark_type(arrow: pa.DataType) -> "DataType":
         pa.int32(): types.IntegerType(),
         pa.int64(): types.LongType(),
         pa.float64(): types.DoubleType(),
+        pa.bool_(): types.BooleanType(),
     }[arrow]
 
 
@@ -255,14 +259,12 @@ def _partial(table: Path) -> Path:
     return table.with_name(f".{table.name}.partial")
 
 
-def _write(frame: "DataFrame", table: Path, schema: pa.Schema) -> None:
-    """Write a table to its temporary directory, and check its schema."""
+def _write(rows: pa.Table, table: Path) -> None:
+    """Write a table to its temporary directory."""
     partial = _partial(table)
-    frame.write.mode("overwrite").parquet(f"file://{partial}")
-    for part in sorted(partial.glob("*.parquet")):
-        found = pq.read_schema(part)
-        if (found.names, found.types) != (schema.names, schema.types):
-            raise InternalError(f"table {table.name} has an unexpected schema: {found}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    pq.write_table(rows, partial / "part-0.parquet")
 
 
 def _replace(table: Path) -> None:

@@ -1,11 +1,12 @@
 """Run a study: simulate, verify, measure; continue where an earlier run stopped."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from antecede.errors import StorageError
 from antecede.pipeline.spark.progress import (
@@ -18,9 +19,16 @@ from antecede.pipeline.spark.shared_storage import check_shared
 from antecede.pipeline.study.directory import StudyDirectory
 from antecede.pipeline.study.lock import lock_directory
 from antecede.pipeline.study.measure import TABLES, write_measures
+from antecede.pipeline.study.results import (
+    Parts,
+    missing_results,
+    parts_to_measure,
+    read_results,
+    write_missing_results,
+)
 from antecede.pipeline.study.simulate import simulate_cells
 from antecede.pipeline.study.study import Study
-from antecede.pipeline.verify.runs import parallelism, verify_runs
+from antecede.pipeline.verify.runs import VERDICTS, parallelism
 from antecede.sim.overlays import promises_order
 from antecede.verify.oracle import Property
 
@@ -28,9 +36,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["Progress", "StudyOutcome", "run_study"]
-
-VERDICTS_PER_JOB = 256
-"""The most verdicts that an interruption can lose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,46 +160,45 @@ class _StudyRun:
             )
 
     def verify(self) -> None:
-        simulated = self.cell_ids & self.directory.simulated()
-        missing = sorted(simulated - self.directory.verified())
-        if not missing:
+        """Add the verdicts of the cells that have none.
+
+        The tasks that simulated the cells have verified them; those of an interrupted or
+        changed study are verified now.
+        """
+        unverified = self.cell_ids & self.directory.simulated() - self.directory.verified()
+        if not unverified:
             return
-        done, job_cells = 0, 0
-        parts = self.directory.parts()
-        rows = [parts[cell].runs[cell].rows for cell in missing]
+        protocols = {cell.id: cell.scenario.protocol for cell in self.study.cells}
+        parts = parts_to_measure(self.directory, protocols)
+        missing = missing_results(self.directory, parts)
+        if missing:
+            self._verify(missing)
+        results = read_results(self.directory, parts)
+        is_new = pc.is_in(results.column("cell"), pa.array(sorted(unverified)))
+        self._add_verdicts(results.filter(is_new))
+
+    def _verify(self, missing: Parts) -> None:
+        """Verify and measure the runs of some parts."""
         spark = self.spark
         running = RunningTasks(spark)
+        cells = sum(len(runs) for _, runs in missing)
+        rows = sum(part.runs[run].rows for part, runs in missing for run in runs)
 
         def progress(seconds: float) -> Progress:
-            cells = done + int(job_cells * running.share())
+            share = running.share()
             return Progress(
                 stage="verify",
-                done=cells,
-                total=len(missing),
-                events=sum(rows[:cells]),
+                done=int(share * cells),
+                total=cells,
+                events=int(share * rows),
                 seconds=seconds,
             )
 
         with poll_progress(self.on_progress, progress):
-            for start in range(0, len(missing), VERDICTS_PER_JOB):
-                cells = missing[start : start + VERDICTS_PER_JOB]
-                job_cells = len(cells)
-                paths = self._paths(cells)
-                self._add_verdicts(verify_runs(spark, paths).toArrow())
-                job_cells = 0
-                done += len(cells)
+            write_missing_results(spark, self.directory, missing)
 
-    def _paths(self, cells: Iterable[str]) -> list[Path]:
-        """Return the paths of the traces, which name the file of each."""
-        parts = self.directory.parts()
-        events = self.directory.events
-        return [
-            events / parts[cell].path.name / cell if cell in parts else events / cell
-            for cell in cells
-        ]
-
-    def _add_verdicts(self, table: pa.Table) -> None:
-        """Add the verdicts of a job, and set aside the cells that must not be measured.
+    def _add_verdicts(self, results: pa.Table) -> None:
+        """Add the verdicts of results, and set aside cells that must not be measured.
 
         First the traces move, so that an interruption leaves no cell that has a verdict
         and is measured although it failed.
@@ -202,42 +206,42 @@ class _StudyRun:
         cells = {cell.id: cell for cell in self.study.cells}
         ordered = self.ordered
         invalid: list[str] = []
-        for row in table.to_pylist():
+        failed: set[str] = set()
+        wanted = ("cell", "run", "error", "measure_error", *(p.column for p in Property))
+        for row in results.select(wanted).to_pylist():
+            cell = row["cell"]
             # The name in a damaged trace may be that of another run.
-            cell = Path(row["path"]).name
             if row["error"] is None and row["run"] != cell:
                 row["error"] = f"the trace is of the run {row['run']!r}"
-            if row["error"] is not None:
-                self.directory.add_error(cells[cell], f"not verified: {row['error']}")
-                invalid.append(cell)
-            elif cell in ordered and "violated" in (row[p.column] for p in Property):
+            for stage, error in (("verified", "error"), ("measured", "measure_error")):
+                if row[error] is not None and cell not in failed:
+                    failed.add(cell)
+                    self.directory.add_error(cells[cell], f"not {stage}: {row[error]}")
+            is_violated = "violated" in (row[which.column] for which in Property)
+            if cell in failed or (cell in ordered and is_violated):
                 invalid.append(cell)
         if invalid:
             self.directory.set_aside(invalid)
-        failed = self.directory.failed()
-        keep = [Path(path).name not in failed for path in table.column("path").to_pylist()]
-        self.directory.add_verdicts(table.filter(pa.array(keep)))
+        is_failed = pc.is_in(results.column("cell"), pa.array(sorted(failed), pa.string()))
+        verdicts = results.filter(pc.invert(is_failed)).select(VERDICTS.names)
+        self.directory.add_verdicts(verdicts.cast(VERDICTS))
 
     def measure(self) -> None:
         inputs = self.directory.measure_inputs()
         written = all(any((self.directory.path / t).glob("*.parquet")) for t in TABLES)
         if written and self.directory.measured_inputs() == inputs:
             return
-        spark = self.spark
-        running = RunningTasks(spark)
 
         def progress(seconds: float) -> Progress:
-            done, total = running.count()
             return Progress(
                 stage="measure",
-                done=done,
-                total=total,
-                unit="tasks of this step",
+                done=0,
+                total=len(self.cell_ids),
                 is_step=True,
                 seconds=seconds,
             )
 
         self.directory.set_measured(None)
         with poll_progress(self.on_progress, progress):
-            write_measures(spark, self.directory.path)
+            write_measures(lambda: self.spark, self.directory.path)
         self.directory.set_measured(inputs)

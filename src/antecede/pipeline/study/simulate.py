@@ -2,10 +2,11 @@
 
 Each task gets a few cells and streams their events from the worker to storage, many cells
 to a file; one row per cell returns to the driver. A task finishes a file at the end, and
-when the file is large or took long, so that a killed task loses little. A cell that fails
-leaves a file with its error and the command that replays it, and the other cells continue.
-If the error is transient, Spark first runs the task again, and the task the cells that it
-lacks.
+when the file is large or took long, so that a killed task loses little. Then it verifies
+and measures the runs of the file (:mod:`antecede.pipeline.study.results`). A cell that
+fails leaves a file with its error and the command that replays it, and the other cells
+continue. If the error is transient, Spark first runs the task again, and the task the
+cells that it lacks.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,11 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from antecede.pipeline.spark.batches import freeze_objects
 from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
 from antecede.pipeline.study.directory import StudyDirectory
+from antecede.pipeline.study.results import is_relaying, write_results
 from antecede.pipeline.study.study import Cell
 from antecede.pipeline.verify.runs import TASKS_PER_CORE, balanced
 from antecede.sim.simulate import record_scenario
+from antecede.trace.run_table import read_part
 from antecede.trace.run_table_writer import RunTableWriter
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ PART_RUNS_MAX = 256
 """Runs after which a file is finished; its footer grows with them."""
 PART_SECONDS_MAX = 30.0
 """Seconds after which a file is finished, so that a killed task loses little work."""
+
+OnPart = Callable[["StorePath", Sequence[Cell]], None]
 
 RESULT = "cell string, ok boolean, seconds double"
 RESULT_SCHEMA = pa.schema(
@@ -74,6 +80,7 @@ def _task(
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 yield _run_group(groups[index], directory, attempts)
+        freeze_objects("simulate_cells")
 
     return work
 
@@ -85,7 +92,17 @@ def _run_group(
     rows: list[dict[str, object]] = []
     transient: Exception | None = None
     done = directory.simulated() if attempt_number() > 1 else ()
-    for finished in simulate_to_table(cells, directory.path, done):
+
+    def on_part(part: "StorePath", runs: Sequence[Cell]) -> None:
+        relays = {cell.id: is_relaying(cell.scenario.protocol) for cell in runs}
+        try:
+            write_results(directory, read_part(part), relays, attempts)
+        except Exception as error:
+            # The driver has the results written later, and reports a permanent error.
+            if is_transient(error) and attempt_number() < attempts:
+                raise
+
+    for finished in simulate_to_table(cells, directory.path, done, on_part=on_part):
         error = finished.error
         if error is not None:
             if is_transient(error) and attempt_number() < attempts:
@@ -108,7 +125,11 @@ class FinishedCell(NamedTuple):
 
 
 def simulate_to_table(
-    cells: Sequence[Cell], directory: "Path | StorePath", done: Collection[str] = ()
+    cells: Sequence[Cell],
+    directory: "Path | StorePath",
+    done: Collection[str] = (),
+    *,
+    on_part: "OnPart | None" = None,
 ) -> Iterator[FinishedCell]:
     """Simulate cells, and write them to a table of runs.
 
@@ -116,6 +137,7 @@ def simulate_to_table(
         cells: The cells.
         directory: The directory of the table.
         done: Cells to skip, which another attempt at the task has written.
+        on_part: Is called with each finished file, and its cells.
     """
     with RunTableWriter(directory) as table:
         pending: list[FinishedCell] = []
@@ -135,15 +157,19 @@ def simulate_to_table(
                 pending.append(FinishedCell(cell, monotonic() - start))
             is_full = table.rows >= PART_ROWS_MAX or table.runs >= PART_RUNS_MAX
             if is_full or monotonic() - since >= PART_SECONDS_MAX:
-                yield from _commit(table, pending)
+                yield from _commit(table, pending, on_part)
                 pending, since = [], monotonic()
-        yield from _commit(table, pending)
+        yield from _commit(table, pending, on_part)
 
 
-def _commit(table: RunTableWriter, pending: list[FinishedCell]) -> list[FinishedCell]:
+def _commit(
+    table: RunTableWriter, pending: list[FinishedCell], on_part: "OnPart | None"
+) -> list[FinishedCell]:
     """Finish the file of some cells; return them, with the error if that fails."""
     try:
-        table.commit()
+        part = table.commit()
     except Exception as error:
         return [each._replace(error=error) for each in pending]
+    if part is not None and on_part is not None:
+        on_part(part, [each.cell for each in pending])
     return pending

@@ -16,14 +16,14 @@ import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from antecede.errors import AntecedeError, ConfigError, TraceError
 from antecede.pipeline.spark.batches import map_batches
 from antecede.pipeline.spark.transient import attempt_number, attempts_max, is_transient
-from antecede.trace.reader import read_trace
+from antecede.trace.reader import RecordedRun, read_trace
 from antecede.trace.run_table import find_run
 from antecede.trace.schema import EVENTS_NAME
 from antecede.trace.store import open_store
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BREAKDOWNS",
     "TASKS_PER_CORE",
+    "SizedRun",
     "VERDICTS",
     "balanced",
     "parallelism",
@@ -77,6 +78,14 @@ VERDICTS: pa.Schema = pa.schema(
 """One row for each run."""
 BREAKDOWNS: pa.Schema = VERDICTS.append(pa.field("breakdown", pa.binary()))
 """The same with the breakdown of the violations, pickled; null if there is no verdict."""
+
+
+class SizedRun(RecordedRun, Protocol):
+    """A run whose number of rows is known."""
+
+    @property
+    def rows(self) -> int:
+        """The number of events of all kinds."""
 
 
 def verify_runs(
@@ -139,18 +148,23 @@ def parallelism(spark: "SparkSession") -> int:
 
 
 def verify_run(
-    path: str, violations_max: int, attempts: int = 1, schema: pa.Schema = VERDICTS
+    path: str,
+    violations_max: int,
+    attempts: int = 1,
+    schema: pa.Schema = VERDICTS,
+    read: Callable[[str], SizedRun] = read_trace,
 ) -> dict[str, object]:
     """Verify one run; return a row of ``schema``, with an error if verification fails.
 
-    Raise a transient error unless Spark has run the task ``attempts`` times.
+    Raise a transient error unless Spark has run the task ``attempts`` times. ``read``
+    returns the run at the path.
     """
     start = perf_counter()
     row: dict[str, object] = dict.fromkeys(schema.names)
     with_breakdown = "breakdown" in row
     row.update(run=path, path=path)
     try:
-        trace = read_trace(path)
+        trace = read(path)
         row.update(run=trace.info.run, events=trace.rows)
         verdict = verify_trace(
             trace, violations_max=violations_max, with_breakdown=with_breakdown
