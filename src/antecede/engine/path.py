@@ -196,8 +196,7 @@ class Path:
     def has_room_for(self, size: int) -> bool:
         """Return whether a frame in pieces may be transmitted, even beyond the window.
 
-        The window may be smaller than the frame, so one may be transmitted if nothing is in
-        flight.
+        The window may be smaller than the frame, so a frame may be transmitted alone.
         """
         if self.in_flight == 0 or self.in_flight + size <= self.controller.window:
             return True

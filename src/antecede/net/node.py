@@ -62,8 +62,7 @@ class Node:
         on_event: called with each event of :meth:`events`, as it happens.
         metrics: address to serve metrics for Prometheus at, or a port of the loopback
             address; needs the extra ``antecede[metrics]``.
-        encode: converts the values that the application sends to bytes, such as a JSON
-        encoder.
+        encode: converts the values that the application sends to bytes.
         decode: converts the bytes of a message to its :attr:`Message.value`.
         seeds: addresses of some nodes of the group, through which :meth:`join` finds rooms.
         accept: called with the name and the address of each node that asks this one for a
@@ -185,12 +184,11 @@ class Node:
     async def remove_peer(self, name: str, *, stopped: bool = False) -> None:
         """Remove a peer, and abandon the copies that it has not acked.
 
-        Permits that wait for its acks are granted then. Return when the removal is
-        complete: one lease after the last datagram of the peer. Pass ``stopped=True`` only
-        for a process that has stopped for good: then messages also stop waiting for the
-        permits of the peer itself (docs/explanation/peer-removal.md). Under ``bounded``,
-        messages may also wait for a process that is not a peer; declare it stopped in the
-        same way.
+        Permits that wait for its acks are granted then. Return when that is done: one lease
+        after the last datagram of the peer. Pass ``stopped=True`` only for a process that
+        has stopped for good: then messages also stop waiting for the permits of the peer
+        itself (docs/explanation/peer-removal.md). Under ``bounded``, messages may also wait
+        for a process that is not a peer; declare it stopped in the same way.
         """
         await remove_peer(self._runtime, name, stopped=stopped)
 
@@ -213,9 +211,8 @@ class Node:
 
         The node asks the nodes that it is linked with or, at first, its seeds. It founds
         the room if it knows no other node, or if all nodes that it knows answer that they
-        are not members. Raise JoinError with the reason if no node answers, or if a node
-        refuses this one. The options are those of
-        :class:`antecede.net.rooms.options.RoomArguments`.
+        are not members. Raise JoinError with the reason if no node answers or a node
+        refuses. The options: :class:`antecede.net.rooms.options.RoomArguments`.
         """
         return await self._rooms.join(room, make_options(options))
 
@@ -238,8 +235,7 @@ class Node:
         the target has answered; with ``wait=False`` raise WindowFull instead. The message
         is accepted when the call returns, but not yet delivered: see :meth:`flush`. A
         cancelled call may have sent the message or not. Raise LocalError if the target is
-        not a peer, does not accept messages of this size, or restarts while a message in
-        fragments is being sent.
+        no peer, accepts only smaller messages, or restarts during a message in fragments.
 
         With ``receipt=True`` return a :class:`~antecede.net.receipts.Receipt`, which
         reports whether the message was delivered or given up. With ``ordered=False``
@@ -327,9 +323,8 @@ class Node:
         """Send one message to all current peers; otherwise like :meth:`send`.
 
         Only under ``newtop``, the node receives it as well.
-        If the call waits, the message goes to all peers that the node has when there is
-        room; with more than 64 KiB of data, only to those that were known to accept it
-        before.
+        If the call waits, the message goes to the peers at the time when there is room;
+        with more than 64 KiB of data, only to those that were known to accept it before.
         """
         to = Targets(is_broadcast=True)
         return await self._sending.send_as(to, data, wait, ordered, receipt)
@@ -343,8 +338,7 @@ class Node:
         """Return an asynchronous iterator over the events of the node from now on.
 
         Each iterator gets all events (:mod:`antecede.engine.events`) until the node is
-        closed. If it is read too slowly, an EventsDropped replaces the oldest ones. The
-        node also logs the events.
+        closed; one that is read too slowly gets an EventsDropped. The node logs all events.
         """
         return self._runtime.events.iterate()
 
@@ -388,8 +382,7 @@ class Node:
     async def __anext__(self) -> Message:
         """Return the next message.
 
-        While ``Limits.inbox_messages_max`` messages wait here, other nodes transmit no
-        messages.
+        While ``Limits.inbox_messages_max`` messages wait here, other nodes send none.
         """
         inbox = self._runtime.inbox
         return inbox.take_message() if inbox.messages else await self._receiving.next()
