@@ -11,7 +11,7 @@ WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal --durations 15
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim bench-protocols bench-net bench-paths bench-pc-broadcast bench-budget bench-spark \
+.PHONY: help run test test-fast test-slow test-cluster proofs test-stores test-interpreted docs soak mutants check format lint types bench bench-sim same-traces bench-protocols bench-net bench-paths bench-pc-broadcast bench-budget bench-spark \
   bench-ingest \
   campaign campaign-mutants verification fuzz lock clean
 
@@ -103,6 +103,9 @@ bench: $(VENV)/installed  ## speed and size of the core, as ratios in one run
 bench-sim: $(VENV)/installed  ## speed of the simulator, beside SimPy
 	$(BIN)/python -m bench sim
 
+same-traces: $(VENV)/tools  ## compare the traces of 94 seeded runs with those of another source tree (OTHER=path/src)
+	PYTHONPATH=src $(BIN)/python -m bench.same_traces $(OTHER)
+
 bench-protocols: $(VENV)/installed  ## bytes and time per message of each protocol, for 10, 100 and 1000 processes
 	$(BIN)/python -m bench.protocols
 
@@ -132,8 +135,9 @@ bench-ingest: $(VENV)/installed  ## speed of reading span CSVs, beside Spark's o
 fuzz: $(VENV)/tools  ## hostile datagrams for the engine, guided by coverage (SECONDS=60)
 	PYTHONPATH=src $(BIN)/python -m fuzz $(or $(SECONDS),60)
 
-campaign: $(VENV)/installed  ## whole nodes under random faults, in a simulation (SECONDS=60 or SEEDS=1000)
+campaign: $(VENV)/installed  ## whole nodes, and rooms, under random faults in a simulation (SECONDS=60, or SEEDS=1000 and ROOM_SEEDS=1000)
 	$(BIN)/python -m campaign $(if $(SEEDS),--seeds $(SEEDS) --seconds 1e9,--seconds $(or $(SECONDS),60))
+	$(BIN)/python -m campaign --rooms $(if $(ROOM_SEEDS),--seeds $(ROOM_SEEDS) --seconds 1e9,--seconds $(or $(SECONDS),60))
 
 campaign-mutants: $(VENV)/tools  ## list the mutants of engine and journal and the seed that catches each
 	$(BIN)/python -m campaign.mutants

@@ -14,7 +14,7 @@ from random import Random
 from time import perf_counter
 
 import antecede
-from antecede.core import Ack, MessageFrame, Process, ProcessId, Transmit, protocol
+from antecede.core import Ack, MessageFrame, Permit, Process, ProcessId, Transmit, protocol
 from antecede.core.config import ProcessConfig
 
 
@@ -181,12 +181,54 @@ def metadata_bytes(name: str, processes: int, messages: int) -> float:
     return total / (senders * messages)
 
 
+def idle_pair_bytes(name: str, peers: int, messages: int) -> float:
+    """Return the bytes of the state of a sender and a receiver without messages in flight.
+
+    One process sends some messages to each of its peers, and another receives some from
+    each. All are acked and permitted, and the timers have expired.
+    """
+    sender = make_process(name, 0)
+    receiver = make_process(name, 1)
+    ids = [ProcessId(2 + index) for index in range(peers)]
+
+    def exchange(number: int, now: float) -> None:
+        for peer in ids:
+            sent = sender.send([peer], b"", now)
+            sender.frames_to_transmit()
+            sender.receive(peer, Ack(sent, sent), now + 0.05)
+            sender.frames_to_transmit()
+            receiver.receive(peer, MessageFrame(number, number - 1, False, b""), now)
+            receiver.messages_to_deliver()
+            receiver.receive(peer, Permit(number), now + 0.05)
+            receiver.frames_to_transmit()
+
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(1, messages + 1):
+        exchange(number, float(number))
+    for process in (sender, receiver):
+        process.handle_timer(1000.0)
+        process.frames_to_transmit()
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / peers
+
+
+def aim(name: str, value: int, unit: int) -> float:
+    """Return an aim, to compare a measurement with."""
+    return value / unit
+
+
 MEASUREMENTS: dict[str, Callable[[str, int, int], float]] = {
     "exchange_us": exchange_us,
     "light_exchange_us": light_exchange_us,
     "peers_us": peers_us,
     "unacked_us": unacked_us,
     "unacked_bytes": unacked_bytes,
+    "idle_pair_bytes": idle_pair_bytes,
+    "aim": aim,
     "metadata_bytes": metadata_bytes,
 }
 

@@ -26,15 +26,17 @@ BATCH = 20
 RunBatch = Callable[[int, int], list[Outcome]]
 
 
-def outcomes(first: int, seeds: int, seconds: float, run: RunBatch) -> Iterator[Outcome]:
+def outcomes(
+    first: int, seeds: int, seconds: float, workers: int, run: RunBatch
+) -> Iterator[Outcome]:
     """Yield the outcomes of seeds, until there are enough or the time is over."""
     ends = time.monotonic() + seconds
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(workers) as pool:
         next_seed, end_seed = first, first + seeds
         running: set[Future[list[Outcome]]] = set()
         while True:
             while (
-                len(running) < 2 * (os.cpu_count() or 1)
+                len(running) < 2 * workers
                 and next_seed < end_seed
                 and time.monotonic() < ends
             ):
@@ -86,13 +88,15 @@ class Totals:
         return [f"{name:<{width}}  {value:>12,}" for name, value in rows]
 
 
-def run_campaign(first: int, seeds: int, seconds: float, *, rooms: bool) -> int:
+def run_campaign(
+    first: int, seeds: int, seconds: float, workers: int, *, rooms: bool
+) -> int:
     """Run many seeds, and print the table; return the exit code."""
     totals = Totals()
     shown_at = time.monotonic()
     option = "--rooms " if rooms else ""
     batch = run_room_batch if rooms else run_batch
-    for outcome in outcomes(first, seeds, seconds, batch):
+    for outcome in outcomes(first, seeds, seconds, workers, batch):
         totals.add(outcome)
         if outcome.failed:
             what = (outcome.violations + outcome.stuck)[0]
@@ -162,6 +166,9 @@ def main() -> int:
         "--seeds", type=int, default=1 << 40, help="the maximum number of runs"
     )
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, help="the number of processes"
+    )
     parser.add_argument("--seed", type=int, help="run this seed only, and show it")
     parser.add_argument(
         "--rooms", action="store_true", help="nodes that join and leave rooms"
@@ -172,7 +179,11 @@ def main() -> int:
         again = replay_rooms if arguments.rooms else replay
         return again(arguments.seed, arguments.trace)
     return run_campaign(
-        arguments.first, arguments.seeds, arguments.seconds, rooms=arguments.rooms
+        arguments.first,
+        arguments.seeds,
+        arguments.seconds,
+        arguments.workers,
+        rooms=arguments.rooms,
     )
 
 

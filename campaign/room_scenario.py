@@ -18,6 +18,7 @@ KINDS = (
 """The kinds of actions, in addition to joins and messages."""
 PROTOCOLS = ("bounded", "bounded", "hybrid", "hybrid-basic")
 SIZES = (0, 0, 0, 0, 2_000, 40_000)
+SNAPSHOT_BYTES = (0, 0, 0, 0, 50_000, 50_000, 50_000, 500_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,6 @@ def draw_room_scenario(seed: int) -> RoomScenario:
         delay_s=random.choice((0.001, 0.001, 0.05)),
         jitter_s=random.choice((0.0, 0.002, 0.2)),
         silence_limit_s=random.choice((3.0, 8.0)),
-        snapshot_bytes=random.choice((0, 0, 50_000, 500_000)),
+        snapshot_bytes=random.choice(SNAPSHOT_BYTES),
         actions=tuple(sorted(actions, key=lambda action: action.at_s)),
     )

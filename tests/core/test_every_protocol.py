@@ -12,7 +12,7 @@ from antecede.core import ProcessConfig, ProtocolInfo, protocol, protocols
 from antecede.core.codec import Frame, Reader
 from antecede.core.link import ReliableLink
 from antecede.core.link_frames import LinkAck
-from antecede.core.process import Delivery, ProcessBase, ProcessId, Transmit
+from antecede.core.process import NEVER, Delivery, ProcessBase, ProcessId, Transmit
 from antecede.core.protocols.baseline import BaselineMessage, read_baseline
 from antecede.errors import ConfigError, LocalError, PeerError
 from antecede.testing import Cluster
@@ -428,3 +428,14 @@ def test_frames_and_deliveries_with_a_wrong_message_are_detected() -> None:
     ledger.delivered(2, Delivery(one, 7, b"paylord"))
     assert len(outcome.misnamed) == 7
     assert outcome.miscoded == []
+
+
+@every_unicast_protocol
+def test_next_wake_is_next_timer_with_infinity_for_none(info: ProtocolInfo) -> None:
+    process = info.make(ProcessId(0), ProcessConfig(processes=3))
+    for now in (1.0, 2.0):
+        due = process.next_timer()
+        assert process.next_wake() == (NEVER if due is None else due)
+        process.send([ProcessId(1)], b"", now)
+        process.frames_to_transmit()
+        process.messages_to_deliver()

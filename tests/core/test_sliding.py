@@ -17,33 +17,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from antecede.core.support.sliding import IndexedSlidingMap, SlidingArray, SlidingMap
+from antecede.core.support.sliding import SlidingArray, SparseSlidingArray
 
 MACHINE_SETTINGS = settings(max_examples=60, stateful_step_count=40)
-KEYS = st.integers(min_value=0, max_value=80)
 BULK = st.integers(min_value=1, max_value=150)
 """Large enough that a few bulk steps make the array delete its removed prefix."""
 
 
 class Element:
     """An object with weak references."""
-
-
-class CountedKey:
-    """A key that counts the hashes and comparisons of all its instances."""
-
-    touched = 0
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        CountedKey.touched += 1
-        return hash(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        CountedKey.touched += 1
-        return isinstance(other, CountedKey) and other.value == self.value
 
 
 class ArrayMachine(RuleBasedStateMachine):
@@ -113,91 +95,68 @@ class ArrayMachine(RuleBasedStateMachine):
         assert window == self.everything[self.removed :]
 
 
-class MapMachine(RuleBasedStateMachine):
-    """A sliding map, compared with a dictionary from keys to indexes."""
+class SparseMachine(RuleBasedStateMachine):
+    """A sparse sliding array, compared with a dictionary from indexes to elements."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.map: SlidingMap[int] = SlidingMap()
-        self.indexes: dict[int, int] = {}
+        self.array: SparseSlidingArray[int] = SparseSlidingArray()
+        self.present: dict[int, int] = {}
         self.next = 0
 
-    @rule(keys=st.lists(KEYS, min_size=1, max_size=60, unique=True))
-    def add(self, keys: list[int]) -> None:
-        for key in keys:
-            if key in self.indexes:
-                with pytest.raises(KeyError):
-                    self.map.add(key)
-            else:
-                assert self.map.add(key) == self.next
-                self.indexes[key] = self.next
-                self.next += 1
+    @rule(elements=st.lists(st.integers(), min_size=1, max_size=60))
+    def add(self, elements: list[int]) -> None:
+        for element in elements:
+            assert self.array.add(element) == self.next
+            self.present[self.next] = element
+            self.next += 1
 
-    @rule(keys=st.lists(KEYS, min_size=1, max_size=60))
-    def remove(self, keys: list[int]) -> None:
-        for key in keys:
-            assert self.map.remove(key) == (self.indexes.pop(key, None) is not None)
+    @rule(data=st.data(), count=BULK)
+    def discard(self, data: st.DataObject, count: int) -> None:
+        for _ in range(min(count, len(self.present))):
+            index = data.draw(st.sampled_from(sorted(self.present)))
+            self.array.discard(index)
+            del self.present[index]
 
     @rule()
-    def remove_all_but_the_newest(self) -> None:
-        for key in list(self.indexes)[:-1]:
-            assert self.map.remove(key)
-            del self.indexes[key]
-
-    @rule(key=KEYS)
-    def contains(self, key: int) -> None:
-        assert (key in self.map) == (key in self.indexes)
-
-    @invariant()
-    def bounds_agree(self) -> None:
-        assert self.map.first == min(self.indexes.values(), default=self.next)
-        assert self.map.next == self.next
-        assert len(self.map) == len(self.indexes)
-
-
-class IndexedMapMachine(MapMachine):
-    """The same for the indexed map."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.indexed: IndexedSlidingMap[int] = IndexedSlidingMap()
-        self.map = self.indexed
-
-    @rule(key=KEYS)
-    def index(self, key: int) -> None:
-        assert self.indexed.index(key) == self.indexes.get(key)
+    def discard_all_but_the_newest(self) -> None:
+        for index in list(self.present)[:-1]:
+            self.array.discard(index)
+            del self.present[index]
 
     @rule()
     def read_the_window(self) -> None:
-        keys = {index: key for key, index in self.indexes.items()}
-        for index in range(self.map.first, self.map.next):
-            assert self.indexed[index] == keys.get(index)
+        for index in range(self.array.first, self.array.next):
+            assert self.array[index] == self.present.get(index)
 
     @rule(distance=st.integers(min_value=0, max_value=200))
     def refuse_outside(self, distance: int) -> None:
-        for index in (self.map.first - 1 - distance, self.map.next + distance):
+        for index in (self.array.first - 1 - distance, self.array.next + distance):
             with pytest.raises(IndexError):
-                self.indexed[index]
+                self.array[index]
+            with pytest.raises(IndexError):
+                self.array.discard(index)
 
     @rule()
-    def peek(self) -> None:
-        if self.indexes:
-            assert self.indexed.peek() == next(iter(self.indexes))
+    def oldest(self) -> None:
+        if self.present:
+            assert self.array.oldest() == self.present[min(self.present)]
         else:
             with pytest.raises(IndexError):
-                self.indexed.peek()
+                self.array.oldest()
+
+    @invariant()
+    def bounds_agree(self) -> None:
+        assert self.array.first == min(self.present, default=self.next)
+        assert self.array.next == self.next
 
 
 def test_sliding_array_behaves_like_a_list_without_its_start() -> None:
     run_state_machine_as_test(ArrayMachine, settings=MACHINE_SETTINGS)
 
 
-def test_sliding_map_behaves_like_a_dictionary_of_insertion_numbers() -> None:
-    run_state_machine_as_test(MapMachine, settings=MACHINE_SETTINGS)
-
-
-def test_indexed_sliding_map_behaves_like_a_dictionary_of_insertion_numbers() -> None:
-    run_state_machine_as_test(IndexedMapMachine, settings=MACHINE_SETTINGS)
+def test_sparse_array_behaves_like_a_dictionary_from_indexes() -> None:
+    run_state_machine_as_test(SparseMachine, settings=MACHINE_SETTINGS)
 
 
 def test_a_worked_example() -> None:
@@ -209,35 +168,16 @@ def test_a_worked_example() -> None:
     assert (array[6], array[7], array.peek()) == ("b", "c", "b")
 
 
-def test_first_skips_all_gaps_when_the_oldest_key_is_removed() -> None:
-    keys: SlidingMap[str] = SlidingMap()
-    assert [keys.add(key) for key in "abcd"] == [0, 1, 2, 3]
-    assert keys.remove("b")
-    assert keys.remove("c")
-    assert (keys.first, len(keys)) == (0, 2)  # "a" is the start of the window.
-    assert keys.remove("a")
-    assert (keys.first, keys.next) == (3, 4)
-    assert keys.remove("d")
-    assert (keys.first, keys.next, len(keys)) == (4, 4, 0)
-
-
-def test_a_key_added_again_gets_a_new_index() -> None:
-    keys: IndexedSlidingMap[str] = IndexedSlidingMap()
-    keys.add("a")
-    keys.add("b")
-    assert keys.remove("a")
-    assert keys.add("a") == 2
-    assert (keys.index("a"), keys.index("b"), keys.first) == (2, 1, 1)
-    assert [keys[1], keys[2]] == ["b", "a"]
-
-
-def test_a_refused_key_changes_nothing() -> None:
-    keys: IndexedSlidingMap[str] = IndexedSlidingMap()
-    keys.add("a")
-    with pytest.raises(KeyError):
-        keys.add("a")
-    assert not keys.remove("b")
-    assert (keys.first, keys.next, len(keys), keys.index("a")) == (0, 1, 1, 0)
+def test_first_skips_all_gaps_when_the_oldest_element_is_discarded() -> None:
+    array: SparseSlidingArray[str] = SparseSlidingArray()
+    assert [array.add(element) for element in "abcd"] == [0, 1, 2, 3]
+    array.discard(1)
+    array.discard(2)
+    assert (array.first, array.oldest()) == (0, "a")
+    array.discard(0)
+    assert (array.first, array.next, array.oldest()) == (3, 4, "d")
+    array.discard(3)
+    assert (array.first, array.next) == (4, 4)
 
 
 @pytest.mark.parametrize("others", [0, 5, 200])
@@ -260,18 +200,18 @@ def test_array_releases_removed_and_replaced_elements(others: int) -> None:
     assert len(array) == 2
 
 
-def test_map_releases_a_removed_key_even_after_an_older_one() -> None:
-    keys: IndexedSlidingMap[Element] = IndexedSlidingMap()
-    keys.add(Element())
+def test_sparse_array_releases_a_discarded_element_even_after_an_older_one() -> None:
+    array: SparseSlidingArray[Element] = SparseSlidingArray()
+    array.add(Element())
     watched = Element()
     gone = weakref.ref(watched)
-    keys.add(watched)
-    assert keys.remove(watched)
+    index = array.add(watched)
+    array.discard(index)
     del watched
     gc.collect()
     assert gone() is None
-    assert keys[1] is None
-    assert (keys.first, keys.next) == (0, 2)
+    assert array[1] is None
+    assert (array.first, array.next) == (0, 2)
 
 
 def slide_array() -> object:
@@ -283,12 +223,13 @@ def slide_array() -> object:
     return array
 
 
-def slide_map() -> object:
-    keys: SlidingMap[int] = SlidingMap()
+def slide_sparse() -> object:
+    array: SparseSlidingArray[int] = SparseSlidingArray()
     for index in range(100_000):
-        keys.add(index)
-        keys.remove(index - 10)
-    return keys
+        array.add(index)
+        if index >= 10:
+            array.discard(index - 10)
+    return array
 
 
 def drain_array_to_1000() -> object:
@@ -314,7 +255,7 @@ def traced_bytes(make: Callable[[], object]) -> tuple[int, int]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("slide", [slide_array, slide_map])
+@pytest.mark.parametrize("slide", [slide_array, slide_sparse])
 def test_memory_is_proportional_to_the_window(
     slide: Callable[[], object],
 ) -> None:
@@ -330,21 +271,3 @@ def test_a_drained_array_releases_its_memory() -> None:
     held, peak = traced_bytes(drain_array_to_1000)
     assert peak > 800_000
     assert held < 64_000
-
-
-@pytest.mark.parametrize("count", [10, 1000, 20_000])
-@pytest.mark.parametrize("newest_first", [False, True])
-def test_map_hashes_a_key_a_constant_number_of_times(
-    count: int, newest_first: bool
-) -> None:
-    # Adding hashes the key twice, removing once; there is no comparison, because all
-    # hashes differ.
-    made = [CountedKey(value) for value in range(count)]
-    keys: SlidingMap[CountedKey] = SlidingMap()
-    CountedKey.touched = 0
-    for key in made:
-        keys.add(key)
-    for key in reversed(made) if newest_first else made:
-        assert keys.remove(key)
-    assert (keys.first, keys.next) == (count, count)
-    assert CountedKey.touched <= 4 * count

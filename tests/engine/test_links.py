@@ -196,7 +196,7 @@ def test_two_joins_have_different_keys_because_their_nonces_are_equal() -> None:
 def test_an_answer_has_at_most_three_texts_of_255_bytes() -> None:
     cipher = AesGcmDatagramCipher(KEY)
     long = "x" * 1000
-    answer = JoinAnswer(1 << 62, long, long, long)
+    answer = JoinAnswer(1 << 62, 1 << 62, long, long, long)
     assert len(seal_stranger(answer, cipher, random_bits, 0)) < 1232
     opened = open_stranger(seal_stranger(answer, cipher, random_bits, 0), cipher)
     assert isinstance(opened, JoinAnswer)

@@ -408,6 +408,8 @@ def admitted(*names: str, settings: MembershipSettings = SETTINGS) -> RoomMember
     hear(membership, "a", Answer(AnswerKind.PRESENT, ()))
     entries = tuple(RosterEntry(member(n), MemberState.JOINED) for n in names)
     hear(membership, "a", Offer(1, entries))
+    for name in names:
+        membership.member_added(name, 1, 0.0)
     return membership
 
 
@@ -464,6 +466,22 @@ def test_a_newcomer_is_no_member_before_the_notice_of_the_cut() -> None:
     assert not membership.is_member
     deliver(membership, "a", 2, CutNotice(1))
     assert membership.is_member
+
+
+def test_a_newcomer_sends_nothing_before_it_reaches_all_members() -> None:
+    """The member b was restarted: what is sent to its former incarnation is lost."""
+    membership = admitted("a", "b")
+    again = RosterEntry(member("b", 2, incarnation=9), MemberState.JOINED)
+    membership.receive_control("a", encode_control(Offer(1, (again,))), 0.0)
+    send_snapshot(membership, "a", header("a", "b"))
+    membership.restored(0.0)
+    assert deliver(membership, "a", 1, CutNotice(1)) == []
+    assert not membership.is_member
+    assert membership.waiting_for == ["b"]
+    membership.member_added("b", 9, 0.0)
+    assert told(membership.effects()) == [
+        ("all", JoinedNotice(1)), Joined(has_founded=False),
+    ]  # fmt: skip
 
 
 def test_a_newcomer_confirms_another_one_before_it_is_a_member() -> None:
@@ -628,6 +646,85 @@ def test_a_notice_of_an_earlier_removal_changes_nothing() -> None:
     membership = make("c", "a", "b")
     hear(membership, "a", Excluded(1, 2, "a"))
     assert hear(membership, "b", Excluded(1, 2, "a")) == []
+
+
+def test_a_newcomer_that_was_removed_begins_anew() -> None:
+    """Also if it has begun another attempt since: what it has sent was given up."""
+    membership = newcomer("a", "b")
+    hear(membership, "a", Answer(AnswerKind.PRESENT, ()))
+    offer = Offer(1, (RosterEntry(member("a"), MemberState.JOINED),))
+    hear(membership, "a", offer)
+    membership.handle_timer(3.0)  # The sponsor is silent.
+    membership.effects()
+    rejoining, *_ = hear(membership, "b", Excluded(1, 2, "a"), 3.0)
+    assert rejoining == Rejoining("b")
+    assert hear(membership, "b", Excluded(1, 2, "a"), 3.0) == []  # It has begun anew.
+
+
+def test_a_member_that_stays_removes_the_one_that_has_removed_it() -> None:
+    """Otherwise one of two members would wait for ever for the other one."""
+    membership = make("a", "b")
+    assert hear(membership, "b", Excluded(1, 1, "b"), 1.0) == []
+    assert membership.next_timer() == 4.0
+    membership.handle_timer(3.9)
+    assert membership.effects() == []
+    membership.handle_timer(4.0)
+    assert told(membership.effects()) == [
+        RemoveMember("b", False),
+        MemberChanged("b", "removed", "a"),
+        ("all", Removing("b", 1)),
+        ("b", Excluded(1, 1, "a")),
+    ]
+    assert membership.next_timer() is None
+
+
+def test_a_member_that_others_remove_later_does_not_remove_the_first_one() -> None:
+    membership = make("a", "b", "c")
+    assert hear(membership, "b", Excluded(1, 2, "b"), 1.0) == []
+    rejoining, *_ = hear(membership, "c", Excluded(1, 2, "b"), 2.0)
+    assert rejoining == Rejoining("c")
+    membership.handle_timer(4.0)
+    assert not any(isinstance(each, RemoveMember) for each in membership.effects())
+
+
+def test_a_member_whose_removal_of_a_node_is_under_way_admits_it_later() -> None:
+    removing = {"x"}
+    settings = replace(SETTINGS, can_admit=lambda name: name not in removing)
+    sponsor = make("a", "b", settings=settings)
+    for frame in (Inquiry("x"), Request("hybrid", member("x"))):
+        ((_, answer),) = hear(sponsor, "x", frame)
+        assert answer.kind is AnswerKind.BUSY
+    ((_, answer),) = hear(sponsor, "y", Inquiry("y"))
+    assert answer.kind is AnswerKind.PRESENT
+    removing.clear()
+    ((_, answer),) = hear(sponsor, "x", Inquiry("x"))
+    assert answer.kind is AnswerKind.PRESENT
+    asking = newcomer("a")
+    asking.effects()
+    hear(asking, "a", Answer(AnswerKind.BUSY, ()))
+    asking.handle_timer(60.0)
+    (failed,) = told(asking.effects())
+    assert isinstance(failed, JoinFailed)
+    assert "a cannot admit it yet" in failed.reason
+
+
+def test_the_patience_with_a_sponsor_doubles() -> None:
+    membership = newcomer("a")
+    hear(membership, "a", Answer(AnswerKind.PRESENT, ()))
+    assert membership.next_timer() == 3.0
+    membership.handle_timer(3.0)
+    hear(membership, "a", Answer(AnswerKind.PRESENT, ()), 3.0)
+    assert membership.next_timer() == 9.0
+
+
+def test_nodes_that_are_found_later_are_asked() -> None:
+    membership = newcomer("a")
+    membership.effects()
+    membership.add_candidates([("a", "a"), ("b", "b")], 1.0)
+    assert told(membership.effects()) == [Connect("b", "b"), ("b", Inquiry("x"))]
+    hear(membership, "b", Answer(AnswerKind.PRESENT, ()))
+    membership.add_candidates([("c", "c")], 1.0)
+    assert membership.effects() == []
 
 
 def test_a_sender_that_is_no_member_is_told_so() -> None:

@@ -106,14 +106,20 @@ GROUP_MUTANTS = (
     Mutant(
         "a newcomer sends before the notice of the cut",
         "group/joining",
-        "if self.phase is Phase.CONFIRMING and self._has_cut_notice:",
-        "if self.phase is Phase.CONFIRMING:",
+        "is_restored = self.phase is Phase.CONFIRMING and self._has_cut_notice",
+        "is_restored = self.phase is Phase.CONFIRMING",
     ),
     Mutant(
         "a newcomer sends before it is restored",
         "group/joining",
-        "if self.phase is Phase.CONFIRMING and self._has_cut_notice:",
-        "if self._has_cut_notice and self.phase is not Phase.MEMBER:",
+        "is_restored = self.phase is Phase.CONFIRMING and self._has_cut_notice",
+        "is_restored = self._has_cut_notice and self.phase is not Phase.MEMBER",
+    ),
+    Mutant(
+        "a newcomer sends before it reaches all members",
+        "group/joining",
+        "if is_restored and not self._view.unready_members():",
+        "if is_restored:",
     ),
     Mutant(
         "a newcomer does not know the newcomers of others",
@@ -162,6 +168,31 @@ GROUP_MUTANTS = (
         "group/exclusions",
         "(-frame.members, frame.least) > (-len(names), names[0])",
         "(-frame.members, frame.least) < (-len(names), names[0])",
+    ),
+    Mutant(
+        "a newcomer that was removed goes on with its history",
+        "group/exclusions",
+        "        if joining.phase in NEWCOMER and"
+        " own.admission >= frame.admission >= joining.first:\n",
+        "        if False:\n",
+    ),
+    Mutant(
+        "a member that stays waits for ever for those that have removed it",
+        "group/exclusions",
+        "                self._contested.setdefault(source, now + self._wait_s)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a removed node is admitted while its removal is under way",
+        "group/reception",
+        "if not is_member or not self._settings.can_admit(source):",
+        "if not is_member:",
+    ),
+    Mutant(
+        "a slow sponsor is asked again and again",
+        "group/joining",
+        "            self._patience_s *= 2\n",
+        "",
     ),
     Mutant(
         "two nodes that look for a room found one each",

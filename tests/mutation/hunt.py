@@ -85,6 +85,8 @@ GROUP_HUNTERS = (
 """The tests to run for the mutants of the membership of rooms."""
 ROOM_HUNTERS = (
     "tests/engine/test_links.py",
+    "tests/net/rooms/test_meeting.py",
+    "tests/net/rooms/test_silence.py",
     "tests/net/rooms/test_snapshots.py",
     "tests/net/rooms/test_joining.py",
     "tests/net/rooms/test_rooms.py",

@@ -162,8 +162,8 @@ HYBRID_MUTANTS = (
     Mutant(
         "p2 does not move",
         "protocols/hybrid/hybrid",
-        "            if missing is not None and missing.peer is not permits.peek().peer:\n",
-        "            if True:\n",
+        "                if missing is not None and missing.peer is not source:\n",
+        "                if True:\n",
     ),
     Mutant(
         "a lost message is not retransmitted",

@@ -113,4 +113,40 @@ ROOM_MUTANTS = (
         "if room in self._held:",
         "if False:",
     ),
+    Mutant(
+        "a restarted node is not found at another address",
+        "net/rooms/link_hub",
+        "if is_vacant and session.is_link and session.address != address:",
+        "if False:",
+    ),
+    Mutant(
+        "a link follows whoever repeats a JOIN",
+        "net/rooms/introducer",
+        "        is_vacant = False\n",
+        "        is_vacant = True\n",
+    ),
+    Mutant(
+        "a node looks at the addresses in its journal only",
+        "net/rooms/room_finder",
+        "        self.start(await more)\n",
+        "        more.close()\n",
+    ),
+    Mutant(
+        "a live member that nothing was sent to counts as silent",
+        "net/rooms/silence_probe",
+        "                    engine.links.ask(name, runtime.now_s())\n",
+        "                    pass\n",
+    ),
+    Mutant(
+        "an accept that raises stops the node",
+        "net/rooms/introducer",
+        "        except Exception as error:\n            logger.exception(",
+        "        except KeyError as error:\n            logger.exception(",
+    ),
+    Mutant(
+        "an agree that raises stops the node",
+        "net/rooms/options",
+        "        except Exception:\n",
+        "        except KeyError:\n",
+    ),
 )

@@ -314,10 +314,7 @@ class ProcessBase:
         return 0
 
     def retained(self) -> int:
-        """Return how many copies are kept, including acked ones after an unacked copy.
-
-        The count grows with the messages to all peers while one peer does not answer.
-        """
+        """Return how many copies are kept: all since the first unacked one to any peer."""
         return 0
 
     def known_peers(self) -> int:
@@ -377,6 +374,11 @@ class ProcessBase:
 
     def next_timer(self) -> float | None:
         return None
+
+    def next_wake(self) -> float:
+        """Return the same, infinity for None, which compiled needs no object."""
+        due = self.next_timer()
+        return due if due is not None else NEVER
 
     def frames_to_transmit(self) -> list[Transmit]:
         frames = self._transmits

@@ -70,10 +70,13 @@ class JoinRequest:
 class JoinAnswer:
     """The body of JOIN_ANSWER: the receiver has added the newcomer, or refuses it."""
 
-    __slots__ = ("address", "name", "nonce", "reason")
+    __slots__ = ("address", "incarnation", "name", "nonce", "reason")
 
-    def __init__(self, nonce: int, name: str, address: str, reason: str) -> None:
+    def __init__(
+        self, nonce: int, incarnation: int, name: str, address: str, reason: str
+    ) -> None:
         self.nonce = nonce
+        self.incarnation = incarnation
         self.name = name
         """The name of the node that answers."""
         self.address = address
@@ -85,6 +88,7 @@ class JoinAnswer:
         """Return the body."""
         buffer = bytearray()
         write_varint(buffer, self.nonce)
+        write_varint(buffer, self.incarnation)
         for text in (self.name, self.address, self.reason):
             _write_text(buffer, text)
         return bytes(buffer)
@@ -136,5 +140,6 @@ def open_stranger(
         if version != JOIN_VERSION:  # Other versions may have other fields after it.
             return JoinRequest(nonce, name, 0, 0, 0, version)
         return JoinRequest(nonce, name, reader.varint(), reader.varint(), reader.varint())
-    nonce = reader.varint()
-    return JoinAnswer(nonce, _read_text(reader), _read_text(reader), _read_text(reader))
+    nonce, incarnation = reader.varint(), reader.varint()
+    name, address, reason = (_read_text(reader) for _ in range(3))
+    return JoinAnswer(nonce, incarnation, name, address, reason)

@@ -71,6 +71,7 @@ class Joining:
         "_has_cut_notice",
         "_held",
         "_out",
+        "_patience_s",
         "_progress",
         "_protocol",
         "_receiver",
@@ -79,6 +80,7 @@ class Joining:
         "_view",
         "_was_offered",
         "filter",
+        "first",
         "may_found",
         "own",
         "phase",
@@ -95,6 +97,8 @@ class Joining:
         settings: MembershipSettings,
     ) -> None:
         self.own = own
+        self.first = own.admission
+        """The admission of the first attempt since the node began to join."""
         self.phase = Phase.IDLE
         self.search = Search(own.name, own.address, out, settings)
         self.sponsor = ""
@@ -111,6 +115,7 @@ class Joining:
         self._has_cut_notice = False
         self._deadline = NEVER
         self._silent_at = NEVER
+        self._patience_s = settings.answer_timeout_s
 
     # Attempts.
 
@@ -143,7 +148,7 @@ class Joining:
         self.phase = Phase.WAITING
         self._progress = ()
         self._has_cut_notice = False
-        self._silent_at = now + self._settings.answer_timeout_s
+        self._note_sign(now)
         self._out.control(sponsor, Request(self._protocol, self.own))
 
     def retry(self, now: float) -> None:
@@ -166,6 +171,7 @@ class Joining:
         self.search.note_member(removed_by, address)
         self._deadline = now + self._settings.join_timeout_s
         self._was_offered = True
+        self.first = self.own.admission + 1
         self.retry(now)
 
     def renumber(self, admission: int) -> None:
@@ -279,7 +285,7 @@ class Joining:
         )
 
     def _note_sign(self, now: float) -> None:
-        self._silent_at = now + self._settings.answer_timeout_s
+        self._silent_at = now + self._patience_s
 
     # Messages of the application.
 
@@ -301,17 +307,22 @@ class Joining:
         if self.phase is Phase.RESTORING:
             self.phase = Phase.CONFIRMING
             self._note_sign(now)
-            self._finish()
+            self.finish()
 
     def receive_cut_notice(self, source: str, notice: CutNotice, now: float) -> None:
         """Note that the messages of the snapshot happened before all later ones."""
         if source == self.sponsor and notice.admission == self.own.admission:
             self._has_cut_notice = True
-            self._finish()
+            self.finish()
 
-    def _finish(self) -> None:
-        """Deliver the held messages, and broadcast that this node is a member."""
-        if self.phase is Phase.CONFIRMING and self._has_cut_notice:
+    def finish(self) -> None:
+        """Deliver the held messages, and broadcast that this node is a member.
+
+        Wait until all members have been met: messages to a former incarnation of a member
+        are lost.
+        """
+        is_restored = self.phase is Phase.CONFIRMING and self._has_cut_notice
+        if is_restored and not self._view.unready_members():
             for message in self._held.release():
                 self.deliver(message)
             self._out.broadcast(JoinedNotice(self.own.admission))
@@ -324,7 +335,8 @@ class Joining:
         if self.phase is Phase.SEARCHING:
             return self.search.unanswered()
         if self.phase in SPONSORED:
-            return self._progress or (self.sponsor,)
+            unready = self._view.unready_members() if self._has_cut_notice else ()
+            return unready or self._progress or (self.sponsor,)
         return ()
 
     def next_timer(self) -> float:
@@ -339,6 +351,8 @@ class Joining:
         if now >= self._deadline:
             self.fail(self._failure())
         elif now >= self._silent_at:
+            # Perhaps the application of the sponsor takes long to make its snapshot.
+            self._patience_s *= 2
             self.retry(now)
         elif self.phase is Phase.SEARCHING:
             self.search.handle_timer(now)

@@ -102,7 +102,9 @@ class RoomMembership:
         self._view = View(self._out)
         self._joining = Joining(own, protocol, self._view, self._out, settings)
         self._sponsor = Sponsor(self._view, self._out, settings)
-        self._exclusions = Exclusions(self._joining, self._view, self._out)
+        self._exclusions = Exclusions(
+            self._joining, self._view, self._out, settings.answer_timeout_s
+        )
         self._reception = Reception(
             room, protocol, self._joining, self._sponsor, self._view, self._out, settings
         )
@@ -117,6 +119,11 @@ class RoomMembership:
         """Join through any of ``candidates``, pairs of a name and an address."""
         self._joining.search.add(candidates, now)
         self._joining.start(now)
+
+    def add_candidates(self, candidates: Iterable[tuple[str, str]], now: float) -> None:
+        """Ask other nodes, too, while this node looks for a member."""
+        if self._joining.phase is Phase.SEARCHING:
+            self._joining.search.add(candidates, now)
 
     def resume(self, roster: bytes, now: float) -> None:
         """Continue as a member after a restart with a journal, with a stored roster."""
@@ -138,7 +145,7 @@ class RoomMembership:
         if handler is None:
             raise PeerError(f"unexpected {type(frame).__name__} outside the room")
         handler(self, source, frame, now)
-        self._sponsor.check()
+        self._check()
 
     def receive_in_room(self, message: RoomMessage, now: float) -> None:
         """Process a message that the room's protocol has delivered, in that order.
@@ -157,7 +164,7 @@ class RoomMembership:
             if handler is None:
                 raise PeerError(f"unexpected {type(frame).__name__} in the room")
             handler(self, message.source, frame, now)
-            self._sponsor.check()
+            self._check()
         elif self.is_member:
             self._joining.deliver(message)
         else:
@@ -168,7 +175,12 @@ class RoomMembership:
     def member_added(self, name: str, incarnation: int, now: float) -> None:
         """Note that messages in the room from now on reach this incarnation of a peer."""
         self._view.added(name, incarnation)
+        self._check()
+
+    def _check(self) -> None:
+        """Continue what waited for a change of the view."""
         self._sponsor.check()
+        self._joining.finish()
 
     def snapshot_taken(
         self,
@@ -241,7 +253,11 @@ class RoomMembership:
 
     def next_timer(self) -> float | None:
         """Return the time at which to call :meth:`handle_timer`, or None for never."""
-        due = min(self._joining.next_timer(), self._sponsor.next_timer())
+        due = min(
+            self._joining.next_timer(),
+            self._sponsor.next_timer(),
+            self._exclusions.next_timer(),
+        )
         return None if due == NEVER else due
 
     def handle_timer(self, now: float) -> None:
@@ -249,6 +265,8 @@ class RoomMembership:
         self._joining.handle_timer(now)
         for newcomer in self._sponsor.handle_timer(now):
             self._remove(newcomer.admission, newcomer.name)
+        for name in self._exclusions.due(now):
+            self.member_lost(name, now)
 
     def effects(self) -> list[Effect]:
         """Remove and return the effects, in order."""

@@ -46,7 +46,9 @@ class Reception:
         """Answer whether this node is a member of the room."""
         joining = self._joining
         if joining.phase is Phase.MEMBER:
-            answer = Answer(AnswerKind.PRESENT, (), self._protocol)
+            is_free = self._settings.can_admit(source)
+            kind = AnswerKind.PRESENT if is_free else AnswerKind.BUSY
+            answer = Answer(kind, (), self._protocol)
         elif joining.phase is Phase.SEARCHING and joining.may_found:
             joining.search.note_seeker(source, frame.address, now)
             answer = Answer(AnswerKind.SEEKING, joining.search.seekers(without=source))
@@ -62,7 +64,8 @@ class Reception:
         member = frame.member
         if member.name != source:
             raise PeerError(f"{source} asks for the admission of {member.name}")
-        if self._joining.phase is not Phase.MEMBER:
+        is_member = self._joining.phase is Phase.MEMBER
+        if not is_member or not self._settings.can_admit(source):
             self._out.control(source, Answer(AnswerKind.BUSY, ()))
             return
         reason = self._reason_to_refuse(frame)

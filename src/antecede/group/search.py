@@ -145,6 +145,16 @@ class Search:
                 f"no answer from {silent}: check the addresses, the key and the firewall;"
                 " the first node of a room founds it with found=True"
             )
+        busy = sorted(
+            name
+            for name, candidate in self._candidates.items()
+            if candidate.answer is AnswerKind.BUSY
+        )
+        if busy:
+            return (
+                f"{', '.join(busy)} cannot admit it yet: they are joining themselves, or"
+                " the lease of a removal has not ended"
+            )
         asked = ", ".join(sorted(self._candidates))
         return f"none of the nodes that were asked is a member of the room: {asked}"
 

@@ -26,6 +26,9 @@ class MembershipSettings:
     this node removes the member, too."""
     accept: Callable[[str], bool] = _any_newcomer
     """Called with the name of a newcomer that asks this node for admission."""
+    can_admit: Callable[[str], bool] = _any_newcomer
+    """Called with the name of a newcomer: whether it can be admitted now, because its
+    removal is not under way any more."""
     members_max: int = 256
     """The maximum number of members of the room, with those that are catching up; further
     newcomers are refused."""
@@ -43,7 +46,8 @@ class MembershipSettings:
     join_timeout_s: float = 60.0
     """The time after which an attempt to join fails."""
     answer_timeout_s: float = 3.0
-    """The time without a message of its sponsor after which a newcomer asks another member.
-    A sponsor sends a message three times in this period."""
+    """The time without a message of its sponsor after which a newcomer asks another member;
+    doubled at each further attempt. A sponsor sends a message three times in this
+    period."""
     retry_s: float = 0.25
     """The wait before a node that is not a member, or was busy, is asked again."""

@@ -39,6 +39,7 @@ class EventIterator:
 
     def wake(self) -> None:
         """Wake the tasks that wait for an event."""
+        self._hub.waiting.discard(self)
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -54,6 +55,7 @@ class EventIterator:
                 raise StopAsyncIteration
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
+            self._hub.waiting.add(self)  # Nothing else may refer to a task that waits.
             await waiter
         if self._dropped > 0:
             dropped, self._dropped = self._dropped, 0
@@ -80,6 +82,8 @@ class EventHub:
         self._name = name
         self._on_event = on_event
         self._iterators: WeakSet[EventIterator] = WeakSet()
+        self.waiting: set[EventIterator] = set()
+        """The iterators that a task waits for."""
         self._logged: dict[tuple[type[NodeEvent], str | None], float] = {}
         self.dropped = 0
         """The number of events that were dropped because an iterator was not read in

@@ -10,6 +10,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -27,6 +28,7 @@ __all__ = [
     "SystemHost",
     "ThreadWorker",
     "Worker",
+    "look_up",
     "resolve_peer",
     "running_host",
 ]
@@ -202,6 +204,39 @@ def resolve_peer(socket: DatagramSocket, peer: str, address: Address) -> SocketA
             f"peer {peer} has port 0, which cannot receive; give the port that it binds"
         )
     return socket.resolve(address)
+
+
+def look_up(
+    socket: DatagramSocket,
+    address: Address,
+    on_done: Callable[[SocketAddress | ConfigError], object],
+) -> None:
+    """Call ``on_done`` with the numeric address, or with the error that there is none.
+
+    A name is resolved in a thread: a name server that does not answer must not stop the
+    event loop.
+    """
+    loop = asyncio.get_running_loop()
+
+    def resolve() -> SocketAddress | ConfigError:
+        try:
+            return socket.resolve(address)
+        except ConfigError as error:
+            return error
+
+    if isinstance(loop, HasHost) or _is_numeric(address[0]):
+        on_done(resolve())
+    else:
+        future = loop.run_in_executor(None, resolve)
+        future.add_done_callback(lambda done: done.cancelled() or on_done(done.result()))
+
+
+def _is_numeric(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def running_host() -> Host:

@@ -5,8 +5,6 @@ times is the sum of all waits at the sender, provided that every copy was delive
 (:attr:`LatencySums.is_complete`).
 """
 
-from antecede.core.codec import Frame
-
 __all__ = ["LatencySums"]
 
 
@@ -63,33 +61,31 @@ class LatencySums:
         if self._relays and copies > 0:
             self._unreleased[source, number] = copies
 
-    def transmitted(
-        self, source: int, target: int, frame: Frame, is_retransmission: bool, now: float
+    def released(
+        self, source: int, target: int, number: int, origin: int, now: float
     ) -> None:
-        """Add a transmission, if it is a release."""
-        if is_retransmission:
-            return
-        number = frame.message_number()
-        if number == 0:
-            return
+        """Add the first transmission of a message of ``origin`` by ``source``.
+
+        ``origin`` is negative if it is ``source``, unless processes forward messages.
+        """
         if not self._relays:
             self.released_s += now
             if not self._preserves_order:
                 self._in_flight.add((source, target, number))
-        elif frame.message_source() == source:
+        elif origin == source:
             self.released_s += self._unreleased.pop((source, number), 0) * now
 
     def arrived(
-        self, source: int, target: int, frame: Frame, is_retransmission: bool, now: float
+        self, source: int, target: int, number: int, is_retransmission: bool, now: float
     ) -> None:
-        """Add an arrival, if it is the first of its copy."""
+        """Add an arrival of a message, if it is the first of its copy."""
         if self._relays:
             return
         if self._preserves_order:
-            if not is_retransmission and frame.message_number() > 0:
+            if not is_retransmission:
                 self.arrived_s += now
             return
-        copy = (source, target, frame.message_number())
+        copy = (source, target, number)
         if copy in self._in_flight:
             self._in_flight.remove(copy)
             self.arrived_s += now

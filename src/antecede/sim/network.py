@@ -107,6 +107,7 @@ class NetworkState:
         "_reorder",
         "duplicate_arrival",
         "fifo",
+        "fixed_s",
         "is_bandwidth_limited",
         "is_random",
         "preserves_order",
@@ -118,6 +119,8 @@ class NetworkState:
     """Whether a transmission depends on the size of its frame."""
     preserves_order: bool
     """Whether all frames of a pair arrive, once, in the order of their transmission."""
+    fixed_s: float
+    """The time that every frame takes to arrive; -1 if it may differ, or be infinite."""
     duplicate_arrival: float
     """When the last frame arrives a second time; infinite if it does not."""
 
@@ -136,6 +139,11 @@ class NetworkState:
         self.is_random = self._delay.is_random or is_faulty
         self.is_bandwidth_limited = self._bandwidth != NEVER
         self.preserves_order = not self.is_random and not self._partitions
+        self.fixed_s = -1.0
+        if self.preserves_order and not self.is_bandwidth_limited:
+            delay = network.delay
+            if isinstance(delay, Everywhere) and isinstance(delay.distribution, Constant):
+                self.fixed_s = delay.distribution.value  # Times never decrease: FIFO, too.
 
     def transmit(self, source: int, target: int, size: int, key: int, now: float) -> float:
         """Return when a frame arrives, infinite if it is lost; set ``duplicate_arrival``.

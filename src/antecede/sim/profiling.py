@@ -88,6 +88,9 @@ class ProfiledProcess(ProcessBase):
     def next_timer(self) -> float | None:
         return self._inner.next_timer()
 
+    def next_wake(self) -> float:
+        return self._inner.next_wake()
+
     def frames_to_transmit(self) -> list[Transmit]:
         return self._inner.frames_to_transmit()
 

@@ -5,6 +5,8 @@ function of its parameters and its seed. The observer sees all events in an orde
 linear extension of happened-before.
 """
 
+from mypy_extensions import i64
+
 from antecede.core.codec import Frame
 from antecede.core.process import NEVER, Delivery, ProcessBase, ProcessId, Transmit
 from antecede.sim.churn import Churn
@@ -45,6 +47,7 @@ class Simulator:
 
     __slots__ = (
         "_broadcasts",
+        "_is_counted_only",
         "_is_open_loop",
         "_keys",
         "_network",
@@ -101,6 +104,7 @@ class Simulator:
         self._is_open_loop = workload.is_open_loop
         self._broadcasts = broadcasts
         self._observer = observer
+        self._is_counted_only = not observer.is_recording
         self._network = NetworkState(network)
         self.latencies = LatencySums(self._network.preserves_order, relays)
         self._keys = TransmissionKeys(seed)
@@ -131,12 +135,14 @@ class Simulator:
             process = self._processes[event.process]
             if process.impaired:
                 self._handle_impaired(event, process)
-            elif event.kind == ARRIVAL:
-                self._arrive(event, process)
-                self._drain(process)
             else:
-                self._handle(event, process)
-                self._drain(process)
+                if event.kind == ARRIVAL:
+                    self._arrive(event, process)
+                    self._drain(process)
+                    queue.recycle(event)
+                elif self._handle(event, process):
+                    self._drain(process)
+                    queue.recycle(event)
             time = queue.next_time()
         if time < NEVER:
             self.unfinished = True
@@ -148,11 +154,15 @@ class Simulator:
         source = event.source
         now = self.now
         self.active_s = now
-        self.latencies.arrived(source, process.index, frame, event.number > 0, now)
-        self._observer.arrived(process.index, source, frame, now)
+        number = frame.message_number()
+        if number > 0:
+            self.latencies.arrived(source, process.index, number, event.number > 0, now)
+            if not self._is_counted_only:
+                self._observer.arrived(process.index, source, frame, now)
         process.protocol.receive(ProcessId(source), frame, now)
 
-    def _handle(self, event: ScheduledEvent, process: SimProcess) -> None:
+    def _handle(self, event: ScheduledEvent, process: SimProcess) -> bool:
+        """Handle an event; return False if it was scheduled again instead."""
         kind = event.kind
         now = self.now
         index = process.index
@@ -160,10 +170,10 @@ class Simulator:
             if process.wake <= now:  # Else an earlier timer event replaced this one.
                 process.wake = NEVER
                 process.protocol.handle_timer(now)
-            return
+            return True
         if kind == PAUSE:
             self._observer.happened(index, Kind.FAULT, now)
-            return
+            return True
         self.active_s = now
         if kind == ARRIVAL:
             self._arrive(event, process)
@@ -173,8 +183,8 @@ class Simulator:
             if process.busy_until > now:
                 event.time = process.busy_until  # The process is busy with a job.
                 self._queue.push(event)
-            else:
-                self._send(process, planned)
+                return False
+            self._send(process, planned)
         elif kind == JOB_END:
             source = event.source
             if event.number > 0:
@@ -190,6 +200,7 @@ class Simulator:
         else:
             assert kind == DISCONNECT
             process.protocol.disconnect(ProcessId(event.source), now)
+        return True
 
     # The application.
 
@@ -202,7 +213,7 @@ class Simulator:
                 self._send(process, planned)
             else:
                 time = self.now + planned.wait_s
-                event = ScheduledEvent(SEND, process.index, time)
+                event = self._queue.make(SEND, process.index, time)
                 event.planned = planned
                 self._queue.push(event)
 
@@ -219,11 +230,13 @@ class Simulator:
             targets = [other for other in range(len(self._processes)) if other != index]
         if targets:
             number = process.protocol.send([ProcessId(t) for t in targets], payload, now)
-            self._observer.sent(index, number, targets, now)
+            if not self._is_counted_only:
+                self._observer.sent(index, number, targets, now)
             others = len(targets) - (1 if index in targets else 0)
         else:
             number = process.protocol.broadcast(payload, now)
-            self._observer.sent(index, number, None, now)
+            if not self._is_counted_only:
+                self._observer.sent(index, number, None, now)
             others = len(self._processes) - 1
         self.latencies.sent(index, number, others, now)
         if not self._is_open_loop:
@@ -235,7 +248,8 @@ class Simulator:
         index = process.index
         source = delivery.source
         number = delivery.number
-        self._observer.delivered(index, delivery, now)
+        if not self._is_counted_only:
+            self._observer.delivered(index, delivery, now)
         if source != index:
             self.latencies.delivered(now)
         if self._is_open_loop:
@@ -244,13 +258,13 @@ class Simulator:
         service_s = self._workload.service_time_s(index, source, message_id)
         start = max(now, process.busy_until)
         if service_s > 0:
-            event = ScheduledEvent(JOB_START, index, start)
+            event = self._queue.make(JOB_START, index, start)
             event.source = source
             event.number = number
             self._queue.push(event)
             process.busy_until = start + service_s
         if service_s > 0 or start > now:
-            event = ScheduledEvent(JOB_END, index, start + service_s)
+            event = self._queue.make(JOB_END, index, start + service_s)
             event.source = source
             event.number = number if service_s > 0 else 0
             event.id = message_id
@@ -267,11 +281,11 @@ class Simulator:
             self._deliver(process, delivery)
         for transmit in protocol.frames_to_transmit():
             self._transmit(process.index, transmit)
-        due = protocol.next_timer()
-        if due is not None and due < process.wake:
+        due = protocol.next_wake()
+        if due < process.wake:
             due = max(due, self.now)  # A process that just joined may have missed timers.
             process.wake = due
-            self._queue.push(ScheduledEvent(TIMER, process.index, due))
+            self._queue.push(self._queue.make(TIMER, process.index, due))
 
     def _transmit(self, index: int, transmit: Transmit) -> None:
         frame = transmit.frame
@@ -280,8 +294,16 @@ class Simulator:
         now = self.now
         self.active_s = now
         self._observer.transmitted(index, transmit, now)
-        self.latencies.transmitted(index, target, frame, is_retransmission, now)
+        if not is_retransmission:
+            number = frame.message_number()
+            if number > 0:
+                origin = frame.message_source()
+                self.latencies.released(index, target, number, origin, now)
         network = self._network
+        if network.fixed_s >= 0 and not self._processes[target].gone:
+            arrival = now + network.fixed_s
+            self._schedule_arrival(arrival, index, target, frame, is_retransmission)
+            return
         key = self._key(index, target, frame, is_retransmission) if network.is_random else 0
         size = frame.size() if network.is_bandwidth_limited else 0
         arrival = network.transmit(index, target, size, key, now)
@@ -294,9 +316,9 @@ class Simulator:
             self._schedule_arrival(duplicate, index, target, frame, True)
 
     def _schedule_arrival(
-        self, time: float, source: int, target: int, frame: Frame, is_retransmission: bool
+        self, time: float, source: i64, target: i64, frame: Frame, is_retransmission: bool
     ) -> None:
-        event = ScheduledEvent(ARRIVAL, target, time)
+        event = self._queue.make(ARRIVAL, target, time)
         event.source = source
         event.frame = frame
         event.number = 1 if is_retransmission else 0

@@ -98,6 +98,7 @@ class EventCounter(Observer):
         "control_bytes",
         "control_frames",
         "dropped_frames",
+        "is_recording",
         "metadata_bytes",
         "payload_bytes",
         "relays",
@@ -105,6 +106,8 @@ class EventCounter(Observer):
         "retransmissions",
     )
 
+    is_recording: bool
+    """Whether there is a recorder; without one, only frames have an effect."""
     control_frames: int
     """Transmitted frames that carry no message."""
     control_bytes: int
@@ -126,6 +129,7 @@ class EventCounter(Observer):
         """Start all counts at 0; without a recorder, events are only counted."""
         super().__init__()
         self._recorder = Recorder() if recorder is None else recorder
+        self.is_recording = recorder is not None
         self.control_frames = 0
         self.control_bytes = 0
         self.releases = 0
@@ -193,15 +197,17 @@ class EventCounter(Observer):
                 self.releases += 1
             payload = frame.payload_size()
             self.payload_bytes += payload
-            self._recorder.record(
-                process, now, kind, origin, number, target, payload, metadata, None
-            )
+            if self.is_recording:
+                self._recorder.record(
+                    process, now, kind, origin, number, target, payload, metadata, None
+                )
         else:
             self.control_frames += 1
             self.control_bytes += metadata
-            self._recorder.record(
-                process, now, CONTROL, NULL, NULL, target, 0, metadata, None
-            )
+            if self.is_recording:
+                self._recorder.record(
+                    process, now, CONTROL, NULL, NULL, target, 0, metadata, None
+                )
 
     def happened(
         self, process: int, kind: Kind, now: float, source: int = NULL, number: int = NULL

@@ -8,13 +8,16 @@ no generator with a state, but a hash that mixes well::
     fate = fold_in(fold_in(fold_in(key(seed), source), target), message)
     if uniform(fold_in(fate, LOSS)) < loss: ...
 
-The hash works on 30 bits, because compiled code multiplies numbers below 2**30 as machine
-integers. Two different purposes may get the same number, as with any random numbers; a
-test verifies that the numbers are uniform and independent.
+The hash works on 30 bits, because the product of two such numbers fits into a machine
+integer of 64 bits, with which compiled code calculates. Two different purposes may get the
+same number, as with any random numbers; a test verifies that the numbers are uniform and
+independent.
 """
 
 from math import cos, exp, log, pi, sqrt
 from typing import Final
+
+from mypy_extensions import i64
 
 __all__ = ["exponential", "fold_in", "key", "lognormal", "normal", "uniform"]
 
@@ -29,11 +32,12 @@ def key(seed: int) -> int:
     return fold_in(fold_in(0x1F83D9AB, seed & MASK), seed >> BITS & MASK)
 
 
-def fold_in(state: int, value: int) -> int:
+def fold_in(state: i64, value: int) -> i64:
     """Return a new key that depends on all bits of ``state`` and ``value``."""
     if value > MASK:
         state = fold_in(state, value >> BITS)
-    mixed = state ^ (value & MASK)
+    low: i64 = value & MASK
+    mixed = state ^ low
     mixed = ((mixed ^ (mixed >> 15)) * 0x2C1B3C6D) & MASK
     mixed = ((mixed ^ (mixed >> 14)) * 0x297A2D39) & MASK
     mixed = ((mixed ^ (mixed >> 13)) * 0x3AC4F42D) & MASK

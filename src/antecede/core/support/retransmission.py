@@ -12,11 +12,10 @@ Time is an argument everywhere; this module reads no clock.
 """
 
 from dataclasses import dataclass
-from heapq import heappop, heappush, heapreplace
 from math import nextafter
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from antecede.core.process import NEVER
 from antecede.errors import ConfigError
@@ -98,7 +97,9 @@ class RetransmissionTimer:
         "_timeout",
         "deadline",
         "owner",
+        "position",
         "queued",
+        "serial",
     )
 
     owner: int
@@ -106,12 +107,18 @@ class RetransmissionTimer:
     deadline: float
     """The time of expiry; infinite if the timer is stopped."""
     queued: float
-    """The earliest time of its entries in a :class:`TimerQueue`."""
+    """Its time in the :class:`TimerQueue`, infinite if it is in none."""
+    serial: i64
+    """Orders the timers of the same time."""
+    position: i64
+    """Its position in the heap of the queue."""
 
     def __init__(self, rtt_estimate: SharedRttEstimate, owner: int) -> None:
         self.owner = owner
         self.deadline = NEVER
         self.queued = NEVER
+        self.serial = 0
+        self.position = 0
         self._rtt_estimate = rtt_estimate
         self._mean = -1.0
         self._deviation = 0.0
@@ -161,57 +168,109 @@ class RetransmissionTimer:
 class TimerQueue:
     """The running timers of one process, ordered by deadline.
 
-    A timer that is restarted or stopped keeps its old entry, which is corrected when its
-    time comes; so a timer that is restarted with each message costs one queue operation
-    per timeout, not one per message.
+    A timer that is restarted or stopped keeps its place, which is corrected when it is the
+    first one. The queue is a heap of timers: compiled code compares their times without
+    objects, unlike those of tuples in :mod:`heapq`.
     """
 
     __slots__ = ("_earliest", "_first", "_heap", "_serial")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, RetransmissionTimer]] = []
-        self._serial = 0
-        # The result of next_deadline, until that timer is restarted.
+        self._heap: list[RetransmissionTimer] = []
+        self._serial: i64 = 0
+        # The result of first_deadline, until that timer is restarted.
         self._first: RetransmissionTimer | None = None
         self._earliest = NEVER
 
     def schedule(self, timer: RetransmissionTimer) -> None:
         """Add ``timer``, or move it forward; call this after each restart."""
-        if timer.deadline < timer.queued:
-            timer.queued = timer.deadline
+        deadline = timer.deadline
+        if deadline < timer.queued:
+            if timer.queued == NEVER:
+                timer.position = len(self._heap)
+                self._heap.append(timer)
+            timer.queued = deadline
             self._serial += 1
-            heappush(self._heap, (timer.deadline, self._serial, timer))
-            if timer.deadline < self._earliest:
-                self._earliest = timer.deadline
+            timer.serial = self._serial
+            self._move_up(timer)
+            if deadline < self._earliest:
+                self._earliest = deadline
                 self._first = timer
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline, or None if no timer runs."""
+        deadline = self.first_deadline()
+        return deadline if deadline < NEVER else None
+
+    def first_deadline(self) -> float:
+        """Return the earliest deadline, infinite if no timer runs."""
         first = self._first
         if first is not None and first.deadline == self._earliest:
             return self._earliest
         heap = self._heap
         while heap:
-            entry, _, timer = heap[0]
-            if entry != timer.queued or timer.deadline == NEVER:
-                heappop(heap)  # It has an earlier entry, or is stopped.
-                if entry == timer.queued:
-                    timer.queued = NEVER
-            elif timer.deadline > entry:
-                timer.queued = timer.deadline
+            timer = heap[0]
+            deadline = timer.deadline
+            if deadline == NEVER:
+                timer.queued = NEVER
+                last = heap.pop()
+                if last is not timer:
+                    self._move_down(last)
+            elif deadline > timer.queued:
+                timer.queued = deadline
                 self._serial += 1
-                heapreplace(heap, (timer.deadline, self._serial, timer))
+                timer.serial = self._serial
+                self._move_down(timer)
             else:
                 self._first = timer
-                self._earliest = entry
-                return entry
+                self._earliest = deadline
+                return deadline
         self._first = None
         self._earliest = NEVER
-        return None
+        return NEVER
 
     def due(self, now: float) -> RetransmissionTimer | None:
         """Return a timer that has expired at ``now``, or None; the caller restarts it."""
-        deadline = self.next_deadline()
-        if deadline is None or deadline > now:
-            return None
-        return self._first
+        return self._first if self.first_deadline() <= now else None
+
+    def _move_up(self, timer: RetransmissionTimer) -> None:
+        """Move a timer in the heap up to its place; it has the highest serial."""
+        heap = self._heap
+        position = timer.position
+        time = timer.queued
+        while position > 0:
+            above = (position - 1) // 2
+            other = heap[above]
+            if other.queued <= time:
+                break
+            heap[position] = other
+            other.position = position
+            position = above
+        heap[position] = timer
+        timer.position = position
+
+    def _move_down(self, timer: RetransmissionTimer) -> None:
+        """Put a timer in the place of the first one of the heap, and move it down."""
+        heap = self._heap
+        time = timer.queued
+        serial = timer.serial
+        position: i64 = 0
+        below: i64 = 1
+        end: i64 = len(heap)
+        while below < end:
+            other = heap[below]
+            if below + 1 < end:
+                right = heap[below + 1]
+                if right.queued < other.queued or (
+                    right.queued == other.queued and right.serial < other.serial
+                ):
+                    other = right
+                    below += 1
+            if time < other.queued or (time == other.queued and serial < other.serial):
+                break
+            heap[position] = other
+            other.position = position
+            position = below
+            below = 2 * position + 1
+        heap[position] = timer
+        timer.position = position

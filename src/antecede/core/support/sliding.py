@@ -1,23 +1,24 @@
-"""The sliding array, the sliding map and the indexed sliding map (Almeida §5.3).
+"""The sliding array, and a sparse one in place of the sliding map (Almeida §5.3).
 
-All three keep a window of consecutive indexes that only moves forward: elements are added
-at ``next`` and removed at ``first``. Every operation takes amortised constant time.
+Both keep a window of consecutive indexes that only moves forward: elements are added at
+``next`` and removed at ``first``. Every operation takes amortised constant time.
 
 The paper's sliding array is a short array of pointers to larger arrays. Here it is one
 list with a removed prefix, which is deleted once it is at least as long as the rest: an
 element is moved at most once for each element removed, and an access is one subtraction.
-The paper's sliding map marks presence by bits; here a slot holds the key or None, which
-costs CPython the same, and the indexed variant needs the keys.
+The paper's sliding map finds the index of a key in a map. Here an element keeps its index
+itself, so that a sliding array whose slots may be empty suffices.
 """
 
 from typing import Final, Generic, TypeVar, cast
 
-__all__ = ["IndexedSlidingMap", "SlidingArray", "SlidingMap"]
+from mypy_extensions import i64
+
+__all__ = ["SlidingArray", "SparseSlidingArray"]
 
 E = TypeVar("E")
-K = TypeVar("K")
 
-PREFIX_MIN: Final = 32
+PREFIX_MIN: Final = 8
 """A shorter removed prefix is kept: deleting it would cost more than its memory."""
 
 
@@ -26,12 +27,14 @@ class SlidingArray(Generic[E]):
 
     __slots__ = ("_base", "_items", "first", "next")
 
-    first: int
+    first: i64
     """The index of the oldest element, or ``next`` when there is none."""
-    next: int
+    next: i64
     """The index that the next added element gets."""
+    _base: i64
+    """The index of the first element of the list."""
 
-    def __init__(self, first: int = 0) -> None:
+    def __init__(self, first: i64 = 0) -> None:
         self.first = first
         self.next = first
         self._base = first
@@ -40,7 +43,7 @@ class SlidingArray(Generic[E]):
     def __len__(self) -> int:
         return self.next - self.first
 
-    def add(self, element: E) -> int:
+    def add(self, element: E) -> i64:
         """Append ``element`` and return its index."""
         index = self.next
         self._items.append(element)
@@ -68,86 +71,40 @@ class SlidingArray(Generic[E]):
             raise IndexError("peek into an empty sliding array")
         return self._items[self.first - self._base]
 
-    def __getitem__(self, index: int) -> E:
+    def __getitem__(self, index: i64) -> E:
         """Return the element at ``index``; raise IndexError outside the window."""
-        if index < self.first:
-            raise IndexError(f"index {index} is before the window")
+        if not self.first <= index < self.next:  # Compiled, list[0] may pass the end.
+            raise IndexError("the index is outside of the window")
         return self._items[index - self._base]
 
     def to_list(self) -> list[E]:
         """Return the elements of the window, oldest first."""
         return self._items[self.first - self._base :]
 
-    def __setitem__(self, index: int, element: E) -> None:
+    def __setitem__(self, index: i64, element: E) -> None:
         """Replace the element at ``index``; raise IndexError outside the window."""
-        if index < self.first:
-            raise IndexError(f"index {index} is before the window")
+        if not self.first <= index < self.next:  # Compiled, list[0] may pass the end.
+            raise IndexError("the index is outside of the window")
         self._items[index - self._base] = element
 
 
-class SlidingMap(Generic[K]):
-    """A window of keys, added at the end and removed by key, from anywhere.
+class SparseSlidingArray(SlidingArray[E | None]):
+    """A sliding array from which elements are removed by index, from anywhere.
 
-    ``first`` is the index of the oldest key still present, so ``first >= index`` tests in
-    constant time whether all keys added before ``index`` have been removed.
+    ``first`` is the index of the oldest element still present, so ``first >= index`` tests
+    in constant time whether all elements added before ``index`` have been removed.
     """
-
-    __slots__ = ("_indexes", "_slots")
-
-    def __init__(self) -> None:
-        self._slots: SlidingArray[K | None] = SlidingArray()
-        self._indexes: dict[K, int] = {}
-
-    @property
-    def first(self) -> int:
-        """The index of the oldest key present, or ``next`` when there is none."""
-        return self._slots.first
-
-    @property
-    def next(self) -> int:
-        """The index that the next added key gets."""
-        return self._slots.next
-
-    def __len__(self) -> int:
-        return len(self._indexes)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._indexes
-
-    def add(self, key: K) -> int:
-        """Add ``key`` and return its index; raise KeyError if it is present already."""
-        index = self._slots.next
-        if self._indexes.setdefault(key, index) != index:
-            raise KeyError(key)
-        return self._slots.add(key)
-
-    def remove(self, key: K) -> bool:
-        """Remove ``key``; return whether it was present."""
-        index = self._indexes.pop(key, -1)
-        if index < 0:
-            return False
-        slots = self._slots
-        slots[index] = None
-        while slots.first < slots.next and slots.peek() is None:
-            slots.remove()
-        return True
-
-    def index(self, key: K) -> int | None:
-        """Return the index of ``key``, or None if it is not present."""
-        return self._indexes.get(key)
-
-
-class IndexedSlidingMap(SlidingMap[K]):
-    """A sliding map that can also be read by index."""
 
     __slots__ = ()
 
-    def peek(self) -> K:
-        """Return the oldest key present; raise IndexError if there is none."""
-        key = self._slots.peek()
-        assert key is not None  # The window never starts at an empty slot.
-        return key
+    def oldest(self) -> E:
+        """Return the oldest element present; raise IndexError if there is none."""
+        element = self.peek()
+        assert element is not None  # The window never starts at an empty slot.
+        return element
 
-    def __getitem__(self, index: int) -> K | None:
-        """Return the key at ``index``, or None if it was removed."""
-        return self._slots[index]
+    def discard(self, index: i64) -> None:
+        """Remove the element at ``index``; raise IndexError outside the window."""
+        self[index] = None
+        while self.first < self.next and self.peek() is None:
+            self.remove()

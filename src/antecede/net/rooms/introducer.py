@@ -5,9 +5,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from antecede.core.process import NEVER
 from antecede.core.registry import protocols
 from antecede.engine.datagram import protocol_hash
 from antecede.engine.events import format_address
+from antecede.engine.join_events import JoinRefused
 from antecede.engine.joining import (
     JOIN_VERSION,
     JoinAnswer,
@@ -18,9 +20,10 @@ from antecede.engine.joining import (
 from antecede.engine.limits import Limits
 from antecede.errors import ConfigError, JoinError
 from antecede.net.config import NAME_BYTES_MAX, NodeConfig
+from antecede.net.host import look_up
 from antecede.net.rooms.link_hub import LinkHub
 from antecede.net.runtime import NodeRuntime
-from antecede.net.udp import Address, parse_address
+from antecede.net.udp import Address, SocketAddress, parse_address
 
 __all__ = ["Accept", "Introducer"]
 
@@ -35,13 +38,15 @@ GRACE_S: Final = 0.6
 """How long a newcomer waits for other seeds once one of them has answered."""
 INTRODUCTIONS_MAX: Final = 8
 """How many times a node introduces itself to another one that a third one has named."""
-ALIVE_S: Final = 1.0
-"""How long after a datagram of a node this node does not introduce itself."""
 EXPECT_S: Final = 3.0
 """How long after a JOIN datagrams of unknown nodes are not reported."""
 PROBE_S: Final = 2.0
 """How long the node that has a name has time to answer before another one gets it."""
 PROBES_MAX: Final = 64
+NONCES_MAX: Final = 4096
+"""How many JOINs may be answered, the latest ones."""
+ACCEPTED_MAX: Final = 4096
+"""How many nodes are remembered that were accepted, or have answered."""
 
 
 class Introducer:
@@ -74,9 +79,12 @@ class Introducer:
         self._accept = accept
         self._nonces: dict[int, Address] = {}
         self._answers: dict[Address, JoinAnswer] = {}
+        self._own_seeds: set[Address] = set()
+        self._lookups: set[Address] = set()
         self._answered = asyncio.Event()
         self._probes: dict[str, float] = {}
         self._accepted: dict[str, int] = {}
+        self._answered_at: dict[str, float] = {}
         hub.on_stranger = self._receive
 
     # The newcomer.
@@ -84,31 +92,33 @@ class Introducer:
     async def find(self, seeds: Sequence[Address], timeout_s: float) -> list[str]:
         """Introduce this node to seeds, and return the names of those that answered.
 
-        Names are resolved again at each attempt. Raise JoinError if no seed answers, or if
-        one refuses this node.
+        Names are resolved again at each attempt. A seed that is this node itself is left
+        out. Raise JoinError if no other seed answers, or if one refuses this node.
         """
         self._answers.clear()
+        self._own_seeds.clear()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         problems: dict[Address, str] = {}
         while True:
             for seed in seeds:
-                if seed not in self._answers:
+                if seed not in self._answers and seed not in self._own_seeds:
                     self._ask(seed, problems)
             self._answered.clear()
-            with_all = len(self._answers) == len(seeds)
+            with_all = len(self._answers) + len(self._own_seeds) == len(seeds)
             now = loop.time()
             if with_all or now >= deadline:
                 break
             try:
                 async with asyncio.timeout_at(min(now + RETRY_S, deadline)):
                     await self._answered.wait()
-                deadline = min(deadline, loop.time() + GRACE_S)
             except TimeoutError:
                 pass
+            if self._answers:
+                deadline = min(deadline, loop.time() + GRACE_S)
             self._check_refusals()
         self._check_refusals()
-        if not self._answers:
+        if not self._answers and not with_all:
             raise JoinError(_no_answer(seeds, problems, timeout_s))
         return list(dict.fromkeys(answer.name for answer in self._answers.values()))
 
@@ -123,20 +133,22 @@ class Introducer:
             return
         self.introduce(name, address)
 
-    def introduce(self, name: str, address: str, tries: int = INTRODUCTIONS_MAX) -> None:
-        """Introduce this node to a linked one until that one answers.
+    def introduce(self, name: str, address: str) -> None:
+        """Introduce this node to a linked one, and again until that one answers.
 
-        It may not know the name of this node yet, or not any more after a restart.
+        It may not know the name of this node yet, or another address of it.
         """
+        self._introduce(name, address, 1, self._runtime.now_s())
+
+    def _introduce(self, name: str, address: str, count: int, since: float) -> None:
         runtime = self._runtime
-        since = runtime.now_s() - ALIVE_S
-        if runtime.is_closing or self._hub.engine.links.has_answered(name, since):
+        if runtime.is_closing or self._answered_at.get(name, -NEVER) >= since:
             return
         self._ask(parse_address(address), {})
-        if tries > 1:
-            wait_s = RETRY_S * (INTRODUCTIONS_MAX + 1 - tries)
+        if count < INTRODUCTIONS_MAX:
+            arguments = name, address, count + 1, since
             loop = asyncio.get_running_loop()
-            loop.call_later(wait_s, self.introduce, name, address, tries - 1)
+            loop.call_later(RETRY_S * count, self._introduce, *arguments)
 
     def _check_refusals(self) -> None:
         for seed, answer in self._answers.items():
@@ -147,14 +159,25 @@ class Introducer:
                 )
 
     def _ask(self, seed: Address, problems: dict[Address, str]) -> None:
+        if seed in self._lookups:
+            return  # The last attempt still waits for the address.
+        self._lookups.add(seed)
         socket = self._runtime.opened_socket()
-        try:
-            address = socket.resolve(seed)
-        except ConfigError as error:
-            problems[seed] = str(error)
-            return
-        problems.pop(seed, None)
+
+        def transmit(found: SocketAddress | ConfigError) -> None:
+            self._lookups.discard(seed)
+            if isinstance(found, ConfigError):
+                problems[seed] = str(found)
+            elif not self._runtime.is_closing:
+                problems.pop(seed, None)
+                self._transmit_join(seed, found)
+
+        look_up(socket, seed, transmit)
+
+    def _transmit_join(self, seed: Address, address: SocketAddress) -> None:
         nonce = self._random_bits(63)
+        if len(self._nonces) >= NONCES_MAX:
+            del self._nonces[next(iter(self._nonces))]
         self._nonces[nonce] = seed
         engine = self._hub.engine
         engine.links.expect_strangers(self._runtime.now_s() + EXPECT_S)
@@ -167,7 +190,7 @@ class Introducer:
         )
         size = self._limits.base_bytes
         datagram = seal_stranger(request, self._config.cipher, self._random_bits, size)
-        socket.transmit([(address, datagram)])
+        self._runtime.opened_socket().transmit([(address, datagram)])
 
     def _receive(self, datagram: bytes, address: object) -> None:
         message = open_stranger(datagram, self._config.cipher)
@@ -177,6 +200,9 @@ class Introducer:
             reason = self._examine(message, address)
             if reason is not None:
                 self._answer(message, address, reason, len(datagram))
+        elif (seed := self._nonces.pop(message.nonce, None)) is not None:
+            self._own_seeds.add(seed)
+            self._answered.set()
 
     def _take_answer(self, answer: JoinAnswer, address: object) -> None:
         seed = self._nonces.pop(answer.nonce, None)
@@ -184,10 +210,19 @@ class Introducer:
             return
         self._nonces = {nonce: at for nonce, at in self._nonces.items() if at != seed}
         self._answers[seed] = answer
+        if len(self._answered_at) >= ACCEPTED_MAX:
+            del self._answered_at[next(iter(self._answered_at))]
+        self._answered_at[answer.name] = self._runtime.now_s()
         self._answered.set()
-        if not answer.reason:
-            self.own_address = answer.address
-            self._hub.add_numeric_link(answer.name, address)
+        if answer.reason:
+            return
+        self.own_address = answer.address
+        # The node is at this address: it has answered a number that was sent there.
+        known = self._hub.engine.links.incarnation(answer.name)
+        is_vacant = known == answer.incarnation or (
+            known != 0 and self._is_vacant(answer.name) is True
+        )
+        self._hub.add_numeric_link(answer.name, address, is_vacant=is_vacant)
 
     # The seed.
 
@@ -219,15 +254,41 @@ class Introducer:
             )
         if name == self._config.name:
             return f"the name {name} is taken by this node: choose another name"
+        is_vacant = False
         if self._accepted.get(name) != request.incarnation:
             reason = self._examine_name(request, address)
             if reason != "":
                 return reason
-            if self._accept is not None and not self._accept(name, format_address(address)):
-                return "the application has refused it"
-            self._accepted[name] = request.incarnation
-        self._hub.add_numeric_link(name, address)
+            reason = self._ask_application(name, address)
+            if reason:
+                return reason
+            # Its former address has not answered, or it is the same one.
+            is_vacant = self._hub.engine.links.incarnation(name) != request.incarnation
+        try:
+            self._hub.add_numeric_link(name, address, is_vacant=is_vacant)
+        except ConfigError as error:
+            return str(error)
+        if len(self._accepted) >= ACCEPTED_MAX:
+            del self._accepted[next(iter(self._accepted))]
+        self._accepted[name] = request.incarnation
+        links = self._hub.engine.links
+        is_same = links.incarnation(name) == request.incarnation
+        if is_same and links.address(name) != address and isinstance(address, tuple):
+            # Perhaps another node has repeated the JOIN: ask who is there.
+            self._ask((address[0], address[1]), {})
+            return None
         return ""
+
+    def _ask_application(self, name: str, address: object) -> str:
+        """Return why the application refuses a newcomer; empty if it does not."""
+        if self._accept is None:
+            return ""
+        try:
+            is_accepted = self._accept(name, format_address(address))
+        except Exception as error:
+            logger.exception("%s: accept has raised for %s", self._config.name, name)
+            return f"the function accept of {self._config.name} has raised {error!r}"
+        return "" if is_accepted else "the application has refused it"
 
     def _examine_name(self, request: JoinRequest, address: object) -> str | None:
         """Return why the name is not free, "" if it is, or None as long as it is unknown.
@@ -247,6 +308,20 @@ class Introducer:
             return ""
         if links.address(name) == address:
             return ""  # Only one node at a time is bound to an address.
+        is_vacant = self._is_vacant(name)
+        if is_vacant is False:
+            return (
+                f"the name {name} is taken by the node at"
+                f" {format_address(links.address(name))}: choose another name"
+            )
+        return "" if is_vacant else None
+
+    def _is_vacant(self, name: str) -> bool | None:
+        """Return whether a known node has stopped, or None as long as it is unknown.
+
+        Ask it for an answer; the caller tries again.
+        """
+        links = self._hub.engine.links
         now = self._runtime.now_s()
         asked_at = self._probes.get(name)
         if asked_at is None or now - asked_at > 2 * PROBE_S:
@@ -254,12 +329,9 @@ class Introducer:
                 del self._probes[next(iter(self._probes))]
             self._probes[name] = asked_at = now
         if links.has_answered(name, asked_at):
-            return (
-                f"the name {name} is taken by the node at"
-                f" {format_address(links.address(name))}: choose another name"
-            )
+            return False
         if now - asked_at >= PROBE_S:
-            return ""
+            return True
         links.ask(name, now)
         self._runtime.schedule_output()
         return None
@@ -269,12 +341,14 @@ class Introducer:
     ) -> None:
         """Answer with at most the bytes that have arrived: the address may be forged."""
         if reason:
-            logger.warning(
-                "%s refuses %s at %s: %s",
-                *(self._config.name, request.name, format_address(address), reason),
-            )
+            event = JoinRefused(peer=request.name, address=address, reason=reason)
+            self._runtime.events.publish([event], self._runtime.now_s())
         answer = JoinAnswer(
-            request.nonce, self._config.name, format_address(address), reason
+            request.nonce,
+            self._hub.engine.incarnation,
+            self._config.name,
+            format_address(address),
+            reason,
         )
         datagram = seal_stranger(answer, self._config.cipher, self._random_bits, 0)
         if len(datagram) > size_max:

@@ -78,16 +78,18 @@ class LinkHub:
         """Process the datagrams that have arrived at the socket of the node."""
         self._runtime.receive_datagrams()
         links = self.engine.links
-        readable: dict[RoomSocket, None] = {}
+        readable: RoomSocket | None = None
         for name, room_hash, datagram in links.take_arrived():
             to = self._socket(room_hash, name)
+            if readable is not None and to is not readable:
+                readable.read()  # It may add the sender of the next datagram to a room.
+            readable = to
             if to is None:
                 self.dropped += 1
             else:
                 to.arrive(name, datagram)
-                readable[to] = None
-        for socket in readable:
-            socket.read()
+        if readable is not None:
+            readable.read()
         for datagram, address in links.take_strangers():
             try:
                 self.on_stranger(datagram, address)
@@ -107,9 +109,18 @@ class LinkHub:
             name, resolve_peer(self._runtime.opened_socket(), name, address)
         )
 
-    def add_numeric_link(self, name: str, address: object) -> None:
-        """Add a link to a node at an address of the socket, unless there is one in use."""
-        self.engine.links.add(name, address, self._runtime.now_s())
+    def add_numeric_link(
+        self, name: str, address: object, *, is_vacant: bool = False
+    ) -> None:
+        """Add a link to a node at an address of the socket, unless there is one in use.
+
+        With ``is_vacant`` nobody answers at the former address of the node.
+        """
+        engine, now = self.engine, self._runtime.now_s()
+        engine.links.add(name, address, now)
+        session = engine.sessions[name]
+        if is_vacant and session.is_link and session.address != address:
+            engine.set_address(name, address, now)
         if isinstance(address, tuple):
             self._runtime.record_address(name, (address[0], address[1]))
         self._runtime.schedule_output()

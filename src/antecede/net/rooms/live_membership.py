@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
@@ -28,6 +28,7 @@ from antecede.net.rooms.events import (
 from antecede.net.rooms.introducer import Introducer
 from antecede.net.rooms.membership import strip
 from antecede.net.rooms.room_core import RoomCore
+from antecede.net.rooms.room_finder import Candidates
 from antecede.net.rooms.room_peers import RoomPeers
 from antecede.net.rooms.snapshots import Snapshots
 
@@ -42,8 +43,6 @@ STRANGER_S: Final = 1.0
 REJOIN_S: Final = 1.0
 """The wait before a node that could not join again tries once more."""
 
-Candidates = Iterable[tuple[str, str]]
-
 
 class LiveMembership:
     """Drives the membership of one node in one room.
@@ -55,6 +54,7 @@ class LiveMembership:
         control: carries messages about the room.
         own_address: returns the address of this node, as text.
         candidates: returns names and addresses of all nodes that are known.
+        find_more: returns them after it has asked the seeds.
         settings: limits, time-outs and policies.
         snapshots: takes and restores the snapshots of the application.
         on_closed: called when the room is closed.
@@ -68,6 +68,7 @@ class LiveMembership:
         control: ControlRoom,
         own_address: Callable[[], str],
         candidates: Callable[[], Candidates],
+        find_more: Callable[[], Awaitable[Candidates]],
         settings: MembershipSettings,
         snapshots: Snapshots,
         on_closed: Callable[[], None],
@@ -78,7 +79,9 @@ class LiveMembership:
         self._control = control
         self._own_address = own_address
         self._find_candidates = candidates
-        self._settings = settings
+        self._find_more = find_more
+        self._search: asyncio.Task[None] | None = None
+        self._settings = replace(settings, can_admit=peers.can_add)
         self._snapshots = snapshots
         self._on_closed = on_closed
         loop = asyncio.get_running_loop()
@@ -162,6 +165,8 @@ class LiveMembership:
         if self._is_closing:
             return
         self._is_closing = True
+        if self._search is not None:
+            self._search.cancel()
         if self._restart is not None:
             self._restart.cancel()
         elif self._membership.is_member:
@@ -172,8 +177,7 @@ class LiveMembership:
         await self._core.close(drain_s, returns=False)
         self._timer.cancel()
         self._control.unregister(self._core.name)
-        if not self._joined.done():
-            self._fail(LocalError(f"the room {self._core.name} was closed"))
+        self._fail(LocalError(f"the room {self._core.name} was closed"))
         self._on_closed()
 
     async def close(self, drain_s: float) -> None:
@@ -212,7 +216,6 @@ class LiveMembership:
         return delivered
 
     def _take(self, message: Message) -> None:
-        """Give a message to the application."""
         self._snapshots.record(message)
         self._delivered.append(strip(message))
 
@@ -264,7 +267,8 @@ class LiveMembership:
                 if not effects:
                     break
                 for effect in effects:
-                    self._execute(effect)
+                    if self._restart is None:  # Else a new membership joins again.
+                        self._execute(effect)
         finally:
             self._is_running = False
         self._core.runtime.schedule_output()
@@ -342,11 +346,8 @@ class LiveMembership:
                 self._was_member = True
                 if not self._joined.done():
                     self._joined.set_result(None)
-                core.publish(
-                    RoomJoined(
-                        room=core.name, has_founded=has_founded, protocol=core.protocol
-                    )
-                )
+                names = {"room": core.name, "protocol": core.protocol}
+                core.publish(RoomJoined(has_founded=has_founded, **names))
             case fx.JoinFailed(reason) if self._was_member:
                 logger.warning("%s: cannot join again: %s", core.node, reason)
                 self._rejoin(REJOIN_S, may_found=True)  # Perhaps no member is left.
@@ -354,7 +355,8 @@ class LiveMembership:
                 self._fail(JoinError(f"cannot join the room {core.name}: {reason}"))
             case fx.Rejoining(removed_by):
                 core.publish(RoomRejoining(peer=removed_by, room=core.name))
-                self._joined = asyncio.get_running_loop().create_future()
+                if self._joined.done():
+                    self._joined = asyncio.get_running_loop().create_future()
                 self._rejoin(0.0, may_found=False)
             case fx.MemberChanged(name, "joined", _):
                 core.publish(MemberJoined(peer=name, room=core.name))
@@ -376,9 +378,8 @@ class LiveMembership:
         that arrived later could be out of order.
         """
         if not self._is_closing:
-            loop = asyncio.get_running_loop()
             self._settings = replace(self._settings, may_found=may_found)
-            self._restart = loop.create_task(self._join_again(wait_s))
+            self._restart = asyncio.create_task(self._join_again(wait_s))
 
     async def _join_again(self, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
@@ -389,7 +390,11 @@ class LiveMembership:
         self._peers.reset()
         self._snapshots.reset()
         self._delivered.clear()
-        self._restart = None
-        self._membership = self._make()
-        self._membership.join(self._find_candidates(), self._now())
+        self._search, self._restart = self._restart, None
+        membership = self._membership = self._make()
+        membership.join(self._find_candidates(), self._now())
         self._run()
+        candidates = await self._find_more()
+        if membership is self._membership and not self._core.runtime.is_closed:
+            membership.add_candidates(candidates, self._now())
+            self._run()

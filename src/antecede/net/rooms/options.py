@@ -1,5 +1,6 @@
 """The parameters of a room."""
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
@@ -14,8 +15,13 @@ from antecede.net.udp import Address
 
 __all__ = ["RoomArguments", "RoomOptions", "make_options"]
 
-JOIN_TIMEOUT_S = 30.0
-"""Default time that a node tries to join a room."""
+logger = logging.getLogger(__name__)
+
+JOIN_TIMEOUT_S = 60.0
+"""Default time that a node tries to join a room: longer than two leases, because a node
+that was removed is admitted only after these."""
+SEARCH_TIMEOUT_S = 30.0
+"""How long a node waits for the first answer of a seed, at most."""
 
 
 class RoomArguments(TypedDict, total=False):
@@ -39,10 +45,10 @@ class RoomArguments(TypedDict, total=False):
     """True to found the room at once, False never to found it, None (the default) to found
     it if nobody else has it."""
     timeout_s: float
-    """How long to try to join; by default 30 seconds."""
+    """How long to try to join; by default 60 seconds, and 30 if no seed answers."""
     agree: Callable[[str, str], bool]
     """Called with the names of a member and of another one that it has removed; returns
-    whether to remove that one here, too. By default it is removed."""
+    whether to remove that one here, too. By default, and if it raises, it is removed."""
     when_silent: WhenSilent
     """What happens with a member that is silent while messages wait for it; by default
     ``WhenSilent.remove(after_s=30)``, and ``WhenSilent.block()`` under a protocol that
@@ -87,6 +93,11 @@ class RoomOptions:
             )
         if self.protocol != AUTO:
             self.check(RoomProtocol(self.protocol))
+
+    @property
+    def search_timeout_s(self) -> float:
+        """How long to wait for the first answer of a seed."""
+        return min(self.timeout_s, SEARCH_TIMEOUT_S)
 
     @property
     def _membership_options(self) -> list[str]:
@@ -142,8 +153,28 @@ class RoomOptions:
     @property
     def membership(self) -> MembershipSettings:
         """The settings of the membership."""
-        chosen = replace(self.settings, join_timeout_s=self.timeout_s)
-        return chosen if self.agree is None else replace(chosen, agree=self.agree)
+        return replace(
+            self.settings,
+            join_timeout_s=self.timeout_s,
+            agree=_guarded(self.agree or self.settings.agree, "agree", otherwise=True),
+            accept=_guarded(self.settings.accept, "accept", otherwise=False),
+        )
+
+
+def _guarded(
+    function: Callable[..., bool], name: str, *, otherwise: bool
+) -> Callable[..., bool]:
+    """Return a function of the application that logs what it raises, and then decides."""
+
+    def decide(*arguments: str) -> bool:
+        try:
+            return function(*arguments)
+        except Exception:
+            decision = "does" if otherwise else "does not"
+            logger.exception("%s has raised, and %s %s", name, decision, name)
+            return otherwise
+
+    return decide
 
 
 def make_options(arguments: RoomArguments) -> RoomOptions:

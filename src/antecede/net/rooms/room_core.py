@@ -96,7 +96,8 @@ class RoomCore:
         return kept
 
     def _publish(self, event: NodeEvent) -> None:
-        self.publish(event)
+        """Hand on an event that the runtime has logged."""
+        self.events.publish([event], self.runtime.now_s())
         self.on_event(event)
         if isinstance(event, PeerSilent):
             self._report_full()
@@ -111,8 +112,8 @@ class RoomCore:
                 self.on_full(name)
 
     def publish(self, event: NodeEvent) -> None:
-        """Hand an event to the iterators over the events of the room."""
-        self.events.publish([event], self.runtime.now_s())
+        """Log an event of the room, and hand it to the iterators over its events."""
+        self.runtime.events.publish([event], self.runtime.now_s())
 
     # The runtime.
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 from antecede.core.process import NEVER
 from antecede.errors import JoinError, PeerError
@@ -14,14 +15,18 @@ from antecede.net.host import running_host
 from antecede.net.rooms.control_room import ControlRoom
 from antecede.net.rooms.introducer import Introducer
 
-__all__ = ["find_room"]
+__all__ = ["Candidates", "find_room"]
 
 logger = logging.getLogger(__name__)
+
+Candidates = Iterable[tuple[str, str]]
+"""Names and addresses of nodes."""
 
 
 async def find_room(
     room: str,
-    candidates: Iterable[tuple[str, str]],
+    candidates: Candidates,
+    more: Coroutine[Any, Any, Candidates],
     own: tuple[str, str],
     control: ControlRoom,
     introducer: Introducer,
@@ -35,6 +40,7 @@ async def find_room(
     Args:
         room: the name of the room.
         candidates: names and addresses of the nodes to ask.
+        more: returns further ones.
         own: name and address of this node.
         control: carries messages about the room, which it keeps at present.
         introducer: links this node with others.
@@ -44,6 +50,7 @@ async def find_room(
     control.register(room, search.receive)
     search.start(candidates)
     control.release(room)
+    others = asyncio.get_running_loop().create_task(search.add(more))
     try:
         async with asyncio.timeout(settings.join_timeout_s):
             return await search.found
@@ -53,6 +60,7 @@ async def find_room(
             f" {settings.join_timeout_s:g} s: {search.finder.failure()}"
         ) from None
     finally:
+        others.cancel()
         search.timer.cancel()
         control.hold(room)
         control.unregister(room)
@@ -73,9 +81,12 @@ class _Search:
         self._introducer = introducer
         self._now_s = running_host().now_s
 
-    def start(self, candidates: Iterable[tuple[str, str]]) -> None:
+    def start(self, candidates: Candidates) -> None:
         self.finder.start(candidates, self._now_s())
         self._run()
+
+    async def add(self, more: Coroutine[Any, Any, Candidates]) -> None:
+        self.start(await more)
 
     def receive(self, source: str, data: bytes) -> None:
         """Process a message about the room."""

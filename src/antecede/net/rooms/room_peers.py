@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from antecede.engine.peer_session import ACTIVE
+from antecede.engine.peer_session import ACTIVE, REMOVING
 from antecede.errors import ConfigError, LocalError
 from antecede.group.member import Member
 from antecede.net.rooms.introducer import Introducer
@@ -53,6 +53,11 @@ class RoomPeers:
         is_new = member.name not in self._core.runtime.opened_engine().sessions
         self._additions[member.name] = (member, is_new)
         self._add_peer(member.name, self._core.runtime.now_s())
+
+    def can_add(self, name: str) -> bool:
+        """Return whether no removal of the node is under way."""
+        session = self._core.runtime.opened_engine().sessions.get(name)
+        return session is None or session.state is not REMOVING
 
     def remove(self, name: str, now: float, *, has_left: bool) -> None:
         """Remove a peer; one that has left by itself says BYE."""

@@ -1,9 +1,12 @@
 """The rooms of one node: how it meets others, and joins rooms with them."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import Final
 
+from antecede.core.process import NEVER
 from antecede.engine.events import NodeEvent, format_address
 from antecede.engine.limits import Limits
 from antecede.errors import ConfigError, JoinError, LocalError
@@ -23,11 +26,17 @@ from antecede.net.rooms.room_finder import find_room
 from antecede.net.rooms.room_node import make_room_runtime, room_limits
 from antecede.net.rooms.room_peers import RoomPeers
 from antecede.net.rooms.room_protocol import AUTO, RoomProtocol
+from antecede.net.rooms.silence_probe import SilenceProbe
 from antecede.net.rooms.snapshots import Snapshots
 from antecede.net.runtime import NodeRuntime
 from antecede.net.udp import Address, parse_address
 
 __all__ = ["Rooms"]
+
+logger = logging.getLogger(__name__)
+
+ASKED_S: Final = 1.0
+"""How long after an answer of the seeds they are not asked again."""
 
 
 class Rooms:
@@ -54,6 +63,7 @@ class Rooms:
         self._hub = LinkHub(runtime)
         self._control: ControlRoom | None = None
         self._introducer: Introducer | None = None
+        self._asked_at = -NEVER
         self._rooms: dict[str, Room | None] = {}  # None while the join is under way.
 
     @property
@@ -121,8 +131,9 @@ class Rooms:
             if candidates:
                 settings = replace(options.membership, may_found=options.found is not False)
                 own = (self._config.name, self._own_address())
+                more = self._find_more(name, options.search_timeout_s)
                 found = await find_room(
-                    name, candidates, own, control, introducer, settings
+                    name, candidates, more, own, control, introducer, settings
                 )
             protocol = _agreed_protocol(name, options, found)
         except BaseException:
@@ -139,6 +150,7 @@ class Rooms:
         assert self._introducer is not None
         core = self._make_core(name, options, protocol)
         core.open()
+        SilenceProbe(core, options.silence_policy(protocol).remove_after_s)
         membership = LiveMembership(
             core,
             RoomPeers(core, self._hub, self._introducer),
@@ -146,6 +158,7 @@ class Rooms:
             self._control,
             self._own_address,
             lambda: self._known(name),
+            lambda: self._find_more(name, options.search_timeout_s),
             replace(options.membership, may_found=options.found is not False),
             Snapshots(core, options.snapshot, options.restore),
             lambda: self._forget(name),
@@ -197,11 +210,32 @@ class Rooms:
                 f"cannot join the room {name}: the node has no seeds; pass seeds=, or leave"
                 " out found=False"
             )
-        links = self._hub.engine.links
+        if not self._hub.engine.links.names():
+            await self._ask_seeds(options.search_timeout_s)
+        found = self._known(name)
+        if options.found is False and not found:
+            raise JoinError(
+                f"cannot join the room {name}: all seeds are this node itself; name"
+                " another one, or leave out found=False"
+            )
+        return found
+
+    async def _ask_seeds(self, timeout_s: float) -> None:
+        """Introduce this node to its seeds; raise JoinError if none answers."""
+        assert self._introducer is not None
         own = self._own_address()
         seeds = [seed for seed in self._seeds if format_address(seed) != own]
-        if seeds and not links.names():
-            await self._introducer.find(seeds, options.timeout_s)
+        if seeds:
+            await self._introducer.find(seeds, timeout_s)
+            self._asked_at = self._runtime.now_s()
+
+    async def _find_more(self, name: str, timeout_s: float) -> list[tuple[str, str]]:
+        """Ask the seeds, because known nodes may have moved; return all nodes."""
+        if self._runtime.now_s() - self._asked_at > ASKED_S:
+            try:
+                await self._ask_seeds(timeout_s)
+            except JoinError as error:
+                logger.debug("%s: %s", self._config.name, error)
         return self._known(name)
 
     def _known(self, room: str) -> list[tuple[str, str]]:

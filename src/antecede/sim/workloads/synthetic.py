@@ -61,11 +61,12 @@ class Pace:
 class PacedWorkload(Workload):
     """Base class of workloads with a pace: all but fixed programs."""
 
-    __slots__ = ("_root", "pace")
+    __slots__ = ("_has_fixed_size", "_root", "pace")
 
     def __init__(self, processes: int, pace: Pace) -> None:
         super().__init__(processes)
         self.pace = pace
+        self._has_fixed_size = isinstance(pace.payload_bytes, Constant)
         self._root = fold_in(key(pace.seed), WORKLOAD_KEY)
 
     def service_time_s(self, process: int, source: int, id: int) -> float:
@@ -77,7 +78,8 @@ class PacedWorkload(Workload):
         return self.pace.service_time.draw(fold_in(job_key, SERVICE_TIME))
 
     def _draw_payload_bytes(self, random_key: int) -> int:
-        size = int(self.pace.payload_bytes.draw(fold_in(random_key, SIZE)))
+        size_key = 0 if self._has_fixed_size else fold_in(random_key, SIZE)
+        size = int(self.pace.payload_bytes.draw(size_key))
         if size > PAYLOAD_BYTES_MAX:
             raise ConfigError(
                 f"a payload has at most {PAYLOAD_BYTES_MAX} bytes, not {size}"

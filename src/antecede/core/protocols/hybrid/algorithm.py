@@ -246,7 +246,9 @@ class HybridAlgorithm:
             return
         peer = buffer[first].peer
         frontier = self.rule.frontier(state, peer)
-        index = max(state.first_ungranted, buffer.first)
+        index = state.first_ungranted
+        if index < buffer.first:
+            index = buffer.first
         while index < buffer.next and buffer[index].number <= frontier:
             copy = buffer[index]
             if (
@@ -301,7 +303,7 @@ class HybridAlgorithm:
                 while peer.held and peer.delivered in peer.held:
                     self._deliver(peer, peer.held.pop(peer.delivered), now)
             else:
-                peer.held[predecessor] = message
+                peer.hold(message)
         self._ack(peer, number)
 
     def _receive_dependent(
@@ -375,7 +377,7 @@ class HybridAlgorithm:
         if not peer.permit_requested:
             peer.request_timer.sample(now - missing.peek().since)
         while len(missing) > 0 and missing.peek().number <= number:
-            state.permits.remove(missing.remove())
+            state.permits.discard(missing.remove().index)
         if len(missing) > 0:
             peer.permit_requested = False
             state.restart(peer.request_timer, now)

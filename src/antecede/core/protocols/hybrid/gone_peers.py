@@ -50,7 +50,7 @@ def hold(ledger: Ledger, peer: PeerState, message: MessageFrame) -> None:
     """
     if ledger.waiting and message.predecessor in peer.held:
         drop_waiting(ledger, peer.id)
-    peer.held[message.predecessor] = message
+    peer.hold(message)
 
 
 def mark_all_settled(ledger: Ledger, source: int, now: float) -> None:

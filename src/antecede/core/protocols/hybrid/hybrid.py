@@ -18,13 +18,15 @@ The paper leaves the rule for multicast open. It is the same rule, applied to co
 of messages; docs/explanation/multicast.md derives it and proves that it keeps causal order.
 """
 
+from mypy_extensions import i64
+
 from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, PeerState
 from antecede.core.protocols.hybrid.process import HybridProcess
 from antecede.core.protocols.hybrid.rule import PermitRule
 from antecede.core.protocols.hybrid.state import HybridState
 from antecede.core.support.retransmission import RetransmissionPolicy
-from antecede.core.support.sliding import IndexedSlidingMap
+from antecede.core.support.sliding import SparseSlidingArray
 
 __all__ = ["SpsRule", "make_hybrid"]
 
@@ -39,9 +41,14 @@ class SpsRule(PermitRule):
 
     __slots__ = ("_first_queued_other", "_permits_other")
 
+    _permits_other: i64
+    """The first missing permit from another source than the first one's (``p2``)."""
+    _first_queued_other: i64
+    """The first copy that depends on that permit (``m2``)."""
+
     def __init__(self) -> None:
-        self._permits_other = 0  # p2: the first missing permit from another source.
-        self._first_queued_other = 0  # m2: the first copy that depends on that permit.
+        self._permits_other = 0
+        self._first_queued_other = 0
 
     def frontier(self, state: HybridState, peer: PeerState) -> int:
         # §5.6 points 1 and 2; Algorithm 2 lines 33, 57 and 69.
@@ -57,7 +64,9 @@ class SpsRule(PermitRule):
         buffer = state.buffer
         permits_first = state.permits.first
         # Copies released out of order may have been acked and removed since.
-        index = max(state.first_queued, buffer.first)
+        index = state.first_queued
+        if index < buffer.first:
+            index = buffer.first
         while index < buffer.next:
             copy = buffer[index]
             if not copy.released:
@@ -73,10 +82,12 @@ class SpsRule(PermitRule):
         buffer = state.buffer
         permits = state.permits
         permits_other = self._advance_permits_other(permits)
-        index = max(self._first_queued_other, state.first_queued)
+        index = self._first_queued_other
+        if index < state.first_queued:
+            index = state.first_queued
         found: Copy | None = None
-        if permits.first < permits.next:
-            source = permits.peek().peer
+        if index < buffer.next and permits.first < permits.next:
+            source = permits.oldest().peer
             while found is None and index < buffer.next:
                 copy = buffer[index]
                 if copy.permits_before > permits_other:
@@ -90,20 +101,25 @@ class SpsRule(PermitRule):
     def waits_for(self, copy: Copy, missing: MissingPermit) -> bool:
         return missing.peer is not copy.peer
 
-    def first_missing(self, state: HybridState, peer: PeerState) -> int:
+    def first_missing(self, state: HybridState, peer: PeerState) -> i64:
         """Return the index of the first missing permit that copies to ``peer`` wait for."""
         permits = state.permits
-        if permits.first < permits.next and permits.peek().peer is peer:
+        if permits.first < permits.next and permits.oldest().peer is peer:
             return self._advance_permits_other(permits)
         return permits.first
 
-    def _advance_permits_other(self, permits: IndexedSlidingMap[MissingPermit]) -> int:
-        other = max(self._permits_other, permits.first)
-        while other < permits.next:
-            missing = permits[other]
-            if missing is not None and missing.peer is not permits.peek().peer:
-                break
-            other += 1
+    def _advance_permits_other(self, permits: SparseSlidingArray[MissingPermit]) -> i64:
+        end = permits.next
+        other = self._permits_other
+        if other < permits.first:
+            other = permits.first
+        if other < end:
+            source = permits.oldest().peer
+            while other < end:
+                missing = permits[other]
+                if missing is not None and missing.peer is not source:
+                    break
+                other += 1
         self._permits_other = other
         return other
 

@@ -6,6 +6,8 @@ A :class:`PeerState` holds what the paper keeps in maps from process ids (``ls``
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from antecede.core.process import ProcessId
 from antecede.core.protocols.hybrid.frames import MessageFrame
 from antecede.core.support.retransmission import RetransmissionTimer, SharedRttEstimate
@@ -17,6 +19,8 @@ __all__ = ["ACKED", "NOT_RELEASED", "Copy", "MissingPermit", "PeerState", "last_
 ACKED: Final = -1
 NOT_RELEASED: Final = -2
 """Results of :meth:`PeerState.find_unacked`."""
+NOTHING_HELD: Final[dict[int, MessageFrame]] = {}
+"""The messages held of every peer of which none was ever held; it stays empty."""
 
 
 class PeerState:
@@ -78,7 +82,8 @@ class PeerState:
     delivered: int
     """The number of the last message delivered from the peer (``ld``), 0 if none."""
     held: dict[int, MessageFrame]
-    """The messages that arrived before their predecessor, by predecessor (``rb``)."""
+    """The messages that arrived before their predecessor, by predecessor (``rb``). Call
+    :meth:`hold` to add one: peers without any share a dictionary."""
     permitted: int
     """The highest permit of the peer; it may have overtaken the messages it covers."""
     missing: "SlidingArray[MissingPermit]"
@@ -116,7 +121,7 @@ class PeerState:
     def open_receive(self, permit_rtt: SharedRttEstimate) -> None:
         """Allocate the receive-side state."""
         self.is_receiving = True
-        self.held = {}
+        self.held = NOTHING_HELD
         self.missing = SlidingArray()
         self.request_timer = self._timer(permit_rtt)
 
@@ -193,6 +198,12 @@ class PeerState:
         """Return the last copy in flight numbered up to ``number``, or 0."""
         return last_up_to(self.in_flight, number)
 
+    def hold(self, message: MessageFrame) -> None:
+        """Hold a message that arrived before its predecessor."""
+        if not self.held:
+            self.held = {}
+        self.held[message.predecessor] = message
+
     def check_message(self, message: MessageFrame, reorder_buffer_max: int) -> None:
         """Raise PeerError if ``message`` contradicts an earlier one, or cannot be held."""
         if message.number <= self.delivered or (
@@ -246,7 +257,7 @@ class Copy:
     """How many messages were released to the target before it, once it is released."""
     predecessor: int
     """The number of the previous message to the same target, 0 if none."""
-    permits_before: int
+    permits_before: i64
     """The number of deliveries before the send that needed a permit (``per`` of a queued
     message; whether a released copy needs a permit is decided at each transmission)."""
     payload: bytes
@@ -270,7 +281,7 @@ class Copy:
         peer: PeerState,
         number: int,
         predecessor: int,
-        permits_before: int,
+        permits_before: i64,
         payload: bytes,
     ) -> None:
         self.peer = peer
@@ -295,8 +306,10 @@ class Copy:
 class MissingPermit:
     """A delivered message whose permit has not arrived (``Per`` in the paper)."""
 
-    __slots__ = ("number", "peer", "since")
+    __slots__ = ("index", "number", "peer", "since")
 
+    index: i64
+    """Its index among the missing permits of all peers."""
     peer: PeerState
     """The source of the message, which owes the permit."""
     number: int
@@ -305,6 +318,7 @@ class MissingPermit:
     """The time of the delivery."""
 
     def __init__(self, peer: PeerState, number: int, since: float) -> None:
+        self.index = 0
         self.peer = peer
         self.number = number
         self.since = since

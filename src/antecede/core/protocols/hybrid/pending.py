@@ -44,7 +44,7 @@ class HybridPending(PendingMessages):
         for index in range(permits.first, permits.next):
             missing = permits[index]
             if missing is not None:
-                found.append((index, missing))
+                found.append((missing.index, missing))
         return found
 
     def in_flight_copies(self, limit: int) -> list[tuple[int, ProcessId]]:
@@ -149,7 +149,7 @@ class HybridPending(PendingMessages):
             target = copy.peer
             if target.is_receiving and len(target.missing) > 0:
                 missing = target.missing.peek()
-                is_before = self._index(missing) < copy.permits_before
+                is_before = missing.index < copy.permits_before
                 if is_before and not self._rule.waits_for(copy, missing):
                     counts[target.id] -= copy.count
         for _, id in owed[:started]:  # noqa: A001 (the word for it)
@@ -159,13 +159,8 @@ class HybridPending(PendingMessages):
         """Return the index of the oldest missing permit of each process, in order."""
         return sorted(
             [
-                (self._index(peer.missing.peek()), peer.id)
+                (peer.missing.peek().index, peer.id)
                 for peer in self._state.peers.values()
                 if peer.is_receiving and len(peer.missing) > 0
             ]
         )
-
-    def _index(self, missing: MissingPermit) -> int:
-        index = self._state.permits.index(missing)
-        assert index is not None  # It is missing.
-        return index

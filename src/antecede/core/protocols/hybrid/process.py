@@ -134,6 +134,11 @@ class HybridProcess(ProcessBase):
             return deadline
         return earliest if earliest < NEVER else deadline
 
+    def next_wake(self) -> float:
+        if self._exchange is None:
+            return self._algorithm.state.timers.first_deadline()
+        return super().next_wake()
+
     def frames_to_transmit(self) -> list[Transmit]:
         algorithm = self._algorithm
         frames = algorithm.transmits

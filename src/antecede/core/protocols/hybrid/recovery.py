@@ -79,7 +79,7 @@ class HybridRecovery(PeerRecovery):
             return
         if known is not None and known.is_receiving:
             while len(known.missing) > 0:
-                state.permits.remove(known.missing.remove())
+                state.permits.discard(known.missing.remove().index)
             known.request_timer.stop()
             # A process that returns under this id without its state begins with 1.
             known.is_receiving = False

@@ -6,6 +6,8 @@
 
 from typing import Final
 
+from mypy_extensions import i64
+
 from antecede.core.process import UNBOUNDED, ProcessId
 from antecede.core.protocols.hybrid.peer import Copy, MissingPermit, PeerState
 from antecede.core.support.retransmission import (
@@ -14,7 +16,7 @@ from antecede.core.support.retransmission import (
     SharedRttEstimate,
     TimerQueue,
 )
-from antecede.core.support.sliding import IndexedSlidingMap, SlidingArray
+from antecede.core.support.sliding import SlidingArray, SparseSlidingArray
 
 __all__ = ["HybridState"]
 
@@ -45,7 +47,7 @@ class HybridState:
     clock: int
     """The number of the last message sent (``ck``)."""
     peers: dict[ProcessId, PeerState]
-    permits: IndexedSlidingMap[MissingPermit]
+    permits: SparseSlidingArray[MissingPermit]
     """The missing permits of all peers, in the order of delivery (``p``)."""
     buffer: SlidingArray[Copy]
     """The copies that the frontier has not passed, in the order of sending (``u``)."""
@@ -59,12 +61,12 @@ class HybridState:
     """The peers whose copies all wait for their windows, since the driver last asked."""
 
     # Indexes into the buffer, none of which ever moves back.
-    first_unacked: int
-    first_unacked_other: int
+    first_unacked: i64
+    first_unacked_other: i64
     """The first unacked copy with another target than the first unacked copy (``u2``)."""
-    first_queued: int
+    first_queued: i64
     """The first copy that is not released (``m1``)."""
-    first_ungranted: int
+    first_ungranted: i64
     """Every copy before it for the target of the first unacked copy has its permit."""
 
     def __init__(self, policy: RetransmissionPolicy | None) -> None:
@@ -76,7 +78,7 @@ class HybridState:
         self.peers = {}
         self.initial_window = UNBOUNDED
         self.blocked = {}
-        self.permits = IndexedSlidingMap()
+        self.permits = SparseSlidingArray()
         self.buffer = SlidingArray()
         self.first_unacked = 0
         self.first_unacked_other = 0
@@ -113,7 +115,7 @@ class HybridState:
     def await_permit(self, peer: PeerState, number: int, now: float) -> None:
         """Add a missing permit, and start the request timer for the peer's first one."""
         missing = MissingPermit(peer, number, now)
-        self.permits.add(missing)
+        missing.index = self.permits.add(missing)
         peer.missing.add(missing)
         if len(peer.missing) == 1:
             peer.permit_requested = False
@@ -122,16 +124,21 @@ class HybridState:
     def advance_unacked(self) -> None:
         """Move ``first_unacked`` and ``first_unacked_other`` past acked copies."""
         buffer = self.buffer
+        end = buffer.next
         first = self.first_unacked
         while first < buffer.next and buffer[first].acked:
             first += 1
         self.first_unacked = first
-        other = max(self.first_unacked_other, first)
-        while other < buffer.next:
-            copy = buffer[other]
-            if not copy.acked and copy.peer is not buffer[first].peer:
-                break
-            other += 1
+        other = self.first_unacked_other
+        if other <= first:
+            other = first + 1 if first < end else first
+        if other < end:
+            peer = buffer[first].peer
+            while other < end:
+                copy = buffer[other]
+                if not copy.acked and copy.peer is not peer:
+                    break
+                other += 1
         self.first_unacked_other = other
 
     def compact(self, unacked: int) -> None:
