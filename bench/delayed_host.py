@@ -13,7 +13,7 @@ class DelayedEventLoop(asyncio.SelectorEventLoop):
     """The host of nodes with a delay on each path.
 
     Args:
-        delay_s: how long each datagram waits before it is transmitted.
+        delay_s: the delay of each datagram, in seconds.
     """
 
     def __init__(self, delay_s: float) -> None:

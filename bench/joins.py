@@ -20,7 +20,9 @@ HEADER = """\
 def main() -> int:
     """Run the searches, and print a row for each."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help="the searches of minutes, too")
+    parser.add_argument(
+        "--long", action="store_true", help="also run the searches that take minutes"
+    )
     searches = SMALL | LONG if parser.parse_args().long else SMALL
     print(HEADER)
     failed = False

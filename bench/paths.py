@@ -166,7 +166,7 @@ def share_link(protocol: str, control: str, seed: int) -> Shared:
 
 
 def measure_shares(flows: list[Flow], start: float, end: float, lost: int) -> Shared:
-    """Return how flows shared a link, of which so many datagrams were lost.
+    """Return how flows share a link that loses a fraction of their datagrams.
 
     The link was in use from 0.1 s on, and the shares are those from ``start`` on.
     """

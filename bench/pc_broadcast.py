@@ -32,7 +32,7 @@ __all__ = ["Plan"]
 RUN = "pc-broadcast"
 ROOM = "crowd"
 DOWN_S = 45.0
-"""After how long a silent neighbour is replaced, even if the machine is busy."""
+"""The time after which a silent neighbour is replaced; long enough for a busy machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Plan:
 
     processes: int = 4
     nodes: int = 50
-    """Nodes in each process, and beside them those that come and go."""
+    """The permanent nodes of each process; others join and leave during the run."""
     volatile: int = 5
     """Nodes in each process that join during the broadcasts; a third of them leaves, and a
     third stops without a goodbye."""
@@ -49,11 +49,11 @@ class Plan:
     exchange_s: float = 20.0
     delay_s: float = 0.0
     joined_s: float = 60.0
-    """When all permanent nodes should have joined."""
+    """The time at which all permanent nodes should have joined."""
     settled_s: float = 100.0
-    """When the broadcasts begin."""
+    """The time of the first broadcast."""
     sent_s: float = 160.0
-    """When they end."""
+    """The time of the last broadcast."""
     end_s: float = 200.0
     sample_s: float = 7.0
     seed: int = 1

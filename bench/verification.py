@@ -105,7 +105,7 @@ class Row:
     local_states: int
     seconds: float
     peak_gib: float
-    """The largest memory of the process, which runs only this check."""
+    """The peak memory of the process, which runs only this check."""
     verdict: str
 
 

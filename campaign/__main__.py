@@ -1,7 +1,7 @@
 """Run random scenarios of whole nodes on all cores, and print what was found.
 
-``python -m campaign --seconds 60`` runs for a time, ``--seeds 1000`` runs some seeds, and
-``--seed 4711`` runs one seed again, shortens it if it fails, and prints its actions.
+``python -m campaign --seconds 60`` runs for 60 seconds, ``--seeds 1000`` runs 1,000 seeds,
+and ``--seed 4711`` runs one seed again, shortens it if it fails, and prints its actions.
 ``--rooms`` runs scenarios of rooms instead.
 """
 

@@ -25,7 +25,7 @@ class Actions:
         self.simulation = cluster.simulation
 
     def perform(self, action: Action) -> None:
-        """Do what an action says, if it is possible now."""
+        """Perform an action, if it is possible now."""
         member = self.cluster.members[action.node]
         is_running = self.simulation.is_running(action.node) and member.node is not None
         if action.kind == "send":

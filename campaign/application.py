@@ -16,7 +16,7 @@ __all__ = ["PORT", "Accepted", "Log", "Member", "Received", "run_intruder"]
 PORT = 9000
 GREETING = b"\x00 hello to all"
 BURST = 5
-"""How many messages a process sends at once, if they are small and have one target."""
+"""The number of messages in one call of ``send_many``: small messages to one target."""
 BURST_BYTES_MAX = 1000
 LIMITS = Limits(lease_s=2.0)
 KEY = bytes(range(32))

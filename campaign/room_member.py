@@ -1,9 +1,9 @@
-"""The application of a campaign of rooms: it knows what it must receive, and when.
+"""The application of a campaign of rooms, which checks the messages that it receives.
 
 A *life* is the time of a node in a room between a join and its end: a restart, a removal or
 leaving. An application numbers the messages of a life, and its state has the number of the
-last one of each life. A message names the state of its sender, so that its receiver finds
-out at once what it has missed, what it gets twice, and what comes too early.
+last one of each life. A message contains the state of its sender. So its receiver detects
+missing, duplicate and early messages at once.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ PORT = 9000
 KEY = bytes(range(32))
 LIMITS = Limits(lease_s=2.0, keep_alive_s=1.0)
 SEEDS = 2
-"""How many nodes are the seeds of the others."""
+"""The number of nodes that are the seeds of the others."""
 RETRY_S = 1.0
 
 
 @dataclass(slots=True)
 class LifeLog:
-    """What all applications have seen of a run."""
+    """The observations of all applications in a run."""
 
     sent: dict[str, int] = field(default_factory=dict)
-    """How many messages each life has sent."""
+    """The number of messages that each life has sent."""
     ended: set[str] = field(default_factory=set)
-    """The lives that are over: others need not have all of their messages."""
+    """The lives that have ended: other nodes may lack some of their messages."""
     doubled: list[str] = field(default_factory=list)
     missed: list[tuple[str, str, str]] = field(default_factory=list)
     """The life of a receiver, that of a sender, and what was missed."""

@@ -1,4 +1,4 @@
-"""Runs one scenario of rooms, and judges it."""
+"""Runs one scenario of rooms, and verifies the results."""
 
 import logging
 
@@ -12,9 +12,9 @@ from campaign.run import Outcome
 __all__ = ["RoomRun", "run_room_batch", "run_room_scenario"]
 
 SETTLE_S = 150.0
-"""How long after the last fault all nodes must be members again."""
+"""The time after the last fault within which all nodes must be members again."""
 LAST_S = 10.0
-"""How long the last messages may take."""
+"""The maximum time for the delivery of the last messages."""
 
 
 class RoomRun:
@@ -36,14 +36,14 @@ class RoomRun:
         }
 
     def execute(self) -> Outcome:
-        """Run the scenario, let the faults end, and judge."""
+        """Run the scenario, let the faults end, and verify the results."""
         simulation = self.simulation
         outcome = Outcome(self.scenario.seed)
         with simulation:
             for action in self.scenario.actions:
                 simulation.run_for(max(0.0, action.at_s - simulation.now))
                 self.perform(action)
-            simulation.run_for(25.0)  # What is scheduled to end, ends.
+            simulation.run_for(25.0)  # Scheduled faults end.
             simulation.set_faults(Faults(delay_s=0.001, jitter_s=0.001))
             simulation.heal()
             for member in self.members.values():
@@ -63,7 +63,7 @@ class RoomRun:
     # Actions.
 
     def perform(self, action: RoomAction) -> None:
-        """Do what an action says, if it is possible now."""
+        """Perform an action, if it is possible now."""
         member = self.members[action.node]
         is_running = self.simulation.is_running(action.node)
         if action.kind == "start":
@@ -122,7 +122,7 @@ class RoomRun:
         self.later(action, self.simulation.set_faults, self.faults, links)
 
     def restart(self, member: RoomMember) -> None:
-        """Let a process run that was paused or killed."""
+        """Resume a paused process, or restart a killed one."""
         if self.simulation.is_running(member.name):
             self.resume(member)
         else:
@@ -159,7 +159,7 @@ class RoomRun:
     def is_split(self) -> bool:
         """Return whether a room was founded twice, by nodes that could not meet.
 
-        Each node then agrees with those that it sees, and the rooms do not know each other.
+        Each node then agrees with the members that it sees, and the two rooms never meet.
         """
         found = False
         for room in self.scenario.rooms:
@@ -174,7 +174,7 @@ class RoomRun:
         return found and self.log.counts["founded"] > len(self.scenario.rooms)
 
     def write_last(self) -> None:
-        """Let every node write once more in every room."""
+        """Broadcast another message of every node in every room."""
         for member in self.members.values():
             for place in member.places.values():
                 self.simulation.spawn(member.name, place.write(0))
@@ -193,7 +193,7 @@ class RoomRun:
         return found
 
     def judge(self, outcome: Outcome) -> None:
-        """Add everything that is wrong to the outcome."""
+        """Add all violations to the outcome."""
         log = self.log
         found = outcome.violations
         found += self.simulation.unhandled
@@ -209,7 +209,7 @@ class RoomRun:
         try:
             verdict = self.simulation.verdict()
         except AntecedeError as error:
-            found.append(f"the trace is no run: {error}")
+            found.append(f"the trace is not a valid run: {error}")
             return
         names = self.simulation.record.display_names()
         found += [violation.format(names) for violation in verdict.violations]

@@ -15,7 +15,7 @@ KINDS = (
     "slow_reader",
     "power",
 )
-"""What happens beside joins and messages."""
+"""The kinds of actions, in addition to joins and messages."""
 PROTOCOLS = ("bounded", "bounded", "hybrid", "hybrid-basic")
 SIZES = (0, 0, 0, 0, 2_000, 40_000)
 SNAPSHOT_BYTES = (0, 0, 0, 0, 50_000, 50_000, 50_000, 500_000)
@@ -23,7 +23,7 @@ SNAPSHOT_BYTES = (0, 0, 0, 0, 50_000, 50_000, 50_000, 500_000)
 
 @dataclass(frozen=True, slots=True)
 class RoomAction:
-    """Something that happens at a time; an action that is impossible then does nothing."""
+    """An action at a given time; an action that is impossible then has no effect."""
 
     at_s: float
     kind: str

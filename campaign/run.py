@@ -57,7 +57,7 @@ class Run:
         self.members = self.cluster.members
 
     def execute(self) -> Outcome:
-        """Run the scenario, let the faults end, and judge."""
+        """Run the scenario, let the faults end, and verify the results."""
         simulation = self.simulation
         outcome = Outcome(self.scenario.seed)
         actions = Actions(self.cluster)
@@ -102,7 +102,7 @@ class Run:
         """End all faults, restart all processes, and let all be peers again."""
         cluster = self.cluster
         simulation = self.simulation
-        simulation.run_for(25.0)  # What is scheduled to end, ends.
+        simulation.run_for(25.0)  # Scheduled faults end.
         simulation.set_faults(Faults(delay_s=0.001, jitter_s=0.001))
         simulation.heal()
         for member in self.cluster.living:
@@ -138,7 +138,7 @@ class Run:
             self.simulation.run_for(GREETING_S)
 
     def judge(self, outcome: Outcome) -> None:
-        """Add everything that is wrong to the outcome."""
+        """Add all violations to the outcome."""
         found = outcome.violations
         log = self.cluster.log
         found += self.simulation.unhandled
@@ -150,7 +150,7 @@ class Run:
         try:
             verdict = self.simulation.verdict()
         except AntecedeError as error:
-            found.append(f"the trace is no run: {error}")
+            found.append(f"the trace is not a valid run: {error}")
         else:
             names = self.simulation.record.display_names()
             found += [violation.format(names) for violation in verdict.violations]

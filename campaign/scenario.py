@@ -53,7 +53,7 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Something that happens at a time; an action that is impossible then does nothing."""
+    """An action at a given time; an action that is impossible then has no effect."""
 
     at_s: float
     kind: str

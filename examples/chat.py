@@ -4,8 +4,8 @@
     python examples/chat.py ann 127.0.0.1:9001                  you, as ann, the first one
     python examples/chat.py bob 127.0.0.1:9002 127.0.0.1:9001   you, as bob, through ann
 
-Type a line to send it to all participants; end with Ctrl-D. Participants that come later
-get the lines from the time before.
+Type a line to send it to all participants; end with Ctrl-D. Participants that join later
+get the earlier lines.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class Transcript:
         return json.dumps(self._lines).encode()
 
     def restore(self, state: bytes) -> None:
-        """Show the lines from the time before."""
+        """Show the lines that were sent before this participant joined."""
         self._lines = json.loads(state)
         for line in self._lines:
             print(f"[{self._name} sees] {line}", flush=True)
@@ -70,7 +70,7 @@ async def run_scripted() -> None:
         ann_room, bob_room, eve_room = [await node.join("chat") for node in (ann, bob, eve)]
 
         async def answer(room: Room, text: str) -> None:
-            await room.receive()  # The question, as no answer can be before it.
+            await room.receive()  # Causal order delivers the question before all answers.
             await room.broadcast(text.encode())
 
         tasks = [

@@ -1,4 +1,4 @@
-"""The application of ``antecede demo``, in one program: nodes that talk and answer.
+"""The application of ``antecede demo`` in one program: nodes that send and answer messages.
 
 Each node sends messages to random peers, and answers half of those that it receives. The
 demonstration runs the same class in processes of their own, on a network with faults.
@@ -13,7 +13,7 @@ from antecede.demo.node import DemoApplication
 
 
 async def main(messages: int = 20) -> None:
-    """Let three nodes talk until all messages are answered."""
+    """Run three nodes until all messages are answered."""
     async with Node("ann") as ann, Node("bob") as bob, Node("eve") as eve:
         nodes = [ann, bob, eve]
         for node in nodes:
@@ -26,7 +26,7 @@ async def main(messages: int = 20) -> None:
         ]
         tasks = [asyncio.create_task(chatter.receive()) for chatter in chatters]
         await asyncio.gather(*(chatter.send() for chatter in chatters))
-        for _ in range(2):  # The messages, then the answers, which nobody answers.
+        for _ in range(2):  # Wait for the messages, then for the answers.
             await asyncio.gather(*(node.flush() for node in nodes))
             await asyncio.gather(*(chatter.wait_until_answered() for chatter in chatters))
         for node in nodes:

@@ -1,7 +1,7 @@
 """A text that several people edit at the same time, and their cursors.
 
-Changes are messages in causal order; cursors are unordered: nothing waits for them.
-pycrdt merges the changes. It is not a part of antecede: ``pip install pycrdt``.
+Changes are messages in causal order. Cursors are unordered messages: no message waits for
+them. pycrdt merges the changes. It is not a part of antecede: ``pip install pycrdt``.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Provider:
 
 
 async def write(node: Node, words: str, all_done: asyncio.Barrier) -> None:
-    """Append words; wait until the text has those of all three, and all cursors."""
+    """Append words; wait for the words and the cursors of all three writers."""
     doc: Doc[Any] = Doc()
     text = doc.get("text", type=Text)
     awareness = Awareness(doc)

@@ -1,14 +1,14 @@
-"""A shop with two rooms: at the counter are bank, shop and customer, behind it the store.
+"""A shop with two rooms: bank, shop and customer in one, shop and store in the other.
 
     python examples/shop.py shop 127.0.0.1:9001
     python examples/shop.py bank 127.0.0.1:9002 127.0.0.1:9001
     python examples/shop.py store 127.0.0.1:9003 127.0.0.1:9001
     python examples/shop.py customer 127.0.0.1:9004 127.0.0.1:9001
 
-The customer pays for each line of its input, and orders when the bank has confirmed this.
-The shop learns of the payment from the bank and of the order from the customer. Causal
-order delivers the payment first. The store is in a room of its own: while it sleeps, the
-counter goes on.
+The customer pays for each line of its input, and orders when the bank has confirmed the
+payment. The shop learns of the payment from the bank and of the order from the customer.
+Causal order delivers the payment first. The store is in a room of its own, so a silent
+store does not delay the other room.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def wait_for(room: Room, name: str) -> None:
 
 
 async def run_bank(join: Join) -> None:
-    """Confirm every payment to all at the counter."""
+    """Confirm every payment to all members of the room."""
     counter = await join("counter")
     async for message in counter:
         if message.value[0] == "pay":
@@ -38,14 +38,14 @@ async def run_bank(join: Join) -> None:
 
 
 async def run_store(join: Join) -> None:
-    """Pack what the shop has sold."""
+    """Pack the sold goods."""
     store = await join("store")
     async for message in store:
         await store.broadcast(["packed", message.value[1]])
 
 
 async def run_shop(join: Join) -> None:
-    """Sell what was paid, and let the store pack it."""
+    """Sell the paid goods, and send the store the order to pack them."""
     counter, store = await join("counter"), await join("store")
     paid: set[str] = set()
     await wait_for(store, "store")
@@ -67,7 +67,7 @@ async def run_shop(join: Join) -> None:
 
 
 async def run_customer(join: Join) -> None:
-    """Buy each line of the input, and print what the shop says."""
+    """Buy each line of the input, and print the answers of the shop."""
     counter = await join("counter")
     await wait_for(counter, "bank")
 

@@ -23,7 +23,7 @@ from antecede import sync
 class Board:
     """The posts that a process shows.
 
-    A post of this process appears before it is sent, so that no answer can be above it.
+    A post of this process is added before it is sent, so that no answer precedes it.
     """
 
     def __init__(self, node: sync.Node) -> None:

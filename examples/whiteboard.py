@@ -21,7 +21,7 @@ def encode(value: object) -> bytes:
 
 
 class Sheet:
-    """The texts of a room by their keys. Everybody sees a text before it is erased."""
+    """The texts of a room by their keys. Every member sees a text before it is erased."""
 
     async def join(self, node: Node, title: str, found: bool | None) -> None:
         self.name, self.title, self.texts = node.name, title, dict[str, str]()

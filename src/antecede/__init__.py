@@ -1,7 +1,7 @@
 """Causal message delivery for Python: run it, prove it, size it.
 
 ``antecede.simulate(protocol="hybrid", processes=20, loss=0.05)`` runs a protocol in
-virtual time; ``antecede.Scenario`` lists what it takes. ``antecede.Node`` is a node of a
+virtual time; ``antecede.Scenario`` lists its parameters. ``antecede.Node`` is a node of a
 causal group over UDP, ``antecede.Limits`` its bounds, and ``antecede.Room`` a room that it
 has joined. All are loaded when first used.
 """

@@ -5,7 +5,7 @@
     AntecedeError
     ├── LocalError      the caller broke the contract: fix the calling code
     │   └── WindowFull  a non-blocking send found the window full: try again later
-    ├── JoinError       a node cannot join a room: the message says why
+    ├── JoinError       a node cannot join a room: the message has the reason
     ├── DecodeError     a payload cannot be decoded: its bytes are in Message.data
     ├── PeerError       a frame broke the protocol: drop it, count it, continue
     ├── ConfigError     an invalid flag, file or parameter: correct it, try again
@@ -46,7 +46,7 @@ class WindowFull(LocalError):
 
 
 class JoinError(AntecedeError):
-    """A node could not join a room; the message names the reason, and what to do."""
+    """A node could not join a room; the message has the reason, and the fix."""
 
 
 class DecodeError(AntecedeError):

@@ -42,4 +42,4 @@ FOUNDING = {
     "one is the seed of the other": FoundConfig(seeds={"a": "", "b": "a"}),
     "a third node is the seed of both": FoundConfig(seeds={"a": "d", "b": "d"}),
 }
-"""Searches over nodes that look for a room which nobody has founded."""
+"""Searches over nodes that look for a room that does not exist yet."""

@@ -94,7 +94,7 @@ def test_one_table_shows_nodes_and_links(capsys: Capture) -> None:
     ]
     assert cells(lines, "ann -> bob")[3] == "active"
     assert cells(lines, "bob -> ann")[3] == "active"
-    assert lines[-1] == "nobody waits"
+    assert lines[-1] == "no node waits"
 
 
 def test_a_node_that_does_not_answer_is_shown_and_changes_the_exit_code(

@@ -304,7 +304,7 @@ def test_a_sponsor_refuses_with_a_reason(request_of_x: Request, reason: str) -> 
 def test_the_application_may_refuse_a_newcomer() -> None:
     sponsor = make("a", settings=replace(SETTINGS, accept=lambda name: name != "x"))
     ((_, refused),) = hear(sponsor, "x", Request("hybrid", member("x")))
-    assert refused == Refused(1, "the application does not accept it")
+    assert refused == Refused(1, "the application has not accepted it")
     assert hear(sponsor, "y", Request("hybrid", member("y"))) != []
 
 

@@ -41,8 +41,8 @@ REMOVAL_MUTANTS = (
     Mutant(
         "a message waits for entries that only its former version had",
         "protocols/hybrid/gone_peers",
-        "        drop_waiting(ledger, peer.id)\n    peer.held",
-        "        pass\n    peer.held",
+        "        drop_waiting(ledger, peer.id)\n    peer.hold",
+        "        pass\n    peer.hold",
     ),
     Mutant(
         "a copy that is held for an abandoned copy is not retransmitted",

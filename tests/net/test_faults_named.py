@@ -257,8 +257,8 @@ FAULTS: list[tuple[Callable[[Stage], Awaitable[Scene]], type[NodeEvent], str, st
         "has removed bob: call add_peer there",
     ),
     (silent, PeerSilent, "no answer from bob at", "waits for an ack of bob, silent for"),
-    (gave_up, Gap, "gave up messages 2 to bob, after 1", "was given up by ann"),
-    (peer_gave_up, Gap, "gave up messages from ann after 1", "was given up by ann"),
+    (gave_up, Gap, "gave up messages 2 to bob, after message 1", "was given up by ann"),
+    (peer_gave_up, Gap, "gave up messages from ann after message 1", "was given up by ann"),
     (
         limits_mismatch,
         LimitsMismatch,

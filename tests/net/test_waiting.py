@@ -146,7 +146,7 @@ def other_protocol(group: Group, events: Events) -> None:
 
 
 FAULTS: list[tuple[Callable[[Group, Events], None], str, str]] = [
-    (wrong_key, "ann", "did not open: give both nodes the same key"),
+    (wrong_key, "ann", "cannot be decrypted: give both nodes the same key"),
     (other_protocol, "ann", "protocol bounded, not hybrid"),
     (not_added_back, "bob", "which has removed bob: call add_peer there"),
     (full_inbox_of_bob, "ann", "which has a full inbox: its application receives nothing"),

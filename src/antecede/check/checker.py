@@ -25,8 +25,8 @@ BUDGET_MAX = 200
 """A budget of faults is a byte of a state."""
 
 KERNELS_FROM = 50_000
-"""The number of states from which on compiled kernels search. To load them takes as long as
-the search of some ten thousand states."""
+"""The number of states at which a search continues with compiled kernels. Loading them
+takes as long as searching some ten thousand states."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,10 +171,10 @@ def check(
         fifo: Frames of a pair keep their order; None for the assumption of the protocol.
         inspect: Called once with a process in every local state; raises an error if the
             state is wrong.
-        on_progress: Called every now and then with the counts so far.
+        on_progress: Called from time to time with the counts so far.
         directory: A directory for a checkpoint, from which the same search resumes.
-        kernels_from: The number of states from which on compiled kernels search, if they
-            are installed and support the bounds.
+        kernels_from: The number of states at which the search continues with compiled
+            kernels, if they are installed and support the bounds.
 
     Raises:
         ConfigError: The protocol lacks a capability that the check needs, or the directory

@@ -1,4 +1,4 @@
-"""A model of nodes that look for a room which nobody has founded.
+"""A model of nodes that look for a room that does not exist yet.
 
 Real memberships and directories; messages outside the room arrive in the order of each
 pair, at any time. A node that has asked a member for admission has found the room.
@@ -30,7 +30,7 @@ class FoundConfig:
 
     seeds: Mapping[str, str] = field(default_factory=lambda: {"a": "b", "b": "a"})
     """For each node that looks for the room, the names of its seeds, one letter each. A
-    seed that looks for no room answers all the same."""
+    seed that does not look for the room answers, too."""
 
 
 class FoundModel:

@@ -1,11 +1,11 @@
 """A model of a room: real memberships over an abstract causal multicast.
 
-The multicast delivers a message at a process as soon as all messages are delivered there
-that happened before it, in the view of the multicast, and whose target the process is.
-Every protocol that keeps causal order delivers at such a moment or later, so the schedules
-of all of them are among those of the model. Messages outside the room arrive in the order
-of each pair, at any time. The application of each member is the list of messages that it
-has received or sent; a snapshot is this list.
+The multicast delivers a message at a target as soon as all messages to this target are
+delivered there that happened before it, in the view of the multicast. Every protocol that
+keeps causal order delivers at such a moment or later, so the schedules of all of them are
+among those of the model. Messages outside the room arrive in the order of each pair, at any
+time. The application of each member is the list of messages that it has received or sent; a
+snapshot is this list.
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,11 +64,11 @@ class JoinConfig:
     """Each newcomer, and the node through which it joins; of a member ``a``, or of a
     newcomer, which must have joined before."""
     sends: Mapping[str, int] = field(default_factory=dict)
-    """How many messages the application of each node broadcasts."""
+    """The number of messages that the application of each node broadcasts."""
     crashes: tuple[str, ...] = ()
-    """Nodes of which one may crash, at any moment."""
+    """The nodes that may crash. At most one of them crashes, at any moment."""
     timeouts: int = 0
-    """How often a newcomer may take its sponsor for dead."""
+    """The maximum number of times that a newcomer suspects a live sponsor."""
 
 
 class JoinModel:
@@ -181,7 +181,7 @@ class JoinModel:
         self._settle(name)
 
     def _sponsors(self, name: str) -> list[tuple[str, str]]:
-        """Return the nodes that a newcomer asks: its sponsor, or all if that may fail."""
+        """Return the nodes that a newcomer asks: all if its sponsor may fail."""
         sponsors = [self.config.newcomers[name]]
         if self.config.crashes or self.config.timeouts:
             sponsors = [n for n in self.nodes if n not in self.config.newcomers]
@@ -201,7 +201,7 @@ class JoinModel:
         if targets:
             self.messages[key] = message._replace(targets=targets)
             return
-        # No process waits for this message any more, so that it need not be remembered.
+        # No process waits for this message any more: forget it.
         del self.messages[key]
         for node in self.nodes.values():
             if key in node.past:
@@ -321,7 +321,7 @@ class JoinModel:
     # Properties of the last states.
 
     def check_end(self) -> None:
-        """Raise JoinViolation unless everything has arrived everywhere."""
+        """Raise JoinViolation unless all nodes are members and have all messages."""
         everyone = sorted(self.nodes)
         missing = {*self.config.newcomers} - self.crashed - self.nodes.keys()
         if missing:

@@ -28,21 +28,21 @@ Action = tuple[str, ...]
 
 
 class JoinViolation(Exception):
-    """A property does not hold; the message says where."""
+    """A property does not hold; the message names the node."""
 
 
 class Message(NamedTuple):
-    """A message in the room that is not delivered everywhere."""
+    """A message in the room that some of its targets have not delivered."""
 
     data: bytes
     targets: frozenset[str]
-    """Where it is not delivered yet."""
+    """The targets that have not delivered it."""
     past: frozenset[tuple[str, int]]
     """The messages that happened before it, in the view of the multicast."""
 
 
 class Arrival(NamedTuple):
-    """What the membership sees of a delivered message."""
+    """A delivered message, as the membership receives it."""
 
     source: str
     history: int
@@ -70,8 +70,8 @@ class Node:
         self.membership = RoomMembership("room", "hybrid", own, SETTINGS)
         self.peers: set[str] = set()
         self.past: frozenset[tuple[str, int]] = frozenset()
-        """The messages that happened before the next one, in the view of the multicast,
-        and that are not delivered everywhere."""
+        """The messages that happened before the next one, in the view of the multicast, and
+        that some targets have not delivered."""
         self.log: tuple[tuple[str, int], ...] = ()
         self.received: dict[str, int] = {}
         self.sent = 0
@@ -79,7 +79,8 @@ class Node:
         """The newcomers and admissions for which the application makes a snapshot."""
         self.now = 0.0
         self.text = ""
-        """The canonical form of the other attributes; empty if they have changed."""
+        """The canonical form of the other attributes; empty if it must be computed
+        again."""
 
     def canonical(self) -> str:
         """Return a text that is equal if and only if the states are."""

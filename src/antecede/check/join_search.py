@@ -24,7 +24,7 @@ class RoomModel(Protocol):
         """Perform an action; raise JoinViolation if it breaks a property."""
 
     def check_end(self) -> None:
-        """Raise JoinViolation unless everything is as it must be in the end."""
+        """Raise JoinViolation unless the state has the properties of a final state."""
 
     def fingerprint(self) -> bytes:
         """Return a hash of the state."""
@@ -37,13 +37,13 @@ class JoinResult:
     states: int
     """The different states that were visited."""
     ends: int
-    """Those of them after which nothing can happen."""
+    """The visited states without a possible action."""
     depth: int
-    """The actions of the longest of the shortest schedules to a state."""
+    """The largest number of actions on a shortest schedule to a state."""
     exhausted: bool
     """Whether every state within the bounds was visited."""
     violation: str
-    """The property that does not hold, or nothing."""
+    """The property that does not hold; empty if all hold."""
     schedule: tuple[Action, ...]
     """The shortest schedule that violates it."""
 
@@ -53,7 +53,7 @@ def check_rooms(start: RoomModel, states_max: int = 1 << 60) -> JoinResult:
 
     Args:
         start: the first state.
-        states_max: how many states to visit at most.
+        states_max: the maximum number of states to visit.
     """
     key = start.fingerprint()
     parents: dict[bytes, tuple[bytes, Action] | None] = {key: None}

@@ -27,7 +27,7 @@ __all__ = [
 
 STATES_PER_REPORT = 20_000
 NO_PAUSE: Final = 1 << 60
-"""More states than any search has."""
+"""A number of states that no search reaches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Frontier:
     visited: set[bytes]
     """All states that were found."""
     level: list[bytes]
-    """Those that were not expanded."""
+    """The states that were not expanded."""
     depth: int
     """The number of actions that lead to the level."""
 

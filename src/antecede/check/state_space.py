@@ -97,7 +97,7 @@ class StateSpace:
     timers: bool
     """Whether timers fire."""
     patience_s: float
-    """How long a process may wait."""
+    """The maximum wait of a process."""
     has_removals: bool
     """Whether processes may remove others, or stop."""
     has_silences: bool

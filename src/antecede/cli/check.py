@@ -88,7 +88,7 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-dir",
         type=local_argument,
         metavar="DIR",
-        help="directory for a checkpoint, from which the same command resumes; with"
+        help="directory for a checkpoint, from which the same command continues; with"
         " --master, all workers must reach it; default: none",
     )
     parser.add_argument(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["add_parser"]
 
 TIMEOUT_S: Final = 2.0
-"""How long the command waits for an endpoint."""
+"""The time-out for one endpoint, in seconds."""
 OPEN_SCREEN: Final = "\x1b[?1049h\x1b[?25l"
 """Switch to the alternate screen of the terminal, and hide the cursor."""
 CLOSE_SCREEN: Final = "\x1b[?25h\x1b[?1049l"
@@ -33,9 +33,9 @@ def add_parser(commands: "Commands") -> None:
     parser = commands.add_parser(
         "top",
         help="show a running group, from the metrics of its nodes",
-        description="Show a running group live: nodes, rates, links, and who waits for"
-        " whom. Start each node with metrics=PORT, and give their endpoints here. Ctrl-C"
-        " ends the command.",
+        description="Show a running group live: nodes, rates, links, and which node"
+        " waits for which. Start each node with metrics=PORT, and give the endpoints here."
+        " Ctrl-C ends the command.",
     )
     parser.add_argument(
         "url",
@@ -108,7 +108,7 @@ class _Screen:
             print(CLOSE_SCREEN, end="", flush=True)
 
     def show(self, lines: list[str]) -> None:
-        """Show lines in place of those before, as far as the terminal has room."""
+        """Replace the shown lines, as far as the terminal has room."""
         if not self._live:
             print("\n".join([*lines, ""]), flush=True)
             return

@@ -75,7 +75,7 @@ class ProcessConfig:
     exchange_until_s: float = 1e999
     """The time after which no exchange starts, so that a run ends."""
     exchange_timeout_s: float = EXCHANGE_TIMEOUT_S
-    """How long a partner of an exchange may take to answer."""
+    """The time after which a partner of an exchange counts as failed."""
     linger_s: float = LINGER_S
     """With Spray: how long a link is kept after its peer has left the view."""
     ping_timeout_s: float = 15.0

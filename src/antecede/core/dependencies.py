@@ -88,7 +88,7 @@ class PeerDependencies:
     def awaited(self, peer: ProcessId) -> tuple[ProcessId, int] | None:
         """Return source and number of the copy that the next message of a peer waits for.
 
-        Return None if it waits for none of another peer.
+        Return None if it does not wait for a copy of another peer.
         """
 
     @abstractmethod

@@ -33,4 +33,4 @@ class OverlayLinks:
 
     @abstractmethod
     def unsafe_peers(self) -> list[ProcessId]:
-        """Return those of them whose links cannot carry messages yet."""
+        """Return the linked peers whose links cannot carry messages yet."""

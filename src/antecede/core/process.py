@@ -295,7 +295,7 @@ class ProcessBase:
         raise TypeError("ProcessBase itself has no protocol")
 
     def backlog(self, peer: ProcessId) -> int:
-        """Return how many messages to ``peer`` are queued or in flight.
+        """Return the number of messages to ``peer`` that are queued or in flight.
 
         A protocol that does not track copies by peer counts the copies for all peers.
         """
@@ -306,7 +306,7 @@ class ProcessBase:
         return 0
 
     def early_copies(self, peer: ProcessId) -> int:
-        """Return how many of those messages have arrived before an earlier one."""
+        """Return the number of these messages that have arrived before an earlier one."""
         return 0
 
     def early_bytes(self, peer: ProcessId) -> int:

@@ -68,7 +68,7 @@ class Capabilities:
     names_processes: bool = False
     """Its frames contain the ids of third processes."""
     total_order: bool = False
-    """All processes deliver all messages in the same order, their own among them."""
+    """All processes deliver all messages in the same order, including their own."""
     overlay: bool = False
     """It transmits on the links of an overlay only, which may change."""
     control_frames: tuple[str, ...] = ()

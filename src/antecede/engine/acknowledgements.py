@@ -5,7 +5,7 @@ DATA, BYE and BYE_ACK contain an *ack block* after their numbers::
     count     1 byte: the number of ranges, plus 128 if the sender asks for an answer, plus
               64 if the block ends with the counts of marks
     largest   8 bytes: the highest packet number that has arrived
-    delay     2 bytes: for how long it has been there, in units of 16 microseconds
+    delay     2 bytes: the time since its arrival, in units of 16 microseconds
     length    2 bytes: how many packets up to it have arrived, without a gap
     gap, length    2 bytes each, for each further range: how many packets before the range
               above have not arrived, and how many before these have
@@ -13,8 +13,9 @@ DATA, BYE and BYE_ACK contain an *ack block* after their numbers::
               with the mark CE (:mod:`antecede.engine.ecn`)
 
 The fields after the count are left out if the count is 0. A packet is acknowledged when its
-frames were processed. It is not if the node dropped one of its messages, because the inbox
-or the reorder buffer is full or a name is not defined: the peer then treats it as lost.
+frames were processed. It is not acknowledged if the node dropped one of its messages,
+because the inbox or the reorder buffer is full or a name is not defined: the peer then
+treats it as lost.
 """
 
 from struct import Struct
@@ -53,7 +54,7 @@ MARKS: Final = Struct(">II")
 FIRST_BYTES: Final = 13
 FURTHER_BYTES: Final = 4
 MARKS_BYTES: Final = 8
-"""The sizes of these three, which compiled code reads faster than their attributes."""
+"""The sizes of these structures, which compiled code reads faster than their attributes."""
 ACK_BLOCK_BYTES_MAX: Final = (
     FIRST_BYTES + (RANGES_WITH_MESSAGES_MAX - 1) * FURTHER_BYTES + MARKS_BYTES
 )
@@ -71,9 +72,9 @@ class AckBlock:
     asks: bool
     """The peer asks for an answer."""
     ce: int
-    """How many packets have arrived with the mark CE so far."""
+    """The number of packets that have arrived with the mark CE."""
     ect: int
-    """How many packets have arrived with the mark ECT(0) so far."""
+    """The number of packets that have arrived with the mark ECT(0)."""
     largest: int
     """The highest packet number that has arrived; 0 for none."""
     delay_s: float
@@ -93,7 +94,7 @@ class AckBlock:
         self.ranges = []
 
     def names_any(self, packets: list[int]) -> bool:
-        """Return whether the block acknowledges one of some packets, in order."""
+        """Return whether the block acknowledges one of the packets, in increasing order."""
         largest = self.largest
         lowest = self.ranges[-1][0] if self.ranges else 0
         for packet in packets:
@@ -157,7 +158,7 @@ class AckHistory:
     def reset(self) -> None:
         """Forget the packets: the peer has restarted."""
         self._arrived = IntervalSet()
-        self._ect = 0  # How many packets had the mark.
+        self._ect = 0  # The numbers of packets with each mark.
         self._ce = 0
         self._largest = 0
         self._largest_at = 0.0

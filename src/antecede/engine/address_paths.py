@@ -1,4 +1,4 @@
-"""What the socket of a driver knows of the paths, and needs to know: by address."""
+"""The exchange between the socket of a driver, which knows addresses, and the paths."""
 
 from antecede.engine.fault_reports import FaultReports
 from antecede.engine.peer_session import PeerSession
@@ -26,7 +26,7 @@ class AddressPaths:
         self.marked = set()
 
     def update_mark(self, session: PeerSession) -> None:
-        """Let the datagrams to a peer have the mark that its path wants."""
+        """Mark the datagrams to a peer if its path asks for marks."""
         address = session.address if session.path.ecn.is_marking else None
         if address is not session.marked_address:
             self.forget(session)
@@ -40,7 +40,7 @@ class AddressPaths:
         session.marked_address = None
 
     def refuse_size(self, address: object, size: int, now: float) -> None:
-        """Transmit smaller datagrams to an address: the socket has refused one."""
+        """Transmit smaller datagrams to an address, because the socket has refused one."""
         for session in self._sessions.values():
             if session.address == address:
                 session.path.refuse_size(size, now)

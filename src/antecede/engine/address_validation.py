@@ -24,7 +24,8 @@ from antecede.engine.received_datagram import ReceivedDatagram
 __all__ = ["AMPLIFICATION_MAX", "AddressValidation", "CandidateAddress"]
 
 AMPLIFICATION_MAX: Final = 3
-"""How many bytes leave for each byte that has arrived (RFC 9000, section 8.1)."""
+"""The number of bytes to transmit for each byte that has arrived (RFC 9000, section
+8.1)."""
 TOKEN: Final = Struct(">Q")
 TOKEN_BITS: Final = 64
 
@@ -44,7 +45,7 @@ class CandidateAddress:
     bytes_in: int
     bytes_out: int
     challenge_at: float
-    """When to transmit another challenge, at the next datagram from the address."""
+    """The time from which another datagram from the address causes another challenge."""
 
     def __init__(self, address: object, token: int) -> None:
         self.address = address
@@ -60,7 +61,7 @@ class AddressValidation:
     Args:
         seal: makes datagrams of a kind, to a peer, from their bodies.
         make_prefix: makes the start of a body.
-        random_bits: draws numbers that nobody can guess.
+        random_bits: draws cryptographically secure random numbers.
         limits: the limits of the node.
         has_key: datagrams are authenticated; otherwise addresses do not follow them.
     """
@@ -90,7 +91,7 @@ class AddressValidation:
         self._limits = limits
         self._has_key = has_key
         self._candidates: dict[int, CandidateAddress] = {}  # By the hash of the name.
-        self._greeted: dict[int, float] = {}  # When a HELLO may go to another address.
+        self._greeted: dict[int, float] = {}  # The time from which a HELLO may follow.
 
     def may_greet(self, session: PeerSession, address: object, now: float) -> bool:
         """Return whether to answer a HELLO from another address with a HELLO."""
@@ -113,11 +114,11 @@ class AddressValidation:
         responses: list[tuple[object, bytes]],
         now: float,
     ) -> None:
-        """Use a datagram that has arrived from another address, or asks or answers.
+        """Process a datagram from another address, a CHALLENGE or a RESPONSE.
 
         Args:
             received: an accepted datagram.
-            address: where it comes from.
+            address: the address of its sender.
             size: its length.
             responses: the datagrams to transmit, to which this method adds others.
             now: the current time.
@@ -125,7 +126,7 @@ class AddressValidation:
         session = received.session
         age_s = now - session.handshake.timestamp_echo_at
         if not self._has_key or age_s >= self._limits.lease_s / 2:
-            return  # The peer might not accept what is transmitted now.
+            return  # The peer might not accept a datagram that is transmitted now.
         if received.kind == RESPONSE:
             self._complete(received, now)
         elif received.kind == CHALLENGE:
@@ -137,7 +138,7 @@ class AddressValidation:
                 responses.append((address, challenge))
 
     def _make(self, kind: int, session: PeerSession, token: bytes, now: float) -> bytes:
-        """Make a datagram; acks that are due stay due, because it may be lost."""
+        """Make a datagram; acks that are due stay due, because the datagram may be lost."""
         due = session.path.arrived.due
         datagram = self._seal(kind, session, self._make_prefix(session, now) + token)
         session.path.arrived.due = due
@@ -149,7 +150,7 @@ class AddressValidation:
         """Return a challenge to an address that is not in use, if one is due."""
         session = received.session
         if received.packet != session.replay_window.highest:
-            return None  # A later one has arrived from elsewhere.
+            return None  # A later datagram has arrived from another address.
         candidate = self._candidates.get(session.name_hash)
         if candidate is None or candidate.address != address:
             candidate = CandidateAddress(address, self._random_bits(TOKEN_BITS))
@@ -165,7 +166,7 @@ class AddressValidation:
         return datagram
 
     def _complete(self, received: ReceivedDatagram, now: float) -> None:
-        """Use the candidate from now on if a RESPONSE is the right one."""
+        """Use the candidate from now on if a RESPONSE has its random bytes."""
         session = received.session
         candidate = self._candidates.get(session.name_hash)
         (token,) = TOKEN.unpack(received.body[-TOKEN.size :])

@@ -1,9 +1,9 @@
-"""Announcements: a node tells its name to a peer that may not know it.
+"""Announcements: a node sends its name to a peer that may not know it.
 
 The key of a HELLO depends on both names, so a node cannot open the HELLO of a stranger. On
-an overlay any member may become a neighbour of any other, and hears of it from a third one.
-Therefore a node transmits an ANNOUNCE before its HELLO to a peer that it has not met, or
-that did not answer. Each node of the group can open it. Its body is
+an overlay any member may become a neighbour of any other member, which a third member has
+named. Therefore a node transmits an ANNOUNCE before its HELLO to a peer that it has not
+met, or that did not answer. Each node of the group can open it. Its body is
 
 ::
 
@@ -11,7 +11,7 @@ that did not answer. Each node of the group can open it. Its body is
     name      the name of the sender, in UTF-8
 
 A node that accepts it adds a session, and transmits nothing: the HELLO that follows proves
-more, and is answered. So a replayed ANNOUNCE causes no datagram.
+the identity of the sender, and is answered. So a replayed ANNOUNCE causes no datagram.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Announcements:
     Args:
         name: the name of the node.
         sealer: seals and opens datagrams.
-        refusals: counts those that are dropped.
+        refusals: counts the announcements that are dropped.
     """
 
     __slots__ = (
@@ -96,6 +96,6 @@ class Announcements:
         if len(body) > RECEIVER_BYTES + NAME_BYTES_MAX or name_hash(name) != sender:
             return "malformed"
         if body[:RECEIVER_BYTES] != self._name_hash or sender == self._own_hash:
-            return "unknown_sender"  # It is for a node that had this address before.
+            return "unknown_sender"  # It is for another node.
         self.on_stranger(name, address, now)
         return ""

@@ -1,4 +1,4 @@
-"""Which messages wait for a peer for long, and whether the application receives any."""
+"""Detects messages that wait too long for a peer, and an application that receives none."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from antecede.engine.process_driver import ProcessDriver
 __all__ = ["BlockedWatch"]
 
 CHECKS: Final = 2
-"""How many checks there are in the time after which a message counts as blocked."""
+"""The number of checks during the time after which a message counts as blocked."""
 
 
 class _Oldest:
@@ -27,12 +27,12 @@ class _Oldest:
 
 
 class BlockedWatch:
-    """Compares the oldest waiting messages from time to time, while there are any.
+    """Compares the oldest waiting messages from time to time, while messages wait.
 
     Args:
         driver: drives the process.
         flow: the room in the inbox.
-        limit_s: after how long a message is blocked.
+        limit_s: the time after which a message is blocked.
         events: takes the events.
     """
 
@@ -49,7 +49,7 @@ class BlockedWatch:
     )
 
     deadline: float
-    """When to call :meth:`handle_deadline`; infinite for never."""
+    """The time at which to call :meth:`handle_deadline`; infinite for never."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class BlockedWatch:
         self.deadline = NEVER
 
     def arm(self, now: float) -> None:
-        """Check from now on: a timer has expired, so a message may wait."""
+        """Begin to check: a timer has expired, so a message may wait."""
         if self.deadline == NEVER:
             self.deadline = now + self._limit_s / CHECKS
 

@@ -9,15 +9,15 @@ between which the node sent nothing else and received nothing. Its payload is::
 
 The messages keep their numbers: a bundle of k messages with the number n holds the messages
 n - k + 1 to n. To the protocol it is message n, and its predecessor is the last message
-before it.
+before the bundle.
 
 Bundles keep causal order. No event of the process lies between the sends of a bundle: the
 node hands it to the protocol before it sends to another target, and before it delivers
 anything (:class:`PendingBundle`). So an event happened before the first of these sends if
 and only if it happened before the last, and the same holds for the events after them. All
 messages of a bundle have the same past and the same future, apart from each other, and the
-target delivers them one after the other, in order. What keeps the order of the one message
-of the protocol therefore keeps the order of each message in it.
+target delivers them one after the other, in order. A protocol that orders its one message
+causally therefore orders each message in the bundle causally.
 """
 
 from typing import Final, final
@@ -38,15 +38,15 @@ __all__ = [
 BUNDLE: Final = 4
 """The kind of a bundle; :mod:`antecede.engine.fragmentation` has the others."""
 BUNDLE_MAX: Final = 64
-"""How many messages a bundle holds at most."""
+"""The maximum number of messages in a bundle."""
 HEAD_BYTES: Final = 2
 LENGTH_BYTES_MAX: Final = 3
-"""The most bytes of the length of a message that fits into a datagram."""
+"""The maximum size of the length field of a message that fits into a datagram."""
 
 
 @final
 class PendingBundle:
-    """The messages that were sent last, until the protocol gets them as one message.
+    """The latest messages, until the protocol gets them as one message.
 
     The owner calls :meth:`start` only while the bundle is empty, and empties it before
     anything else happens at the process.
@@ -56,9 +56,9 @@ class PendingBundle:
 
     target: str
     count: int
-    """How many messages it holds; 0 for no bundle."""
+    """The number of messages in it; 0 for no bundle."""
     number: int
-    """The number of the last of them."""
+    """The number of its last message."""
 
     def __init__(self) -> None:
         self.target = ""
@@ -71,7 +71,7 @@ class PendingBundle:
     def start(
         self, target: str, data: bytes, number: int, payload_bytes: int, messages: int
     ) -> None:
-        """Begin with a message of this number; the others must fit into some bytes."""
+        """Begin with a message of this number; the others must fit into ``room`` bytes."""
         self.target = target
         self.number = number - 1
         self._room_bytes = payload_bytes - HEAD_BYTES
@@ -79,7 +79,7 @@ class PendingBundle:
         self._append(data)
 
     def append(self, target: str, data: bytes) -> int:
-        """Append a message and return its number; return 0 if it does not belong here."""
+        """Append a message and return its number; return 0 if the bundle cannot hold it."""
         if (
             self._room_messages <= 0
             or len(data) + LENGTH_BYTES_MAX > self._room_bytes
@@ -128,7 +128,7 @@ HEADS: Final = [bytes([BUNDLE, count]) for count in range(BUNDLE_MAX + 1)]
 
 
 def count_messages(frame: Frame) -> int:
-    """Return how many messages of the application a frame with a message has."""
+    """Return the number of messages of the application in a frame with a message."""
     if isinstance(frame, PayloadFrame):
         payload = frame.payload
         if len(payload) > HEAD_BYTES and payload[0] == BUNDLE:
@@ -166,7 +166,7 @@ def split(payload: bytes, number: int) -> list[bytes]:
 
 @final
 class BundlePart(PayloadFrame):
-    """One message of a bundle, as observers see it; the metadata belong to the first."""
+    """One message of a bundle, for observers; the metadata belong to the first one."""
 
     __slots__ = ("_metadata_bytes", "_source")
 
@@ -185,7 +185,7 @@ class BundlePart(PayloadFrame):
 
 
 def observed_frames(frame: Frame) -> list[Frame]:
-    """Return a frame as observers see it: a bundle as one frame for each message."""
+    """Return the frames for observers: one frame for each message of a bundle."""
     if count_messages(frame) == 1 or not isinstance(frame, PayloadFrame):
         return [frame]
     try:

@@ -26,14 +26,15 @@ PART: Final = Struct(">QH")
 CARRY_OVERHEAD_BYTES: Final = (
     HEADER.size + AEAD_TAG_BYTES + DATA_PREFIX.size + ACK_BLOCK_BYTES_MAX + PART.size
 )
-"""How many bytes a datagram with one part is larger than the part's datagram, at most."""
+"""The maximum number of bytes by which a datagram with one part exceeds the part's
+datagram."""
 HELD_MAX: Final = 256
-"""How many parts for one peer wait at most until its session is ready."""
+"""The maximum number of parts for one peer that wait until its session is ready."""
 ARRIVED_MAX: Final = 4096
-"""How many parts wait at most for :meth:`Carrier.take_arrived`."""
+"""The maximum number of parts that wait for :meth:`Carrier.take_arrived`."""
 SENDER_START: Final = 1
 SENDER_END: Final = 9
-"""Where a datagram has the hash of the name of its sender."""
+"""The position of the hash of the sender's name in a datagram."""
 
 
 class Carrier:
@@ -47,7 +48,7 @@ class Carrier:
     __slots__ = ("_arrived", "_layer", "_overhead_bytes", "_waiting", "parts_dropped")
 
     parts_dropped: int
-    """How many parts were dropped because too many waited, or because of their sender."""
+    """The number of parts that were dropped because of a full queue or a wrong sender."""
 
     def __init__(self, layer: SessionLayer, tag_bytes: int) -> None:
         self._layer = layer
@@ -121,7 +122,7 @@ class Carrier:
             position += length
             if (
                 len(datagram) < length
-                # A member speaks for itself only.
+                # A datagram of a room must come from the node that transmits it.
                 or datagram[SENDER_START:SENDER_END] != sender
                 or len(self._arrived) >= ARRIVED_MAX
             ):
@@ -130,7 +131,7 @@ class Carrier:
                 self._arrived.append((name, room, datagram))
 
     def take_arrived(self) -> list[tuple[str, int, bytes]]:
-        """Remove and return what arrived: names of peers, hashes of rooms, datagrams."""
+        """Remove and return the arrived parts: peer, hash of the room, datagram."""
         arrived = self._arrived
         self._arrived = []
         return arrived

@@ -61,10 +61,10 @@ class CongestionController:
 
     @abstractmethod
     def on_marked(self, sent_at: float, now: float) -> None:
-        """Reduce the window as for a loss, but for good: a queue has marked a datagram.
+        """Reduce the window as for a loss, but permanently: a queue has marked a datagram.
 
         Args:
-            sent_at: when the last of the datagrams was transmitted that may be marked.
+            sent_at: the time at which the last datagram was transmitted that may be marked.
             now: the current time.
         """
 

@@ -32,7 +32,7 @@ __all__ = ["KEYS_MAX", "KEY_BYTES", "AesGcmDatagramCipher"]
 KEY_BYTES: Final = 32
 """The length of a group key."""
 KEYS_MAX: Final = 4
-"""How many keys a node accepts: each of them is tried for a forged datagram."""
+"""The maximum number of keys of a node, which tries each of them for a forged datagram."""
 NONCE_BYTES: Final = 12
 CONTEXT: Final = b"antecede datagram 1"
 STRANGER_CONTEXT: Final = b"antecede stranger 1"
@@ -110,8 +110,8 @@ def _derive(key: bytes, info: bytes, salt: bytes | None) -> AESGCM:
 class _SeveralKeys:
     """The cipher of one direction between two incarnations of nodes with several keys.
 
-    It derives the ciphers of the other keys when it needs them, and tries that key first
-    which has opened the last datagram.
+    It derives the ciphers of the other keys when it needs them, and first tries the key
+    that has opened the last datagram.
     """
 
     __slots__ = ("_ciphers", "_info", "_keys", "_latest", "_salt")

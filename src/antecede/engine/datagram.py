@@ -35,14 +35,14 @@ HELLO, because its sender does not know it yet. The *timestamp* is the sender's 
 milliseconds; the *timestamp echo* is the latest timestamp that the sender has received from
 the receiver. The *epoch* changes when the sender gives up messages to the receiver; the
 *epoch echo* is the receiver's epoch, as the sender knows it
-(docs/explanation/peer-removal.md). The *receive window* is how many messages the receiver
-may have transmitted that the sender has not delivered
+(docs/explanation/peer-removal.md). The *receive window* is the number of messages that the
+receiver may have transmitted that the sender has not delivered
 (:mod:`antecede.engine.flow_control`); the one with the highest packet number counts. The
-*ack block* names the packets that have arrived
-(:mod:`antecede.engine.acknowledgements`). The *introduction* describes the sender: its
-history, its protocol, its epoch, the epoch and history of the receiver as it knows them,
-the last messages that it has received and that the receiver has acked, the largest message
-that it accepts, its receive window and its lease (:class:`Introduction`).
+*ack block* names the packets that have arrived (:mod:`antecede.engine.acknowledgements`).
+The *introduction* describes the sender: its history, its protocol, its epoch, the epoch and
+history of the receiver as it knows them, the last messages that it has received and that
+the receiver has acked, the largest message that it accepts, its receive window and its
+lease (:class:`Introduction`).
 """
 
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ BYE_ACK."""
 BYE_ACK: Final = 5
 """Acknowledges a BYE."""
 PROBE: Final = 6
-"""Has padding, and asks whether the path carries a datagram of its size."""
+"""Has padding; its acknowledgement shows that the path carries a datagram of its size."""
 PIECE: Final = 7
 """Carries a piece of a frame that is larger than a datagram."""
 QUESTION: Final = 8
@@ -121,7 +121,7 @@ JOIN: Final = 13
 JOIN_ANSWER: Final = 14
 """Answers one JOIN with the name of the node, or with the reason of a refusal."""
 ANNOUNCE: Final = 15
-"""Tells a node the name of a stranger whose HELLO follows."""
+"""Informs a node of the name of a stranger whose HELLO follows."""
 TOKEN_BYTES: Final = 8
 """The random bytes at the end of CHALLENGE and RESPONSE."""
 KINDS: Final = frozenset(range(UNORDERED, ANNOUNCE + 1))

@@ -10,13 +10,13 @@ __all__ = ["Deadlines"]
 
 
 class Deadlines:
-    """Everything in one engine that is due at some time.
+    """The deadlines of all parts of one engine.
 
     Args:
         driver: drives the process.
         recovery: has the deadlines of the paths.
-        departures: has those of HELLOs, leases and removals.
-        watch: has those of silent peers and blocked messages.
+        departures: has the deadlines of HELLOs, leases and removals.
+        watch: has the deadlines of silent peers and blocked messages.
     """
 
     __slots__ = ("_departures", "_driver", "_process", "_recovery", "_watch")
@@ -35,7 +35,7 @@ class Deadlines:
         self._watch = watch
 
     def next_deadline(self) -> float | None:
-        """Return when :meth:`handle` is due next, or None for never."""
+        """Return the time at which to call :meth:`handle` next, or None for never."""
         earliest = min(self._departures.next_deadline(), self._recovery.next_deadline())
         earliest = min(earliest, self._watch.next_deadline())
         timer = self._process.next_timer()
@@ -44,7 +44,7 @@ class Deadlines:
         return earliest if earliest < NEVER else None
 
     def handle(self, now: float) -> None:
-        """Do everything due at ``now``; an early call does nothing."""
+        """Meet all deadlines up to ``now``; an early call does nothing."""
         due = self._process.next_timer()
         if due is not None and due <= now:
             self._process.handle_timer(now)

@@ -28,7 +28,7 @@ class Deliveries:
         message_bytes_max: the largest message to accept.
         observer: records deliveries.
         wall_offset_s: the difference of the wall clock to ``now``.
-        entry_names: knows which deliveries need a permit; None if all do.
+        entry_names: returns which deliveries need a permit; None if all do.
         directory: names the sources that relayed messages may have; None without relays
             beyond the peers.
     """
@@ -50,7 +50,7 @@ class Deliveries:
     )
 
     count: int
-    """How many messages were put into the inbox so far."""
+    """The number of messages that were put into the inbox so far."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Deliveries:
         name = self._layer.name
         history = self._layer.history
         for delivery in deliveries:
-            if delivery.source != source:  # Most messages come from where the last came.
+            if delivery.source != source:  # Usually it has the source of the last one.
                 source = delivery.source
                 if self._directory is not None:
                     name, history = self._directory.identity(source)

@@ -2,10 +2,10 @@
 
 The datagrams of a node have the mark ECT(0) in their IP header (RFC 3168). A queue that
 grows too long changes it to CE. The receiver counts both marks in its ack blocks, and the
-sender reacts to another CE as to a loss, but has nothing to transmit again.
+sender reacts to another CE as to a loss, but does not transmit anything again.
 
 A network or a system may clear the marks, or drop marked datagrams. Each path is therefore
-validated, as in RFC 9000, section 13.4.2. The node marks what it transmits to a peer, and
+validated, as in RFC 9000, section 13.4.2. The node marks its datagrams to a peer, and
 stops if an ack block counts fewer marked datagrams than it acknowledges, or if
 :data:`UNANSWERED_MAX` probe timeouts in a row expire before a marked datagram was
 acknowledged. It tries again after :data:`RETRY_S` seconds.
@@ -25,9 +25,9 @@ ECT: Final = 2
 CE: Final = 3
 """Congestion experienced: a queue has changed the mark."""
 UNANSWERED_MAX: Final = 3
-"""How many probe timeouts in a row end the marking."""
+"""The number of consecutive probe timeouts that ends the marking."""
 RETRY_S: Final = 600.0
-"""After how long a path on which the validation failed is validated again."""
+"""The time after which a path on which the validation failed is validated again."""
 
 
 class Ecn:
@@ -49,12 +49,12 @@ class Ecn:
         self.is_enabled = is_enabled
         self.is_marking = is_enabled
         self.is_validated = False
-        self._ect = 0  # What the peer has counted so far.
+        self._ect = 0  # The counts that the peer has reported so far.
         self._ce = 0
         self._retry_at = NEVER
 
     def move(self) -> None:
-        """Validate another path to the same incarnation, which goes on counting."""
+        """Validate another path to the same incarnation, which continues its counts."""
         self.is_marking = self.is_enabled
         self.is_validated = False
         self._retry_at = NEVER
@@ -66,8 +66,8 @@ class Ecn:
 
         Args:
             block: the ack block.
-            marked: how many marked datagrams it acknowledges for the first time.
-            is_newest: it acknowledges a higher packet than those before.
+            marked: the number of marked datagrams that it acknowledges for the first time.
+            is_newest: it acknowledges a higher packet than all earlier ack blocks.
             now: the current time.
         """
         if not self.is_enabled:

@@ -65,7 +65,7 @@ class Engine:
         observer: records events; None for no trace.
         wall_offset_s: the difference of the wall clock to ``now``.
         budget_bytes: the budget of ``bounded``.
-        random_bits: draws numbers that nobody can guess; None only in tests.
+        random_bits: draws cryptographically secure random numbers; None only in tests.
     """
 
     __slots__ = (
@@ -265,7 +265,7 @@ class Engine:
         return self._sender.try_send(target, data, now)
 
     def append(self, target: object, data: object) -> int:
-        """Append a message to the pending bundle, and return its number; 0 if it cannot."""
+        """Append a message to the pending bundle; return its number, or 0 if impossible."""
         return self._sender.append(target, data)
 
     def send_batch(
@@ -338,7 +338,7 @@ class Engine:
 
     @property
     def should_flush(self) -> bool:
-        """Whether so many frames and messages wait that :meth:`flush` is due now."""
+        """Whether enough frames and messages wait that :meth:`flush` is due now."""
         return self._transmitter.should_flush or self._sender.is_flush_due
 
     def flush(self, now: float) -> list[tuple[object, bytes]]:

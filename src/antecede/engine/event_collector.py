@@ -7,11 +7,11 @@ from antecede.engine.events import EventsDropped, NodeEvent
 __all__ = ["REPORT_GAP_S", "EventCollector"]
 
 EVENTS_MAX: Final = 1024
-"""How many events wait for :meth:`EventCollector.poll` at most."""
+"""The maximum number of events that wait for :meth:`EventCollector.poll`."""
 CAUSES_MAX: Final = 1024
-"""For how many causes :meth:`EventCollector.count` remembers the last report."""
+"""The number of causes whose last report :meth:`EventCollector.count` remembers."""
 REPORT_GAP_S: Final = 10.0
-"""How long a cause that datagrams from outside can repeat is not reported again."""
+"""The time for which a cause that outsiders can repeat is not reported again."""
 
 
 class EventCollector:
@@ -22,7 +22,7 @@ class EventCollector:
     def __init__(self) -> None:
         self._events: list[NodeEvent] = []
         self._dropped = 0
-        # When each cause was reported, and how often it occurred since then.
+        # By cause, the time of the last report and the number of occurrences since then.
         self._causes: dict[str, tuple[float, int]] = {}
 
     @property
@@ -31,7 +31,7 @@ class EventCollector:
         return bool(self._events)
 
     def add(self, event: NodeEvent) -> None:
-        """Add an event; drop it if too many wait."""
+        """Add an event; drop it if the queue is full."""
         if len(self._events) >= EVENTS_MAX:
             self._dropped += 1
             return
@@ -54,7 +54,7 @@ class EventCollector:
         """
         reported_at, count = self._causes.pop(cause, (now - gap_s, 0))
         if len(self._causes) >= CAUSES_MAX:
-            del self._causes[next(iter(self._causes))]  # The one that is quiet for longest.
+            del self._causes[next(iter(self._causes))]  # The oldest report.
         count += 1
         if now - reported_at < gap_s:
             self._causes[cause] = (reported_at, count)

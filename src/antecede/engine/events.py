@@ -43,7 +43,7 @@ class NodeEvent:
     """Whether the node logs the event as a warning."""
 
     peer: str | None = None
-    """The peer that the event is about; None if it is about none, or an unknown one."""
+    """The peer that the event is about; None if there is none, or if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class PeerReturned(NodeEvent):
     """A silent peer answered."""
 
     silent_s: float
-    """How long it was silent."""
+    """The time for which the peer was silent."""
 
     def __str__(self) -> str:
         return f"{self.peer} answers again, after {self.silent_s:.0f} s"
@@ -106,7 +106,7 @@ class PeerRestarted(NodeEvent):
 
     kept_history: bool
     """Whether the peer continues from its journal. If not, its numbers start at 1 again,
-    and what it had not delivered is given up."""
+    and the messages that it had not delivered are given up."""
 
     def __str__(self) -> str:
         how = "from its journal" if self.kept_history else "without its history"
@@ -126,7 +126,8 @@ class PeerRemoved(NodeEvent):
     """The removal of a peer began; its unacked copies are given up after a lease."""
 
     is_timeout: bool
-    """Whether ``Limits.peer_timeout_s`` has removed the peer, not the application."""
+    """Whether the peer was removed because of ``Limits.peer_timeout_s``, and not by the
+    application."""
 
     def __str__(self) -> str:
         if self.is_timeout:
@@ -156,31 +157,32 @@ class Gap(NodeEvent):
         known = format_ranges(self.numbers)
         if self.direction == "to":
             return (
-                f"gave up messages {known or 'in fragments'} to {self.peer}, after"
-                f" {self.after}: send again what it still needs"
+                f"gave up messages {known or 'in fragments'} to {self.peer}, after message"
+                f" {self.after}: send the messages again that it still needs"
             )
         names = f", {known} among them" if known else ""
         return (
-            f"gave up messages from {self.peer} after {self.after}{names}: ask it for what"
-            " is missing"
+            f"gave up messages from {self.peer} after message {self.after}{names}: ask it"
+            " for the missing ones"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyMismatch(NodeEvent):
-    """Datagrams in the name of a peer cannot be decrypted."""
+    """Datagrams that name a peer as their sender cannot be decrypted."""
 
     needs_attention: ClassVar[bool] = True
 
     address: object
-    """The address of the last one."""
+    """The source address of the last datagram."""
     count: int
-    """How many arrived since the last event about this peer."""
+    """The number of datagrams since the last event about this peer."""
 
     def __str__(self) -> str:
         return (
             f"{_datagrams(self.count)} in the name of {self.peer} from"
-            f" {format_address(self.address)} did not open: give both nodes the same key"
+            f" {format_address(self.address)} cannot be decrypted: give both nodes the"
+            " same key"
         )
 
 
@@ -194,13 +196,13 @@ class UnknownPeer(NodeEvent):
     needs_attention: ClassVar[bool] = True
 
     address: object
-    """The address of the last one."""
+    """The source address of the last datagram."""
     name_hash: int
     """The hash of its name: :func:`antecede.engine.datagram.name_hash`."""
     expected: str | None
     """The peer that was expected at this address."""
     count: int
-    """How many arrived from any such node since the last event."""
+    """The number of datagrams from any such node since the last event."""
 
     def __str__(self) -> str:
         where = format_address(self.address)
@@ -228,7 +230,7 @@ class DuplicateName(NodeEvent):
 
     name: str
     address: object
-    """Where the datagrams came from that show it."""
+    """The source address of the datagrams that show it."""
 
     def __str__(self) -> str:
         return (
@@ -288,7 +290,7 @@ class Blocked(NodeEvent):
     stage: str
     """``queued``, ``in_flight``, ``held``, or ``delivered`` without a permit."""
     blocked_s: float
-    """How long the message was seen to wait."""
+    """The time for which the message has waited, at least."""
 
     def __str__(self) -> str:
         stage = self.stage.replace("_", " ")
@@ -306,7 +308,7 @@ class InboxFull(NodeEvent):
     needs_attention: ClassVar[bool] = True
 
     messages: int
-    """How many messages are in the inbox."""
+    """The number of messages in the inbox."""
 
     def __str__(self) -> str:
         return (
@@ -323,7 +325,7 @@ class ReceiveLoopDeadlock(NodeEvent):
 
     targets: tuple[str, ...]
     waiting_s: float
-    """How long the application has received nothing, at least."""
+    """The time for which the application has received nothing, at least."""
 
     def __str__(self) -> str:
         return (
@@ -339,8 +341,8 @@ class ReceiveLoopDeadlock(NodeEvent):
 class MessageFailed(NodeEvent):
     """The function ``on_message`` raised; ``peer`` is the source of the message.
 
-    The node goes on with the next message. With a journal, a message that was not committed
-    is redelivered when the node is opened again.
+    The node continues with the next message. With a journal, a message that was not
+    committed is redelivered when the node is opened again.
     """
 
     needs_attention: ClassVar[bool] = True

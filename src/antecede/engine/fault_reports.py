@@ -1,6 +1,7 @@
 """Reports of faults that datagrams show: wrong keys, names, protocols and limits.
 
-Anyone can transmit the datagrams that cause these events, so that their rate is limited.
+Anyone can transmit the datagrams that cause these events, so the rate of the events is
+limited.
 """
 
 from collections.abc import Iterable
@@ -28,15 +29,15 @@ from antecede.engine.peer_session import PeerSession
 __all__ = ["DUPLICATE_S", "STRANGER_S", "FaultReports"]
 
 DUPLICATE_S: Final = 2.0
-"""How long after a restart datagrams of the former incarnation are taken for late ones."""
+"""The time after a restart in which datagrams of the former incarnation are not a fault."""
 STRANGER_S: Final = 1.0
-"""How long the datagrams of a node that is not a peer are no fault."""
+"""The time for which the datagrams of a node that is not a peer are not a fault."""
 STRANGERS_MAX: Final = 256
-"""How many of these nodes are remembered."""
+"""The number of these nodes that are remembered."""
 
 
 class FaultReports:
-    """Turns what is wrong with datagrams into events, each cause once in a while.
+    """Turns faults of datagrams into events, with a limited rate for each cause.
 
     Args:
         name: the name of the node.
@@ -55,12 +56,12 @@ class FaultReports:
         self._limits = limits
         self._events = events
         self._latest: dict[str, NodeEvent] = {}
-        self._strangers: dict[int, float] = {}  # When each was heard first.
+        self._strangers: dict[int, float] = {}  # The time of each one's first datagram.
 
     def latest(self, peer: str) -> NodeEvent | None:
         """Return the last fault of a peer since it was met; None if there was none.
 
-        Another node with the name of this one is a fault of all peers.
+        Another node with the name of this one counts as a fault of every peer.
         """
         return self._latest.get(peer, self._latest.get(self._name))
 
@@ -79,7 +80,7 @@ class FaultReports:
         self._events.add(event)
 
     def key_mismatch(self, session: PeerSession, address: object, now: float) -> None:
-        """Report a datagram in the name of a peer that does not open."""
+        """Report a datagram that names a peer as its sender and cannot be decrypted."""
         count = self._events.count(f"key {session.name}", now)
         if count > 0:
             event = KeyMismatch(peer=session.name, address=address, count=count)
@@ -90,7 +91,7 @@ class FaultReports:
     ) -> None:
         """Report a datagram of a node that is not a peer.
 
-        The first ones are no fault: the application may be about to add the peer.
+        The first ones are not a fault: the application may be about to add the peer.
         """
         first_at = self._strangers.pop(hash, now)
         if len(self._strangers) >= STRANGERS_MAX:
@@ -110,7 +111,7 @@ class FaultReports:
             self._add(expected, event)
 
     def stranger(self, address: object, now: float) -> None:
-        """Report a request to join that does not open."""
+        """Report a request to join that cannot be decrypted."""
         count = self._events.count("stranger", now)
         if count > 0:
             self._events.add(JoinUnreadable(address=address, count=count))

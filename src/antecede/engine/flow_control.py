@@ -1,15 +1,15 @@
 """Flow control: peers transmit only messages that the inbox has room for.
 
-The node grants each peer a part of its inbox, and tells it a *receive window* in every
-datagram: how many messages the peer may have transmitted that this node has not delivered.
-Each message of a bundle counts, but a bundle may exceed the window with all but its first
-message. Each fragment of a large message counts. The room is reserved from then on. A
+The node grants each peer a part of its inbox, and sends it a *receive window* in every
+datagram: the number of messages that the peer may have transmitted and this node has not
+delivered. Each message of a bundle counts, but a bundle may exceed the window with all but
+its first message. Each fragment of a large message counts. The granted room is reserved. A
 delivery uses it, and the inbox holds the message instead, until the application receives
 it; then the room can be granted again.
 
 The sum of inbox and reserved room is at most the capacity, plus one bundle for each peer: a
 peer without any room is granted one message in spite of the reserved room of others, while
-the inbox is not full. So no peer waits for ever for room that an idle peer does not use.
+the inbox is not full. So an idle peer with reserved room cannot block other peers for ever.
 
 A window that is smaller than the one before takes room back. The room stays reserved until
 the peer has echoed a timestamp of the smaller window, because it transmits nothing above

@@ -1,4 +1,4 @@
-"""Messages that are given up: the events that report them, and which they were."""
+"""Messages that are given up: their numbers, and the events that report them."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,14 +10,14 @@ from antecede.engine.events import Gap
 __all__ = ["Gaps"]
 
 REMEMBERED_MAX: Final = 256
-"""How many ranges of messages that were given up are remembered for each peer."""
+"""The number of ranges of messages given up that are remembered for each peer."""
 
 Range = tuple[int, int]
 """The first and the last number."""
 
 
 class Gaps:
-    """The messages that one node has given up, or that its peers have.
+    """The messages that one node or its peers have given up.
 
     Args:
         process: the process of the node.
@@ -47,9 +47,9 @@ class Gaps:
             self._events.add(event)
 
     def report_from(self, name: str, id: ProcessId) -> None:
-        """Report that a peer has abandoned its messages to this node, before they are lost.
+        """Report that a peer has abandoned its messages to this node, which drops them.
 
-        Only the messages that are held are known.
+        The node knows only those that it holds.
         """
         process = self._process
         assert process.pending is not None

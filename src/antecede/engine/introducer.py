@@ -1,4 +1,4 @@
-"""What a node tells a peer about itself in a HELLO or a WELCOME."""
+"""The introduction of a node in a HELLO or a WELCOME."""
 
 from antecede.core.process import PeerRecovery
 from antecede.engine.datagram import Introduction
@@ -15,7 +15,7 @@ class Introducer:
         history: the history of the node.
         protocol: the hash of its protocol.
         limits: its limits.
-        recovery: knows the numbers of the channels; None if the protocol has none.
+        recovery: has the numbers of the channels; None if the protocol has none.
     """
 
     __slots__ = ("_history", "_limits", "_protocol", "_recovery")

@@ -1,4 +1,4 @@
-"""The events of a node that others ask to join their group."""
+"""The events about requests of other nodes to join the group."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,14 +15,14 @@ class JoinUnreadable(NodeEvent):
     needs_attention: ClassVar[bool] = True
 
     address: object
-    """The address of the last one."""
+    """The source address of the last datagram."""
     count: int
-    """How many arrived since the last event."""
+    """The number of datagrams since the last event."""
 
     def __str__(self) -> str:
         return (
-            f"{self.count} requests to join from {format_address(self.address)} do not"
-            " open: give all nodes of the group the same key"
+            f"{self.count} requests to join from {format_address(self.address)} cannot be"
+            " decrypted: give all nodes of the group the same key"
         )
 
 

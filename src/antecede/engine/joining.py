@@ -1,4 +1,4 @@
-"""JOIN and JOIN_ANSWER: what two nodes exchange that do not know each other's names.
+"""JOIN and JOIN_ANSWER: the datagrams of two nodes that do not know each other's names.
 
 ::
 
@@ -28,9 +28,9 @@ JOIN_VERSION: Final = 1
 SALT_BYTES: Final = 16
 HEADER_BYTES: Final = 1 + SALT_BYTES
 NONCE: Final = bytes(12)
-"""Every datagram has a key of its own, so that one nonce is enough."""
+"""Every datagram has a key of its own, so one nonce is enough."""
 SIZE_MIN: Final = 64
-"""The session layer reads no shorter datagram."""
+"""The session layer drops shorter datagrams."""
 TEXT_BYTES_MAX: Final = 255
 
 
@@ -82,7 +82,7 @@ class JoinAnswer:
         self.address = address
         """The address of the newcomer, as this node sees it."""
         self.reason = reason
-        """Why it refuses the newcomer; empty if it does not."""
+        """The reason of a refusal; empty if the node accepts the newcomer."""
 
     def encode(self) -> bytes:
         """Return the body."""
@@ -125,19 +125,19 @@ def seal_stranger(
 def open_stranger(
     datagram: bytes, cipher: DatagramCipher | None
 ) -> JoinRequest | JoinAnswer:
-    """Return the message in a datagram; raise PeerError if it does not open."""
+    """Return the message in a datagram; raise PeerError if it cannot be decrypted."""
     header, body = datagram[:HEADER_BYTES], datagram[HEADER_BYTES:]
     if cipher is not None:
         try:
             body = cipher.stranger_cipher(header[1:]).decrypt(NONCE, body, header)
         except Exception:
-            raise PeerError("a JOIN does not open with the group key") from None
+            raise PeerError("a JOIN cannot be decrypted with the group key") from None
     reader = Reader(body)
     if header[0] & 15 == JOIN:
         version = reader.varint()
         nonce = reader.varint()
         name = _read_text(reader)
-        if version != JOIN_VERSION:  # The fields after it may have changed.
+        if version != JOIN_VERSION:  # Other versions may have other fields after it.
             return JoinRequest(nonce, name, 0, 0, 0, version)
         return JoinRequest(nonce, name, reader.varint(), reader.varint(), reader.varint())
     nonce, incarnation = reader.varint(), reader.varint()

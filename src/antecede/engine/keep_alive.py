@@ -3,9 +3,9 @@
 If a node has transmitted nothing to a peer for the interval of
 :attr:`antecede.engine.limits.Limits.keep_alive_interval_s`, it transmits a datagram without
 frames that asks for an acknowledgement. The acknowledgement delays the next keep-alive of
-the peer in turn. So address translation on the way does not forget the pair, both nodes
-can transmit at once without a handshake, and a silent peer is noticed. A link is kept alive
-only for rooms in which all members know each other.
+the peer in turn. So address translation on the path keeps its entry, both nodes can
+transmit at any time without a handshake, and the node detects a silent peer. A link is kept
+alive only for rooms in which all members know each other.
 """
 
 from typing import Final
@@ -20,7 +20,8 @@ from antecede.engine.transmitter import Transmitter
 __all__ = ["KeepAlive"]
 
 JITTER: Final = 0.25
-"""By which part an interval is shorter at random, so that nodes do not act in step."""
+"""The largest fraction by which an interval is shortened at random, so that nodes do not
+transmit in step."""
 
 
 class _IdleQueue(DeadlineQueue):
@@ -62,18 +63,18 @@ class KeepAlive:
         self._queue.add(session)
 
     def next_deadline(self) -> float:
-        """Return when :meth:`handle_deadlines` is due next; infinite for never."""
+        """Return the time of the next :meth:`handle_deadlines`; infinite for never."""
         return self._queue.next_deadline()
 
     def handle_deadlines(self, now: float) -> None:
-        """Transmit to the peers to which nothing was transmitted since the last time."""
+        """Transmit to the peers to which nothing was transmitted for the interval."""
         for session in self._queue.pop_due(now):
             if session.state is not ACTIVE or session.address is None:
                 session.keep_alive_at = NEVER
                 continue
             idle_since = session.transmitted_at
             if session.is_link and not session.is_kept:
-                idle_since = now  # No room needs it at present.
+                idle_since = now  # No room uses the link at present.
             elif now - idle_since >= (1.0 - JITTER) * self._interval_s:
                 idle_since = now
                 if self._layer.can_transmit(session, now):

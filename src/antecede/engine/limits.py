@@ -20,7 +20,7 @@ TIMER_PATIENCE: Final = 8.0
 """How many timeouts the timers of a process wait under an engine, because the paths detect
 losses earlier."""
 KEEP_ALIVE_LEASES: Final = 0.4
-"""A node transmits nothing but HELLO half a lease after it last heard from a peer."""
+"""Half a lease after the last datagram from a peer, a node transmits only HELLO to it."""
 CONGESTION_CONTROLS: Final = ("cubic", "newreno", "fixed")
 
 
@@ -67,8 +67,8 @@ class Limits:
     flight. Never by default, because removal loses the copies that the peer has not
     acked."""
     silence_s: float = 5.0
-    """After how long without an answer that is due a peer is reported as silent, and after
-    how long the oldest message that waits for a peer is reported as blocked."""
+    """The time without an answer that is due after which a peer is reported as silent, and
+    the time after which the oldest message that waits for a peer is reported as blocked."""
     forget_after_s: float = 300.0
     """How long the node remembers a peer that was removed, or that was added at run time
     and has left. A peer that is added again later begins anew: the messages that it had
@@ -77,20 +77,21 @@ class Limits:
     """The wait for a WELCOME before a HELLO is retransmitted. It doubles with every
     retransmission, up to 16 times this value."""
     links_max: int = 1024
-    """How many nodes may be linked for rooms before newcomers are refused."""
+    """The maximum number of links for rooms; the node refuses newcomers above it."""
     rooms_max: int = 64
-    """How many rooms the node may be in."""
+    """The maximum number of rooms of the node."""
     keep_alive_s: float = 8.0
-    """After how long without a datagram to a peer the node transmits one, so that an idle
-    pair needs no handshake; at most two fifths of the lease. Infinite for never."""
+    """The time without a datagram to a peer after which the node transmits one, so that an
+    idle pair needs no handshake; at most two fifths of the lease. Infinite for never."""
     exchange_s: float = 60.0
-    """For ``pc-broadcast``: how often a node exchanges some of its neighbours."""
+    """For ``pc-broadcast``: the period after which a node exchanges some of its
+    neighbours."""
     linger_s: float = LINGER_S
-    """For ``pc-broadcast``: how long a node keeps the link to a former neighbour. Choose it
-    at least twice as long as ``ping_timeout_s``."""
+    """For ``pc-broadcast``: the time for which a node keeps the link to a former neighbour.
+    Choose it at least twice as long as ``ping_timeout_s``."""
     ping_timeout_s: float = 15.0
-    """For ``pc-broadcast``: how long a node waits for the first pong on a new link. Choose
-    it longer than three transmissions take."""
+    """For ``pc-broadcast``: the time for which a node waits for the first pong on a new
+    link. Choose it longer than three transmissions."""
     congestion_control: str = "cubic"
     """How the bytes in flight to each peer are limited: ``"cubic"`` (RFC 9438),
     ``"newreno"`` (RFC 9002), or ``"fixed"`` for no limit except the window of copies, on

@@ -12,7 +12,7 @@ __all__ = ["Links"]
 class Links:
     """Adds links, and exchanges the datagrams of rooms over them.
 
-    A link is a session with a node that need not be a peer of this node: they share rooms.
+    A link is a session of two nodes that share rooms; they need not be peers.
 
     Args:
         layer: the sessions.
@@ -47,7 +47,7 @@ class Links:
         self._layer.refusals.keeps_strangers = True
 
     def expect_strangers(self, until: float) -> None:
-        """Report no datagrams of unknown nodes until some time: they may be answers."""
+        """Do not report datagrams of unknown nodes until then: they may be answers."""
         self._layer.refusals.expects_until = until
 
     def add(self, name: str, address: object, now: float) -> None:
@@ -80,7 +80,7 @@ class Links:
         return session.address if session is not None else None
 
     def incarnation(self, name: str) -> int:
-        """Return the incarnation of a node in use; 0 if it was not met, or has gone."""
+        """Return the incarnation of a node in use; 0 if it was not met, or has left."""
         session = self._sessions.get(name)
         if session is None or session.state is not ACTIVE:
             return 0
@@ -96,7 +96,7 @@ class Links:
             self._layer.timers.schedule_hello(session, now)
 
     def has_answered(self, name: str, since: float) -> bool:
-        """Return whether a datagram of a node was accepted after some time."""
+        """Return whether a datagram of a node was accepted after ``since``."""
         session = self._sessions.get(name)
         return session is not None and session.heard_at > since
 
@@ -109,7 +109,7 @@ class Links:
         return True
 
     def take_arrived(self) -> list[tuple[str, int, bytes]]:
-        """Remove and return what arrived: names of peers, hashes of rooms, datagrams."""
+        """Remove and return the arrived parts: peer, hash of the room, datagram."""
         return self._carrier.take_arrived()
 
     def take_strangers(self) -> list[tuple[bytes, object]]:
@@ -117,6 +117,6 @@ class Links:
         return self._layer.refusals.take_strangers()
 
     def count_unopened(self, address: object, now: float) -> None:
-        """Count and report a datagram of a stranger that does not open."""
+        """Count and report a datagram of a stranger that cannot be decrypted."""
         self._layer.dropped["authentication"] += 1
         self._layer.faults.stranger(address, now)

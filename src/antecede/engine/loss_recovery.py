@@ -50,7 +50,7 @@ class LossRecovery:
     lost: int
     """How many datagrams with frames were taken for lost."""
     marks: int
-    """How often peers reported marks."""
+    """The number of times that peers reported marks."""
     probes: int
     """How many probe timeouts have expired."""
     unordered: UnorderedMessages
@@ -143,7 +143,7 @@ class LossRecovery:
                 self.acknowledge(received, packet, now)
 
     def acknowledge(self, received: ReceivedDatagram, packet: int, now: float) -> None:
-        """Acknowledge a packet in later ack blocks, soon if it asks for that."""
+        """Acknowledge a packet in later ack blocks, or soon if the packet asks for it."""
         session = received.session
         acks = received.acks
         if acks is not None:
@@ -194,7 +194,7 @@ class LossRecovery:
         return min(paths, self._keep_alive.next_deadline())
 
     def handle_deadlines(self, now: float) -> None:
-        """Detect losses, probe silent peers, and transmit what is due by now."""
+        """Detect losses, probe silent peers, and transmit all frames that are due."""
         if self._keep_alive.next_deadline() <= now:
             self._keep_alive.handle_deadlines(now)
         for session in self._transmitter.path_timers.pop_due(now):

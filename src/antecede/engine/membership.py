@@ -128,7 +128,7 @@ class Membership:
     def _move(self, session: PeerSession, address: object, now: float) -> None:
         """Set the address of a peer, and report a change.
 
-        The caller schedules a HELLO, which does not wait for an answer from elsewhere.
+        The caller schedules a HELLO, without waiting for the former address.
         """
         former = session.address
         session.address = address

@@ -68,7 +68,7 @@ class Message:
 
     @property
     def ordered(self) -> bool:
-        """Whether the message has its place in the causal order, and a number.
+        """Whether the message has a position in the causal order, and a number.
 
         It is False for a message that was sent with ``ordered=False``.
         """
@@ -129,8 +129,8 @@ class JournaledMessage(Message):
 class DecodedMessage(Message):
     """A message of a node with ``decode``, which runs when the value is first used.
 
-    So a payload that cannot be decoded is an error where the application uses it. The node
-    and the other messages do not depend on it.
+    So the error of a payload that cannot be decoded is raised where the application uses
+    it, and does not affect the node or other messages.
     """
 
     __slots__ = ("_decode", "_is_decoded", "_message", "_value")

@@ -3,7 +3,7 @@
 The process selects its links. Rules:
 
 1. A frame to a process without a session opens one, at the address in the directory. Until
-   the handshake, nobody knows whether that process still runs.
+   the handshake, the node does not know whether that process still runs.
 2. A node accepts the announcement of any stranger that has the key of the group
    (:mod:`antecede.engine.announcements`).
 3. A newcomer joins through the first contact that it meets, and through another one if it
@@ -33,11 +33,11 @@ from antecede.errors import ConfigError
 __all__ = ["OverlaySessions", "make_overlay_sessions"]
 
 SILENCES: Final = 3
-"""How many times ``Limits.silence_s`` a neighbour may be silent by default."""
+"""By default, a neighbour may be silent for this multiple of ``Limits.silence_s``."""
 DOWN_TIMEOUTS: Final = 4
-"""How many time-outs long a silent process counts as down."""
+"""The number of time-outs for which a silent process counts as down."""
 STRANGERS_MAX: Final = 256
-"""How many strangers may have announced themselves without a handshake."""
+"""The maximum number of strangers that have announced themselves without a handshake."""
 
 
 class OverlaySessions(SessionOpener):
@@ -71,7 +71,7 @@ class OverlaySessions(SessionOpener):
     )
 
     deadline: float
-    """When to call :meth:`handle_deadline`."""
+    """The time at which to call :meth:`handle_deadline`."""
     encode_address: Callable[[object], bytes]
     """Returns the bytes that stand for an address in definitions."""
     decode_address: Callable[[bytes], object]
@@ -96,9 +96,12 @@ class OverlaySessions(SessionOpener):
         self._join_s = limits.ping_timeout_s
         self._contacts: dict[str, None] = {}
         self._join_at = -NEVER
-        self._down: dict[ProcessId, float] = {}  # Until when each process counts as down.
-        self._unreachable: dict[ProcessId, None] = {}  # To be reported to the process.
-        self._used_at: dict[str, float] = {}  # When each session had a link last.
+        self._down: dict[ProcessId, float] = {}
+        """The time until which each process counts as down."""
+        self._unreachable: dict[ProcessId, None] = {}
+        """Processes without a usable address, to report as down."""
+        self._used_at: dict[str, float] = {}
+        """The last time at which each session had a link."""
         self.deadline = -NEVER
         self.encode_address = encode_address
         self.decode_address = decode_address
@@ -135,7 +138,7 @@ class OverlaySessions(SessionOpener):
             or (session is None and address is None)
             or (session is not None and session.history != 0)
         ):
-            # Its node runs another history, or none that this node can reach.
+            # Its node has another history now, or no known address.
             self._unreachable[id] = None
             self.deadline = now
             return
@@ -163,7 +166,7 @@ class OverlaySessions(SessionOpener):
             if len(self._table.sessions) - sum(met) < STRANGERS_MAX:
                 self._add(name, address, now)
         elif session.handshake.incarnation == 0:
-            session.address = address  # The one that was heard of may be outdated.
+            session.address = address  # The address in a definition may be outdated.
 
     def start_history(self, received: ReceivedDatagram, now: float) -> None:
         """Give a session the id of the history that its peer has now."""
@@ -191,7 +194,7 @@ class OverlaySessions(SessionOpener):
         self._take_down(session.id, NEVER, now)
 
     def _take_down(self, id: ProcessId, until: float, now: float) -> None:
-        """Tell the process that a peer is down."""
+        """Report to the process that a peer is down."""
         self._down[id] = until
         self._driver.process.disconnect(id, now)
         self._driver.drain(now)
@@ -209,7 +212,7 @@ class OverlaySessions(SessionOpener):
     # Time.
 
     def handle_deadline(self, now: float) -> None:
-        """Close sessions, and join, if it is time to look."""
+        """Close unused sessions, and join, if the next check is due."""
         if now < self.deadline:
             return
         self.deadline = now + self._timeout_s / 4
@@ -224,14 +227,14 @@ class OverlaySessions(SessionOpener):
         self._driver.drain(now)
 
     def _examine(self, session: PeerSession, is_linked: bool, now: float) -> None:
-        """Close a session if its peer is silent, or nothing uses it."""
+        """Close a session if its peer is silent, or if it has had no link for a while."""
         id = session.id  # noqa: A001 (the word for it)
         is_needed = session.name in self._contacts and self._overlay.is_newcomer
         if is_linked or is_needed:
             self._used_at[session.name] = now
         if _owes_answer_s(session, now) >= self._timeout_s:
             if is_needed and not is_linked:
-                return  # Perhaps it is not open yet.
+                return  # The session may not be open yet.
             self._close(session)
             if self._directory.knows(id):
                 self._take_down(id, now + DOWN_TIMEOUTS * self._timeout_s, now)
@@ -241,7 +244,7 @@ class OverlaySessions(SessionOpener):
             self._close(session)
 
     def _join(self, now: float) -> None:
-        """Join through a contact that was met, another one each time."""
+        """Join through a contact that was met, through another one at each call."""
         if not self._overlay.is_newcomer or now < self._join_at:
             return
         met = [
@@ -253,7 +256,7 @@ class OverlaySessions(SessionOpener):
         if not names:
             return
         name = names[0]
-        self._contacts.pop(name, None)  # Try it last the next time.
+        self._contacts.pop(name, None)  # Next time, try this contact last.
         self._contacts[name] = None
         self._join_at = now + self._join_s
         self.deadline = min(self.deadline, self._join_at)
@@ -261,7 +264,7 @@ class OverlaySessions(SessionOpener):
 
 
 def _owes_answer_s(session: PeerSession, now: float) -> float:
-    """Return for how long a peer has owed an answer, however long it was idle before."""
+    """Return the time for which a peer has owed an answer, without idle time before."""
     if session.heard_at >= session.suspected_at:
         return 0.0
     return max(now - session.suspected_at, 0.0)

@@ -80,7 +80,7 @@ class Path:
     pieces: PieceBuffer
     piece_writer: PieceWriter
     datagram_bytes: int
-    """The largest datagram that the path carries, as far as the node knows."""
+    """The largest datagram that the path is known to carry."""
     in_flight: int
     """The bytes of the packets with messages that are not acknowledged."""
     is_blocked: bool
@@ -98,7 +98,7 @@ class Path:
     lost_packets: int
     """How many packets were lost so far."""
     marks: int
-    """How often the peer reported that queues have marked packets."""
+    """The number of times that the peer reported marks of queues."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -151,7 +151,7 @@ class Path:
         self._resize()
 
     def distrust(self) -> None:
-        """Collapse the window for good: the peer acknowledges what it has not received."""
+        """Reduce the window to its minimum for good, after a false acknowledgement."""
         self.is_distrusted = True
         self.controller.on_persistent_congestion()
 
@@ -194,9 +194,9 @@ class Path:
         return True
 
     def has_room_for(self, size: int) -> bool:
-        """Return whether a frame in pieces may leave, even if it is beyond the window.
+        """Return whether a frame in pieces may be transmitted, even beyond the window.
 
-        The window may be smaller than the frame, so that one may leave if it is alone.
+        The window may be smaller than the frame, so a frame may be transmitted alone.
         """
         if self.in_flight == 0 or self.in_flight + size <= self.controller.window:
             return True
@@ -330,11 +330,11 @@ class Path:
 
     @property
     def usable_bytes(self) -> int:
-        """The largest datagram to transmit now: the base size if nothing is answered."""
+        """The largest datagram to transmit now: the base size while no answer arrives."""
         return self.datagram_bytes if self.losses.probes == 0 else self.mtu.base
 
     def _check_size(self, lost: list[SentPacket], now: float) -> None:
-        """Search on after a lost probe; use smaller datagrams if larger ones vanish."""
+        """Continue the search after a lost probe; use smaller datagrams if needed."""
         mtu = self.mtu
         if mtu.probe_number > 0 and mtu.probe_number not in self.losses.sent:
             mtu.probe_lost(now)
@@ -345,7 +345,7 @@ class Path:
             self._resize()
 
     def refuse_size(self, size: int, now: float) -> None:
-        """Use smaller datagrams than one that the socket has refused."""
+        """Use smaller datagrams than the one that the socket has refused."""
         if self.mtu.refused(size, now):
             self._resize()
 

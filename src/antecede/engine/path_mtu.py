@@ -20,12 +20,14 @@ from antecede.core.process import NEVER
 __all__ = ["BLACK_HOLE_LOSSES", "PROBES_MAX", "RAISE_S", "PathMtu"]
 
 PROBES_MAX: Final = 3
-"""How many probes of one size are lost before the size has failed (RFC 8899, 5.1.2)."""
+"""The number of lost probes of one size after which the size has failed (RFC 8899,
+5.1.2)."""
 RAISE_S: Final = 600.0
-"""After how long failed sizes are tried again (RFC 8899, 5.1.1)."""
+"""The time after which failed sizes are tried again (RFC 8899, 5.1.1)."""
 BLACK_HOLE_LOSSES: Final = 3
 RESOLUTION_BYTES: Final = 20
-"""The search ends when a size that the path carries and one that failed are so close."""
+"""The search ends when a size that the path carries and a failed one differ by this
+much."""
 COMMON_SIZES: Final = (8972, 8952, 1472, 1452)
 """The payloads of UDP datagrams over Ethernet, with jumbo frames and without them, over
 IPv4 and over IPv6."""
@@ -68,7 +70,7 @@ class PathMtu:
     is_due: bool
     """Transmit a probe of the size :attr:`candidate`."""
     raise_at: float
-    """When to try failed sizes again; infinite while there are none."""
+    """The time at which to try failed sizes again; infinite while there are none."""
 
     def __init__(self, base: int, maximum: int) -> None:
         self.base = base
@@ -117,7 +119,7 @@ class PathMtu:
         self.is_due = False
 
     def probe_acknowledged(self, now: float) -> None:
-        """Use the size of the probe, and search on."""
+        """Use the size of the probe, and continue the search."""
         self.size = self.candidate
         self._forget_losses()
         self._choose(now)
@@ -129,7 +131,7 @@ class PathMtu:
             self.is_due = True
 
     def probe_lost(self, now: float) -> None:
-        """Try the size again, or a smaller one if it was tried often enough."""
+        """Try the size again, or a smaller one if it has failed."""
         self._tries += 1
         if self._tries < PROBES_MAX:
             self.probe_number = NO_PROBE

@@ -177,10 +177,11 @@ class PeerSession:
     is_configured: bool
     """The node was created with this peer, so it is not forgotten when it has left."""
     is_kept: bool
-    """The session is kept alive although it is a link: a room of both nodes needs it."""
+    """The session is kept alive although it is only a link: a room of both nodes needs
+    it."""
     is_link: bool
-    """The session carries datagrams of rooms only: the application has not added the peer,
-    and no message of the node itself goes to it."""
+    """The session only carries datagrams of rooms: the application has not added the peer,
+    and no message outside of rooms goes to it."""
     last_packet: int
     """The last packet number used towards the peer."""
     skip_at: int
@@ -194,16 +195,17 @@ class PeerSession:
     is_silent: bool
     """The peer owed an answer for ``Limits.silence_s``, and was reported as silent."""
     suspected_at: float
-    """Since when the peer owes an answer, unless it was heard later; infinite for none."""
+    """The time since which the peer owes an answer, unless a datagram arrived later;
+    infinite if it owes none."""
     lease_ends: float
     """When the peer refuses every datagram transmitted to it; infinite unless it leaves."""
     unacked_since: float
     """Since when copies to the peer are queued or in flight, as of the last check;
     infinite if there are none."""
     keep_alive_at: float
-    """When to transmit if the session is idle; infinite for never."""
+    """The time at which to transmit if the session is idle; infinite for never."""
     transmitted_at: float
-    """When the last datagram of the session, other than a handshake, was transmitted."""
+    """The time at which the last datagram, other than a handshake, was transmitted."""
     stopped: bool
     """The application guarantees that the peer has stopped for good."""
     bytes_in: int

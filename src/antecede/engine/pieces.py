@@ -5,11 +5,11 @@ not fit into a datagram is cut into pieces, each in a datagram of the kind PIECE
 
     frame     4 bytes: numbers the frames that were cut for this peer
     index     2 bytes: the number of the piece, from 0
-    count     2 bytes: how many pieces the frame has
+    count     2 bytes: the number of pieces of the frame
     bytes     the piece
 
 The receiver acknowledges the pieces when it has processed the frame. If one of them is
-lost, all of them are, and the frame is transmitted again.
+lost, the whole frame is transmitted again.
 """
 
 from struct import Struct
@@ -20,7 +20,7 @@ __all__ = ["FRAME_BYTES_MAX", "PieceBuffer", "PieceWriter", "WaitingFrame"]
 FRAME_BYTES_MAX: Final = 1 << 20
 """The largest frame that is cut."""
 FRAMES_MAX: Final = 4
-"""Of how many frames of a peer the pieces wait for others; the oldest is dropped."""
+"""The maximum number of incomplete frames of a peer; beyond it, the oldest is dropped."""
 PIECE: Final = Struct(">IHH")
 FRAME_NUMBERS: Final = 1 << 32
 
@@ -51,7 +51,7 @@ class WaitingFrame:
 
     @property
     def count(self) -> int:
-        """How many pieces the frame has."""
+        """The number of pieces of the frame."""
         return len(self._pieces)
 
     @property

@@ -126,7 +126,7 @@ class ProcessDriver:
         """Broadcast a payload and return its number; the protocol must have broadcast.
 
         The node delivers its own message to its application only if the protocol orders it
-        among those of the others.
+        among the messages of the other nodes.
         """
         number = self.process.broadcast(payload, now)
         self.sent += 1

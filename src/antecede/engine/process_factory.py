@@ -16,8 +16,8 @@ __all__ = ["MEMBERS_MAX", "group_of", "make_process"]
 COUNTER_BYTES_MAX: Final = 5
 """The encoded bytes of a counter below 2**35."""
 MEMBERS_MAX: Final = int((FRAME_BYTES_MAX / 2 / COUNTER_BYTES_MAX) ** 0.5)
-"""The most members of a group with a fixed membership. A frame of ``matrix`` has a counter
-for each pair of them, and half of the largest frame remains for a payload."""
+"""The maximum number of members of a group with a fixed membership. A frame of ``matrix``
+has a counter for each pair of them, and half of the largest frame remains for a payload."""
 
 
 def group_of(info: ProtocolInfo, name: str, members: Sequence[str]) -> list[str]:

@@ -14,7 +14,8 @@ from antecede.errors import PeerError
 __all__ = ["Refusals"]
 
 STRANGERS_MAX: Final = 256
-"""How many datagrams of strangers are kept until the driver takes them."""
+"""The maximum number of datagrams of strangers that are kept until the driver takes
+them."""
 
 
 class Refusals:
@@ -40,11 +41,11 @@ class Refusals:
     )
 
     dropped: dict[str, int]
-    """How many datagrams and frames were dropped, by reason."""
+    """The numbers of dropped datagrams and frames, by reason."""
     by_peer: dict[str, int]
-    """How many datagrams in the name of each peer were misdirected, or unreadable."""
+    """By peer, the number of datagrams in its name that were misdirected or unreadable."""
     expects_until: float
-    """Until when datagrams of unknown nodes are not reported."""
+    """The time until which datagrams of unknown nodes are not reported."""
     keeps_strangers: bool
     """Whether to keep JOIN and JOIN_ANSWER for :meth:`take_strangers`."""
 
@@ -76,7 +77,7 @@ class Refusals:
         return None
 
     def open_once(self, received: ReceivedDatagram, receiver: int, datagram: bytes) -> bool:
-        """Decrypt the body of a datagram to any incarnation; return whether that worked."""
+        """Return whether the body of a datagram to any incarnation can be decrypted."""
         sealer = self._sealer
         cipher = sealer.opening_cipher(received.session, received.incarnation, receiver)
         try:
@@ -99,7 +100,7 @@ class Refusals:
                 self._strangers.append((datagram, address))
             return None
         if now < self.expects_until:
-            pass  # This node has asked others to link it, and their answer may be late.
+            pass  # This node has sent JOINs, and the datagram may be a late answer.
         elif sender == self._name_hash:
             self._faults.own_name(address, now)
         else:
@@ -109,7 +110,7 @@ class Refusals:
     def drop_unopened(
         self, session: PeerSession, address: object, now: float
     ) -> ReceivedDatagram | None:
-        """Drop a datagram that does not open with the key of the group."""
+        """Drop a datagram that cannot be decrypted with the key of the group."""
         self._count(session)
         self._faults.key_mismatch(session, address, now)
         return self.drop("authentication")
@@ -117,7 +118,7 @@ class Refusals:
     def drop_former(
         self, received: ReceivedDatagram, datagram: bytes, address: object, now: float
     ) -> ReceivedDatagram | None:
-        """Drop a datagram of a former incarnation; report one that comes too late."""
+        """Drop a datagram of a former incarnation; report one that arrives too late."""
         session = received.session
         self._count(session)
         if self._faults.is_former_due(session, now) and self.open_once(

@@ -13,7 +13,7 @@ SKIP_WAIT_MIN: Final = 100
 SKIP_WAIT_BITS: Final = 8
 """A packet number is left out after 100 to 355 others."""
 SKIPPED_MAX: Final = 8
-"""How many of these numbers are remembered."""
+"""The number of left-out packet numbers that are remembered."""
 
 
 class DatagramCipher(Protocol):
@@ -80,7 +80,7 @@ class Sealer:
         return self._cipher.seal(aead, session.last_packet, header, body)
 
     def seal_for_all(self, kind: int, packet: int, body: bytes) -> bytes:
-        """Make a datagram that every node of the group can open."""
+        """Make a datagram that every node of the group can decrypt."""
         first = VERSION << 4 | kind
         header = HEADER.pack(first, self._name_hash, self.incarnation, 0, packet)
         if self._cipher is None:
@@ -89,7 +89,7 @@ class Sealer:
         return self._cipher.seal(aead, packet, header, body)
 
     def open_for_all(self, incarnation: int, packet: int, datagram: bytes) -> bytes:
-        """Return the body of such a datagram, or raise PeerError."""
+        """Return the body of a datagram of :meth:`seal_stranger`, or raise PeerError."""
         if self._cipher is None:
             return datagram[HEADER.size :]
         aead = self._cipher.derive("", incarnation, "", 0)
@@ -105,9 +105,10 @@ class Sealer:
         )
 
     def _skip(self, session: PeerSession, packet: int) -> int:
-        """Leave out a packet number now and then, and return the next one.
+        """Return the next packet number; sometimes leave one out.
 
-        A peer that acknowledges it has not received it (RFC 9000, section 21.4).
+        A peer that acknowledges a left-out number has not received it (RFC 9000, section
+        21.4).
         """
         if session.skip_at > 0:
             session.skipped.append(packet)

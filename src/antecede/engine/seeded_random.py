@@ -20,7 +20,7 @@ class SeededRandom:
         self._draws = 0
 
     def bits(self, count: int) -> int:
-        """Return a number of so many bits."""
+        """Return a random number of ``bits`` bits."""
         number = 0
         for _ in range(0, count, DRAW_BITS):
             self._draws += 1
@@ -31,5 +31,5 @@ class SeededRandom:
 def random_bits_of(
     given: Callable[[int], int] | None, incarnation: int
 ) -> Callable[[int], int]:
-    """Return the source of random numbers that a driver has given, or one that it seeds."""
+    """Return the random function of the driver, or a seeded one if it is None."""
     return given if given is not None else SeededRandom(incarnation).bits

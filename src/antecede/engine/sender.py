@@ -27,7 +27,7 @@ EARLY_WINDOWS_MAX: Final = 4
 """How many windows of copies to one peer may be queued or in flight, if most of them have
 arrived before a lost one."""
 UNFLUSHED_MAX: Final = 320
-"""How many messages in bundles make a flush worth its cost."""
+"""The number of messages in bundles that makes a flush worth its cost."""
 METADATA_BYTES_MAX: Final = 40
 """The most bytes around a payload in a DATA body, unless they grow with the group."""
 
@@ -68,7 +68,7 @@ class Sender:
     """Whether the copy that :meth:`try_send` sent last was the only one under way to its
     target."""
     unflushed: int
-    """How many messages were put into bundles since the last flush."""
+    """The number of messages that were put into bundles since the last flush."""
 
     def __init__(
         self,
@@ -190,9 +190,10 @@ class Sender:
     ) -> int:
         """Send a message of one fragment to one peer that has room; return its number.
 
-        It becomes part of a bundle if it is one of a batch, or if another message to the
-        same target was sent before it and is under way. Return 0, and send nothing, in any
-        other case; use :meth:`fragment`, :meth:`has_room` and :meth:`send_fragment` then.
+        The message becomes part of a bundle if it is one of a batch, or if an earlier
+        message to the same target is queued or in flight. Return 0, and send nothing, in
+        any other case; use :meth:`fragment`, :meth:`has_room` and :meth:`send_fragment`
+        then.
         """
         self.sent_alone = False
         if not isinstance(data, bytes) or len(data) >= self._payload_bytes_max:
@@ -315,12 +316,12 @@ class Sender:
 
     @property
     def pending_messages(self) -> int:
-        """How many messages the pending bundle has."""
+        """The number of messages in the pending bundle."""
         return self._pending.count
 
     @property
     def is_flush_due(self) -> bool:
-        """Whether so many messages were put into bundles that a flush is worth its cost."""
+        """Whether enough messages were put into bundles to make a flush worth its cost."""
         return self.unflushed >= UNFLUSHED_MAX
 
     def has_room(self, targets: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Which peers are silent: they owe an answer, and nothing has come from them.
+"""Detects silent peers: they owe an answer, and no datagram of them has arrived.
 
 A probe timeout, a HELLO or a keep-alive makes a peer owe an answer. The peer is *silent* if
 no datagram of it is accepted for ``Limits.silence_s`` from then on.
@@ -13,9 +13,9 @@ __all__ = ["SilenceWatch", "silent_s"]
 
 
 def silent_s(session: PeerSession, now: float) -> float:
-    """Return for how long a peer that owes an answer has been silent; -1 otherwise.
+    """Return the time for which a peer that owes an answer has been silent; -1 otherwise.
 
-    A peer that was never met is silent since the node contacted it first.
+    For a peer that was never met, this is the time since the node contacted it first.
     """
     if session.suspected_at == NEVER or session.heard_at >= session.suspected_at:
         return -1.0
@@ -28,14 +28,14 @@ class SilenceWatch:
     """The peers that owe an answer.
 
     Args:
-        limit_s: after how long a peer is silent.
+        limit_s: the time after which a peer is silent.
         events: takes the events.
     """
 
     __slots__ = ("_events", "_limit_s", "_suspects", "deadline")
 
     deadline: float
-    """When to call :meth:`handle_deadline`; infinite for never."""
+    """The time at which to call :meth:`handle_deadline`; infinite for never."""
 
     def __init__(self, limit_s: float, events: EventCollector) -> None:
         self._limit_s = limit_s
@@ -53,13 +53,13 @@ class SilenceWatch:
         self.deadline = min(self.deadline, session.suspected_at + self._limit_s)
 
     def answered(self, session: PeerSession, now: float) -> None:
-        """Report that a silent peer is back; call it before ``heard_at`` changes."""
+        """Report that a silent peer answers; call this before ``heard_at`` changes."""
         self._events.add(PeerReturned(peer=session.name, silent_s=silent_s(session, now)))
         session.is_silent = False
         session.suspected_at = NEVER
 
     def forget(self, session: PeerSession) -> None:
-        """Expect no answer of a peer any more: it leaves."""
+        """Expect no answer of a peer any more, because it leaves."""
         session.is_silent = False
         session.suspected_at = NEVER
         self._suspects.pop(session.name_hash, None)

@@ -24,6 +24,6 @@ class EngineStats:
     probes: int
     """How often a peer did not answer for a probe timeout."""
     marks: int
-    """How often peers reported that queues on the way have marked datagrams."""
+    """The number of times that peers reported marks of queues on the path."""
     dropped: dict[str, int]
     """Datagrams and frames that were dropped, by reason."""

@@ -266,7 +266,7 @@ class Transmitter:
         now: float,
         out: Datagrams,
     ) -> None:
-        """Transmit a frame in pieces. The last one stands for the frame if one is lost."""
+        """Transmit a frame in pieces. If one is lost, the last one stands for the frame."""
         path = session.path
         prefix = bytes(body[:prefix_size])
         room = path.usable_bytes - self._overhead_bytes - prefix_size
@@ -304,7 +304,7 @@ class Transmitter:
             out.append((session.address, self._layer.seal(DATA, session, body)))
 
     def _transmit_probe(self, session: PeerSession, now: float, out: Datagrams) -> None:
-        """Transmit padding, to find out whether the path carries a datagram so large."""
+        """Transmit padding, to probe whether the path carries a datagram of this size."""
         path = session.path
         body = self._layer.data_prefix(session, now, True)
         padding = path.mtu.candidate - self._overhead_bytes - len(body)

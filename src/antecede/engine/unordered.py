@@ -1,14 +1,16 @@
-"""Unordered messages: one datagram each, transmitted once, delivered soon or never.
+"""Unordered messages: one datagram each, which is transmitted once.
 
-They are for what is out of date after a moment, such as presence and cursors. They have no
-causal order, no number, no permit and no place in the journal or the trace; nothing waits
-for them. A datagram with an unordered message is authenticated, acknowledged and counted in
-the congestion window like any other, but what was lost is not transmitted again.
+They are for data that is soon out of date, such as presence and cursors. They have no
+causal order, no number and no permit, they are not in the journal or the trace, and no
+message waits for them. A datagram with an unordered message is authenticated, acknowledged
+and counted in the congestion window like any other, but a lost message is not transmitted
+again.
 
-If a datagram cannot leave, because the peer has not answered yet or the window of the path
-is full, the message waits, and a newer one to the same peer replaces it. The receiver drops
-a message that arrives after a newer one of the same source, and all of them while a quarter
-of its inbox is full: they never use the room for the other messages.
+If a datagram cannot be transmitted, because the peer has not answered yet or the window of
+the path is full, the message waits, and a newer message to the same peer replaces it. The
+receiver drops a message that arrives after a newer one of the same source, and all
+unordered messages while a quarter of its inbox is full, so that room for the other messages
+is left.
 """
 
 from typing import Final
@@ -24,7 +26,7 @@ from antecede.engine.transmitter import NO_FRAMES, Transmitter
 __all__ = ["LATE_S", "UnorderedMessages"]
 
 LATE_S: Final = 2.0
-"""How long a message waits until it can be transmitted, before it is dropped as late."""
+"""The time after which a message that could not be transmitted is dropped as late."""
 
 
 class _Waiting:
@@ -77,7 +79,7 @@ class UnorderedMessages:
         return bool(self._waiting)
 
     def retry(self, now: float) -> None:
-        """Transmit what waits, as far as it can be transmitted now and is not late."""
+        """Transmit the waiting messages that can be transmitted now and are not late."""
         for key, waiting in list(self._waiting.items()):
             if now - waiting.sent_at > LATE_S or waiting.session.state is not ACTIVE:
                 self._layer.dropped["late"] += 1
@@ -106,7 +108,7 @@ class UnorderedMessages:
     # Receiving.
 
     def receive(self, received: ReceivedDatagram, now: float) -> None:
-        """Deliver a message, unless it is late or the inbox is too full."""
+        """Deliver a message, unless it is late or the inbox has too little room."""
         session = received.session
         acks = received.acks
         assert acks is not None  # The session layer has read them.

@@ -1,4 +1,4 @@
-"""Why a message waits, as far as one node knows, and whom to ask for the rest."""
+"""The reason for a wait that one node knows, and the question to the next node."""
 
 from collections.abc import Callable
 from typing import Final
@@ -23,11 +23,11 @@ ASKS_FROM: Final = 3
 NextQuestion = tuple[PeerSession, int, int]
 """The peer to ask, the kind of the question, and the number of the message."""
 Found = tuple[list[WaitStep], NextQuestion | None]
-"""What the node knows, and the question whose answer continues it."""
+"""The steps that the node knows, and the question whose answer continues them."""
 
 
 class WaitAnalysis:
-    """Finds what the messages of one node wait for.
+    """Finds the reasons for which the messages of one node wait.
 
     Args:
         layer: the sessions.
@@ -64,7 +64,7 @@ class WaitAnalysis:
     def copy(self, session: PeerSession, number: int, now: float) -> Found:
         """Return what a copy to a peer waits for, or that it was given up.
 
-        Return nothing if it is acked.
+        Return no step if it is acked.
         """
         pending = self._driver.process.pending
         if pending is None:
@@ -80,7 +80,7 @@ class WaitAnalysis:
         return [], None
 
     def _queued(self, session: PeerSession, number: int, now: float) -> Found:
-        """Return what a copy waits for that is not released."""
+        """Return the reason for which a copy is not released."""
         pending = self._driver.process.pending
         assert pending is not None  # The caller checks it.
         for own, target, permits in pending.queued_copies(UNBOUNDED):
@@ -99,7 +99,7 @@ class WaitAnalysis:
         return [step, *silent[:1]], None
 
     def _ack(self, session: PeerSession, number: int, now: float) -> Found:
-        """Return what a released copy waits for; it was perhaps not transmitted."""
+        """Return why a released copy is not acked; it may not be transmitted yet."""
         step = self._step(Reason.ACK, session.name, number)
         if session.handshake.incarnation == 0 or session.is_silent:
             return [step, self._silent(session, now)], None
@@ -150,7 +150,7 @@ class WaitAnalysis:
         return [self._step(Reason.NOT_ARRIVED)], None
 
     def held(self, session: PeerSession, number: int) -> Found:
-        """Return what a message of a peer waits for that has arrived; nothing if none."""
+        """Return why a message that has arrived waits; no step if it does not."""
         pending = self._driver.process.pending
         if pending is None:
             return [], None
@@ -174,7 +174,7 @@ class WaitAnalysis:
         return [], None
 
     def _inbox_full(self) -> Found:
-        """Return why the inbox of this node has no room."""
+        """Return the reason for which the inbox of this node has no room."""
         pending = self._driver.process.pending
         for name in self.blocked_targets():
             step = self._step(Reason.IN_SEND, name)

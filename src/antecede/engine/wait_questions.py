@@ -1,4 +1,4 @@
-"""Questions between nodes: what does a message wait for?
+"""Questions between nodes about the reason for which a message waits.
 
 ::
 
@@ -8,16 +8,17 @@
                              3 why has message N of the receiver not arrived at the sender
                 number       8 bytes, the number N
                 time limit   2 bytes, in milliseconds
-                length       1 byte, how many questions led to this one
+                length       1 byte, the number of questions that led to this one
                 hashes       8 bytes for each of these
     ANSWER      id           4 bytes
                 steps        a count, and the steps (:mod:`antecede.engine.wait_step`)
 
-The receiver of a question finds what its part of the wait is. If that names another
-process, the receiver asks it, in three quarters of the time limit, and appends the answer.
-The hashes end a loop, and bound the length of the chain. A node answers its peers only, a
-limited number of questions per second, each by one datagram, and only about messages
-between the two. Questions are repeated until they are answered; nothing waits for them.
+The receiver of a question finds its part of the reason. If this part names another process,
+the receiver asks that process, with three quarters of the time limit, and appends the
+answer. The hashes end a loop, and bound the length of the chain. A node answers only its
+peers, a limited number of questions per second, each by one datagram, and only about
+messages between the two. Questions are repeated until they are answered; no message waits
+for them.
 """
 
 from collections.abc import Callable
@@ -43,23 +44,23 @@ from antecede.errors import PeerError
 __all__ = ["QUESTION_TIME_S", "WaitQuestions"]
 
 OnAnswer = Callable[[list[WaitStep], float], None]
-"""Gets the steps, and the time."""
+"""Called with the steps and the time."""
 
 QUESTION_HEAD: Final = Struct(">IBQHB")
 ANSWER_HEAD: Final = Struct(">I")
 HASH: Final = Struct(">Q")
 CHAIN_MAX: Final = 8
-"""How many questions one answer may depend on."""
+"""The maximum number of questions that one answer may depend on."""
 PENDING_MAX: Final = 256
-"""How many questions of a node are unanswered at most."""
+"""The maximum number of unanswered questions of a node."""
 RATE_MAX: Final = 50
-"""How many questions of one peer a node answers per second."""
+"""The maximum number of questions of one peer that a node answers per second."""
 QUESTION_TIME_S: Final = 3.0
-"""How long a node waits for the answer to its own question."""
+"""The time for which a node waits for the answer to its own question."""
 REPEAT_S: Final = 0.25
-"""How long a question is not repeated."""
+"""The time after which a question is repeated."""
 TIME_MIN_S: Final = 0.1
-"""With less time left, a node asks nobody."""
+"""With less time left, a node does not ask other nodes."""
 
 
 class _Question:
@@ -82,7 +83,7 @@ class WaitQuestions:
 
     Args:
         layer: the sessions.
-        analysis: knows what the messages of the node wait for.
+        analysis: finds the reasons for which the messages of the node wait.
     """
 
     __slots__ = (
@@ -127,7 +128,7 @@ class WaitQuestions:
         time_s: float = QUESTION_TIME_S,
         chain: tuple[int, ...] = (),
     ) -> None:
-        """Call ``on_answer`` with what the node has found, and what others know of it."""
+        """Call ``on_answer`` with the steps of this node and of the nodes that it asks."""
         steps, question = found
         if question is None:
             on_answer(steps, now)
@@ -234,7 +235,7 @@ class WaitQuestions:
             layer.timers.schedule_hello(session, now)
 
     def handle_deadline(self, now: float) -> None:
-        """Transmit and repeat questions, and give up those that were not answered."""
+        """Transmit and repeat questions, and end those that were not answered in time."""
         if self.deadline > now:
             return
         for id, question in list(self._asked.items()):  # noqa: A001 (the word for it)

@@ -1,8 +1,8 @@
 """The steps of an explanation why a message waits, and their bytes in an ANSWER.
 
-Each step says what one process waits for. The process that it names is the subject of the
-next step, so that the phrases form a sentence: "bob:2 waits for a permit of ann, which
-waits for an ack of cid, silent for 31 s".
+Each step has the reason for which one process waits. The process that it names is the
+subject of the next step, so the phrases form a sentence: "bob:2 waits for a permit of ann,
+which waits for an ack of cid, silent for 31 s".
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ TEXT_BYTES_MAX: Final = 255
 
 
 class Reason(IntEnum):
-    """What a process waits for, or why it is the last one of an explanation."""
+    """The reason for which a process waits, or for which it ends an explanation."""
 
     PERMIT = 1
     ACK = 2
@@ -47,7 +47,7 @@ class Reason(IntEnum):
 PHRASES: Final[dict[Reason, str]] = {
     Reason.PERMIT: "waits for a permit of {name}",
     Reason.ACK: "waits for an ack of {name}",
-    Reason.BUDGET: "waits until copies of others to {name} are delivered",
+    Reason.BUDGET: "waits until copies of other processes to {name} are delivered",
     Reason.NOT_MET: "was never met: no answer from {detail} for {seconds} s",
     Reason.SILENT: "silent for {seconds} s",
     Reason.DELIVERED: "has delivered it: the ack is on its way",
@@ -58,20 +58,20 @@ PHRASES: Final[dict[Reason, str]] = {
     Reason.GRANTED: "has granted it: the permit is on its way",
     Reason.NO_ANSWER: "did not answer the question",
     Reason.LOOP: "waits for {name}: these wait for each other",
-    Reason.TOO_LONG: "waits for others",
+    Reason.TOO_LONG: "waits for further processes",
     Reason.UNKNOWN: "is not known to {name}: it was never sent there, or it was delivered",
     Reason.REMOVED: "has removed {name}: call add_peer there",
     Reason.PATH: "waits for the congestion window of the path to {name}",
     Reason.REMOVING: "is being removed",
     Reason.GIVEN_UP: "was given up by {name}: send it again if it is still needed",
 }
-"""The phrase of each reason. Its subject is the process that the step before names, or the
-message itself if there is none."""
+"""The phrase of each reason. Its subject is the process that the previous step names or,
+for the first step, the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitStep:
-    """What one process waits for."""
+    """The wait of one process."""
 
     waiter: str
     """The process that waits, which reports the step."""
@@ -126,7 +126,7 @@ def write_steps(steps: Sequence[WaitStep], bytes_max: int) -> bytes:
 
 
 def read_steps(data: bytes) -> list[WaitStep]:
-    """Return the steps in some bytes; raise PeerError if they are malformed."""
+    """Return the steps that bytes stand for; raise PeerError if they are malformed."""
     steps: list[WaitStep] = []
     try:
         count = data[0]

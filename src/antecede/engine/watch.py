@@ -1,4 +1,4 @@
-"""What an engine notices: the events for its driver, and the timers that find them."""
+"""The events of an engine for its driver, and the timers that detect them."""
 
 from antecede.engine.blocked_watch import BlockedWatch
 from antecede.engine.datagram import QUESTION
@@ -55,7 +55,7 @@ class Watch:
 
     @property
     def has_events(self) -> bool:
-        """Whether :meth:`poll_events` would return any."""
+        """Whether :meth:`poll_events` would return events."""
         return self._events.has_events
 
     def poll_events(self) -> list[NodeEvent]:
@@ -63,14 +63,14 @@ class Watch:
         return self._events.poll()
 
     def report_end(self) -> None:
-        """Report a gap to and from each peer: the history of this node ends here."""
+        """Report a gap to and from each peer, because the history of this node ends."""
         for id, session in self._driver.by_id.items():  # noqa: A001 (the word for it)
             if session.state is ACTIVE:
                 self._driver.gaps.report_to(session.name, id)
                 self._driver.gaps.report_from(session.name, id)
 
     def arm(self, now: float) -> None:
-        """Look for blocked messages from now on: a timer has expired."""
+        """Begin to look for blocked messages, because a timer has expired."""
         self._blocked.arm(now)
 
     def next_deadline(self) -> float:

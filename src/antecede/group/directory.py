@@ -1,4 +1,4 @@
-"""The answers of a node about rooms that it is not in."""
+"""The answers of a node about rooms of which it is not a member."""
 
 from collections import OrderedDict
 
@@ -14,7 +14,7 @@ SEEKERS_MAX = 64
 
 
 class Directory:
-    """Remembers who has asked for a room, so that two seekers find each other."""
+    """Remembers the nodes that have asked for a room, so that two of them can meet."""
 
     __slots__ = ("_keep_s", "_seekers")
 
@@ -22,8 +22,8 @@ class Directory:
         """Make an empty directory.
 
         Args:
-            keep_s: how long a node is remembered that has asked for a room; longer than
-                the time-out of a join.
+            keep_s: the time for which a node that has asked for a room is remembered;
+                longer than the time-out of a join.
         """
         self._keep_s = keep_s
         self._seekers: OrderedDict[str, dict[str, tuple[str, float]]] = OrderedDict()
@@ -31,7 +31,7 @@ class Directory:
     def receive_control(
         self, source: str, room: str, data: bytes, now: float
     ) -> list[Effect]:
-        """Return the answer to a control message for a room that this node is not in.
+        """Return the answer to a message about a room of which this node is no member.
 
         Raise PeerError if the message is invalid.
         """
@@ -48,7 +48,7 @@ class Directory:
     def seekers(self, room: str, now: float) -> list[tuple[str, str]]:
         """Return names and addresses of the nodes that have asked for a room lately.
 
-        A node that joins the room asks them, too: one of them may have founded it.
+        A node that joins the room asks these nodes, too: one of them may have founded it.
         """
         return [
             (name, address)

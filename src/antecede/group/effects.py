@@ -1,4 +1,4 @@
-"""What a membership asks its driver to do, in this order.
+"""The effects: actions that a membership requests from its driver, in order.
 
 The driver takes the effects with :meth:`RoomMembership.effects` after every input, and
 executes all of them, in order, before the next input.
@@ -39,7 +39,7 @@ class Connect:
 class SendControl:
     """Send ``data`` to one node, reliably, outside the room (over the control room).
 
-    It must never wait for the protocol of the room, nor for the application.
+    The message must never wait for the protocol of the room or for the application.
     """
 
     target: str
@@ -65,11 +65,11 @@ class Broadcast:
 class AddMember:
     """Make a node a peer of the room, and of the link layer.
 
-    Every later broadcast in the room, of the application too, goes to the node. Call
-    :meth:`RoomMembership.member_added` as soon as messages from now on reach
-    ``member.incarnation``: at once if the room has no such peer. If the room knows the
-    peer with another incarnation, or its removal is under way, call it when the room's
-    process is bound to this incarnation, and the removal is complete.
+    Every later broadcast in the room, including those of the application, goes to the node.
+    Call :meth:`RoomMembership.member_added` as soon as messages from now on reach
+    ``member.incarnation``: at once if the room has no such peer. If the room knows the peer
+    with another incarnation, or its removal is under way, call it when the room's process
+    is bound to this incarnation, and the removal is complete.
     """
 
     member: Member
@@ -81,15 +81,15 @@ class RemoveMember:
 
     name: str
     has_left: bool
-    """Whether it left by itself: its messages are all delivered here, so wait for its BYE
-    instead of a lease."""
+    """Whether the member left by itself: all its messages are delivered here, so wait for
+    its BYE instead of a lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakeSnapshot:
     """Have the application make a snapshot for a newcomer.
 
-    Do so when the application has received every message that the room has delivered up
+    Take it when the application has received every message that the room has delivered up
     to now; then call :meth:`RoomMembership.snapshot_taken` or ``snapshot_failed``.
     """
 
@@ -104,7 +104,7 @@ class Restore:
     snapshot: bytes
     cut: tuple[CutEntry, ...]
     """For each history of a member, the last message that the snapshot contains. An entry
-    of this node itself tells which of its own messages the snapshot contains."""
+    of this node itself has the last of its own messages that the snapshot contains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class JoinFailed:
-    """The attempt to join is over; the membership does nothing any more."""
+    """The join has failed; the membership does nothing any more."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Rejoining:
-    """Others have removed this node; it joins again, and gets another snapshot.
+    """Other members have removed this node; it joins again, and gets another snapshot.
 
     Until the next Joined, the application must not send in the room.
     """
@@ -146,7 +146,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class MemberChanged:
-    """The list of members has changed: tell the application."""
+    """The list of members has changed: inform the application."""
 
     name: str
     change: str
@@ -171,4 +171,4 @@ Effect = (
     | Left
     | MemberChanged
 )
-"""One thing to do."""
+"""Any effect."""

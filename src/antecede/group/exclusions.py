@@ -1,10 +1,10 @@
-"""What happens to a member that others have removed while it was alive.
+"""The return of a live member that other members have removed.
 
-A member that removes another one tells it so, outside the room. The other one then joins
-again and gets a snapshot of what it has missed. Two parts of a room that could not reach
-each other have removed each other: the part with more members stays, or, of equal ones, the
-part whose first name comes first in alphabetical order. A member that stays, and whose
-notices of the others do not make it leave, removes those that have removed it.
+A member that removes another one notifies it outside the room. The removed member then
+joins again and gets another snapshot. Two parts of a room that could not reach each other
+have removed each other: the part with more members stays, or, of equal parts, the part
+whose first name comes first in alphabetical order. A member that stays although others have
+removed it removes these.
 """
 
 from antecede.core.process import NEVER
@@ -34,14 +34,14 @@ class Exclusions:
         self._contested: dict[str, float] = {}
 
     def members(self) -> list[str]:
-        """Return the names of the members, sorted, with this node if it is one."""
+        """Return the names of the members, sorted, with this node if it is a member."""
         names = self._view.roster.members()
         if self._joining.phase is Phase.MEMBER:
             names = sorted([*names, self._joining.own.name])
         return names
 
     def tell(self, name: str, admission: int) -> None:
-        """Tell a node that it was removed."""
+        """Notify a node that it was removed."""
         names = self.members()
         if names:
             self._out.control(name, Excluded(admission, len(names), names[0]))

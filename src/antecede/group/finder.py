@@ -1,7 +1,7 @@
-"""How a node finds out whether a room exists, and which protocol it has.
+"""The search for a room before a join: whether it exists, and its protocol.
 
 A process of a room needs its protocol from the start. So a node looks for the room first,
-and joins it, or founds it, with what it has found.
+and then joins it with the protocol that it has found, or founds it.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class FoundRoom:
     """The result of a search."""
 
     protocol: str
-    """The protocol of the room; empty if nobody has it, and this node is to found it."""
+    """The protocol of the room; empty if no node has the room, and this node founds it."""
     members: tuple[tuple[str, str], ...]
     """Names and addresses of the members that have answered."""
 
@@ -43,7 +43,7 @@ class Finder:
         self, own_name: str, own_address: str, settings: MembershipSettings
     ) -> None:
         self.result: FoundRoom | None = None
-        """The result, once there is one."""
+        """The result; None while the search continues."""
         self._out = Outputs()
         self._search = Search(own_name, own_address, self._out, settings)
         self._protocols: dict[str, str] = {}
@@ -86,17 +86,17 @@ class Finder:
             self.result = FoundRoom("", ())
 
     def next_timer(self) -> float:
-        """Return when to call :meth:`handle_timer`; infinite for never."""
+        """Return the time at which to call :meth:`handle_timer`; infinite for never."""
         return self._search.next_timer()
 
     def handle_timer(self, now: float) -> None:
-        """Ask again those whose answer is old; an early call is harmless."""
+        """Ask again the nodes whose answer is old; an early call is harmless."""
         self._search.handle_timer(now)
 
     def effects(self) -> list[Effect]:
-        """Remove and return what to do, in order: Connect and SendControl only."""
+        """Remove and return the effects, in order: Connect and SendControl only."""
         return self._out.take()
 
     def failure(self) -> str:
-        """Return why no member was found."""
+        """Return the reason for which no member was found."""
         return self._search.failure()

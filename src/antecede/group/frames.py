@@ -55,7 +55,7 @@ class MemberState(IntEnum):
 
 
 class AnswerKind(IntEnum):
-    """How a node stands to the room that another one looks for."""
+    """The relation of a node to the room that another node looks for."""
 
     ABSENT = 0
     SEEKING = 1
@@ -111,7 +111,7 @@ class Outdated:
     """Refuse a Request whose admission is not higher than a known one of the node."""
 
     admission: int
-    """The known one."""
+    """The known admission."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """Tell a newcomer of another one that was added after the Offer."""
+    """Inform a newcomer of another newcomer that was added after the Offer."""
 
     member: Member
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Tell a newcomer for whose answers its sponsor waits."""
+    """Inform a newcomer of the members whose answers its sponsor waits for."""
 
     admission: int
     waiting_for: tuple[str, ...]
@@ -165,13 +165,13 @@ class ChunkAck:
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """Tell a node that the sender has removed it, and how large the sender's room is."""
+    """Inform a node that the sender has removed it, with the size of the sender's room."""
 
     admission: int
     """The admission of the receiver that the sender has removed; 0 for an unknown one."""
     members: int
     least: str
-    """The first of the sender's members in alphabetical order."""
+    """The alphabetically first of the members that the sender knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,8 @@ class CutNotice:
     """In the room, to a newcomer: the snapshot is taken.
 
     Every message that the snapshot contains happened before this one, also at the level of
-    the room's protocol. So what the newcomer sends after it is ordered after these.
+    the room's protocol. So the messages that the newcomer sends after it are ordered after
+    these.
     """
 
     admission: int
@@ -224,7 +225,7 @@ class Removing:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHeader:
-    """What precedes the state of the application in a snapshot."""
+    """The header of a snapshot, before the state of the application."""
 
     entries: tuple[RosterEntry, ...]
     cut: tuple[CutEntry, ...]

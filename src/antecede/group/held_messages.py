@@ -1,4 +1,4 @@
-"""The messages that a newcomer holds until its snapshot is there, and its cut."""
+"""The messages that a newcomer holds until its snapshot is complete, and its cut."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ class HeldMessages:
         self._bytes = 0
 
     def hold(self, message: RoomMessage) -> bool:
-        """Keep a message; return False, and keep it not, if this exceeds a limit."""
+        """Keep a message; return False, and do not keep it, if it exceeds a limit."""
         size = self._bytes + len(message.data)
         if len(self._messages) >= self._count_max or size > self._bytes_max:
             return False

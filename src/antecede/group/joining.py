@@ -39,24 +39,24 @@ ADMISSION_MAX: Final = 1 << 62
 
 
 class Phase(Enum):
-    """Where a node stands."""
+    """The phase of a node."""
 
     IDLE = "idle"
-    """Nothing was called yet."""
+    """The node has not begun."""
     SEARCHING = "searching"
     """The node looks for a member."""
     WAITING = "waiting"
-    """It has asked a sponsor for admission; the members add it."""
+    """The node has asked a sponsor for admission; the members add it."""
     RECEIVING = "receiving"
     """The snapshot arrives."""
     RESTORING = "restoring"
     """The application restores the snapshot."""
     CONFIRMING = "confirming"
-    """The snapshot is restored; the notice of the sponsor that it follows is missing."""
+    """The snapshot is restored; the CutNotice of the sponsor has not arrived."""
     MEMBER = "member"
     """The node is a member."""
     OVER = "over"
-    """It has left, or could not join."""
+    """The node has left, or could not join."""
 
 
 SPONSORED: Final = (Phase.WAITING, Phase.RECEIVING, Phase.CONFIRMING)
@@ -165,7 +165,7 @@ class Joining:
         self.advance(now)
 
     def rejoin(self, removed_by: str, address: str, now: float) -> None:
-        """Begin to join again after the others have removed this node."""
+        """Begin to join again, because other members have removed this node."""
         self.may_found = False
         self.sponsor = ""
         self.search.note_member(removed_by, address)
@@ -175,11 +175,11 @@ class Joining:
         self.retry(now)
 
     def renumber(self, admission: int) -> None:
-        """Continue with another number of admission."""
+        """Continue with a higher admission."""
         self.own = replace(self.own, admission=admission)
 
     def fail(self, reason: str) -> None:
-        """End the join without success, and tell those who have added this node."""
+        """End the join without success; inform the members that have added this node."""
         if self.phase in (Phase.IDLE, Phase.MEMBER, Phase.OVER):
             return
         self.phase = Phase.OVER
@@ -201,7 +201,7 @@ class Joining:
         self.advance(now)
 
     def receive_refusal(self, source: str, refused: Refused, now: float) -> None:
-        """Give up: the sponsor does not admit this node."""
+        """Fail, because the sponsor does not admit this node."""
         if self._is_of_attempt(source, refused.admission):
             self.fail(f"{source} refuses: {refused.reason}")
 
@@ -222,7 +222,7 @@ class Joining:
             self.apply(offer.members, source)
 
     def apply(self, entries: Sequence[RosterEntry], source: str) -> None:
-        """Apply what a sponsor says about the members."""
+        """Apply the statements of a sponsor about the members."""
         for entry in entries:
             if entry.member.name != self.own.name:
                 self._view.apply(entry, source)
@@ -234,7 +234,7 @@ class Joining:
             self.apply((RosterEntry(frame.member, MemberState.ADDED),), source)
 
     def receive_progress(self, source: str, progress: Progress, now: float) -> None:
-        """Note that the sponsor is alive, and for whom it waits."""
+        """Note that the sponsor is alive, and the members that it waits for."""
         if self._is_of_attempt(source, progress.admission):
             self._progress = progress.waiting_for
             self._note_sign(now)
@@ -255,7 +255,8 @@ class Joining:
     def receive_chunk(self, source: str, chunk: Chunk, now: float) -> None:
         """Store a part of the snapshot; restore it when it is complete.
 
-        A damaged snapshot is asked for again, from another member if there is one.
+        If the snapshot is damaged, ask for another one, from another member if there is
+        one.
         """
         receiver = self._receiver
         if not self._is_of_attempt(source, chunk.admission) or receiver is None:
@@ -292,7 +293,7 @@ class Joining:
         """Keep a message until the snapshot is restored."""
         if self.phase is not Phase.OVER and not self._held.hold(message):
             self.fail(
-                "more messages arrived than are held until the snapshot is there"
+                "more messages arrived than this node holds until its snapshot is complete"
                 " (held_messages_max, held_bytes_max)"
             )
 
@@ -309,16 +310,16 @@ class Joining:
             self.finish()
 
     def receive_cut_notice(self, source: str, notice: CutNotice, now: float) -> None:
-        """Note that all messages of the snapshot happened before what follows."""
+        """Note that the messages of the snapshot happened before all later ones."""
         if source == self.sponsor and notice.admission == self.own.admission:
             self._has_cut_notice = True
             self.finish()
 
     def finish(self) -> None:
-        """Deliver what was held, and tell all that this node is a member.
+        """Deliver the held messages, and broadcast that this node is a member.
 
-        Not before all members have been met: what is sent to a former incarnation of one
-        is lost.
+        Wait until all members have been met: messages to a former incarnation of a member
+        are lost.
         """
         is_restored = self.phase is Phase.CONFIRMING and self._has_cut_notice
         if is_restored and not self._view.unready_members():
@@ -339,14 +340,14 @@ class Joining:
         return ()
 
     def next_timer(self) -> float:
-        """Return when the next time-out is due; infinite for never."""
+        """Return the time of the next time-out; infinite for never."""
         due = min(self._deadline, self._silent_at)
         if self.phase is Phase.SEARCHING:
             due = min(due, self.search.next_timer())
         return due
 
     def handle_timer(self, now: float) -> None:
-        """Ask again, choose another sponsor, or give up."""
+        """Ask again, choose another sponsor, or fail."""
         if now >= self._deadline:
             self.fail(self._failure())
         elif now >= self._silent_at:

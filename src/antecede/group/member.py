@@ -12,13 +12,13 @@ class Member:
 
     name: str
     address: str
-    """Where its node is reached, as text that the driver understands."""
+    """The address of its node, as text that the driver understands."""
     incarnation: int
     """The incarnation of its process in the room; a restart of its node has another one."""
     admission: int
     """The number of its admission. A node takes a higher one for every attempt to join,
-    also after a restart; of two statements about a node, the one with the higher number
-    holds."""
+    also after a restart; of two statements about a node, the one with the higher number is
+    valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class CutEntry:
 
 
 class RoomMessage(Protocol):
-    """What the membership reads of a delivered message (``antecede.engine.Message``)."""
+    """The attributes of an ``antecede.engine.Message`` that the membership reads."""
 
     @property
     def source(self) -> str:

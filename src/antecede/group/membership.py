@@ -134,10 +134,10 @@ class RoomMembership:
         self._joining.renumber(header.admission)
         self._joining.become_member(has_founded=False)
 
-    # What has arrived.
+    # Messages that have arrived.
 
     def receive_control(self, source: str, data: bytes, now: float) -> None:
-        """Process what ``source`` has sent by SendControl; PeerError if it is invalid."""
+        """Process a control message from outside the room; PeerError if it is invalid."""
         frame = decode_control(data)
         if self._joining.phase is Phase.OVER and not isinstance(frame, Inquiry):
             return
@@ -170,7 +170,7 @@ class RoomMembership:
         else:
             self._joining.hold(message)
 
-    # What the driver has done.
+    # Reports of the driver.
 
     def member_added(self, name: str, incarnation: int, now: float) -> None:
         """Note that messages in the room from now on reach this incarnation of a peer."""
@@ -214,20 +214,20 @@ class RoomMembership:
         self._joining.restored(now)
 
     def restore_failed(self, reason: str, now: float) -> None:
-        """Give up joining: the application could not restore the snapshot."""
+        """End the join: the application could not restore the snapshot."""
         self._joining.fail(reason)
 
     def member_lost(self, name: str, now: float) -> None:
-        """Remove a member that the room's policy has given up; tell the others."""
+        """Remove a member because of the policy of the room; inform the other members."""
         if name in self._view.roster:
             self._remove(self._view.roster.admission(name), name)
 
     def unknown_sender(self, name: str, now: float) -> None:
-        """Tell a node that sends in the room, and is no member, that it was removed."""
+        """Notify a node that was removed, and still sends in the room, of its removal."""
         if self.is_member and name not in self._view.roster:
             self._exclusions.tell(name, self._view.roster.admission(name))
 
-    # What the application wants.
+    # Requests of the application.
 
     def leave(self, now: float) -> None:
         """Leave the room for good."""
@@ -246,13 +246,13 @@ class RoomMembership:
         self.member_lost(name, now)
 
     def cancel(self, now: float) -> None:
-        """Give up joining."""
+        """End the join without success."""
         self._joining.fail("cancelled")
 
     # Time and outputs.
 
     def next_timer(self) -> float | None:
-        """Return when to call :meth:`handle_timer`, or None for never."""
+        """Return the time at which to call :meth:`handle_timer`, or None for never."""
         due = min(
             self._joining.next_timer(),
             self._sponsor.next_timer(),
@@ -261,7 +261,7 @@ class RoomMembership:
         return None if due == NEVER else due
 
     def handle_timer(self, now: float) -> None:
-        """Do what is due at ``now``; an early call is harmless."""
+        """Meet the deadlines up to ``now``; an early call is harmless."""
         self._joining.handle_timer(now)
         for newcomer in self._sponsor.handle_timer(now):
             self._remove(newcomer.admission, newcomer.name)
@@ -269,10 +269,10 @@ class RoomMembership:
             self.member_lost(name, now)
 
     def effects(self) -> list[Effect]:
-        """Remove and return what to do, in order."""
+        """Remove and return the effects, in order."""
         return self._out.take()
 
-    # What it knows.
+    # The state of the membership.
 
     @property
     def is_member(self) -> bool:
@@ -289,11 +289,11 @@ class RoomMembership:
 
     @property
     def members(self) -> Sequence[str]:
-        """The names of the members, sorted, with this node: to these one may send.
+        """The names of the members, sorted, with this node: the targets of messages.
 
-        A newcomer is a peer and gets all broadcasts before it is in this list. To name it
-        as the target of a message is an error until then, because its snapshot may or may
-        not contain that message.
+        A newcomer is a peer and gets all broadcasts before it is in this list. It must not
+        be the target of a message until then, because its snapshot may or may not contain
+        that message.
         """
         return self._exclusions.members()
 
@@ -304,7 +304,7 @@ class RoomMembership:
 
     @property
     def roster(self) -> bytes:
-        """What :meth:`resume` needs after a restart with a journal."""
+        """The argument of :meth:`resume` after a restart with a journal."""
         entries = tuple(self._view.roster)
         return encode_control(Offer(self._own.admission, entries))
 

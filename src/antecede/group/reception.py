@@ -43,7 +43,7 @@ class Reception:
         self._settings = settings
 
     def receive_inquiry(self, source: str, frame: Inquiry, now: float) -> None:
-        """Answer whether this node is in the room."""
+        """Answer whether this node is a member of the room."""
         joining = self._joining
         if joining.phase is Phase.MEMBER:
             is_free = self._settings.can_admit(source)
@@ -90,5 +90,5 @@ class Reception:
                 f" {self._settings.members_max} (members_max)"
             )
         if not self._settings.accept(name):
-            return "the application does not accept it"
+            return "the application has not accepted it"
         return ""

@@ -1,9 +1,9 @@
-"""Who is in the room, as one node knows it.
+"""The members of a room, as one node knows them.
 
-Each node that was ever admitted has one entry: its latest admission, and the state of that.
-Statements about a node are ordered by admission first and state second, and an entry only
-moves forward in this order. So all members come to the same entries, in whatever order the
-statements reach them, and a statement that arrives twice or late changes nothing.
+Each node that was ever admitted has one entry: its latest admission, and the state of this
+admission. Statements about a node are ordered by admission first and state second, and an
+entry only moves forward in this order. So all members come to the same entries, in whatever
+order the statements reach them, and a statement that arrives twice or late changes nothing.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,8 @@ from antecede.group.member import Member
 __all__ = ["Roster"]
 
 GONE_MAX: Final = 1024
-"""How many entries of nodes are kept that are gone; the oldest are dropped."""
+"""The maximum number of entries of nodes that are gone; beyond it, the oldest are
+dropped."""
 
 
 class Roster:
@@ -62,14 +63,14 @@ class Roster:
         )
 
     def is_news(self, entry: RosterEntry) -> bool:
-        """Return whether ``entry`` says more than what is known of its node."""
+        """Return whether ``entry`` is later than the stored entry of its node."""
         known = self._entries.get(entry.member.name)
         if known is None:
             return True
         return _rank(entry) > _rank(known)
 
     def update(self, entry: RosterEntry) -> None:
-        """Store ``entry``, which is news."""
+        """Store ``entry``, which is later than the stored one."""
         name = entry.member.name
         self._entries.pop(name, None)
         self._entries[name] = entry

@@ -1,10 +1,11 @@
-"""How a newcomer finds a member of the room, or finds out that it must found the room.
+"""The search of a newcomer for a member of the room, or for the right to found it.
 
-A newcomer asks all nodes that it knows whether they are in the room. A node that is not
-answers with the other nodes that have asked it for the room, and the newcomer asks these,
-too. It founds the room when every node has answered that it has no such room, and its name
-is the first of those that look for the room at this time. Two nodes that look for a room at
-the same time thus found one room, if one of them asks the other, or both ask a third one.
+A newcomer asks all nodes that it knows whether they are members of the room. A node that is
+not a member answers with the other nodes that have asked it for the room, and the newcomer
+asks these, too. It founds the room when every node has answered that it has no such room,
+and its name is the first of those that look for the room at this time. Two nodes that look
+for a room at the same time thus found one room, if one of them asks the other, or both ask
+a third one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from antecede.group.settings import MembershipSettings
 __all__ = ["Search"]
 
 CANDIDATES_MAX = 1024
-"""How many nodes a newcomer asks."""
+"""The maximum number of nodes that a newcomer asks."""
 
 
 class _Candidate:
@@ -65,8 +66,9 @@ class Search:
     def note_seeker(self, name: str, address: str, now: float) -> None:
         """Ask another node that looks for the room, too: it has asked this one.
 
-        Its question is no answer: it may be late, and the node may have founded the room.
-        A node that answers SEEKING knows that this one looks for the room.
+        Its question does not count as an answer: it may be late, and the node may have
+        founded the room. A node that answers SEEKING knows that this one looks for the
+        room.
         """
         candidate = self._candidates.get(name)
         if candidate is None:
@@ -112,7 +114,7 @@ class Search:
 
     @property
     def may_found(self) -> bool:
-        """Whether nobody has the room, and this node is the one to found it."""
+        """Whether no known node has the room, and this node must found it."""
         for name, candidate in self._candidates.items():
             if candidate.answer is AnswerKind.SEEKING:
                 if name < self._own_name:
@@ -136,7 +138,7 @@ class Search:
         )
 
     def failure(self) -> str:
-        """Return why no member was found."""
+        """Return the reason for which no member was found."""
         silent = ", ".join(self.unanswered())
         if silent:
             return (
@@ -157,7 +159,7 @@ class Search:
         return f"none of the nodes that were asked is a member of the room: {asked}"
 
     def next_timer(self) -> float:
-        """Return when a node is asked again; infinite for never."""
+        """Return the next time at which a node is asked again; infinite for never."""
         return min((c.ask_at for c in self._candidates.values()), default=NEVER)
 
     def handle_timer(self, now: float) -> None:

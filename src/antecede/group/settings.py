@@ -19,7 +19,8 @@ class MembershipSettings:
     """Limits and time-outs of a membership, and the policy of removal."""
 
     may_found: bool = True
-    """Whether a node founds the room if all nodes that it can ask have no such room."""
+    """Whether a node founds the room if all nodes that it can ask answer that they are not
+    members."""
     agree: Callable[[str, str], bool] = _always
     """Called with the names of a remover and of the member that it has removed: whether
     this node removes the member, too."""
@@ -29,21 +30,24 @@ class MembershipSettings:
     """Called with the name of a newcomer: whether it can be admitted now, because its
     removal is not under way any more."""
     members_max: int = 256
-    """The members of the room, newcomers included, above which newcomers are refused."""
+    """The maximum number of members of the room, with those that are catching up; further
+    newcomers are refused."""
     snapshot_bytes_max: int = 64 << 20
     """The largest snapshot to send or to accept."""
     held_messages_max: int = 65_536
-    """Messages that a newcomer holds until its snapshot is there."""
+    """The maximum number of messages that a newcomer holds until its snapshot is
+    complete."""
     held_bytes_max: int = 64 << 20
-    """The payload bytes of these."""
+    """The maximum number of payload bytes of these messages."""
     chunk_bytes: int = 32 << 10
     """The size of the parts of a snapshot."""
     chunks_under_way_max: int = 8
-    """Parts that are sent and not yet confirmed by the newcomer."""
+    """The maximum number of parts that are sent and not yet confirmed by the newcomer."""
     join_timeout_s: float = 60.0
-    """After how long an attempt to join fails."""
+    """The time after which an attempt to join fails."""
     answer_timeout_s: float = 3.0
-    """After how long without any sign of a sponsor a newcomer asks another member; twice
-    as long at each further attempt. A sponsor gives a sign three times as often."""
+    """The time without a message of its sponsor after which a newcomer asks another member;
+    doubled at each further attempt. A sponsor sends a message three times in this
+    period."""
     retry_s: float = 0.25
-    """The wait before a node is asked again that had no such room, or was busy."""
+    """The wait before a node that is not a member, or was busy, is asked again."""

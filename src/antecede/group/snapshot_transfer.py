@@ -21,7 +21,7 @@ __all__ = ["SnapshotReceiver", "SnapshotSender", "digest_of"]
 
 DIGEST_BYTES: Final = 16
 HEADER_BYTES_MAX: Final = 16 << 20
-"""What a snapshot may have beside the state of the application: members and numbers."""
+"""The maximum size of the header of a snapshot: the members and the cut."""
 
 
 def digest_of(data: bytes | bytearray) -> bytes:
@@ -49,7 +49,7 @@ class SnapshotSender:
         return SnapshotStart(self._admission, len(self._data), digest_of(self._data))
 
     def acknowledge(self, received: int) -> bool:
-        """Note how much has arrived; return whether this is more than was known."""
+        """Note the confirmed bytes; return whether there are more than before."""
         if received > self._sent:
             raise PeerError(f"{received} bytes confirmed, only {self._sent} were sent")
         if received <= self._acked:

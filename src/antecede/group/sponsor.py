@@ -1,4 +1,4 @@
-"""What a member does for the newcomers that join through it."""
+"""The part of a member that admits newcomers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,7 +26,8 @@ from antecede.group.view import View
 __all__ = ["Sponsor"]
 
 SIGNS_PER_TIMEOUT = 3
-"""How often a sponsor gives a sign before a newcomer would take it for dead."""
+"""The number of messages of a sponsor in the time after which a newcomer asks another
+member."""
 
 
 class _Sponsorship:
@@ -72,11 +73,11 @@ class Sponsor:
         self._schedule_sign(sponsorship, now)
 
     def introduce(self, member: Member) -> None:
-        """Tell the newcomers of another one that a member admits at the same time.
+        """Inform the newcomers of another one that a member admits at the same time.
 
         Otherwise a newcomer would learn of the other one with its snapshot. Until then no
         message of the other one would be delivered to it, and under the hybrid protocols
-        everybody who has delivered such a message would have to wait.
+        every process that has delivered such a message would have to wait.
         """
         for name in self._newcomers:
             if name != member.name:
@@ -90,7 +91,7 @@ class Sponsor:
             self._ask_if_complete(sponsorship)
 
     def check(self) -> None:
-        """Continue after the view has changed: nobody waits for nodes that are gone."""
+        """Continue after the view has changed: do not wait for nodes that are gone."""
         roster = self._view.roster
         for name, sponsorship in list(self._newcomers.items()):
             entry = roster.get(name)
@@ -145,7 +146,7 @@ class Sponsor:
         self._send_chunks(sponsorship, now)
 
     def refuse(self, newcomer: str, admission: int, reason: str) -> None:
-        """End an admission for good; the newcomer leaves then."""
+        """Refuse a newcomer for good; it leaves then."""
         if self._find(newcomer, admission) is not None:
             self._out.control(newcomer, Refused(admission, reason))
 
@@ -179,12 +180,12 @@ class Sponsor:
         return sorted(names)
 
     def next_timer(self) -> float:
-        """Return when the next sign or time-out is due; infinite for never."""
+        """Return the time of the next message or time-out; infinite for never."""
         times = (min(s.sign_at, s.deadline) for s in self._newcomers.values())
         return min(times, default=NEVER)
 
     def handle_timer(self, now: float) -> list[Member]:
-        """Give the signs that are due; return the newcomers whose time is over."""
+        """Send the messages that are due; return the newcomers whose time is over."""
         expired = []
         for name, sponsorship in self._newcomers.items():
             if now >= sponsorship.deadline:

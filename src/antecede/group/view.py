@@ -1,4 +1,4 @@
-"""The view of one node: the roster, and which peers are ready to be answered for."""
+"""The view of one node: the roster, and the answers to sponsors about its peers."""
 
 from antecede.group.effects import AddMember, MemberChanged, RemoveMember
 from antecede.group.frames import Added, MemberState, RosterEntry
@@ -26,7 +26,7 @@ class View:
         self._pending: dict[str, dict[str, int]] = {}
 
     def apply(self, entry: RosterEntry, by: str) -> bool:
-        """Apply a statement of ``by`` about another node; return whether it is news."""
+        """Apply a statement of ``by`` about another node; return whether it was new."""
         if not self.roster.is_news(entry):
             return False
         name = entry.member.name
@@ -51,7 +51,7 @@ class View:
         return True
 
     def set_state(self, name: str, admission: int, state: MemberState, by: str) -> bool:
-        """Move an admission of a known node to ``state``; return whether it is news."""
+        """Move an admission of a known node to ``state``; return whether it changed."""
         known = self.roster.get(name)
         if known is None or known.member.admission != admission:
             return False

@@ -21,7 +21,7 @@ class Targets:
     """The names of the targets; empty for a broadcast that was not sent yet."""
     is_broadcast: bool = False
     may_be_nobody: bool = False
-    """A broadcast without any target has the number 0, and is no error."""
+    """A broadcast without targets returns 0 instead of raising an error."""
     keeps_channels: bool = False
     """The result of :meth:`send` has the names and the channels of the targets."""
     channels: tuple[Channel, ...] = ()
@@ -68,14 +68,14 @@ class Targets:
 
 
 def _check_lonely(engine: Engine) -> None:
-    """Raise LocalError, unless a node without peers will have some: it is joining."""
+    """Raise LocalError, unless the node is joining and will have peers later."""
     overlay = engine.process.overlay
     if overlay is None:
         raise LocalError(f"{engine.name} has no peer to broadcast to; call add_peer first")
     if not overlay.is_newcomer:
         raise LocalError(
-            f"{engine.name} has no neighbour to broadcast to: nobody has joined, or all its"
-            " links are lost; in the second case close it, and open a new node"
+            f"{engine.name} has no neighbour to broadcast to: no node has joined, or all"
+            " its links are lost; in the second case close it, and open a new node"
         )
 
 

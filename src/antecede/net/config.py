@@ -43,7 +43,8 @@ class NodeConfig:
     decode: Decode | None = None
     observe_inbox_s: Callable[[float], object] | None = None
     log_name: str | None = None
-    """The name of the node in the log, if it is another one; empty for no events there."""
+    """The name of the node in the log, if it differs from the name; empty for no log of
+    events."""
     filter_messages: Callable[[list[Message]], list[Message]] | None = None
     """Called with the delivered messages; returns those for the application."""
 

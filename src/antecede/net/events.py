@@ -14,9 +14,9 @@ __all__ = ["EventHub", "EventIterator"]
 logger = logging.getLogger(__name__)
 
 QUEUE_MAX: Final = 1024
-"""How many events wait for one iterator; older ones are dropped."""
+"""The maximum number of events that wait for one iterator; the oldest are dropped."""
 LOG_GAP_S: Final = 50.0
-"""How long a kind of event about one peer is not logged again."""
+"""The time for which a kind of event about one peer is not logged again."""
 
 
 class EventIterator:
@@ -38,7 +38,7 @@ class EventIterator:
         self.wake()
 
     def wake(self) -> None:
-        """Let the tasks that wait for an event look again."""
+        """Wake the tasks that wait for an event."""
         self._hub.waiting.discard(self)
         while self._waiters:
             waiter = self._waiters.popleft()
@@ -69,7 +69,7 @@ class EventHub:
     Args:
         name: the name of the node.
         on_event: called with each event; None for no callback.
-        log_name: the name in the log, if it is another one; empty for no log.
+        log_name: the name in the log, if it differs from ``name``; empty for no log.
     """
 
     def __init__(
@@ -86,7 +86,8 @@ class EventHub:
         """The iterators that a task waits for."""
         self._logged: dict[tuple[type[NodeEvent], str | None], float] = {}
         self.dropped = 0
-        """How many events were dropped, because an iterator was not read in time."""
+        """The number of events that were dropped because an iterator was not read in
+        time."""
         self.is_closed = False
 
     def iterate(self) -> EventIterator:

@@ -33,7 +33,7 @@ class Faults:
     """The queue marks a datagram that waits longer, if its sender reacts to marks (ECN); 0
     for a queue that marks nothing. Only a simulated network has marks."""
     datagram_bytes_max: int = 0
-    """Larger datagrams are lost, without notice to their sender; 0 for no limit."""
+    """Larger datagrams are lost, and their sender gets no error; 0 for no limit."""
     bottleneck: str = ""
     """Links with the same bottleneck share its bandwidth and its queue."""
 
@@ -68,7 +68,7 @@ class FaultInjector:
         self._blocked.clear()
 
     def _waiting_s(self, link: tuple[str, str], faults: Faults, now: float) -> float:
-        """Return how long a datagram waits for its link now."""
+        """Return the time for which a datagram waits for its link now."""
         return max(self._link_free_at.get(faults.bottleneck or link, now) - now, 0.0)
 
     def marks(self, source: str, target: str, now: float) -> bool:

@@ -28,7 +28,7 @@ async def leave(
 ) -> None:
     """Wait for acks; if all arrive, and the node never returns, transmit BYE.
 
-    A node with a journal returns: its peers keep their copies for it.
+    A node with a journal may return, so its peers keep their copies for it.
     """
     if await _wait_for_last_acks(engine, acks, drain_s) and not returns:
         # A message accepted after the first BYE could not be acked any more.

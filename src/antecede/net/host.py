@@ -46,7 +46,8 @@ class DatagramSocket(Protocol):
         """How many datagrams were lost at this socket so far, by reason."""
 
     on_refused: Callable[[object, int], None]
-    """Called with address and size of a datagram that is too large for the socket."""
+    """Called with the address and the size of a datagram that is too large for the
+    socket."""
     marked: Set[object]
     """The addresses to which datagrams have the mark ECT(0); the engine changes the set."""
 

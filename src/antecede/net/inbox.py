@@ -22,7 +22,7 @@ class Inbox:
 
     Args:
         config: the parameters of the node.
-        events: takes an event for each message that the callback fails for.
+        events: collects an event for each message for which the callback raises.
         now_s: returns the time.
     """
 
@@ -60,10 +60,10 @@ class Inbox:
             self._call(self._on_message)
 
     def _call(self, on_message: Callable[[Message], object]) -> None:
-        """Pass all messages to the callback, those that arrive meanwhile after the others.
+        """Pass all messages to the callback in order, also those that arrive meanwhile.
 
-        A callback that sends may cause deliveries, which must not overtake the messages
-        that are before them.
+        A callback that sends may cause deliveries, which must not overtake earlier
+        messages.
         """
         messages = self.messages
         self._is_calling = True
@@ -75,7 +75,7 @@ class Inbox:
                 except Exception as error:
                     event = MessageFailed(peer=message.source, message=message, error=error)
                     self._events.publish([event], self._now_s())
-                except BaseException:  # It ends the event loop, and the callback with it.
+                except BaseException:  # The exception ends the event loop.
                     messages.appendleft(message)
                     raise
         finally:
@@ -103,7 +103,7 @@ class Inbox:
     # Readers.
 
     def new_reader(self, loop: asyncio.AbstractEventLoop) -> Reader:
-        """Return a future to await until there is a message; it may be gone by then."""
+        """Return a future that waits for a message, which another reader may then take."""
         if self._on_message is not None:
             raise LocalError(f"{self._name} has on_message, which gets all messages")
         reader = Reader(loop, self._cancel_reader)

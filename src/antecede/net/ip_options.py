@@ -1,7 +1,7 @@
 """Options of UDP sockets that concern IP: the don't-fragment bit, and marks of congestion.
 
-A system that does not know an option refuses it. Then datagrams have no mark, or a mark
-that arrives is not seen, which the engine notices (:mod:`antecede.engine.ecn`).
+A system that does not have an option refuses it. Then datagrams have no mark, or the node
+cannot read the marks that arrive, which the engine detects (:mod:`antecede.engine.ecn`).
 """
 
 import contextlib
@@ -26,7 +26,7 @@ IP_MTU_DISCOVER: Final = 10
 IPV6_MTU_DISCOVER: Final = 23
 PMTUDISC_PROBE: Final = 3
 """Linux constants that the socket module does not define. The last one forbids fragments of
-IP, and ignores what the kernel knows of paths."""
+IP, and ignores the path MTU that the kernel has found."""
 IP_RECVTOS: Final = getattr(socket, "IP_RECVTOS", 13 if sys.platform == "linux" else 27)
 IPV6_RECVTCLASS: Final = getattr(socket, "IPV6_RECVTCLASS", 66)
 IPV6_TCLASS: Final = getattr(socket, "IPV6_TCLASS", 67)

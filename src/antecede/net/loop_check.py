@@ -10,7 +10,7 @@ __all__ = ["check_loop"]
 def check_loop(name: str, loop: asyncio.AbstractEventLoop | None) -> None:
     """Raise LocalError if another thread, or another event loop, calls a node.
 
-    A loop that does not run may be used by the thread that will run it. A node that was
+    While the loop does not run, any thread may call the node. A node that was
     never opened (``loop`` is None) belongs to no loop yet.
     """
     running = asyncio._get_running_loop()

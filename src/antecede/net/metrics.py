@@ -26,13 +26,13 @@ from antecede.net.udp import Address
 __all__ = ["Metrics", "NodeCollector"]
 
 REQUEST_S: Final = 10.0
-"""How long a client of the endpoint may take for its request."""
+"""The time-out for the request of a client of the endpoint."""
 REQUEST_BYTES_MAX: Final = 8192
 BUCKETS: Final = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 PEER_GAUGES: Final[tuple[tuple[str, str, Callable[[PeerStats], float | None]], ...]] = (
     ("backlog", "Copies that are queued or in flight.", lambda peer: peer.backlog),
-    ("backlog_bytes", "Payload bytes of these.", lambda peer: peer.backlog_bytes),
+    ("backlog_bytes", "Payload bytes of the backlog.", lambda peer: peer.backlog_bytes),
     ("round_trip_seconds", "Smoothed round trip.", lambda peer: peer.round_trip_s),
     ("silent_seconds", "Time since the last datagram.", lambda peer: peer.silent_s),
     ("silent", "Whether an answer is overdue.", lambda peer: peer.is_silent),
@@ -92,7 +92,7 @@ class NodeCollector(Collector):
             ("control_frames", "Frames without a message.", engine.control_frames),
             ("datagrams_in", "Datagrams received.", engine.datagrams_in),
             ("datagrams_out", "Datagrams transmitted.", engine.datagrams_out),
-            ("events_dropped", "Events that nobody has read.", stats.events_dropped),
+            ("events_dropped", "Events not read in time.", stats.events_dropped),
         ):
             counter = CounterMetricFamily(f"antecede_{name}", description, labels=["node"])
             counter.add_metric([stats.name], value)

@@ -47,8 +47,8 @@ class Node:
         peers: names and addresses of the other nodes; :meth:`add_peer` adds more later.
         protocol: a protocol from ``antecede protocols``, the same at all nodes. ``hybrid``
             is faster where nothing is lost, but a silent peer delays all messages.
-        budget_bytes: how many bytes a message of the protocol ``bounded`` may use to list
-            undelivered messages, instead of waiting; it may differ between nodes.
+        budget_bytes: the bytes that a message of the protocol ``bounded`` may use to list
+            undelivered messages, instead of waiting; nodes may have different budgets.
         key: the group key, 32 bytes, or several keys (:meth:`set_keys`).
         insecure: allow a bind address other than loopback without a key.
         limits: bounds on sizes and times; see :class:`antecede.engine.limits.Limits`.
@@ -62,11 +62,11 @@ class Node:
         on_event: called with each event of :meth:`events`, as it happens.
         metrics: address to serve metrics for Prometheus at, or a port of the loopback
             address; needs the extra ``antecede[metrics]``.
-        encode: converts what the application sends to bytes, such as a JSON encoder.
-        decode: converts the bytes of a message to :attr:`Message.value`.
+        encode: converts the values that the application sends to bytes.
+        decode: converts the bytes of a message to its :attr:`Message.value`.
         seeds: addresses of some nodes of the group, through which :meth:`join` finds rooms.
-        accept: called with name and address of each node that wants to become a link of
-            this one; returns whether to accept it.
+        accept: called with the name and the address of each node that asks this one for a
+            link; returns whether to accept it.
     """
 
     def __init__(
@@ -184,8 +184,8 @@ class Node:
     async def remove_peer(self, name: str, *, stopped: bool = False) -> None:
         """Remove a peer, and abandon the copies that it has not acked.
 
-        Permits that wait for its acks are granted then. Return when that is done: one
-        lease after the peer was last heard. Pass ``stopped=True`` only for a process that
+        Permits that wait for its acks are granted then. Return when that is done: one lease
+        after the last datagram of the peer. Pass ``stopped=True`` only for a process that
         has stopped for good: then messages also stop waiting for the permits of the peer
         itself (docs/explanation/peer-removal.md). Under ``bounded``, messages may also wait
         for a process that is not a peer; declare it stopped in the same way.
@@ -210,9 +210,9 @@ class Node:
         """Join a room, and return it when this node has caught up.
 
         The node asks the nodes that it is linked with or, at first, its seeds. It founds
-        the room if it knows no other node, or if all that it knows answer that they are not
-        in the room. Raise JoinError, which says why, if no node answers, or a node refuses.
-        The options are those of :class:`antecede.net.rooms.options.RoomArguments`.
+        the room if it knows no other node, or if all nodes that it knows answer that they
+        are not members. Raise JoinError with the reason if no node answers or a node
+        refuses. The options: :class:`antecede.net.rooms.options.RoomArguments`.
         """
         return await self._rooms.join(room, make_options(options))
 
@@ -230,17 +230,17 @@ class Node:
     ) -> int | Receipt:  # fmt: skip
         """Send ``data`` to one peer, or to the node itself, and return its number.
 
-        The data are bytes, or what the function ``encode`` of the node takes. Wait while
-        the window of the target is full, and with more than 64 KiB of data until the target
-        is met; with ``wait=False`` raise WindowFull instead. The message is accepted when
-        the call returns, but not yet delivered: see :meth:`flush`. A cancelled call may
-        have sent the message or not. Raise LocalError if the target is not a peer, does not
-        accept so much data, or restarts while a message in fragments is being sent.
+        The data are bytes or, if the node has ``encode``, an argument of that function.
+        Wait while the window of the target is full, and with more than 64 KiB of data until
+        the target has answered; with ``wait=False`` raise WindowFull instead. The message
+        is accepted when the call returns, but not yet delivered: see :meth:`flush`. A
+        cancelled call may have sent the message or not. Raise LocalError if the target is
+        no peer, accepts only smaller messages, or restarts during a message in fragments.
 
-        With ``receipt=True`` return a :class:`~antecede.net.receipts.Receipt`, which tells
-        whether the message was delivered or given up. With ``ordered=False`` transmit one
-        datagram, once, and return 0: the message has no order and no number, is lost with
-        its datagram, and makes nothing wait.
+        With ``receipt=True`` return a :class:`~antecede.net.receipts.Receipt`, which
+        reports whether the message was delivered or given up. With ``ordered=False``
+        transmit one datagram, once, and return 0: the message has no order and no number,
+        is lost with its datagram, and no other message waits for it.
         """
         if receipt or not ordered:
             to = Targets(names=(target,))
@@ -254,7 +254,7 @@ class Node:
             if number:
                 return number
         if engine is not None and not runtime.is_closing:
-            if not runtime.output_scheduled:  # Else an earlier send has checked it.
+            if not runtime.output_scheduled:  # Otherwise an earlier send has checked it.
                 runtime.check_loop()
             now_s = runtime.now_s  # Python is slow to call an attribute of an object.
             now = now_s()
@@ -323,7 +323,7 @@ class Node:
         """Send one message to all current peers; otherwise like :meth:`send`.
 
         Only under ``newtop``, the node receives it as well.
-        If the call waits, the message goes to the peers of the node when there is room;
+        If the call waits, the message goes to the peers at the time when there is room;
         with more than 64 KiB of data, only to those that were known to accept it before.
         """
         to = Targets(is_broadcast=True)
@@ -338,7 +338,7 @@ class Node:
         """Return an asynchronous iterator over the events of the node from now on.
 
         Each iterator gets all events (:mod:`antecede.engine.events`) until the node is
-        closed; one that is read too late ends up with an EventsDropped. The node logs them.
+        closed; one that is read too slowly gets an EventsDropped. The node logs all events.
         """
         return self._runtime.events.iterate()
 
@@ -355,7 +355,7 @@ class Node:
     async def waiting(
         self, source: str | None = None, number: int | None = None
     ) -> list[WaitReport]:
-        """Return what messages wait for, up to the process at fault.
+        """Return the reasons for which messages wait, up to the process at fault.
 
         ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
         a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
@@ -367,7 +367,7 @@ class Node:
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
     ) -> list[statistics.BlockedMessage]:
-        """Return the messages that wait for another process, and what they wait for.
+        """Return the messages that wait for another process, with the reasons.
 
         ``node.blocked_messages("ann", 7)`` explains why Ann's message 7 is not delivered
         here or, at Ann's node, why it is queued or in flight (hybrid protocols only).
@@ -382,7 +382,7 @@ class Node:
     async def __anext__(self) -> Message:
         """Return the next message.
 
-        While ``Limits.inbox_messages_max`` messages wait here, other nodes transmit none.
+        While ``Limits.inbox_messages_max`` messages wait here, other nodes send none.
         """
         inbox = self._runtime.inbox
         return inbox.take_message() if inbox.messages else await self._receiving.next()

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 Payload = Any
-"""What a node sends: bytes or, if the node has a function ``encode``, what that takes."""
+"""The data to send: bytes or, if the node has ``encode``, an argument of that function."""
 Encode = Callable[[Any], bytes]
 Decode = Callable[[bytes], Any]
 

@@ -21,7 +21,8 @@ __all__ = [
 ]
 
 GiveUpReason = Literal["removed", "left", "history lost"]
-"""Why a copy was given up: the peer was removed, has left, or lost its history."""
+"""The reason for which a copy was given up: the peer was removed, has left, or lost its
+history."""
 
 
 class SendOptions(TypedDict, total=False):
@@ -37,13 +38,13 @@ class SendOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a message."""
+    """The outcome of a message at its targets."""
 
     delivered: tuple[str, ...]
-    """The targets that have delivered it."""
+    """The targets that have delivered the message."""
     given_up: dict[str, GiveUpReason]
-    """The other targets: the node does not transmit the message to them any more, and some
-    of them may have delivered it nevertheless."""
+    """The other targets, with the reasons: the node does not transmit the message to them
+    any more. Some of them may have delivered it, if their acks were lost."""
 
     @property
     def is_delivered(self) -> bool:
@@ -59,9 +60,9 @@ class Outcome:
 class Receipt:
     """The receipt of one message: ``await receipt`` returns its :class:`Outcome`.
 
-    A message without an outcome waits until its targets deliver it, or are removed, or
-    leave. A cancelled wait changes nothing; the receipt can be awaited again. Awaiting
-    raises LocalError if the node is closed before.
+    The receipt waits until each target has delivered the message, was removed, or has left.
+    A cancelled wait changes nothing; the receipt can be awaited again. Awaiting raises
+    LocalError if the node is closed before the outcome is known.
     """
 
     def __init__(self, number: int, channels: Iterable[Channel]) -> None:
@@ -84,7 +85,7 @@ class Receipt:
         return asyncio.shield(self._future).__await__()
 
     def resolve(self, target: str, reason: GiveUpReason | None) -> None:
-        """Note that a target has delivered the message or, with a reason, never will."""
+        """Note that a target has delivered the message, or why its copy was given up."""
         self._remaining.discard(target)
         if reason is not None:
             self._given_up[target] = reason
@@ -97,14 +98,14 @@ class Receipt:
         """Raise an error in the tasks that wait, now and later."""
         if not self._future.done():
             self._future.set_exception(error)
-            self._future.exception()  # Nobody has to await a receipt.
+            self._future.exception()  # A receipt need not be awaited.
 
 
 class Receipts:
     """The receipts of one node that have no outcome yet.
 
-    The receiver acks the messages to it in order, so that one number tells which of them
-    are delivered. A channel ends when its copies are given up.
+    The receiver acks the messages in order, so one number determines which of them are
+    delivered. A channel ends when its copies are given up.
     """
 
     def __init__(self) -> None:
@@ -140,7 +141,7 @@ class Receipts:
     def update(self, engine: Engine) -> None:
         """Find the outcomes that are known now."""
         recovery = engine.process.recovery
-        assert recovery is not None  # Else there are no receipts.
+        assert recovery is not None  # Only these protocols have receipts.
         for channel, heap in list(self._open.items()):
             name, id, abandonments = channel  # noqa: A001 (the word for it)
             session = engine.sessions.get(name)
@@ -166,7 +167,7 @@ class Receipts:
 
 
 def check_receipts(engine: Engine) -> None:
-    """Raise LocalError unless the protocol of a node can tell what was given up."""
+    """Raise LocalError unless the protocol of a node reports which copies it gives up."""
     if engine.process.recovery is None:
         raise LocalError(
             f"{engine.info.name} has no receipts, because it cannot remove peers; use"
@@ -175,7 +176,7 @@ def check_receipts(engine: Engine) -> None:
 
 
 def _reason(session: PeerSession | None, id: int) -> GiveUpReason:
-    """Return why the copies in a channel were given up."""
+    """Return the reason for which the copies in a channel were given up."""
     if session is not None and session.state is LEFT:
         return "left"
     if session is not None and session.state is ACTIVE and session.id != id:

@@ -38,7 +38,7 @@ class Receiving:
             raise self.closed_error() from None
 
     def closed_error(self) -> Exception:
-        """Return the error of a call that receives after the end."""
+        """Return the error of a call that receives when the node or room is closed."""
         return self._runtime.failure or LocalError(
             f"cannot receive: {self._name} is closed and its inbox is empty"
         )

@@ -1,4 +1,4 @@
-"""Ends the calls of an application that need not wait any more."""
+"""Resumes the calls of an application that need not wait any more."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ def resume_calls(
     receipts: Receipts,
     now_s: Callable[[], float],
 ) -> bool:
-    """End the calls that need not wait any more; return whether messages were sent."""
+    """Resume the calls that need not wait any more; return whether messages were sent."""
     has_sent = bool(sends.queues) and sends.send(engine, now_s())
     if waiters.flushers and not engine.backlog:
         waiters.wake_flushers()

@@ -66,12 +66,12 @@ class NodeRuntime:
         """Returns the time of the host's clock."""
         self.transmit_lost: Mapping[str, int] = {}
         """How many datagrams were lost at the socket so far, by reason."""
-        self._host = host  # None before open stands for that of the event loop.
+        self._host = host  # None before open: the host of the event loop.
         self._files: NodeFiles | None = None
         self._commits: Commits | None = None
         self._transmit_after_commit = False
         self._socket: DatagramSocket | None = None
-        self._is_timer_set = False  # Since the last input that may change a deadline.
+        self._is_timer_set = False  # False after an input that may change a deadline.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: EngineTimer | None = None
         self._engines: EngineFactory | None = None
@@ -299,7 +299,7 @@ class NodeRuntime:
         return self.inbox.new_reader(loop)
 
     def _tell_peers(self) -> None:
-        """Schedule output if it would tell peers that there is room again."""
+        """Schedule output if it would inform peers of new room in the inbox."""
         engine = self.engine
         if engine is not None and engine.flow.has_updates:
             self.schedule_output()
@@ -391,7 +391,7 @@ class NodeRuntime:
             self.schedule_output()
 
     def _poll_messages(self, engine: Engine) -> int:
-        """Move delivered messages to the inbox, and return how many there were."""
+        """Move delivered messages to the inbox, and return their number."""
         messages = engine.poll_messages()
         if self._config.filter_messages is not None:
             messages = self._config.filter_messages(messages)

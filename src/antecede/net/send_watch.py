@@ -20,12 +20,12 @@ WARNING_S: Final = 60.0
 class SendWatch:
     """Warns if a send waits while the inbox of the node itself is full.
 
-    If the peer does the same, both wait for ever.
+    If the target does the same, both wait for ever.
 
     Args:
         blocked: the messages that wait for room.
         engine: returns the engine, or None if the node is not open.
-        events: takes the event of a deadlock.
+        events: collects the event of a deadlock.
     """
 
     def __init__(

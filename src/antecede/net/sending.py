@@ -1,4 +1,4 @@
-"""Sending messages that may have to wait: for room, for a handshake, or for the disk."""
+"""Sends messages, and waits for room, for a handshake, or for the disk."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ class Sending:
             if not engine.has_room((target,)):
                 raise self.window_full_error((target,))
             number = engine.send_fragment((target,), payloads[0], now)
-        is_alone = engine.sent_alone  # There is no other copy to wait for.
+        is_alone = engine.sent_alone  # No other copy shares its datagram.
         if is_alone or engine.should_flush:
             runtime.transmit(engine, now)
         if not is_alone:
@@ -91,7 +91,7 @@ class Sending:
                 else:
                     runtime.schedule_output()
             if len(numbers) == sent:
-                data = cast("bytes", messages[sent])  # It is checked there.
+                data = cast("bytes", messages[sent])  # The called method checks the target.
                 to = Targets(names=(target,))
                 number, _ = await self.start(to, data, wait=True)
                 numbers.append(number)
@@ -194,7 +194,8 @@ class Sending:
         else:
             number, targets = await self._send_payload(engine, targets, payloads[0])
             if engine.is_only_in_flight(names):
-                runtime.transmit(engine, runtime.now_s())  # No other copy to wait for.
+                # No other copy shares its datagram.
+                runtime.transmit(engine, runtime.now_s())
         return number, targets
 
     def check_open(self) -> None:
@@ -232,9 +233,9 @@ class Sending:
     async def _with_known_limits(
         self, engine: Engine, targets: Targets, size: int
     ) -> Targets:
-        """Wait until all targets are known to accept so much, and keep these targets.
+        """Wait until all targets are known to accept this size, and keep these targets.
 
-        One that restarts while the message waits for room may accept less.
+        A target that restarts while the message waits for room may accept less.
         """
         while not engine.knows_limits(targets.find(engine), size):
             await self._runtime.waiters.wait_for_handshake()

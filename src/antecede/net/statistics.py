@@ -44,7 +44,7 @@ class PeerStats:
     bytes_in: int
     bytes_out: int
     is_silent: bool
-    """Whether an answer is overdue for ``Limits.silence_s``."""
+    """Whether an answer of the peer has been overdue for ``Limits.silence_s``."""
     congestion_window_bytes: int | None
     """The bytes that may be in flight; None without congestion control."""
     in_flight_bytes: int
@@ -85,7 +85,7 @@ class NodeStats:
     """Datagrams that were lost at the socket of the node, by reason: ``queue_full`` (too
     many wait until the socket accepts more), ``too_large``, or another ``error``."""
     events_dropped: int
-    """Events that were dropped, because an iterator was not read in time."""
+    """Events that were dropped because an iterator was not read in time."""
     inbox: int
     """Messages that the application has not received yet."""
     queued: int
@@ -164,8 +164,8 @@ def make_stats(
 
     Args:
         engine: the engine of the node.
-        inbox: how many messages are in the inbox.
-        lost: how many datagrams were lost at the socket, by reason, and how many events.
+        inbox: the number of messages in the inbox.
+        lost: the numbers of datagrams lost at the socket, by reason, and of events.
         now: the time of the host's clock.
     """
     process = engine.process

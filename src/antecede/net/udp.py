@@ -53,7 +53,8 @@ CANNOT_SEGMENT: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSU
 UNSENT_MAX: Final = 4096
 """The most datagrams that wait until the socket accepts more."""
 SINGLES_MAX: Final = 8
-"""After how many datagrams that arrived alone the socket looks for more again."""
+"""The number of datagrams that arrived alone after which the socket looks for more
+again."""
 
 
 def parse_address(text: object) -> Address:
@@ -128,7 +129,7 @@ class UdpSocket:
         self.gro = segmentation and self._supports(UDP_GRO, 1)
         forbid_fragments(self._socket)
         self._reads_control = report_marks(self._socket) or self.gro
-        self._mark = NOT_ECT  # Of the datagrams that are transmitted now.
+        self._mark = NOT_ECT  # The mark of the datagrams that are transmitted now.
         self.marked: Set[object] = frozenset()
         """The addresses to which datagrams have the mark ECT(0)."""
         self.on_refused: Callable[[object, int], None] = lambda address, size: None
@@ -136,7 +137,7 @@ class UdpSocket:
         self.lost = {"queue_full": 0, "too_large": 0, "error": 0}
         """How many datagrams were not transmitted so far, by reason."""
         self._unsent: list[tuple[object, bytes]] = []
-        self._singles = 0  # How many calls in a row have read one datagram.
+        self._singles = 0  # The number of consecutive calls that have read one datagram.
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _bind(self, address: SocketAddress) -> None:
@@ -261,7 +262,7 @@ class UdpSocket:
         accepted = 0
         index = 0
         count = len(datagrams)
-        single_before = 0  # Where a run ends that was refused because of its size.
+        single_before = 0  # The end of a run that was refused because of its size.
         marked = self.marked
         while index < count:
             end = index + 1

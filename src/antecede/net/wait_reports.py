@@ -1,4 +1,4 @@
-"""Reports what messages wait for, with the answers of other nodes."""
+"""Reports of the reasons for which messages wait, with the answers of other nodes."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,18 +12,18 @@ from antecede.net.runtime import NodeRuntime
 __all__ = ["WaitReport", "find_waits"]
 
 REPORTS_MAX = 64
-"""How many messages one call reports."""
+"""The maximum number of messages that one call reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitReport:
-    """What a message waits for, from its process to the one at fault."""
+    """The reason for which a message waits, from its process to the process at fault."""
 
     source: str
     number: int
     target: str
     steps: tuple[WaitStep, ...]
-    """What each process on the way waits for. The last step is about the process at
+    """The reason for which each process waits. The last step is about the process at
     fault."""
 
     @property
@@ -38,7 +38,7 @@ class WaitReport:
 async def find_waits(
     runtime: NodeRuntime, source: str | None, number: int | None
 ) -> list[WaitReport]:
-    """Return what messages wait for, after asking other nodes.
+    """Return the reasons for which messages wait, after asking other nodes.
 
     Args:
         runtime: drives the engine of the node.
@@ -74,13 +74,13 @@ async def find_waits(
 
 
 Wait = tuple[str, int, str, Found]
-"""Source, number and target of a message, and what the node knows of its wait."""
+"""Source, number and target of a message, and the steps that the node itself knows."""
 
 
 def _named(
     engine: Engine, now: float, source: str | None, number: int | None
 ) -> Iterator[Wait]:
-    """Yield the messages that are meant."""
+    """Yield the messages to report."""
     if number is None:
         for origin, oldest in _oldest(engine):
             if source in (None, origin):

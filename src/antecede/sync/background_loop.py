@@ -96,13 +96,13 @@ class _Call(Generic[Result]):
             self._task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[Result]) -> None:
-        """Wake the waiting thread; if it has gone, nobody asks for the exception."""
+        """Wake the waiting thread; if it has gone, drop the exception."""
         if not task.cancelled():
             task.exception()
         self._running.release()
 
     def _abandon(self) -> None:
-        """Cancel the coroutine, or pass on the result that nobody waits for any more."""
+        """Cancel the coroutine, or pass its result to ``on_abandoned``."""
         self._is_abandoned = True
         task = self._task
         if task is None:
@@ -124,7 +124,7 @@ def background_loop() -> BackgroundLoop:
 def _forget_loop() -> None:
     """Forget the loop of the parent process: a fork does not copy its thread."""
     global _start_lock
-    _start_lock = threading.Lock()  # Another thread of the parent may hold the old one.
+    _start_lock = threading.Lock()  # Another thread of the parent may hold the old lock.
     _running.clear()
 
 

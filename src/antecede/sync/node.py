@@ -49,8 +49,8 @@ class Node:
 
     Any thread may call any method at any time. A method that waits takes ``timeout``, in
     seconds, and raises TimeoutError after it; None, the default, waits forever. Ctrl-C ends
-    every wait. What a call that has not returned did is the same as for a cancelled call of
-    the asynchronous node: ``receive`` never loses a message, and ``send`` may have sent the
+    every wait. A call that has not returned has the effect of a cancelled call of the
+    asynchronous node: ``receive`` never loses a message, and ``send`` may have sent the
     message or not.
 
     The callbacks of a node run in the thread of the event loop, which all nodes of the
@@ -259,7 +259,7 @@ class Node:
     def commit(self, *messages: Message, timeout: float | None = None) -> None:
         """Record that messages were processed, so that a restart does not redeliver them.
 
-        Return when this is in the journal. Without a journal, do nothing.
+        Return when the record is in the journal. Without a journal, do nothing.
         """
 
         async def commit_all() -> None:
@@ -284,7 +284,7 @@ class Node:
     def waiting(
         self, source: str | None = None, number: int | None = None
     ) -> list[WaitReport]:
-        """Return what messages wait for, up to the process at fault.
+        """Return the reasons for which messages wait, up to the process at fault.
 
         Ask other nodes, and wait up to 3 s for their answers, as
         :meth:`antecede.Node.waiting` does.
@@ -294,7 +294,7 @@ class Node:
     def blocked_messages(
         self, source: str | None = None, number: int | None = None
     ) -> list[BlockedMessage]:
-        """Return the messages that wait for another process, and what they wait for."""
+        """Return the messages that wait for another process, with the reasons."""
         return self._read(lambda: self._node.blocked_messages(source, number))
 
     # Calls of the asynchronous node.
@@ -323,7 +323,7 @@ class Node:
     ) -> Result:
         """Call a coroutine function, and wait for its result, or until the timeout.
 
-        The timeout is one of the loop: a call that is over when it expires returns its
+        The loop measures the timeout: a call that has ended when it expires returns its
         result, so that no message is lost.
         """
         if timeout is None:

@@ -13,7 +13,7 @@ Wait = Callable[[Callable[[], Coroutine[Any, Any, Outcome]], float | None, str],
 
 
 class Receipt:
-    """The receipt of one message: :meth:`wait` returns what became of the message."""
+    """The receipt of one message; :meth:`wait` returns its outcome."""
 
     def __init__(self, receipt: receipts.Receipt, wait: Wait) -> None:
         self._receipt = receipt

@@ -26,7 +26,7 @@ class Room:
     :meth:`antecede.sync.Node.join` returns it. The methods are those of
     :class:`antecede.Room`; those that wait take ``timeout``, as the methods of a node do.
     The functions ``snapshot``, ``restore`` and ``agree`` run in the thread of the event
-    loop: they must return soon, and need a lock for what other threads change.
+    loop: they must return soon, and need a lock for data that other threads change.
     """
 
     def __init__(self, room: asynchronous.Room, wait: Wait) -> None:
@@ -127,7 +127,7 @@ class Room:
         self, data: Payload, *, wait: bool = True, ordered: bool = True,
         receipt: bool = False, timeout: float | None = None,
     ) -> int | Receipt:  # fmt: skip
-        """Send one message to all other members, and return its number; 0 without any."""
+        """Send one message to all other members; return its number, or 0 without any."""
         return self._send("broadcast", (data,), (wait, ordered, receipt), timeout)
 
     def _send(
@@ -189,5 +189,5 @@ class Room:
     def waiting(
         self, source: str | None = None, number: int | None = None
     ) -> list[WaitReport]:
-        """Return what messages wait for; see :meth:`antecede.Node.waiting`."""
+        """Return the reasons for which messages wait; see :meth:`antecede.Node.waiting`."""
         return self._wait(lambda: self._room.waiting(source, number), None, "")

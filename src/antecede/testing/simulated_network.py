@@ -162,7 +162,7 @@ class SimulatedSocket:
         self.lost = {"buffer_full": 0}
         """Datagrams that were lost at this socket, by reason."""
         self.on_refused: Callable[[object, int], None] = lambda address, size: None
-        """Never called: the links drop what is too large for them."""
+        """Never called: the links drop datagrams that are too large."""
         self._network = network
         self._arrived: deque[tuple[bytes, Address, int]] = deque()
         self._arrived_bytes = 0

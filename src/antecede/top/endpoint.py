@@ -49,7 +49,7 @@ class NodeReading:
     """The metrics of the node, without the prefix ``antecede_``. A metric that has a reason
     is the sum over the reasons."""
     waiting_for: dict[str, float] = field(default_factory=dict)
-    """How many messages wait for each process."""
+    """By process, the number of messages that wait for it."""
     peers: dict[str, PeerReading] = field(default_factory=dict)
 
     def peer(self, name: str) -> PeerReading:
@@ -63,11 +63,11 @@ class EndpointReading:
 
     url: str
     read_at: float
-    """When the answer arrived, in seconds of the monotonic clock."""
+    """The time at which the answer arrived, in seconds of the monotonic clock."""
     nodes: dict[str, NodeReading]
     """The nodes by name; usually one."""
     error: str = ""
-    """Why there is no answer; empty if there is one."""
+    """The reason for a missing answer; empty if there is an answer."""
 
 
 def parse_url(text: str) -> str:

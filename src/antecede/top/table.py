@@ -1,4 +1,4 @@
-"""The table of ``antecede top``: nodes, links, and who waits for whom."""
+"""The table of ``antecede top``: nodes, links, and processes that wait for others."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from antecede.top.endpoint import EndpointReading, NodeReading, PeerReading, nod
 __all__ = ["draw_group"]
 
 CHAIN_MAX: Final = 8
-"""How many processes the line about a wait names."""
+"""The maximum number of processes in the line about a wait."""
 UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 RATES: Final = ("sent", "delivered", "lost")
 """The counters that the table of nodes shows as rates."""
@@ -43,7 +43,7 @@ def draw_group(
     if len(links) > 1:
         lines += ["", *_columns(links)]
     waits = _waits(nodes)
-    return [*lines, "", *(waits or ["nobody waits"])] if nodes else lines
+    return [*lines, "", *(waits or ["no node waits"])] if nodes else lines
 
 
 def _node_rows(

@@ -27,7 +27,7 @@ __all__ = ["Checkpoints", "search_levels"]
 FILE = "checkpoint.npz"
 GAP_S = 60.0
 SAVING_SHARE_MAX = 0.05
-"""The largest part of the time of a search that goes into its checkpoints."""
+"""The largest fraction of the time of a search that is spent on its checkpoints."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -36,7 +36,7 @@ class Checkpoints:
     """The checkpoint of a search in a directory."""
 
     def __init__(self, directory: Path, config: Mapping[str, object]) -> None:
-        """Set the directory, which is created, and what identifies the search."""
+        """Create the directory, and set the identity of the search."""
         self._path = directory / FILE
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def search_levels(
         search.run(lambda needed: should_continue(result, needed))
         return
     fields = asdict(config)
-    del fields["states_max"], fields["memory_max_gib"]  # These may be raised.
+    del fields["states_max"], fields["memory_max_gib"]  # The user may raise these limits.
     checkpoints = Checkpoints(directory, fields)
     if not checkpoints.load(search):
         search.start(frontier)

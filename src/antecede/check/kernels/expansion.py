@@ -31,9 +31,9 @@ Doubles = NDArray[np.float64]
 SpaceArrays = tuple[Longs, Longs, Longs, Longs, Longs, Doubles]
 """The numbers of a state space, which do not change: the shape (the constants below), the
 target sets, the offset of the target sets of each message, the permutations, the permuted
-sets of copies, and how long a process may wait."""
+sets of copies, and the maximum wait of a process."""
 Steps = tuple[Longs, Doubles, Ints, Ints, Ints, Fingerprints, Longs, Longs]
-"""What is known of local states, packets and steps: see ``KernelTables.arrays``."""
+"""The computed local states, packets and steps: see ``KernelTables.arrays``."""
 Expansion = tuple[Words, Longs, Longs, Longs, Longs, Longs]
 """The successors: their rows, offsets and states of origin; the states to expand again; the
 missing steps; and the counts."""
@@ -334,7 +334,7 @@ def expand(
         starts: The offset of each row, and of the end.
         chosen: The indexes of the states to expand.
         model: The state space.
-        steps: What is known of local states, packets and steps.
+        steps: The computed local states, packets and steps.
     """
     shape, options, firsts, _, _, patience = model
     locals_, times, _, channels, _, keys, offsets, effects = steps

@@ -7,7 +7,7 @@ thread is faster.
 
 A visited state is its fingerprint of 64 bits. Among *n* states, two have the same
 fingerprint with a probability of n² / 2⁶⁵, which is 1 in 3,700 for a hundred million. Then
-the search misses a state, and what only this state leads to.
+the search misses a state, and all states that only this state leads to.
 """
 
 import os
@@ -79,7 +79,7 @@ class LevelSearch:
     """The states with which it began."""
     first_depth: int
     first_values: Fingerprints
-    """The fingerprints of the states before these, and of these."""
+    """The fingerprints of the states visited before, with those of ``first_level``."""
 
     def __init__(self, space: StateSpace, result: SearchResult) -> None:
         """Set up an empty search, which adds to ``result``; start or restore it next."""
@@ -107,7 +107,7 @@ class LevelSearch:
         self._visited.add(self.trail.values[len(self.first_level) :])
 
     def run(self, should_continue: Callable[[int], bool]) -> None:
-        """Search until all states are visited, a violation is found, or it must stop.
+        """Search until all states are visited, a violation is found, or a limit is reached.
 
         ``should_continue`` is called after every round with the bytes that the next one
         needs for a larger table; the search ends, not exhausted, if it returns False.

@@ -36,7 +36,7 @@ __all__ = ["KernelTables"]
 
 INITIAL_STEPS = 1 << 12
 FULL = 0.5
-"""The largest part of the cells of the steps that is in use."""
+"""The largest fraction of the cells of the steps that is in use."""
 SET_BYTES = 4
 """The bytes of a set of copies."""
 
@@ -87,7 +87,7 @@ class KernelTables:
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what :meth:`restore` needs, by name."""
+        """Return the arrays that :meth:`restore` needs, by name."""
         return {
             "new_steps": np.array(self._table.new_steps, np.int64),
             "keys": self._keys,
@@ -121,7 +121,7 @@ class KernelTables:
             local = self._table.locals[key >> 32]
             code = (key & 0xFFFFFFFF) - INPUT_BASE
             step = self._table.step(local, code)
-            del local.steps[code]  # From now on it is found in the arrays.
+            del local.steps[code]  # From now on, the kernels find the step in the arrays.
             self._add(local.process, key, step)
         self._copy_new()
 

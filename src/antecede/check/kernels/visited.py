@@ -14,7 +14,7 @@ __all__ = ["Visited"]
 
 INITIAL_CELLS = 1 << 16
 FULL = 0.6
-"""The largest part of the cells that is in use."""
+"""The largest fraction of the cells that is in use."""
 
 
 class Visited:

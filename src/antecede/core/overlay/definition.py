@@ -47,7 +47,7 @@ class Definition(Frame):
     """The name of the process, in UTF-8."""
     history: int
     address: bytes
-    """Where the sender has reached the process; empty if it does not know."""
+    """The address at which the sender has reached the process; empty if unknown."""
 
     def __init__(self, id: int, name: bytes, history: int, address: bytes) -> None:
         self.id = id

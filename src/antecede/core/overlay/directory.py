@@ -1,7 +1,7 @@
 """The processes that one node of an overlay knows, which share no process ids.
 
-The node chooses its own id for each process that it meets or hears of. A process is
-identified by the name of its node and by a history: a node that starts again without its
+The node chooses its own id for each process that it meets or that a peer names. A process
+is identified by the name of its node and by a history: a node that starts again without its
 history is another process. The address is where the node was reached last, as bytes that
 only the driver understands.
 """

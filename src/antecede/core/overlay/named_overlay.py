@@ -30,7 +30,7 @@ from antecede.errors import ConfigError, PeerError
 __all__ = ["DEFINITIONS_MAX", "NamedOverlay", "with_names"]
 
 DEFINITIONS_MAX: Final = 1 << 16
-"""How many definitions of one peer are accepted."""
+"""The maximum number of definitions that are accepted from one peer."""
 
 
 class _Known:
@@ -91,7 +91,7 @@ class NamedOverlay(ProcessBase):
         self._inner.segments_dropped(peer, now)
 
     def receive(self, source: ProcessId, frame: Frame, now: float) -> None:
-        """Learn a definition, or process a frame with own ids."""
+        """Store a definition, or process a frame with own ids."""
         known = self._known.get(source)
         if known is None:
             known = _Known(source)

@@ -66,7 +66,7 @@ class IntervalSet:
         if not starts or starts[0] > number:
             return
         count = 0
-        for end in self._ends:  # Usually the first one is higher.
+        for end in self._ends:  # Usually the first end is above ``number``.
             if end > number:
                 break
             count += 1

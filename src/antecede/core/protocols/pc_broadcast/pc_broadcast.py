@@ -212,7 +212,7 @@ class PcBroadcast(ProcessBase):
         self._links.unsafe.pop(peer, None)
 
     def segments_dropped(self, peer: ProcessId, now: float) -> None:
-        """Restart the ping phase of a link: the peer may lack messages that it carried."""
+        """Restart the ping phase of a link: the link layer has dropped frames on it."""
         if peer in self._links.safe or peer in self._links.unsafe:
             self.disconnect(peer, now)
             self._add_link(peer, NO_PROCESS, now)
