@@ -114,15 +114,15 @@ class Node:
             on_event=on_event,
             encode=encode,
             decode=decode,
-            observe_inbox_s=self._metrics.observe_inbox_s,
+            observe_inbox_s=self._metrics.observe_inbox_s(),
         )
         self.name = name
         self._runtime = NodeRuntime(config)
-        self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s
+        self._runtime.blocked_sends.observe_s = self._metrics.observe_send_s()
         self._encode = encode
         self._sending = Sending(name, self._runtime, encode)
         self._receiving = Receiving(name, self._runtime)
-        self._rooms = Rooms(config, self._runtime, seeds, accept)
+        self._rooms = Rooms(config, self._runtime, self._metrics, seeds, accept)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -343,10 +343,8 @@ class Node:
         return self._runtime.events.iterate()
 
     def stats(self) -> statistics.NodeStats:
-        """Return counters and the current state of the node."""
-        runtime = self._runtime
-        lost = (runtime.transmit_lost, runtime.events.dropped)
-        return statistics.make_stats(self.engine, len(runtime.inbox), lost, runtime.now_s())
+        """Return counters and the current state of the node, and of its rooms."""
+        return statistics.runtime_stats(self._runtime, self._rooms.stats())
 
     def metrics(self) -> str:
         """Return :meth:`stats` as OpenMetrics text, for a scraper."""

@@ -12,7 +12,7 @@ from antecede.net.receipts import Receipt, SendOptions
 from antecede.net.rooms.membership import Membership
 from antecede.net.rooms.room_core import RoomCore
 from antecede.net.runtime import DRAIN_S
-from antecede.net.statistics import NodeStats, make_stats
+from antecede.net.statistics import NodeStats, runtime_stats
 from antecede.net.wait_reports import WaitReport, find_waits
 
 __all__ = ["Room"]
@@ -192,10 +192,7 @@ class Room:
 
     def stats(self) -> NodeStats:
         """Return counters and the current state of the node in this room."""
-        runtime = self._core.runtime
-        lost = (runtime.transmit_lost, runtime.events.dropped)
-        engine = runtime.opened_engine()
-        return make_stats(engine, len(runtime.inbox), lost, runtime.now_s())
+        return runtime_stats(self._core.runtime)
 
     async def waiting(
         self, source: str | None = None, number: int | None = None

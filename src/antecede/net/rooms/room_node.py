@@ -69,6 +69,7 @@ def make_room_runtime(
     on_event: Callable[[NodeEvent], object] | None = None,
     decode: Callable[[bytes], object] | None = None,
     filter_messages: Callable[[list[Message]], list[Message]] | None = None,
+    observe_inbox_s: Callable[[float], object] | None = None,
 ) -> tuple[NodeRuntime, Callable[[], None]]:
     """Return a runtime for a room, and a function to call after it was closed.
 
@@ -86,6 +87,7 @@ def make_room_runtime(
         on_event: called with each event.
         decode: converts payloads to values.
         filter_messages: called with the delivered messages.
+        observe_inbox_s: takes the time that each message was in the inbox.
     """
     journal = trace = None
     if has_journal and node.journal is not None:
@@ -111,6 +113,7 @@ def make_room_runtime(
         decode=decode,
         log_name=f"{node.name} in {room}" if not is_control else "",
         filter_messages=filter_messages,
+        observe_inbox_s=observe_inbox_s,
     )
     host = hub.host(room, is_control=is_control)
     return NodeRuntime(config, host), lambda: hub.close(host)

@@ -13,6 +13,7 @@ from antecede.errors import ConfigError, JoinError, LocalError
 from antecede.group.finder import FoundRoom
 from antecede.net.config import NAME_BYTES_MAX, NodeConfig
 from antecede.net.host import running_host
+from antecede.net.node_metrics import NodeMetrics
 from antecede.net.rooms.control_room import ControlRoom
 from antecede.net.rooms.introducer import Accept, Introducer
 from antecede.net.rooms.link_hub import LinkHub
@@ -29,6 +30,7 @@ from antecede.net.rooms.room_protocol import AUTO, RoomProtocol
 from antecede.net.rooms.silence_probe import SilenceProbe
 from antecede.net.rooms.snapshots import Snapshots
 from antecede.net.runtime import NodeRuntime
+from antecede.net.statistics import NodeStats
 from antecede.net.udp import Address, parse_address
 
 __all__ = ["Rooms"]
@@ -45,6 +47,7 @@ class Rooms:
     Args:
         config: the parameters of the node.
         runtime: drives the node.
+        metrics: takes the waiting times.
         seeds: addresses of nodes of the group.
         accept: whether to accept a newcomer; None for all.
     """
@@ -53,11 +56,13 @@ class Rooms:
         self,
         config: NodeConfig,
         runtime: NodeRuntime,
+        metrics: NodeMetrics,
         seeds: Iterable[str | Address],
         accept: Accept | None,
     ) -> None:
         self._config = config
         self._runtime = runtime
+        self._metrics = metrics
         self._seeds = [parse_address(seed) for seed in seeds]
         self._accept = accept
         self._hub = LinkHub(runtime)
@@ -71,6 +76,12 @@ class Rooms:
         """The names of the rooms that this node is in, sorted."""
         return sorted(name for name, room in self._rooms.items() if room is not None)
 
+    def stats(self) -> dict[str, NodeStats]:
+        """Return the statistics of the rooms that this node is in, by name."""
+        return {
+            name: room.stats() for name, room in self._rooms.items() if room is not None
+        }
+
     async def join(self, name: str, options: RoomOptions) -> Room:
         """Join a room, or found it; see :meth:`antecede.Node.join`."""
         self._check(name)
@@ -79,7 +90,7 @@ class Rooms:
         try:
             room = await self._join(name, options)
         except BaseException:
-            self._rooms.pop(name, None)
+            self._forget(name)
             raise
         self._rooms[name] = room
         return room
@@ -265,7 +276,7 @@ class Rooms:
         def make_runtime(
             filter_messages: Filter, on_event: Callable[[NodeEvent], object]
         ) -> tuple[NodeRuntime, Callable[[], None]]:
-            return make_room_runtime(
+            runtime, release = make_room_runtime(
                 self._hub,
                 self._config,
                 name,
@@ -276,7 +287,10 @@ class Rooms:
                 on_event=on_event,
                 decode=self._config.decode,
                 filter_messages=filter_messages,
+                observe_inbox_s=self._metrics.observe_inbox_s(name),
             )
+            runtime.blocked_sends.observe_s = self._metrics.observe_send_s(name)
+            return runtime, release
 
         return RoomCore(
             self._config.name, name, protocol.name, make_runtime, self._config.encode
@@ -304,6 +318,7 @@ class Rooms:
 
     def _forget(self, name: str) -> None:
         self._rooms.pop(name, None)
+        self._metrics.forget_room(name)
 
     async def close(self, drain_s: float) -> None:
         """Leave all rooms, and end the exchange with other nodes."""
