@@ -77,7 +77,7 @@ class Exclusions:
         self._joining.rejoin(source, address, now)
 
     def next_timer(self) -> float:
-        """Return when :meth:`due` returns a name next; infinite for never."""
+        """Return the time at which :meth:`due` returns a name next; infinite for never."""
         return min(self._contested.values(), default=NEVER)
 
     def due(self, now: float) -> list[str]:

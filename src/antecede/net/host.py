@@ -211,7 +211,7 @@ def look_up(
     address: Address,
     on_done: Callable[[SocketAddress | ConfigError], object],
 ) -> None:
-    """Call ``on_done`` with the numeric address, or with the error that there is none.
+    """Call ``on_done`` with the numeric address, or with the error if there is none.
 
     A name is resolved in a thread: a name server that does not answer must not stop the
     event loop.
