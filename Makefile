@@ -28,7 +28,8 @@ $(VENV)/tools: requirements/dev.txt
 	@touch $@
 
 # The package as users install it: a wheel that is built in isolation, compiled where a C
-# compiler is present. A test installs the same wheel into an empty environment.
+# compiler is present. A test installs the same wheel into an empty environment. Numba compiles
+# the verification in the first run, so that the workers of Spark do not compile it again.
 $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	@rm -rf build $(VENV)/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check \
@@ -37,6 +38,8 @@ $(VENV)/installed: $(VENV)/tools $(SOURCES)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --force-reinstall $(VENV)/wheel/*.whl
 	@$(BIN)/antecede --version
+	@rm -rf $(VENV)/first-run
+	@$(BIN)/antecede simulate --out $(VENV)/first-run >/dev/null
 	@touch $@
 
 run: $(VENV)/installed  ## main command: run all protocols in small studies, verify, and write a page
