@@ -83,7 +83,7 @@ class Exclusions:
     def due(self, now: float) -> list[str]:
         """Return the members that have removed this node, which stays, some time ago.
 
-        By then, the other members would have told this node to leave, too.
+        By then, the other members would have notified this node, too.
         """
         names = [name for name, at in self._contested.items() if at <= now]
         for name in names:

@@ -118,7 +118,7 @@ class Host(Protocol):
         """Return the time of the wall clock, in seconds since 1970."""
 
     def random_bits(self, bits: int) -> int:
-        """Return a random number that nobody can guess, of so many bits."""
+        """Return a cryptographically secure random number of ``bits`` bits."""
 
     def bind_socket(self, bind: Address, *, segmentation: bool) -> DatagramSocket:
         """Bind a socket; raise ConfigError if the address cannot be bound."""

@@ -233,7 +233,7 @@ class Introducer:
         name = request.name
         if request.version != JOIN_VERSION:
             return (
-                f"it speaks version {request.version} of the protocol of rooms, and this"
+                f"it uses version {request.version} of the protocol of rooms, and this"
                 f" node version {JOIN_VERSION}: install the same version of antecede"
             )
         if not 1 <= len(name.encode()) <= NAME_BYTES_MAX:

@@ -76,7 +76,7 @@ class PeerState:
     window: int
     """A copy may be transmitted while fewer messages than this are not acked."""
     granted: int
-    """The highest number that the peer was told to need no further permit."""
+    """The highest number that needs no further permit, as reported to the peer."""
     transmit_timer: RetransmissionTimer
     """Runs while a copy is transmitted and not acked."""
 
