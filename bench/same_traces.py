@@ -2,7 +2,7 @@
 
 Each tree simulates the same seeded runs, of several protocols, workloads and networks. The
 program prints the runs whose traces or counts differ, and exits with 1 if any does. A
-faster simulator or core must not change a byte of them.
+faster simulator or core must not change any byte of the traces.
 """
 
 import hashlib

@@ -85,7 +85,8 @@ class Member:
         self.gone: set[str] = set()
         """The peers that this process knows to have ended for good."""
         self.seen_leaving: set[str] = set()
-        """The peers in ``gone`` that told this process so, and need not be removed."""
+        """The peers in ``gone`` that announced their end to this process, and need not be
+        removed."""
         self.backup: tuple[int, dict[str, bytes]] = (0, {})
         """The history and the files of the journal at some time."""
         self.removed: set[str] = set()

@@ -132,7 +132,7 @@ def find_entries(living: Sequence[Member]) -> list[str]:
 
 
 def count_lost_wildcards(living: Sequence[Member], simulation: Simulation) -> int:
-    """Return how many wildcards of ``bounded`` nobody can clear.
+    """Return the number of wildcards of ``bounded`` that no process can clear.
 
     Messages to their targets wait until these are removed; docs/explanation/bounded.md
     names this limitation.
@@ -146,7 +146,7 @@ def count_lost_wildcards(living: Sequence[Member], simulation: Simulation) -> in
 
 
 def _find_rows(member: Member, node: Node) -> list[str]:
-    """Return the rows in the journal of a node that nobody needs."""
+    """Return the rows in the journal of a node that no process needs."""
     files = node._runtime._files
     if files is None or files.journal is None:
         return []

@@ -93,7 +93,7 @@ class PeerDependencies:
 
     @abstractmethod
     def count_lost_wildcards(self) -> int:
-        """Return how many wildcards nobody can clear, because their reporters are gone."""
+        """Return the number of wildcards without a reporter that can clear them."""
 
     @abstractmethod
     def named_ids(self, frame: Frame) -> list[int]:

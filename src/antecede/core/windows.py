@@ -45,5 +45,5 @@ class PeerWindows:
     def blocked_peers(self) -> list[ProcessId]:
         """Remove and return the peers for which copies wait while none is transmitted.
 
-        The window of such a peer was used up; no ack will tell when it grows.
+        The window of such a peer was used up; no ack will report when it grows.
         """

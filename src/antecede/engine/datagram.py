@@ -141,7 +141,7 @@ AEAD_TAG_BYTES: Final = 16
 
 
 class Introduction:
-    """What a node tells a peer about itself in a handshake."""
+    """The description of a node in the HELLO or WELCOME to a peer."""
 
     __slots__ = (
         "acked",

@@ -55,7 +55,7 @@ class Handshake:
     retired: dict[int, None]
     """Former incarnations; their datagrams are refused."""
     unproven: tuple[int, int]
-    """An incarnation and an epoch that a HELLO told, unless a HELLO has asked for proof."""
+    """An incarnation and an epoch from a HELLO, unless a HELLO has asked for proof."""
     hellos: dict[int, float]
     """The timestamps of unanswered HELLOs, and when these were transmitted."""
     hello_at: float
@@ -97,7 +97,7 @@ class Handshake:
         self.opening_cipher = None
 
     def introduce(self, incarnation: int, introduction: Introduction) -> None:
-        """Remember what an incarnation told in a HELLO."""
+        """Remember the incarnation and the epoch of a HELLO."""
         self.unproven = incarnation, introduction.epoch
         if incarnation == self.incarnation:
             return

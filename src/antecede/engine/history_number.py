@@ -1,7 +1,7 @@
 """Numbers of histories.
 
 A node with a journal begins another history when it learns that its journal is outdated.
-The number of the new history tells every peer, and the node itself if it is restored from
+The number of the new history informs every peer, and the node itself if it is restored from
 the same outdated journal again, that the new history is the later one. A number consists of
 the origin, which is drawn with a new journal, a count of the histories of that origin, and
 random bits, because a node may begin a history, forget it, and begin another one. It is

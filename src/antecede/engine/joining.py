@@ -8,7 +8,7 @@
 
 The key is derived from the group key and the salt, because the receiver cannot know the
 name of the sender. A JOIN is padded to the base size of datagrams, so that its answer,
-which goes to an address that nobody has validated, is never larger. The answer repeats the
+which goes to an address that is not validated, is never larger. The answer repeats the
 nonce of the JOIN. A JOIN that was recorded and is transmitted again can make a node answer,
 and contact the newcomer in its name; both need the handshake before they exchange more.
 """

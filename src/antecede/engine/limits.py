@@ -37,7 +37,7 @@ class Limits:
     more than the base size. The default fits into an Ethernet frame."""
     message_bytes_max: int = 4 << 20
     """The largest message to send or to accept, at least 64 KiB. A message that does not
-    fit into one datagram travels in fragments. Nodes tell each other their limits: ``send``
+    fit into one datagram travels in fragments. Nodes send each other their limits: ``send``
     raises LocalError for a message that a target does not accept."""
     window_copies_max: int = 1024
     """Copies to one peer, queued or in flight, at which ``send`` waits. Copies that have

@@ -125,7 +125,7 @@ class PathMtu:
         self._choose(now)
 
     def forget_probe(self) -> None:
-        """Transmit the probe again: nobody waits for its acknowledgement any more."""
+        """Transmit the probe again: the node has ceased to wait for its acknowledgement."""
         if self.probe_number != NO_PROBE:
             self.probe_number = NO_PROBE
             self.is_due = True

@@ -74,7 +74,7 @@ class ReceivedDatagram:
 
     window: int
     """How many messages this node may have transmitted that the peer has not delivered;
-    -1 if the datagram does not tell anything newer than an earlier one."""
+    -1 if the datagram is not newer than an earlier one."""
 
     def __init__(
         self, session: PeerSession, kind: int, incarnation: int, receiver: int, packet: int

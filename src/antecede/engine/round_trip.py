@@ -57,6 +57,6 @@ class RoundTrip:
         self.shortest_s = self.latest_s
 
     def timeout_s(self, ack_delay_max_s: float) -> float:
-        """Return how long an answer takes at most, as far as the samples tell."""
+        """Return the maximum time until an answer, estimated from the samples."""
         deviations_s = max(4 * self.deviation_s, GRANULARITY_S)
         return self.smoothed_s + deviations_s + ack_delay_max_s

@@ -24,7 +24,9 @@ class SeededRandom:
         number = 0
         for _ in range(0, count, DRAW_BITS):
             self._draws += 1
-            number = number << DRAW_BITS | fold_in(self._key, self._draws)
+            # A wider number than a machine integer: an operation with one would not fit.
+            drawn: int = fold_in(self._key, self._draws)
+            number = number << DRAW_BITS | drawn
         return number & ((1 << count) - 1)
 
 

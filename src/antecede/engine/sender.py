@@ -42,7 +42,7 @@ class Sender:
         body_bytes_max: the largest body of a datagram.
         driver: drives the process.
         sessions: the sessions by name of the peer.
-        journal: tells whether there is a journal.
+        journal: reports whether there is a journal.
     """
 
     __slots__ = (

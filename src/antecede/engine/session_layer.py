@@ -378,7 +378,7 @@ class SessionLayer:
         if is_later(session.history, history) or (
             history == session.history and epoch < session.epoch_in
         ):
-            # An outdated journal: the introduction of this node tells the peer.
+            # An outdated journal: the introduction of this node informs the peer.
             self.refusals.drop("incarnation")
             return False
         if received.incarnation == handshake.incarnation:

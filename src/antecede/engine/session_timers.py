@@ -116,9 +116,9 @@ class SessionTimers:
             self._hellos.add(session)
 
     def schedule_probe(self, session: PeerSession, now: float) -> None:
-        """Let a HELLO be due soon: its WELCOME tells the window of the peer.
+        """Let a HELLO be due soon: its WELCOME contains the window of the peer.
 
-        The peer tells it without being asked, but that datagram may be lost.
+        The peer also reports its window without a HELLO, but that datagram may be lost.
         """
         handshake = session.handshake
         if handshake.hello_at == NEVER and session.address is not None:

@@ -100,7 +100,7 @@ class Transmitter:
 
     @property
     def should_flush(self) -> bool:
-        """Whether the outboxes hold so many frames that :meth:`flush` is due now."""
+        """Whether the outboxes hold enough frames that :meth:`flush` is due now."""
         peers = len(self._unflushed)
         return self._frames >= FLUSH_FRAMES + FLUSH_FRAMES_PER_PEER * peers
 
@@ -186,7 +186,7 @@ class Transmitter:
                 if held:
                     frames += held
                     has_messages = True
-                elif path.in_flight == 0:  # No ack will tell when the window grows.
+                elif path.in_flight == 0:  # No ack will report when the window grows.
                     self._layer.timers.schedule_probe(session, now)
         if frames:
             self._pack_frames(session, frames, has_messages, now, out)

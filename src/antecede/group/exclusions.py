@@ -77,13 +77,13 @@ class Exclusions:
         self._joining.rejoin(source, address, now)
 
     def next_timer(self) -> float:
-        """Return when :meth:`due` returns a name next; infinite for never."""
+        """Return the time at which :meth:`due` returns a name next; infinite for never."""
         return min(self._contested.values(), default=NEVER)
 
     def due(self, now: float) -> list[str]:
         """Return the members that have removed this node, which stays, some time ago.
 
-        By then, the other members would have told this node to leave, too.
+        By then, the other members would have notified this node, too.
         """
         names = [name for name, at in self._contested.items() if at <= now]
         for name in names:

@@ -351,7 +351,7 @@ class Joining:
         if now >= self._deadline:
             self.fail(self._failure())
         elif now >= self._silent_at:
-            # Perhaps the application of the sponsor takes long to make its snapshot.
+            # The application of the sponsor may need long for its snapshot.
             self._patience_s *= 2
             self.retry(now)
         elif self.phase is Phase.SEARCHING:

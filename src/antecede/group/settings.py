@@ -27,8 +27,8 @@ class MembershipSettings:
     accept: Callable[[str], bool] = _any_newcomer
     """Called with the name of a newcomer that asks this node for admission."""
     can_admit: Callable[[str], bool] = _any_newcomer
-    """Called with the name of a newcomer: whether it can be admitted now, because its
-    removal is not under way any more."""
+    """Called with the name of a newcomer; returns whether it can be admitted now, because
+    no removal of it is under way."""
     members_max: int = 256
     """The maximum number of members of the room, with those that are catching up; further
     newcomers are refused."""

@@ -173,7 +173,7 @@ def infer_run(
         log: The records of the run, from :func:`new_log`.
         name: The name of the run.
         schema: The schema of the records.
-        with_skew: Find the skew of the clocks for the summary.
+        with_skew: Whether to find the skew of the clocks for the summary.
 
     Raises:
         TraceError: No record can be read.

@@ -1,8 +1,8 @@
 """Hash texts to 64 bits with XXH64, as Spark's function ``xxhash64`` does.
 
-So a record has the same hash whether Spark hashes it or a worker, and the choices that
-depend on hashes do not depend on how the records were read. The hash is not meant to resist
-texts that are chosen to collide.
+So a record has the same hash in Spark and in a worker, and choices that depend on hashes
+are the same for files and DataFrames. The hash does not resist texts that are chosen to
+collide.
 
 The algorithm is specified at
 https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.

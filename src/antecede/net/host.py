@@ -118,7 +118,7 @@ class Host(Protocol):
         """Return the time of the wall clock, in seconds since 1970."""
 
     def random_bits(self, bits: int) -> int:
-        """Return a random number that nobody can guess, of so many bits."""
+        """Return a cryptographically secure random number of ``bits`` bits."""
 
     def bind_socket(self, bind: Address, *, segmentation: bool) -> DatagramSocket:
         """Bind a socket; raise ConfigError if the address cannot be bound."""
@@ -211,7 +211,7 @@ def look_up(
     address: Address,
     on_done: Callable[[SocketAddress | ConfigError], object],
 ) -> None:
-    """Call ``on_done`` with the numeric address, or with the error that there is none.
+    """Call ``on_done`` with the numeric address, or with the error if there is none.
 
     A name is resolved in a thread: a name server that does not answer must not stop the
     event loop.

@@ -120,7 +120,7 @@ class NetworkState:
     preserves_order: bool
     """Whether all frames of a pair arrive, once, in the order of their transmission."""
     fixed_s: float
-    """The time that every frame takes to arrive; -1 if it may differ, or be infinite."""
+    """The delay of every frame; -1 if delays may differ, or be infinite."""
     duplicate_arrival: float
     """When the last frame arrives a second time; infinite if it does not."""
 

@@ -77,7 +77,7 @@ class Scenario:
     probe: str = ""
     """The samples to take (:mod:`antecede.sim.probe`)."""
     silent_members: int = 0
-    """The number of processes, the last ones, that crash. Nobody removes them."""
+    """The number of processes, the last ones, that crash. No process removes them."""
     silent_from_s: float = 1.0
     """When they crash."""
     seed: int = 0

@@ -38,9 +38,9 @@ def verify(
     """Verify every run of a table: was delivery causal, and each message delivered once?
 
     The rows are events with the schema of a trace, messages, spans, or the records of one
-    of our data sources. Unless a run of events is long, nothing is computed at the call.
-    The result is computed when a table of it is used for the first time, and Spark keeps it
-    until :meth:`Verification.unpersist`.
+    of the data sources of antecede. Unless a run of events is long, nothing is computed at
+    the call. The result is computed when a table of it is used for the first time, and
+    Spark keeps it until :meth:`Verification.unpersist`.
 
     One task verifies one run, and holds its rows in compressed form, about 20 bytes per
     event. It streams these if they have steps and no two partitions of the table overlap in
@@ -54,8 +54,8 @@ def verify(
 
     Args:
         df: The table, of a classic or a Connect session.
-        columns: By our name of a column, its name in the table, or an expression, for
-            columns that have other names than ours.
+        columns: By the name of a column in antecede, its name in the table or an
+            expression, for columns whose names differ.
         run: The column that distinguishes runs, by name or as an expression. By default
             the column ``run``; without one, the whole table is one run.
         rows: ``events``, ``messages``, ``spans`` or ``clocks``; None to find it out from

@@ -169,7 +169,7 @@ class Room:
         self._wait(lambda: self._room.remove(name), None, "")
 
     def leave(self, drain_s: float = DRAIN_S) -> None:
-        """Leave the room for good, also with a journal, and close it."""
+        """Leave the room, and close it."""
         self._wait(lambda: self._room.leave(drain_s), None, "")
 
     def close(self, drain_s: float = DRAIN_S) -> None:

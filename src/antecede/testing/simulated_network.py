@@ -192,7 +192,7 @@ class SimulatedSocket:
         return len(datagrams)
 
     def arrive(self, datagram: bytes, source: Address, mark: int) -> None:
-        """Put a datagram into the buffer, and tell the event loop of the process."""
+        """Put a datagram into the buffer, and wake the event loop of the process."""
         if self._arrived_bytes + len(datagram) > BUFFER_BYTES:
             self.lost["buffer_full"] += 1
             return

@@ -87,7 +87,7 @@ class SimulatedProcess:
         random: the source of randomness.
         call_later: schedules a call after some seconds of the simulation.
         on_runnable: called when the process must be run.
-        on_unhandled: called with the text of an exception that nobody handles.
+        on_unhandled: called with the text of an unhandled exception.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ class Simulation:
         """The time in seconds since the start of the simulation."""
         self.record = RunRecord()
         self.unhandled: list[str] = []
-        """Exceptions in callbacks and tasks of all processes that nobody has handled."""
+        """Unhandled exceptions in callbacks and tasks of all processes."""
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._counter = count()
         self._runnable: deque[SimulatedProcess] = deque()

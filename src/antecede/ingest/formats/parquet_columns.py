@@ -1,7 +1,7 @@
 """Read columns of a Parquet file, in batches.
 
-A column by which Spark has partitioned a table is not in its files: their directories have
-the names ``COLUMN=VALUE``.
+A column by which Spark has partitioned a table is not in its files, but in the names of
+their directories: ``COLUMN=VALUE``.
 """
 
 import os
@@ -35,7 +35,7 @@ __all__ = [
 
 MAGIC = b"PAR1"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for null in the name of a directory."""
+"""The value in the name of a directory that stands for null."""
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -45,7 +45,7 @@ def is_parquet(path: str | Path) -> bool:
 
 
 def read_names(path: str | Path) -> list[str]:
-    """Return the names of the columns, also of those that its directories have.
+    """Return the names of the columns, including those in the names of directories.
 
     Raise TraceError if the file is damaged.
     """
@@ -55,7 +55,7 @@ def read_names(path: str | Path) -> list[str]:
 
 
 def _values_of_path(path: str | Path) -> dict[str, str | None]:
-    """Return by column the value that a directory of the path has for all rows."""
+    """Return, by column, the value in the names of directories of the path."""
     absolute = str(path) if "://" in str(path) else os.path.abspath(path)
     found: dict[str, str | None] = {}
     for part in Path(absolute).parts[:-1]:
@@ -106,7 +106,7 @@ def _opened(path: str | Path) -> Iterator[pq.ParquetFile]:
 
 
 def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]:
-    """Yield the numbers of rows, from 1, and their columns under our names.
+    """Yield the numbers of rows, from 1, and their columns by the names of antecede.
 
     An empty text is null, as in a CSV file.
 
@@ -114,7 +114,7 @@ def parquet_columns(split: Split, names: Mapping[str, str]) -> Iterator[Columns]
 
     Args:
         split: The file, or some of its row groups.
-        names: By our name of a column, its name in the file.
+        names: By the name of a column in antecede, its name in the file.
 
     Raises:
         UnreadableError: The file is damaged.

@@ -23,8 +23,8 @@ AMBIGUOUS_ORDER = "events whose order in their process the timestamps do not det
 
 
 TieKeys = Callable[[Longs], Sequence[np.ndarray]]
-"""Returns what orders some events of one process with equal times: by event, the first key,
-then the second one, and so on."""
+"""Returns the sort keys of some events of one process with equal times: by event, the first
+key, then the second one, and so on."""
 
 
 def sort_histories(process: Ints, time: Longs, tie_keys: TieKeys | None = None) -> Longs:

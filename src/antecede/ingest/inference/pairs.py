@@ -1,9 +1,9 @@
 """Infer a run from messages that were recorded with the times of their send and receive.
 
 The timestamps of a process are assumed to order its events. If two timestamps of a process
-are equal, one of the two messages is dropped (:mod:`antecede.ingest.inference.ordering`):
-the same one in any order of the rows.
-Timestamps of different processes are only compared to find clock skew.
+are equal, one of the two messages is dropped (:mod:`antecede.ingest.inference.ordering`),
+which does not depend on the order of the rows. Timestamps of different processes are only
+compared to find clock skew.
 
 Each delivery of a dropped message, and each receive without a send, is an event of the kind
 *missing*.

@@ -47,7 +47,7 @@ class Spans(NamedTuple):
     """The columns ``trace`` and ``span``."""
 
     def content_keys(self, chosen: Longs) -> Longs:
-        """Return the hash of each of these spans, which does not depend on the others."""
+        """Return a hash of each span that does not depend on the other spans."""
         ids = self.ids.take(pa.array(chosen)).combine_chunks()
         if pa.types.is_integer(ids.schema.field("span").type):
             found: Longs = ids["span"].to_numpy()

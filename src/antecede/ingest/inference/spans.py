@@ -203,7 +203,7 @@ def _infer_events(
     is_message = message != NONE
 
     def tie_keys(events: Longs) -> tuple[np.ndarray, ...]:
-        """Order starts before ends, and the start of a span before those below it."""
+        """Order starts before ends, and a parent's start before those of its children."""
         is_end, span = events >= count, events % count
         depths = np.where(is_end, -depth[span], depth[span])
         return is_end, depths, spans.content_keys(span), spans.line[span]

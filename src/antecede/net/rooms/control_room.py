@@ -1,8 +1,8 @@
 """The control room of a node: messages about rooms, outside of them.
 
 There is a *channel* to each linked node that such a message was exchanged with: a room of
-these two nodes, whose consumer takes every message at once. So neither the protocol nor the
-application of a room can delay such messages, nor can a third node.
+these two nodes, whose consumer takes every message at once. So no application, third node
+or protocol of another room can delay such messages.
 """
 
 import asyncio
@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 Receive = Callable[[str, bytes], None]
 
 HELD_MAX: Final = 256
-"""Messages about a room that are kept; who misses an answer asks again."""
+"""The maximum number of messages about a room that are kept; a node without an answer asks
+again."""
 
 
 class ControlRoom:
@@ -99,7 +100,7 @@ class ControlRoom:
         self._receivers[room] = receive
 
     def unregister(self, room: str) -> None:
-        """Answer that this node is not in a room, from now on."""
+        """From now on, answer that this node is not a member of a room."""
         self._receivers.pop(room, None)
 
     def release(self, room: str) -> None:

@@ -10,7 +10,7 @@ __all__ = ["MemberJoined", "MemberLeft", "MemberRemoved", "RoomJoined", "RoomRej
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomJoined(NodeEvent):
-    """This node is a member of the room: it has founded it, or caught up."""
+    """This node is a member of the room: it has founded the room, or caught up."""
 
     room: str
     has_founded: bool
@@ -26,7 +26,7 @@ class RoomJoined(NodeEvent):
 class RoomRejoining(NodeEvent):
     """Others have removed this node from the room; it joins again, with a snapshot.
 
-    ``peer`` is the member that said so.
+    ``peer`` is the member that has notified it.
     """
 
     needs_attention: ClassVar[bool] = True
@@ -36,7 +36,7 @@ class RoomRejoining(NodeEvent):
     def __str__(self) -> str:
         return (
             f"{self.peer} has removed this node from the room {self.room}: it joins again,"
-            " and its messages that were not delivered are given up"
+            " and its undelivered messages are given up"
         )
 
 

@@ -1,4 +1,4 @@
-"""How a node meets its first peers: JOIN to the addresses of seeds, and the answers."""
+"""The introduction of a node to its first peers: JOIN to the seeds, and the answers."""
 
 import asyncio
 import logging
@@ -35,18 +35,20 @@ Accept = Callable[[str, str], bool]
 RETRY_S: Final = 0.3
 """The wait before a seed gets another JOIN."""
 GRACE_S: Final = 0.6
-"""How long a newcomer waits for other seeds once one of them has answered."""
+"""The time for which a newcomer waits for other seeds after the first answer of a seed."""
 INTRODUCTIONS_MAX: Final = 8
-"""How many times a node introduces itself to another one that a third one has named."""
+"""The maximum number of introductions of a node to another one that a third one has
+named."""
 EXPECT_S: Final = 3.0
-"""How long after a JOIN datagrams of unknown nodes are not reported."""
+"""The time after a JOIN in which datagrams of unknown nodes are not reported."""
 PROBE_S: Final = 2.0
-"""How long the node that has a name has time to answer before another one gets it."""
+"""The time in which the node that has a name must answer before another one gets the
+name."""
 PROBES_MAX: Final = 64
 NONCES_MAX: Final = 4096
-"""How many JOINs may be answered, the latest ones."""
+"""The maximum number of JOINs that may still be answered: the latest ones."""
 ACCEPTED_MAX: Final = 4096
-"""How many nodes are remembered that were accepted, or have answered."""
+"""The maximum number of remembered nodes that were accepted or have answered."""
 
 
 class Introducer:
@@ -231,7 +233,7 @@ class Introducer:
         name = request.name
         if request.version != JOIN_VERSION:
             return (
-                f"it speaks version {request.version} of the protocol of rooms, and this"
+                f"it uses version {request.version} of the protocol of rooms, and this"
                 f" node version {JOIN_VERSION}: install the same version of antecede"
             )
         if not 1 <= len(name.encode()) <= NAME_BYTES_MAX:
@@ -274,7 +276,7 @@ class Introducer:
         links = self._hub.engine.links
         is_same = links.incarnation(name) == request.incarnation
         if is_same and links.address(name) != address and isinstance(address, tuple):
-            # Perhaps another node has repeated the JOIN: ask who is there.
+            # Another node may have repeated the JOIN: ask for an answer.
             self._ask((address[0], address[1]), {})
             return None
         return ""

@@ -13,7 +13,7 @@ from antecede.net.udp import Address
 __all__ = ["CONTROL_HASH", "LinkHub"]
 
 CONTROL_HASH = 0
-"""Stands for the control room in the datagrams of links."""
+"""The value that stands for the control room in the datagrams of links."""
 
 
 class LinkHub:
@@ -29,7 +29,7 @@ class LinkHub:
         self.on_control: Callable[[str], RoomSocket | None] = lambda name: None
         """Called with the source of a datagram of the control room; returns its socket."""
         self.dropped = 0
-        """How many datagrams belonged to no room of this node."""
+        """The number of datagrams that did not belong to a room of this node."""
         self._runtime = runtime
         self._hosts: dict[int, RoomHost] = {}
         self._is_open = False
@@ -114,7 +114,7 @@ class LinkHub:
     ) -> None:
         """Add a link to a node at an address of the socket, unless there is one in use.
 
-        With ``is_vacant`` nobody answers at the former address of the node.
+        With ``is_vacant``, the former address of the node does not answer.
         """
         engine, now = self.engine, self._runtime.now_s()
         engine.links.add(name, address, now)

@@ -1,4 +1,4 @@
-"""The members of a room that nodes join and leave: executes what a membership asks for."""
+"""The members of a room that nodes join and leave: executes the effects of a membership."""
 
 import asyncio
 import logging
@@ -37,9 +37,9 @@ __all__ = ["LiveMembership"]
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.25
-"""How long until a peer whose former history ends is added again."""
+"""The wait before a peer whose former history ends is added again."""
 STRANGER_S: Final = 1.0
-"""How long a node that is no member is not told so again."""
+"""The time after which a node that is not a member is notified again."""
 REJOIN_S: Final = 1.0
 """The wait before a node that could not join again tries once more."""
 
@@ -231,7 +231,7 @@ class LiveMembership:
     def _notice_arrival(self, name: str) -> bool:
         """Return whether to receive the datagrams of a node.
 
-        Tell one that is no peer of the room that it was removed.
+        Notify a node that is not a peer of the room that it was removed.
         """
         session = self._core.runtime.opened_engine().sessions.get(name)
         if session is not None and session.state is ACTIVE:
@@ -256,9 +256,9 @@ class LiveMembership:
     # Effects.
 
     def _run(self) -> None:
-        """Execute what the membership asks for, until it asks for nothing more."""
+        """Execute the effects of the membership, until there are none."""
         if self._is_running or self._core.runtime.is_closed:
-            return  # If it runs, an effect has caused another input.
+            return  # If the loop runs already, an effect has caused another input.
         self._is_running = True
         try:
             while self._restart is None:
@@ -280,7 +280,7 @@ class LiveMembership:
         self._timer.set(deadline, now)
 
     def _confirm(self) -> None:
-        """Tell the membership what was done since the last call."""
+        """Report to the membership the peers that were added since the last call."""
         now = self._now()
         membership = self._membership
         for name, incarnation in self._peers.confirm(now):
@@ -339,7 +339,7 @@ class LiveMembership:
             self._membership.restored(now)
 
     def _tell(self, effect: fx.Effect) -> None:
-        """Tell the application about a change."""
+        """Report a change to the application."""
         core = self._core
         match effect:
             case fx.Joined(has_founded):
@@ -350,7 +350,7 @@ class LiveMembership:
                 core.publish(RoomJoined(has_founded=has_founded, **names))
             case fx.JoinFailed(reason) if self._was_member:
                 logger.warning("%s: cannot join again: %s", core.node, reason)
-                self._rejoin(REJOIN_S, may_found=True)  # Perhaps no member is left.
+                self._rejoin(REJOIN_S, may_found=True)  # There may be no member left.
             case fx.JoinFailed(reason):
                 self._fail(JoinError(f"cannot join the room {core.name}: {reason}"))
             case fx.Rejoining(removed_by):
@@ -369,7 +369,7 @@ class LiveMembership:
         """Raise an error in the calls that wait until this node is a member."""
         if not self._joined.done():
             self._joined.set_exception(error)
-            self._joined.exception()  # Perhaps nobody waits.
+            self._joined.exception()  # There may be no waiting call.
 
     def _rejoin(self, wait_s: float, *, may_found: bool) -> None:
         """Join again with a runtime of a new history, which replaces this one.

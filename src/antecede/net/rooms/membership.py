@@ -1,4 +1,4 @@
-"""How a room knows its members: from messages about them, or from a list that is fixed."""
+"""The members of a room: from messages about them, or from a fixed list."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -24,10 +24,10 @@ class Membership(Protocol):
         """Wait while the node joins again; raise LocalError if the room is closed."""
 
     def remove(self, name: str) -> None:
-        """Remove a member; raise LocalError if it is none."""
+        """Remove a member; raise LocalError if it is not a member."""
 
     async def leave(self, drain_s: float) -> None:
-        """Leave for good, and close the room."""
+        """Leave the room, and close it."""
 
     async def close(self, drain_s: float) -> None:
         """Close the room."""

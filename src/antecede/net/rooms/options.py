@@ -21,7 +21,7 @@ JOIN_TIMEOUT_S = 60.0
 """Default time that a node tries to join a room: longer than two leases, because a node
 that was removed is admitted only after these."""
 SEARCH_TIMEOUT_S = 30.0
-"""How long a node waits for the first answer of a seed, at most."""
+"""The maximum time for which a node waits for the first answer of a seed."""
 
 
 class RoomArguments(TypedDict, total=False):
@@ -32,25 +32,26 @@ class RoomArguments(TypedDict, total=False):
     room, and the founder takes ``pc-broadcast`` if ``size`` is above 64 and it has no
     ``snapshot`` and no ``restore``, else ``bounded``. ``room.protocol`` is the result."""
     size: int
-    """How many members the founder expects, for the protocol ``auto``."""
+    """The number of members that the founder expects, for the protocol ``auto``."""
     snapshot: Take
     """Returns the state of the application as bytes, for nodes that join later."""
     restore: Restore
     """Replaces the state of the application by a snapshot. It is called before the first
     message, and again if others have removed the node and it joins again."""
     members: Mapping[str, str | Address]
-    """Names and addresses of the members of a room that nobody joins or leaves; the same
-    at all of them."""
+    """Names and addresses of the members of a room whose members never change; the same at
+    all members."""
     found: bool | None
     """True to found the room at once, False never to found it, None (the default) to found
-    it if nobody else has it."""
+    it if no other node has it."""
     timeout_s: float
-    """How long to try to join; by default 60 seconds, and 30 if no seed answers."""
+    """The time after which a join fails; by default 60 seconds, and 30 if no seed
+    answers."""
     agree: Callable[[str, str], bool]
     """Called with the names of a member and of another one that it has removed; returns
     whether to remove that one here, too. By default, and if it raises, it is removed."""
     when_silent: WhenSilent
-    """What happens with a member that is silent while messages wait for it; by default
+    """The policy for a member that is silent while messages wait for it; by default
     ``WhenSilent.remove(after_s=30)``, and ``WhenSilent.block()`` under a protocol that
     cannot remove members."""
     settings: MembershipSettings
@@ -89,14 +90,14 @@ class RoomOptions:
         if self.members is not None and self._membership_options:
             raise ConfigError(
                 f"a room with members= has no {' and no '.join(self._membership_options)}:"
-                " nobody joins it, and no member tells the others whom it removes"
+                " its members never change, so these options have no effect"
             )
         if self.protocol != AUTO:
             self.check(RoomProtocol(self.protocol))
 
     @property
     def search_timeout_s(self) -> float:
-        """How long to wait for the first answer of a seed."""
+        """The time to wait for the first answer of a seed."""
         return min(self.timeout_s, SEARCH_TIMEOUT_S)
 
     @property
@@ -145,7 +146,7 @@ class RoomOptions:
             )
 
     def silence_policy(self, protocol: RoomProtocol) -> WhenSilent:
-        """Return what happens with silent members under a protocol."""
+        """Return the policy for silent members under a protocol."""
         if self.when_silent is not None:
             return self.when_silent
         return WhenSilent.block() if protocol.is_fixed else WhenSilent.remove()
@@ -164,7 +165,7 @@ class RoomOptions:
 def _guarded(
     function: Callable[..., bool], name: str, *, otherwise: bool
 ) -> Callable[..., bool]:
-    """Return a function of the application that logs what it raises, and then decides."""
+    """Return the function, with a logged default in place of its exceptions."""
 
     def decide(*arguments: str) -> bool:
         try:

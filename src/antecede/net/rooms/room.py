@@ -21,8 +21,8 @@ __all__ = ["Room"]
 class Room:
     """One node's place in a room; :meth:`antecede.Node.join` returns it.
 
-    A message that is sent in a room goes to members of the room only, and nothing of the
-    room waits for a node that is not a member. Messages of different rooms have no order.
+    A message in a room goes only to members of the room, and does not wait for nodes that
+    are not members. Messages of different rooms have no order.
     """
 
     def __init__(self, core: RoomCore, membership: Membership) -> None:
@@ -118,9 +118,9 @@ class Room:
     ) -> int | Receipt:  # fmt: skip
         """Send one message to all other members, and return its number.
 
-        Newcomers that are catching up get it, too. If there is nobody else, return 0, or a
-        receipt without targets. Apply a change to your own state before you broadcast it,
-        without an ``await`` between the two: a snapshot is never taken during the call.
+        Newcomers that are catching up get it, too. If there is no other member, return 0,
+        or a receipt without targets. Apply a change to your own state before you broadcast
+        it, without an ``await`` between the two: a snapshot is never taken during the call.
         """
         await self._membership.wait_until_member()
         if not self._core.runtime.opened_engine().peers():
@@ -144,8 +144,8 @@ class Room:
     async def __anext__(self) -> Message:
         """Return the next message.
 
-        By asking for it, the application states that its state contains all messages that
-        it has received before: a snapshot for a newcomer is taken at such a time.
+        With this call, the application states that its state contains all messages that it
+        has received before: the room takes a snapshot for a newcomer at such a time.
         """
         return await self._core.next()
 
@@ -166,12 +166,12 @@ class Room:
         """Remove a member; the others remove it, too, unless their ``agree`` forbids it.
 
         Messages to it that are not acked are given up, and messages of others stop waiting
-        for it one lease later. A removed node that is running notices it, and joins again.
+        for it one lease later. A removed node that is running is notified, and joins again.
         """
         self._membership.remove(name)
 
     async def leave(self, drain_s: float = DRAIN_S) -> None:
-        """Leave the room for good, also with a journal, and close it.
+        """Leave the room, and close it.
 
         Wait at most ``drain_s`` seconds until all messages are delivered.
         """
@@ -197,5 +197,5 @@ class Room:
     async def waiting(
         self, source: str | None = None, number: int | None = None
     ) -> list[WaitReport]:
-        """Return what messages wait for; see :meth:`antecede.Node.waiting`."""
+        """Return the reasons for which messages wait; see :meth:`antecede.Node.waiting`."""
         return await find_waits(self._core.runtime, source, number)

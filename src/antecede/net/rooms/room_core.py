@@ -1,4 +1,4 @@
-"""The runtime of a room, and what its application does with it at present."""
+"""The runtime of a room, and the calls of its application that are under way."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ from antecede.net.sending import Sending
 __all__ = ["APPLICATION_PREFIX", "Filter", "MakeRuntime", "RoomCore"]
 
 APPLICATION_PREFIX: Final = b"\x00"
-"""Stands before the data of the application in a payload of a room."""
+"""The prefix of the data of the application in a payload of a room."""
 
 Filter = Callable[[list[Message]], list[Message]]
 
@@ -71,9 +71,9 @@ class RoomCore:
         """The number of the last message that was sent."""
         self.sends_under_way = 0
         self.put_count = 0
-        """How many messages were put into the inbox so far."""
+        """The number of messages that were put into the inbox so far."""
         self.processed_count = 0
-        """How many of these the state of the application contains."""
+        """The number of these messages that the state of the application contains."""
         self._make_runtime = make_runtime
         self._encode = encode
         self._start()
@@ -126,7 +126,7 @@ class RoomCore:
         self.on_open()
 
     async def restart(self) -> None:
-        """Replace the runtime by a new one, without a word to the members.
+        """Replace the runtime by a new one, without a message to the members.
 
         The messages that the application has not received are dropped.
         """

@@ -32,10 +32,10 @@ async def find_room(
     introducer: Introducer,
     settings: MembershipSettings,
 ) -> FoundRoom:
-    """Return what the nodes of the group say about a room.
+    """Return the answers of the nodes of the group about a room.
 
-    Messages about the room that arrive after this are kept until the caller has registered
-    somebody else for them. Raise JoinError if no member answers in time.
+    Messages about the room that arrive later are kept until the caller has registered
+    another receiver. Raise JoinError if no member answers in time.
 
     Args:
         room: the name of the room.

@@ -1,4 +1,4 @@
-"""The node of a room: a runtime of its own, whose datagrams travel over the links."""
+"""The node of a room: a runtime of its own, whose datagrams the links carry."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,8 +26,8 @@ ROOM_DIRECTORY: Final = "rooms"
 def room_limits(node: Limits, policy: WhenSilent, *, is_overlay: bool = False) -> Limits:
     """Return the limits of a room: those of the node, in datagrams that links carry.
 
-    The links find out what their paths carry. They keep themselves alive, except those to
-    the neighbours on an overlay, which change.
+    The links find the largest datagrams of their paths. They have keep-alives, except those
+    to the neighbours on an overlay, which change.
     """
     size = node.base_bytes - CARRY_OVERHEAD_BYTES
     if size < DATAGRAM_BYTES_MIN:

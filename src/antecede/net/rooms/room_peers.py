@@ -16,7 +16,7 @@ __all__ = ["RoomPeers"]
 logger = logging.getLogger(__name__)
 
 GOODBYE_S: Final = 10.0
-"""How long a member that leaves has time for its BYE."""
+"""The time for which a member that leaves can transmit its BYE."""
 
 
 class RoomPeers:
@@ -74,7 +74,7 @@ class RoomPeers:
         """Return name and incarnation of the nodes that became peers since the last call.
 
         A message in fragments reaches only those that were peers when it began, so that
-        nobody becomes a peer before it ends.
+        no node becomes a peer before it ends.
         """
         for name in [name for name, until in self._leaving.items() if until <= now]:
             del self._leaving[name]

@@ -1,4 +1,4 @@
-"""The protocols of rooms: what each can do, and which one ``auto`` chooses."""
+"""The protocols of rooms: their capabilities, and the choice of ``auto``."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from antecede.core.registry import protocol as find_protocol
 __all__ = ["AUTO", "LARGE_ABOVE", "RoomProtocol", "choose_protocol"]
 
 AUTO: Final = "auto"
-"""Stands for a protocol that the room or its founder chooses."""
+"""The name that stands for a protocol that the room or its founder chooses."""
 LARGE_ABOVE: Final = 64
 """The size above which ``auto`` chooses an overlay. In a smaller room, a link between each
 pair of members costs little, and the members can name each other as targets."""
@@ -27,7 +27,7 @@ class RoomProtocol:
         self.is_fixed: Final = not self.is_overlay and not (
             can.dynamic and can.multicast and can.causal
         )
-        """The application names all members, and nobody joins, leaves or is removed."""
+        """The application names all members, which never change."""
 
 
 def choose_protocol(size: int, *, may_be_overlay: bool) -> RoomProtocol:

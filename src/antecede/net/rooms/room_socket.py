@@ -16,9 +16,10 @@ __all__ = ["RoomHost", "RoomSocket", "link_address", "link_name", "link_to"]
 LINK_PORT: Final = 1
 """The port in the addresses of members; it has no meaning."""
 LINK_PREFIX: Final = "the link to "
-"""Stands before the name of a node in its address, as events show it."""
+"""The prefix of the name of a node in its address, as events show it."""
 ARRIVED_MAX: Final = 4096
-"""How many datagrams wait in the socket of a room; those that arrive beyond are lost."""
+"""The maximum number of datagrams that wait in the socket of a room; further ones are
+lost."""
 
 
 def link_address(name: str) -> Address:

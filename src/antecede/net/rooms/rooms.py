@@ -1,4 +1,4 @@
-"""The rooms of one node: how it meets others, and joins rooms with them."""
+"""The rooms of one node: how it meets other nodes, and joins rooms with them."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ __all__ = ["Rooms"]
 logger = logging.getLogger(__name__)
 
 ASKED_S: Final = 1.0
-"""How long after an answer of the seeds they are not asked again."""
+"""The time after an answer of the seeds in which they are not asked again."""
 
 
 class Rooms:

@@ -1,4 +1,4 @@
-"""Asks the members of a room that were not heard lately whether they are alive."""
+"""Asks members of a room for an answer if no datagram of them has arrived lately."""
 
 import asyncio
 from typing import Final
@@ -10,7 +10,7 @@ from antecede.net.rooms.room_core import RoomCore
 __all__ = ["SilenceProbe"]
 
 PROBES: Final = 4
-"""How often a member is asked within the time after which it is removed."""
+"""The number of questions to a member within the time after which it is removed."""
 
 
 class SilenceProbe:
@@ -21,7 +21,8 @@ class SilenceProbe:
 
     Args:
         core: the room.
-        silence_limit_s: after how long a silent member is removed; infinite for never.
+        silence_limit_s: the time after which a silent member is removed; infinite for
+            never.
     """
 
     def __init__(self, core: RoomCore, silence_limit_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The snapshots of an application, and which messages its state contains."""
+"""The snapshots of an application, and the messages that its state contains."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -14,7 +14,7 @@ Restore = Callable[[bytes], object]
 
 
 WAIT_S: Final = 10.0
-"""How long a sponsor waits until its application has received all messages."""
+"""The time for which a sponsor waits until its application has received all messages."""
 
 
 class _Request(NamedTuple):
@@ -23,7 +23,7 @@ class _Request(NamedTuple):
     newcomer: str
     admission: int
     position: int
-    """How many messages the state must contain."""
+    """The number of messages that the state must contain."""
     until: float
 
 
@@ -67,8 +67,8 @@ class Snapshots:
     def due(self, now: float) -> list[tuple[str, int, str]]:
         """Remove and return the newcomers whose snapshots can be taken now.
 
-        With each, return why there is none: the application has not received the messages
-        before it in time. Return "" otherwise.
+        With each newcomer, return the reason if there is no snapshot: the application has
+        not received the messages before it in time. The reason is empty otherwise.
         """
         core = self._core
         taken_count = core.put_count - len(core.runtime.inbox)
@@ -89,7 +89,7 @@ class Snapshots:
         return found
 
     def take(self) -> bytes:
-        """Return the state of the application; raise what it raises."""
+        """Return the state of the application; pass on its exceptions."""
         if self._take is None:
             return b""
         state: object = self._take()
@@ -110,7 +110,7 @@ class Snapshots:
         return [CutEntry(*key, number) for key, number in latest.items() if number > 0]
 
     def restore(self, snapshot: bytes, cut: Iterable[CutEntry]) -> None:
-        """Replace the state of the application; raise what it raises."""
+        """Replace the state of the application; pass on its exceptions."""
         if self._restore is not None:
             self._restore(snapshot)
         for entry in cut:

@@ -1,4 +1,4 @@
-"""What a room does with a silent member: block, keep messages up to a limit, or remove."""
+"""The policies of a room for a silent member: block, keep some messages, or remove."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -17,20 +17,20 @@ WINDOWS_PER_BUFFER: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhenSilent:
-    """What a room does with a member that does not answer while messages wait for it.
+    """The policy of a room for a member that does not answer while messages wait for it.
 
-    Use :meth:`block`, :meth:`keep` or :meth:`remove`. In all cases the node keeps the
-    messages to a silent member; the cases differ in when that ends. A member that was
-    removed and is alive joins again, with a snapshot, and both sides get
-    :class:`~antecede.engine.events.Gap` events.
+    Use :meth:`block`, :meth:`keep` or :meth:`remove`. All policies keep the messages to a
+    silent member, but for different times. A member that was removed and is alive joins
+    again, with a snapshot, and both sides get :class:`~antecede.engine.events.Gap` events.
     """
 
     remove_after_s: float
-    """After how long the member is removed; infinite for never."""
+    """The time after which the member is removed; infinite for never."""
     messages_max: int = 0
-    """Messages to a silent member at which it is removed; 0 for no such limit."""
+    """The number of messages to a silent member at which it is removed; 0 for no such
+    limit."""
     bytes_max: int = 0
-    """The payload bytes of these."""
+    """The payload bytes of these messages at which it is removed."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError if a value is out of range."""
@@ -44,12 +44,12 @@ class WhenSilent:
 
     @classmethod
     def block(cls) -> Self:
-        """Never remove it: senders wait as soon as its window is full."""
+        """Never remove the member: senders wait as soon as its window is full."""
         return cls(remove_after_s=NEVER)
 
     @classmethod
     def keep(cls, messages: int, bytes_max: int = 64 << 20) -> Self:
-        """Keep so many messages for it, and remove it when there are more.
+        """Keep up to ``messages`` messages for it, and remove it when there are more.
 
         No sender waits for a member that counts as silent (``Limits.silence_s``). The
         limits also replace ``window_copies_max`` and ``window_bytes_max`` of the node in
@@ -63,9 +63,9 @@ class WhenSilent:
 
     @classmethod
     def remove(cls, after_s: float = REMOVE_AFTER_S) -> Self:
-        """Remove it after a time; until then senders wait if its window is full."""
+        """Remove the member after a time; until then senders wait if its window is full."""
         if after_s == NEVER:
-            raise ConfigError("remove needs a finite time; use block to remove nobody")
+            raise ConfigError("remove needs a finite time; use block to never remove")
         return cls(remove_after_s=after_s)
 
     @property

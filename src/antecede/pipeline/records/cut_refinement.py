@@ -59,7 +59,7 @@ CHAINS_MAX = 64
 PARTS_MAX = 64
 """The most parts that a slice is divided into at a time."""
 FRONTIERS_MAX = 1 << 19
-"""The most frontiers in the chains of an attempt; each task may return so many."""
+"""The maximum number of frontiers in the chains of an attempt, and from each task."""
 SAMPLES_MAX = 1 << 20
 """About the most events that the driver gets to divide slices."""
 FAILURES_MAX = 3

@@ -9,7 +9,7 @@ to these, except those of whole records.
 
 Two records are confused only if these hashes are equal, and they are in one bucket. Among
 a billion spans in 4,000 buckets, there is such a pair with a probability of about 1 in
-150,000; the result then has two incomplete spans more.
+150,000; the result then has two more incomplete spans.
 """
 
 from collections.abc import Collection

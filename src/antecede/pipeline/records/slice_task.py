@@ -126,7 +126,7 @@ def arrange_slice(
 
 
 def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> _Slice:
-    # Tasks send their parts in any order; that of the buckets decides between equal times.
+    # Parts arrive in any order; for equal times, the order of the buckets decides.
     tables = sorted((read_blob(blob) for blob in blobs), key=_bucket_of)
     lengths = [table.num_rows for table in tables]
     part = np.repeat(np.arange(len(tables), dtype=np.int32), lengths)
@@ -141,7 +141,7 @@ def _merge(blobs: list[pa.Buffer], plan: SlicePlan) -> _Slice:
     slot = read_column(events, "slot")
     slot[slot != NONE] += np.repeat(first, lengths)[slot != NONE]
     process, time = read_column(events, "process"), read_column(events, "time")
-    # The events of a process keep the order that they have in their part.
+    # The events of a process keep their order in the part.
     preferred = stable_order(time + plan.offsets[process])
     buckets = [_bucket_of(table) for table in tables]
     return _Slice(

@@ -1,9 +1,9 @@
 """Pack spans with hashed ids as rows of six words, one row after the other.
 
 A task packs the spans of many buckets at once. It moves a row to its bucket as one block of
-48 bytes, in one pass over the spans, which takes a fraction of the time of a column after
-the other. The rows of a bucket need no Arrow metadata, apart from the names of processes
-and kinds.
+48 bytes, in one pass over the spans, which takes less time than one pass for each
+column. The rows of a bucket need no Arrow metadata, apart from the names of processes and
+kinds.
 """
 
 import json
@@ -28,7 +28,8 @@ from antecede.verify.kernels.stream import Bools
 __all__ = ["SpanPacker", "bucket_of", "can_pack", "pack_spans", "unpack_spans"]
 
 MARK = b"antecede spans  "
-"""Begins a block of rows; the length of its header follows, and the header as JSON."""
+"""The first bytes of a block of rows; the length of its header and the header as JSON
+follow."""
 WORD_BYTES = 8
 LOCATION, SPAN, PARENT, START, END, CODES = range(6)
 """The words of a row."""
@@ -41,7 +42,7 @@ NO_KIND = ""
 
 
 def can_pack(spans: pa.RecordBatch) -> bool:
-    """Return whether rows can represent these spans: all were read, and none is shared."""
+    """Return whether rows can represent these spans: all columns in OPTIONAL are null."""
     return all(
         spans.column(name).null_count == spans.num_rows
         for name in OPTIONAL

@@ -117,7 +117,7 @@ def span_packer(buckets: int) -> Callable[[Batches], Batches]:
 
 
 def _is_complete(spans: pa.RecordBatch) -> bool:
-    """Return whether each span has all that a row needs."""
+    """Return whether each span has all values that a row needs."""
     if any(spans.column(name).null_count for name in NEEDED) or not can_pack(spans):
         return False
     return bool(pc.all(spans.column(HAS_TRACE)).as_py())

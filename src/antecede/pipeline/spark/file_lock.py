@@ -1,7 +1,7 @@
 """Advisory locks of the operating system on files.
 
-The system releases a lock when its process ends, however it ends. Systems and file systems
-without such locks do not lock.
+The system releases a lock when its process ends, also if the process is killed. On systems
+and file systems without such locks, files are not locked.
 """
 
 import errno

@@ -13,7 +13,7 @@ their rows have the values themselves. So do those of a cluster and of a Connect
 
 A driver that is killed leaves its directory. The next block that uses the same local
 directory of Spark removes it: the driver holds a lock of the operating system on a file in
-its directory, which ends with the process, however it ends.
+its directory, which is released when the process ends, also if it is killed.
 """
 
 import json
@@ -42,7 +42,7 @@ MARK = b"antecede file "
 """Begins a reference. Other values are Arrow streams, which begin otherwise."""
 PREFIX = "antecede-tasks-"
 NEW_PREFIX = "antecede-new-"
-"""Begins the name of a directory until it is locked."""
+"""The prefix of the name of a directory that is not locked yet."""
 LOCK_NAME = "lock"
 VALUES = "values"
 """The group of values that tasks may read until the end of the block."""
@@ -84,7 +84,7 @@ def _remove_abandoned(parent: str) -> None:
         try:
             lock = os.open(os.path.join(directory, LOCK_NAME), os.O_RDWR)
         except OSError:
-            continue  # It is not ours, or another driver removes it.
+            continue  # Another user owns it, or another driver removes it.
         try:
             if lock_file(lock):
                 shutil.rmtree(directory, ignore_errors=True)

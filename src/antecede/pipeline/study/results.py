@@ -66,9 +66,9 @@ RESULTS_SCHEMA: pa.Schema = pa.schema(
     [
         pa.field("cell", pa.string(), nullable=False),
         *VERDICTS,
-        # Why there are no measures, in one line; otherwise null.
+        # The reason for missing measures, in one line; otherwise null.
         pa.field("measure_error", pa.string()),
-        # Where the rows of the run are in the file of copies.
+        # The position of the rows of the run in the file of copies.
         pa.field("copies_first", pa.int64()),
         pa.field("copies_rows", pa.int64()),
         # The measures that compare runs are null.

@@ -24,7 +24,7 @@ DURATIONS = {
 }
 """The times that each duration is between."""
 DENSE_MAX = 8
-"""How much larger than the number of rows a lookup table may be."""
+"""The maximum ratio of the size of a lookup table to the number of rows."""
 MESSAGE_KINDS = (Kind.SEND, Kind.RELEASE, Kind.TRANSMIT, Kind.ARRIVE, Kind.DELIVER)
 
 

@@ -1,4 +1,4 @@
-"""Sort elements by several numbers, faster than a comparison of all of them."""
+"""Sort elements by several numbers, faster than by comparing all of them."""
 
 import numpy as np
 

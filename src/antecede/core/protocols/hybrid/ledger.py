@@ -345,7 +345,7 @@ class Ledger:
         self.detach(unsettled)
 
     def detach(self, unsettled: Unsettled) -> None:
-        """Ask nobody about an entry any more."""
+        """Stop asking about an entry."""
         if unsettled.answerer != NO_PROCESS:
             part = self.peers[unsettled.answerer]
             del part.unsettled[unsettled]

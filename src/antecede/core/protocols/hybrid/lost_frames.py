@@ -1,4 +1,4 @@
-"""What a process of hybrid buffering transmits in place of frames that were lost."""
+"""The frames that a process of hybrid buffering transmits in place of lost ones."""
 
 from antecede.core.codec import Frame
 from antecede.core.process import ProcessId, Transmit

@@ -53,7 +53,7 @@ class Unsettled:
     """The time of the delivery."""
     answerer: int
     """The process to ask whether the entry is settled: the reporter, unless it is gone;
-    NO_PROCESS if nobody can be asked."""
+    NO_PROCESS if there is no process to ask."""
     is_reporter_gone: bool
     next_ask: float
     """When to ask it."""

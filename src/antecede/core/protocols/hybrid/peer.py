@@ -20,7 +20,8 @@ ACKED: Final = -1
 NOT_RELEASED: Final = -2
 """Results of :meth:`PeerState.find_unacked`."""
 NOTHING_HELD: Final[dict[int, MessageFrame]] = {}
-"""The messages held of every peer of which none was ever held; it stays empty."""
+"""The held messages of every peer that never had one: a shared dictionary that stays
+empty."""
 
 
 class PeerState:
@@ -59,7 +60,7 @@ class PeerState:
     backlog_bytes: int
     """The payload bytes of those copies."""
     early_copies: int
-    """How many messages in flight have arrived, before an earlier one."""
+    """The number of messages in flight that have arrived before an earlier one."""
     early_bytes: int
     """The payload bytes of these."""
     round_trip_s: float
@@ -69,13 +70,13 @@ class PeerState:
     in_flight: "SlidingArray[Copy]"
     """The copies that were released to the peer and are not acked, in order."""
     released: int
-    """How many messages were released to the peer so far."""
+    """The number of messages that were released to the peer so far."""
     waiting: int
-    """How many of the copies in flight, the last ones, wait for room in the window."""
+    """The number of copies in flight, the last ones, that wait for room in the window."""
     window: int
     """A copy may be transmitted while fewer messages than this are not acked."""
     granted: int
-    """The highest number that the peer was told to need no further permit."""
+    """The highest number that needs no further permit, as reported to the peer."""
     transmit_timer: RetransmissionTimer
     """Runs while a copy is transmitted and not acked."""
 
@@ -138,13 +139,13 @@ class PeerState:
 
     @property
     def messages_in_flight(self) -> int:
-        """How many messages were released to the peer and are not acked."""
+        """The number of messages that were released to the peer and are not acked."""
         in_flight = self.in_flight
         return self.released - in_flight.peek().offset if len(in_flight) > 0 else 0
 
     @property
     def transmitted_messages(self) -> int:
-        """How many messages these copies are."""
+        """The number of messages of these copies."""
         in_flight = self.in_flight
         if self.waiting == 0:
             return self.messages_in_flight
@@ -252,9 +253,10 @@ class Copy:
     number: int
     """The number among all messages of this process, the same for all its copies."""
     count: int
-    """How many messages it bundles, numbered up to ``number``; usually 1."""
+    """The number of messages that it bundles, numbered up to ``number``; usually 1."""
     offset: int
-    """How many messages were released to the target before it, once it is released."""
+    """The number of messages that were released to the target before it, once it is
+    released."""
     predecessor: int
     """The number of the previous message to the same target, 0 if none."""
     permits_before: i64
