@@ -31,7 +31,7 @@ from antecede.net.rooms.rooms import Rooms
 from antecede.net.runtime import DRAIN_S, NodeRuntime
 from antecede.net.sending import Sending
 from antecede.net.udp import Address, parse_address
-from antecede.net.wait_reports import WaitReport, find_waits
+from antecede.net.wait_reports import JoinReport, WaitReport, find_waits
 
 __all__ = ["Node"]
 
@@ -352,15 +352,17 @@ class Node:
 
     async def waiting(
         self, source: str | None = None, number: int | None = None
-    ) -> list[WaitReport]:
+    ) -> list[WaitReport | JoinReport]:
         """Return the reasons for which messages wait, up to the process at fault.
 
         ``print(*await node.waiting("bob", 2))`` prints for instance "bob:2 to cid waits for
         a permit of ann, which waits for an ack of cid, silent for 31 s". Without a number,
         report the oldest messages that wait for each peer. The node asks its peers, and
         these ask theirs, for up to 3 s. An empty list means that no such message waits.
+        Without arguments, each join that is under way has a JoinReport, too.
         """
-        return await find_waits(self._runtime, source, number)
+        joins = self._rooms.joins() if source is None and number is None else []
+        return [*joins, *await find_waits(self._runtime, source, number)]
 
     def blocked_messages(
         self, source: str | None = None, number: int | None = None

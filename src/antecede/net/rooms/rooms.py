@@ -23,7 +23,7 @@ from antecede.net.rooms.options import RoomOptions
 from antecede.net.rooms.overlay_membership import OverlayMembership
 from antecede.net.rooms.room import Room
 from antecede.net.rooms.room_core import Filter, RoomCore
-from antecede.net.rooms.room_finder import find_room
+from antecede.net.rooms.room_finder import Obstacle, find_room
 from antecede.net.rooms.room_node import make_room_runtime, room_limits
 from antecede.net.rooms.room_peers import RoomPeers
 from antecede.net.rooms.room_protocol import AUTO, RoomProtocol
@@ -32,6 +32,7 @@ from antecede.net.rooms.snapshots import Snapshots
 from antecede.net.runtime import NodeRuntime
 from antecede.net.statistics import NodeStats
 from antecede.net.udp import Address, parse_address
+from antecede.net.wait_reports import JoinReport
 
 __all__ = ["Rooms"]
 
@@ -69,6 +70,7 @@ class Rooms:
         self._control: ControlRoom | None = None
         self._introducer: Introducer | None = None
         self._asked_at = -NEVER
+        self._obstacles: dict[str, Obstacle] = {}
         self._rooms: dict[str, Room | None] = {}  # None while the join is under way.
 
     @property
@@ -81,6 +83,11 @@ class Rooms:
         return {
             name: room.stats() for name, room in self._rooms.items() if room is not None
         }
+
+    def joins(self) -> list[JoinReport]:
+        """Return the joins that are under way, also those of rooms that join again."""
+        found = ((name, obstacle()) for name, obstacle in self._obstacles.items())
+        return [JoinReport(room=name, reason=reason) for name, reason in found if reason]
 
     async def join(self, name: str, options: RoomOptions) -> Room:
         """Join a room, or found it; see :meth:`antecede.Node.join`."""
@@ -138,13 +145,21 @@ class Rooms:
         control.hold(name)
         try:
             found = FoundRoom("", ())
+            self._obstacles[name] = lambda: introducer.obstacle()
             candidates = await self._candidates(name, options)
             if candidates:
                 settings = replace(options.membership, may_found=options.found is not False)
                 own = (self._config.name, self._own_address())
                 more = self._find_more(name, options.search_timeout_s)
                 found = await find_room(
-                    name, candidates, more, own, control, introducer, settings
+                    name,
+                    candidates,
+                    more,
+                    own,
+                    control,
+                    introducer,
+                    settings,
+                    self._obstacles,
                 )
             protocol = _agreed_protocol(name, options, found)
         except BaseException:
@@ -174,6 +189,7 @@ class Rooms:
             Snapshots(core, options.snapshot, options.restore),
             lambda: self._forget(name),
         )
+        self._obstacles[name] = membership.obstacle
         if options.silence_policy(protocol).is_keeping:
             core.on_full = membership.give_up
         try:
@@ -182,7 +198,7 @@ class Rooms:
             else:
                 await membership.found()
         except BaseException:
-            await membership.close(0.0)
+            await membership.leave(0.0)
             raise
         return Room(core, membership)
 
@@ -202,11 +218,12 @@ class Rooms:
             lambda: self._forget(name),
             has_founded=not members,
         )
+        self._obstacles[name] = membership.obstacle
         core.open()
         try:
             await membership.join(options.timeout_s)
         except BaseException:
-            await membership.close(0.0)
+            await membership.leave(0.0)
             raise
         return Room(core, membership)
 
@@ -318,6 +335,7 @@ class Rooms:
 
     def _forget(self, name: str) -> None:
         self._rooms.pop(name, None)
+        self._obstacles.pop(name, None)
         self._metrics.forget_room(name)
 
     async def close(self, drain_s: float) -> None:
