@@ -233,6 +233,7 @@ class LiveMembership:
 
         Notify a node that is not a peer of the room that it was removed.
         """
+        self._peers.note_arrival(name, self._run)
         session = self._core.runtime.opened_engine().sessions.get(name)
         if session is not None and session.state is ACTIVE:
             return True
@@ -299,8 +300,9 @@ class LiveMembership:
                 reason = f"the function snapshot of {self._core.node} has raised {error!r}"
                 membership.snapshot_failed(newcomer, admission, reason, now)
                 continue
-            cut = self._snapshots.cut()
-            membership.snapshot_taken(newcomer, admission, state, cut, now)
+            membership.snapshot_taken(
+                newcomer, admission, state, self._snapshots.cut(), now
+            )
 
     def _execute(self, effect: fx.Effect) -> None:
         core = self._core
